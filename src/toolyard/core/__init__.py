@@ -1,0 +1,1 @@
+"""What Toolyard is made of: words, facts and decisions. No I/O and no clock."""

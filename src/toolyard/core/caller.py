@@ -1,0 +1,21 @@
+"""Who asks. It does not know how a caller was authenticated."""
+
+from msgspec import Struct
+
+
+class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The person or program on whose behalf a run is made."""
+
+    user: str = "local"
+    roles: frozenset[str] = frozenset()
+    tenant: str = ""
+    division: str = ""
+    locale: str = "en"
+
+    def owns(self, other: "Caller") -> bool:
+        """Whether this is the same user of the same tenant."""
+        return (self.user, self.tenant) == (other.user, other.tenant)
+
+    def may_decide_for(self, owner: "Caller") -> bool:
+        """Deciding a call is open to the conversation's owner and to the approvers of the tenant."""
+        return self.owns(owner) or (self.tenant == owner.tenant and "approver" in self.roles)

@@ -1,0 +1,73 @@
+"""What comes in from outside. Whether it is accepted is `decide`'s business."""
+
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.events import Remember, Reply
+from toolyard.core.items import Item, Result
+from toolyard.core.limits import Limits
+from toolyard.core.settings import Settings, SettingsChange
+from toolyard.core.tools import Tool
+
+
+class _Command(Struct, frozen=True, kw_only=True):
+    by: Caller
+    correlation_id: str = ""
+
+
+class Start(_Command, frozen=True, kw_only=True):
+    """A request: messages for the model, or calls that somebody makes directly."""
+
+    run_id: str
+    input: tuple[Item, ...]
+    app_tools: tuple[Tool, ...] = ()
+    tool_choice: str = "auto"
+    model: str = ""
+    limits: Limits | None = None
+    settings: Settings = Settings()
+    """What the conversation is set to if this opens it."""
+    queue_limit: int = 16
+    interrupt: bool = False
+
+
+class AddMessage(_Command, frozen=True, kw_only=True):
+    item: Item
+    settings: Settings = Settings()
+
+
+class RemoveMessage(_Command, frozen=True, kw_only=True):
+    item_id: str
+
+
+class Change(_Command, frozen=True, kw_only=True):
+    change: SettingsChange
+
+
+class Approve(_Command, frozen=True, kw_only=True):
+    call_id: str
+    arguments: dict[str, object] | None = None
+    remember: Remember = "no"
+
+
+class Deny(_Command, frozen=True, kw_only=True):
+    call_id: str
+    reason: str = ""
+
+
+class Deliver(_Command, frozen=True, kw_only=True):
+    """The application's result for a call that it was handed."""
+
+    result: Result
+
+
+class Answer(_Command, frozen=True, kw_only=True):
+    call_id: str
+    reply: Reply = "accepted"
+    content: dict[str, object] = {}
+
+
+class Stop(_Command, frozen=True, kw_only=True):
+    call_id: str = ""
+
+
+Command = Start | AddMessage | RemoveMessage | Change | Approve | Deny | Deliver | Answer | Stop

@@ -1,0 +1,25 @@
+"""Where a reader is: the last entry it saw and, inside a turn in progress, how much of the text. Opaque to clients."""
+
+from msgspec import Struct
+
+from toolyard.core.errors import Invalid
+
+
+class Cursor(Struct, frozen=True):
+    seq: int = 0
+    turn: int = 0
+    seen: int = 0
+    """UTF-8 bytes of that turn's text that were seen."""
+
+    def __str__(self) -> str:
+        return f"{self.seq}.{self.turn}.{self.seen}" if self.turn else str(self.seq)
+
+
+def parse_cursor(text: str) -> Cursor:
+    """The cursor that was given out as `text`; an empty text is the beginning."""
+    if not text:
+        return Cursor()
+    parts = text.split(".")
+    if len(parts) not in (1, 3) or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
+        raise Invalid(f"{text[:40]!r} is not a place in this stream; send the id of the last event you received")
+    return Cursor(*map(int, parts))

@@ -1,0 +1,68 @@
+"""Every error that Toolyard raises on purpose, and the one that a tool's author raises.
+
+ToolyardError
+  + Refused        the command does not fit the state of the conversation (HTTP 409)
+  + Invalid        the input is wrong; `details` names each field (HTTP 422)
+  + NotFound       no such conversation, run, call or tool (HTTP 404)
+  + Misconfigured  the yard was put together wrongly; the message says what to change
+  + Fenced         another owner took the conversation over; this one must let go
+  + StoreDown      the store cannot be read or written; nothing that was committed is lost
+  + RunWaiting     `ask` cannot answer: the run waits for a decision or for the application
+  + RunFailed      `ask` cannot answer: the run ended as failed
+ToolError          raised inside a tool: a failure that the model is told about
+"""
+
+from collections.abc import Mapping, Sequence
+
+
+class ToolyardError(Exception):
+    """Base of every error this package raises on purpose."""
+
+
+class Refused(ToolyardError):
+    pass
+
+
+class Invalid(ToolyardError):
+    def __init__(self, message: str, details: Mapping[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.details: dict[str, object] = dict(details or {})
+
+
+class NotFound(ToolyardError):
+    pass
+
+
+class Misconfigured(ToolyardError):
+    pass
+
+
+class Fenced(ToolyardError):
+    pass
+
+
+class StoreDown(ToolyardError):
+    pass
+
+
+class RunWaiting(ToolyardError):
+    def __init__(self, message: str, *, conversation: str, waiting_for: Sequence[str]) -> None:
+        super().__init__(message)
+        self.conversation = conversation
+        self.waiting_for = tuple(waiting_for)
+
+
+class RunFailed(ToolyardError):
+    pass
+
+
+class ToolError(Exception):
+    """A tool's own failure. The model sees the message, the type and the details, and can act on them."""
+
+    def __init__(
+        self, message: str, error_type: str = "execution_error", details: Mapping[str, object] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.error_type = error_type
+        self.details: dict[str, object] = dict(details or {})

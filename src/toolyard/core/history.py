@@ -1,0 +1,91 @@
+"""The items of a conversation as an append-only sequence that many states can point into.
+
+Extending costs what is added, never what is there: two histories share one list and differ in length.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import overload
+
+from toolyard.core.items import Call, Item, Result
+
+
+class History(Sequence[Item]):
+    """An immutable view of the first `length` items of a list that only grows."""
+
+    __slots__ = ("_items", "_length")
+
+    def __init__(self, items: Iterable[Item] = ()) -> None:
+        self._items = list(items)
+        self._length = len(self._items)
+
+    def plus(self, items: Sequence[Item]) -> "History":
+        """This history with the items after it. Only a fork copies: one that another extension overtook."""
+        if not items:
+            return self
+        alone = 0 < self._length == len(self._items)
+        shared = self._items if alone else self._items[: self._length]
+        shared.extend(items)
+        longer = History.__new__(History)
+        longer._items, longer._length = shared, len(shared)
+        return longer
+
+    def without(self, ids: frozenset[str]) -> "History":
+        return History(item for item in self if item.id not in ids)
+
+    def since(self, start: int) -> list[Item]:
+        return self._items[start : self._length]
+
+    @property
+    def root(self) -> object:
+        """Histories with one root agree on every item that both have: what was encoded for one holds for the other."""
+        return self._items
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items[: self._length])
+
+    @overload
+    def __getitem__(self, index: int) -> Item: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Item]: ...
+    def __getitem__(self, index: int | slice) -> Item | list[Item]:
+        if isinstance(index, slice):
+            return self._items[: self._length][index]
+        if not -self._length <= index < self._length:
+            raise IndexError(index)
+        return self._items[index if index >= 0 else self._length + index]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, History) and list(self) == list(other)
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+def faults(items: Iterable[Item]) -> list[str]:
+    """What a strict provider would refuse: orphans, doubles, and results that do not follow their calls."""
+    found: list[str] = []
+    seen: set[str] = set()
+    waiting: list[str] = []
+    answering = False
+    for item in items:
+        if item.id in seen:
+            found.append(f"id {item.id!r} is used twice")
+        seen.add(item.id)
+        if isinstance(item, Result):
+            answering = True
+            if item.call_id in waiting:
+                waiting.remove(item.call_id)
+            else:
+                found.append(f"result {item.id!r} answers no open call")
+            continue
+        if waiting and (answering or not isinstance(item, Call)):
+            found.append(f"calls {waiting} have no result before {item.id!r}")
+            waiting = []
+        answering = False
+        if isinstance(item, Call):
+            waiting.append(item.id)
+    if waiting:
+        found.append(f"calls {waiting} have no result")
+    return found

@@ -1,0 +1,33 @@
+"""How far a run may go, and what the caller is told when it has gone that far."""
+
+from msgspec import Struct
+
+
+class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Bounds of one run and of its conversation. Zero tokens means no bound."""
+
+    turns_per_request: int = 50
+    turns_per_conversation: int = 200
+    run_seconds: float = 600.0
+    run_tokens: int = 0
+    calls_per_turn: int = 64
+    parallel_calls: int = 16
+    queued_messages: int = 16
+
+
+_TOO_LONG = {
+    "en": "Sorry, this took too many steps. Please simplify your request or try again.",
+    "zh": "抱歉，处理超时，请简化您的请求或重试。",
+    "es": "Lo siento, esto requirió demasiados pasos. Simplifique su solicitud o inténtelo de nuevo.",
+    "fr": "Désolé, cela a demandé trop d'étapes. Simplifiez votre demande ou réessayez.",
+    "de": "Das hat leider zu viele Schritte gebraucht. Bitte vereinfachen Sie die Anfrage oder versuchen Sie es neu.",
+    "pt": "Desculpe, isto exigiu passos demais. Simplifique o pedido ou tente novamente.",
+    "ja": "申し訳ありません。処理の手順が多すぎました。依頼を簡単にするか、もう一度お試しください。",
+    "ar": "عذرًا، تطلّب هذا خطوات كثيرة جدًا. يُرجى تبسيط طلبك أو المحاولة مرة أخرى.",
+}
+
+
+def limit_message(locale: str) -> str:
+    """The sentence for a run that reached a limit, in the caller's language, English where we do not speak it."""
+    language = locale.replace("_", "-").split("-")[0].lower()
+    return _TOO_LONG.get(language, _TOO_LONG["en"])

@@ -1,0 +1,157 @@
+"""The one decision of the system: given where a conversation stands, what is next? Pure."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from toolyard.core.events import Ending
+from toolyard.core.items import ModelText
+from toolyard.core.state import CallState, QueuedRun, RunState, State
+
+MOST_OWNERS = 3
+"""A turn or an idempotent call that was started by this many owners that died is given up."""
+
+
+class BeginRun(Struct, frozen=True):
+    queued: QueuedRun
+
+
+class AskModel(Struct, frozen=True):
+    """Begin the next turn, or begin the turn again whose owner died."""
+
+
+class GiveUpTurn(Struct, frozen=True):
+    owners: int
+
+
+class Judge(Struct, frozen=True):
+    calls: list[CallState]
+
+
+class Run(Struct, frozen=True):
+    calls: list[CallState]
+
+
+class Recover(Struct, frozen=True):
+    calls: list[CallState]
+
+
+class Expire(Struct, frozen=True):
+    calls: list[CallState]
+
+
+class StopWork(Struct, frozen=True):
+    """Stop the turn, if there is one, and these calls."""
+
+    calls: list[CallState]
+
+
+class Wait(Struct, frozen=True):
+    until: float
+
+
+class Suspend(Struct, frozen=True):
+    waiting_for: tuple[str, ...]
+    wake_at: float
+
+
+class End(Struct, frozen=True):
+    ending: Ending
+    detail: str = ""
+
+
+class Rest(Struct, frozen=True):
+    """Nothing to do until something outside happens."""
+
+
+Step = (
+    BeginRun | AskModel | GiveUpTurn | Judge | Run | Recover | Expire | StopWork | Wait | Suspend | End | Rest
+)  # fmt: skip
+
+
+def plan(state: State, epoch: int, now: float) -> Step:
+    """What to do next, in this order: stop, recover, expire, judge, run, wait, suspend, end, ask."""
+    run = state.run
+    if run is None:
+        return BeginRun(state.queue[0]) if state.queue else Rest()
+    if halt := _halt(state, run, now):
+        return halt
+    if state.calls:
+        return _plan_calls(state, run, epoch, now)
+    if state.turn is not None:
+        if state.turn.epoch == epoch:
+            return Wait(_run_deadline(run, now))
+        return AskModel() if state.turn.owners < MOST_OWNERS else GiveUpTurn(state.turn.owners)
+    return _plan_turn(state, run)
+
+
+def _halt(state: State, run: RunState, now: float) -> Step | None:
+    late = run.active_s(now) >= run.limits.run_seconds
+    if run.stopped_by is None and not late:
+        stopping = [call for call in state.calls.values() if call.stopping and call.phase != "closed"]
+        return StopWork(stopping) if stopping else None
+    if state.turn is not None or state.calls:
+        return StopWork([call for call in state.calls.values() if call.phase != "closed"])
+    if run.stopped_by is not None:
+        return End("cancelled", f"stopped by {run.stopped_by}")
+    return End("limit", "run_seconds")
+
+
+def _plan_calls(state: State, run: RunState, epoch: int, now: float) -> Step:
+    running = state.calls_in("running")
+    if lost := [call for call in running if call.epoch != epoch]:
+        return Recover(lost)
+    waiting = state.calls_in("asking", "parked")
+    if over := [call for call in waiting if now >= call.expires_at]:
+        return Expire(over)
+    if calls := state.calls_in("requested"):
+        return Judge(calls)
+    if calls := _runnable(state.calls_in("allowed"), running, run.limits.parallel_calls):
+        return Run(calls)
+    wake_at = min((call.expires_at for call in waiting), default=_run_deadline(run, now))
+    if running:
+        return Wait(min(wake_at, _run_deadline(run, now)))
+    if run.suspended_at is not None:
+        return Rest()
+    return Suspend(tuple(call.call.id for call in waiting), wake_at)
+
+
+def _runnable(allowed: list[CallState], running: list[CallState], most: int) -> list[CallState]:
+    """The next ones in the model's order; an exclusive one waits until it is alone, and the later ones wait for it."""
+    chosen: list[CallState] = []
+    for call in allowed:
+        others = len(running) + len(chosen)
+        alone_needed = call.exclusive or any(other.exclusive for other in (*running, *chosen))
+        if others >= most or (others and alone_needed):
+            break
+        chosen.append(call)
+    return chosen
+
+
+def _plan_turn(state: State, run: RunState) -> Step:
+    if run.failure is not None:
+        return End("failed", f"{run.failure.error_type}: {run.failure.error}")
+    if run.direct:
+        return End("done")
+    if run.finish in ("stop", "refused", "length", "cancelled"):
+        return _answered(state, run.finish)
+    limits = run.limits
+    if run.tool_turns >= limits.turns_per_request:
+        return End("limit", "turns_per_request")
+    if state.tool_turns >= limits.turns_per_conversation:
+        return End("limit", "turns_per_conversation")
+    if limits.run_tokens and run.usage.total >= limits.run_tokens:
+        return End("limit", "run_tokens")
+    return AskModel()
+
+
+def _answered(state: State, finish: Literal["stop", "refused", "length", "cancelled"]) -> End:
+    if finish == "length":
+        return End("limit", "length")
+    if not (state.history and isinstance(state.history[-1], ModelText)):
+        return End("failed", "empty_answer: the model ended its turn without a word")
+    return End("done", "" if finish == "stop" else finish)
+
+
+def _run_deadline(run: RunState, now: float) -> float:
+    return now + run.limits.run_seconds - run.active_s(now)

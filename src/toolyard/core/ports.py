@@ -1,0 +1,170 @@
+"""The seams. Each is one small protocol; each implementation is one file, wired in `app.py`."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.events import Decision, Entry, ModelDelta, ParkedKind, TurnEnded, TurnFailed
+from toolyard.core.history import History
+from toolyard.core.items import Call, Problem
+from toolyard.core.settings import Settings
+from toolyard.core.tools import Tool
+
+
+class Mint(Protocol):
+    """Where ids and times come from: the only source of both."""
+
+    def id(self, prefix: str) -> str: ...
+
+    def now(self) -> float: ...
+
+
+class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
+    """The tools that one turn shows to the model. The same object as long as they are the same."""
+
+    tools: tuple[Tool, ...]
+    digest: str
+    hashes: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelRequest:
+    """Everything that a model needs for one turn."""
+
+    model: str
+    turn: int
+    system: str
+    history: History
+    offer: Offer
+    tool_choice: str
+    mint: Mint
+    correlation_id: str = ""
+    memo: dict[str, object] = field(default_factory=dict[str, object])
+    """The conversation's scratch pad: a wire keeps what it has encoded here, under its own name."""
+
+
+class Model(Protocol):
+    """A language model. Yields deltas, then exactly one TurnEnded or TurnFailed."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a tool may know about the call that it serves."""
+
+    caller: Caller
+    conversation: str
+    run_id: str
+    call_id: str
+    correlation_id: str
+    idempotency_key: str
+    """The same for every attempt of this call and for no other call: hand it to whatever you write to."""
+    attempt: int
+    deadline: float
+    """The time (as `time.time()` tells it) at which this attempt is given up."""
+    progress: Callable[..., None]
+    """`progress(0.4)`, `progress(2, total=5, message="…")`: shown to live readers, never stored."""
+    answer: dict[str, object] | None = None
+    resume_token: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Value:
+    """A venue's answer when the tool came to a value: anything that can be written as JSON."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A venue's answer when the tool failed. `passing` says that trying again may help."""
+
+    problem: Problem
+    passing: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Later:
+    """A venue's answer when the result, or an answer that it needs, will come from outside."""
+
+    kind: ParkedKind
+    question: dict[str, object] = field(default_factory=dict[str, object])
+    resume_token: str = ""
+
+
+Gate = Callable[[Caller], "Verdict | None"]
+
+
+class Venue(Protocol):
+    """A place where tools run."""
+
+    def tools(self) -> Sequence[Tool]: ...
+
+    def gate(self, tool: str) -> Gate | None:
+        """A check of the tool's own, asked at offer and at call, if it has one."""
+        ...
+
+    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later: ...
+
+    async def close(self) -> None: ...
+
+
+class Verdict(Struct, frozen=True):
+    decision: Decision
+    rule: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a rule is asked: may this caller use this tool here? `arguments` is None when tools are listed."""
+
+    tool: Tool
+    caller: Caller
+    settings: Settings
+    remembered: frozenset[str] = frozenset()
+    arguments: dict[str, object] | None = None
+
+
+Rule = Callable[[Question], Verdict | None]
+
+
+class Log(Protocol):
+    """Where the entries of conversations are kept."""
+
+    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
+        """Commit the batch whole, together with when its owner must look again. Raises Fenced or StoreDown."""
+        ...
+
+    async def read(self, conversation: str, after: int = 0, most: int = 0) -> Sequence[Entry]: ...
+
+
+class Claims(Protocol):
+    """Who drives a conversation."""
+
+    async def claim(self, conversation: str) -> int:
+        """Become its owner; the new epoch fences every earlier owner's appends."""
+        ...
+
+    async def due(self, now: float) -> tuple[Sequence[str], float | None]:
+        """The conversations whose owner must look at them now, and when the next one is due."""
+        ...
+
+
+class Blobs(Protocol):
+    """Whole results, by random handle, scoped to a conversation."""
+
+    async def put(self, conversation: str, handle: str, body: bytes) -> None: ...
+
+    async def get(self, conversation: str, handle: str) -> bytes | None: ...
+
+
+class Store(Log, Claims, Blobs, Protocol):
+    """All the ports that one place keeps."""
+
+    async def close(self) -> None: ...

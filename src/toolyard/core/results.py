@@ -1,0 +1,57 @@
+"""How a call that did not come to a value is told to the model: one structured error for every outcome."""
+
+import msgspec
+
+from toolyard.core.items import Call, Outcome, Problem, Result, result_id
+
+
+def problem_text(problem: Problem) -> str:
+    """What the model reads of a failure."""
+    told = {"ok": False, "error": problem.error, "error_type": problem.error_type, "details": problem.details}
+    return msgspec.json.encode(told).decode()
+
+
+def failed(call: Call, outcome: Outcome, problem: Problem, at: float, duration_ms: float = 0.0) -> Result:
+    return Result(
+        id=result_id(call.id),
+        at=at,
+        call_id=call.id,
+        tool=call.tool,
+        outcome=outcome,
+        content=problem_text(problem),
+        error=problem,
+        duration_ms=duration_ms,
+    )
+
+
+def denied_by_rule(call: Call, rule: str, at: float) -> Result:
+    return failed(call, "denied", Problem(error=f"not allowed: {rule}", error_type="permission_denied"), at)
+
+
+def denied_by_user(call: Call, reason: str, at: float) -> Result:
+    said = f"the user declined: {reason}" if reason else "the user declined this call"
+    return failed(call, "denied", Problem(error=said, error_type="denied_by_user"), at)
+
+
+def expired(call: Call, at: float) -> Result:
+    problem = Problem(error="nobody approved this call in time", error_type="approval_expired")
+    return failed(call, "expired", problem, at)
+
+
+def timed_out(call: Call, after_s: float, at: float, said: str = "no answer") -> Result:
+    problem = Problem(error=f"{said} within {after_s:g} s", error_type="timeout", details={"timeout_s": after_s})
+    return failed(call, "timeout", problem, at)
+
+
+def cancelled(call: Call, at: float, *, may_have_run: bool) -> Result:
+    said = "cancelled; it had started and may have taken effect" if may_have_run else "cancelled before it ran"
+    return failed(call, "cancelled", Problem(error=said, error_type="cancelled"), at)
+
+
+def unknown(call: Call, at: float) -> Result:
+    problem = Problem(
+        error="the server stopped while this call was running; it may or may not have taken effect. "
+        "Find out before asking for it again.",
+        error_type="unknown_outcome",
+    )
+    return failed(call, "unknown", problem, at)

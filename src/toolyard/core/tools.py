@@ -1,0 +1,46 @@
+"""What a tool is. Data only: running one is a venue's business."""
+
+import hashlib
+import re
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+VenueName = Literal["function", "mcp", "client", "provider"]
+Approval = Literal["never", "ask", "always"]
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+
+EMPTY_OBJECT: dict[str, object] = {"type": "object", "properties": {}}
+
+
+class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A name, what it does, what it takes, where it runs, and its rules."""
+
+    name: str
+    description: str = ""
+    parameters: dict[str, object] = EMPTY_OBJECT
+    venue: VenueName = "function"
+    enabled: bool = True
+    roles: frozenset[str] = frozenset()
+    """Who may use it; empty means everybody."""
+    divisions: frozenset[str] = frozenset()
+    approval: Approval = "never"
+    timeout_s: float = 30.0
+    approval_s: float = 86_400.0
+    client_s: float = 600.0
+    retries: int = 2
+    """How often a failed attempt is tried again, if the tool is idempotent."""
+    idempotent: bool = False
+    exclusive: bool = False
+    """Must not run beside other calls of its conversation."""
+    max_result_bytes: int = 16_384
+    examples: tuple[str, ...] = ()
+    sources: dict[str, str] = {}
+    """For a parameter whose value comes from another tool, that tool's name."""
+
+
+def definition_hash(tool: Tool) -> str:
+    """What the model is shown of a tool, as a short hash: a changed description is a changed tool."""
+    shown = msgspec.json.encode((tool.name, tool.description, tool.parameters), order="deterministic")
+    return hashlib.blake2b(shown, digest_size=8).hexdigest()

@@ -1,0 +1,1 @@
+"""Rules that judge a call: allow, ask or deny."""

@@ -1,0 +1,1 @@
+"""Where logs, claims and blobs are kept."""
