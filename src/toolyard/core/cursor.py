@@ -15,10 +15,13 @@ class Cursor(Struct, frozen=True):
         return f"{self.seq}.{self.turn}.{self.seen}" if self.turn else str(self.seq)
 
 
+START = Cursor()
+
+
 def parse_cursor(text: str) -> Cursor:
     """The cursor that was given out as `text`; an empty text is the beginning."""
     if not text:
-        return Cursor()
+        return START
     parts = text.split(".")
     if len(parts) not in (1, 3) or not all(part.isascii() and part.isdigit() and len(part) < 16 for part in parts):
         raise Invalid(f"{text[:40]!r} is not a place in this stream; send the id of the last event you received")

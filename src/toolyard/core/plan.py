@@ -122,7 +122,7 @@ def _runnable(allowed: list[CallState], running: list[CallState], most: int) -> 
     for call in allowed:
         others = len(running) + len(chosen)
         alone_needed = call.exclusive or any(other.exclusive for other in (*running, *chosen))
-        if others >= most or (others and alone_needed):
+        if others and (others >= most or alone_needed):
             break
         chosen.append(call)
     return chosen

@@ -134,6 +134,15 @@ class Question:
 Rule = Callable[[Question], Verdict | None]
 
 
+class Policy(Protocol):
+    """Answers allow, ask or deny, always: a rule that fails denies."""
+
+    steady: bool
+    """Whether its verdict depends on the question alone, so that an offer may be used again."""
+
+    def judge(self, question: Question) -> Verdict: ...
+
+
 class Log(Protocol):
     """Where the entries of conversations are kept."""
 

@@ -33,14 +33,12 @@ def denied_by_user(call: Call, reason: str, at: float) -> Result:
     return failed(call, "denied", Problem(error=said, error_type="denied_by_user"), at)
 
 
-def expired(call: Call, at: float) -> Result:
-    problem = Problem(error="nobody approved this call in time", error_type="approval_expired")
-    return failed(call, "expired", problem, at)
-
-
-def timed_out(call: Call, after_s: float, at: float, said: str = "no answer") -> Result:
-    problem = Problem(error=f"{said} within {after_s:g} s", error_type="timeout", details={"timeout_s": after_s})
-    return failed(call, "timeout", problem, at)
+def over(call: Call, at: float, *, asked: bool) -> Result:
+    """Nobody approved it in time, or the application it was handed to gave no answer."""
+    if asked:
+        problem = Problem(error="nobody approved this call in time", error_type="approval_expired")
+        return failed(call, "expired", problem, at)
+    return failed(call, "timeout", Problem(error="no answer came in time", error_type="timeout"), at)
 
 
 def cancelled(call: Call, at: float, *, may_have_run: bool) -> Result:

@@ -4,7 +4,7 @@ States are immutable and share their history, so that a step costs what it adds.
 the entries.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, assert_never
 
 from msgspec import Struct
@@ -41,7 +41,7 @@ from toolyard.core.events import (
     TurnStarted,
 )
 from toolyard.core.history import History
-from toolyard.core.items import Call, Problem, Result, Usage
+from toolyard.core.items import Call, Item, Problem, Result, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.settings import Settings
 
@@ -209,7 +209,7 @@ def _run(state: State, event: RunEvent, entry: Entry) -> State:
 def _started(state: State, event: RunStarted, at: float) -> State:
     _require(state.run is None and bool(state.queue), "no run is waiting to start")
     first, *rest = state.queue
-    calls = {item.id: CallState(call=item) for item in first.request.input if isinstance(item, Call)}
+    calls = _open_calls(first.request.input)
     run = RunState(
         id=first.id,
         correlation_id=first.correlation_id,
@@ -256,16 +256,19 @@ def _turn(state: State, event: TurnEvent) -> State:
 
 def _turn_ended(state: State, run: RunState, event: TurnEnded) -> State:
     _require(state.turn is not None, "no turn is in flight")
-    answered = {item.call_id for item in event.items if isinstance(item, Result)}
-    calls = {
-        item.id: CallState(call=item) for item in event.items if isinstance(item, Call) and item.id not in answered
-    }
+    calls = _open_calls(event.items)
     own = 1 if calls else 0
     run = replace(
         run, usage=run.usage.plus(event.usage), finish=event.finish, tool_turns=run.tool_turns + own, failure=None
     )
     history = state.history.plus(event.items)
     return replace(state, turn=None, run=run, calls=calls, history=history, tool_turns=state.tool_turns + own)
+
+
+def _open_calls(items: Sequence[Item]) -> dict[str, CallState]:
+    """The calls that came without their result."""
+    answered = {item.call_id for item in items if isinstance(item, Result)}
+    return {item.id: CallState(call=item) for item in items if isinstance(item, Call) and item.id not in answered}
 
 
 def _call(state: State, event: CallEvent) -> State:
@@ -283,7 +286,9 @@ def _call(state: State, event: CallEvent) -> State:
             return _call_started(state, event)
         case CallParked():
             call = _call_in(state, event.call_id, "running")
-            return _with(state, replace(call, phase="parked", parked=event, expires_at=event.expires_at))
+            # Whoever runs it next is a first owner again: this one did not die.
+            parked = replace(call, phase="parked", parked=event, expires_at=event.expires_at, epoch=0, owners=0)
+            return _with(state, parked)
         case CallAnswered():
             call = _call_in(state, event.call_id, "parked")
             return _with(state, replace(call, phase="allowed", answer=event))
@@ -305,9 +310,7 @@ def _call_started(state: State, event: CallStarted) -> State:
     call = _call_in(state, event.call_id, "allowed", "running")
     _require(event.attempt == call.attempt + 1, f"attempt {event.attempt} of call {event.call_id!r} is out of order")
     owners = call.owners + (event.epoch != call.epoch)
-    return _with(
-        state, replace(call, phase="running", epoch=event.epoch, attempt=event.attempt, owners=owners, parked=None)
-    )
+    return _with(state, replace(call, phase="running", epoch=event.epoch, attempt=event.attempt, owners=owners))
 
 
 def _closed(state: State, result: Result) -> State:

@@ -5,7 +5,7 @@ import re
 from typing import Literal
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 VenueName = Literal["function", "mcp", "client", "provider"]
 Approval = Literal["never", "ask", "always"]
@@ -19,7 +19,7 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     description: str = ""
-    parameters: dict[str, object] = EMPTY_OBJECT
+    parameters: dict[str, object] = field(default_factory=lambda: dict(EMPTY_OBJECT))
     venue: VenueName = "function"
     enabled: bool = True
     roles: frozenset[str] = frozenset()

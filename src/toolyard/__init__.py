@@ -1,0 +1,36 @@
+"""Toolyard: one loop, four places a tool can run, one durable log."""
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import RunFailed, RunWaiting, ToolError, ToolyardError
+from toolyard.core.items import Result, UserMessage
+from toolyard.core.limits import Limits
+from toolyard.core.ports import Context, Question, Verdict
+from toolyard.core.settings import Settings
+from toolyard.core.tools import Tool
+from toolyard.engine.telemetry import configure_logging
+from toolyard.models.scripted import Scripted, call, say
+from toolyard.venues.function import tool
+from toolyard.yard import Run, Yard
+
+__all__ = [
+    "Caller",
+    "Context",
+    "Limits",
+    "Question",
+    "Result",
+    "Run",
+    "RunFailed",
+    "RunWaiting",
+    "Scripted",
+    "Settings",
+    "Tool",
+    "ToolError",
+    "ToolyardError",
+    "UserMessage",
+    "Verdict",
+    "Yard",
+    "call",
+    "configure_logging",
+    "say",
+    "tool",
+]

@@ -1,0 +1,5 @@
+"""`python -m toolyard` is the `toolyard` command."""
+
+from toolyard.cli import main
+
+main()

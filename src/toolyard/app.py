@@ -1,0 +1,134 @@
+"""The composition root: names become adapters, adapters become a service. The only place that wires."""
+
+import asyncio
+import importlib
+import os
+import secrets
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from toolyard.core.errors import Misconfigured
+from toolyard.core.limits import Limits
+from toolyard.core.ports import Model, Rule, Store
+from toolyard.engine.governor import Governor
+from toolyard.engine.judge import Judge
+from toolyard.engine.registry import Registry
+from toolyard.engine.service import Service
+from toolyard.engine.workers import Deps
+from toolyard.policies.ordered import Ordered
+from toolyard.stores.memory import MemoryStore
+from toolyard.venues.client import ClientVenue
+from toolyard.venues.function import FunctionVenue
+from toolyard.venues.results import ResultsVenue
+
+
+class SystemMint:
+    """Random ids and the system's clock."""
+
+    def id(self, prefix: str) -> str:
+        return f"{prefix}_{secrets.token_hex(10)}"
+
+    def now(self) -> float:
+        return time.time()
+
+
+class Models:
+    """Models by name, each made once, when it is first asked for."""
+
+    def __init__(self, default: str | Model) -> None:
+        self.default = default if isinstance(default, str) else "given"
+        self._made: dict[str, Model] = {} if isinstance(default, str) else {self.default: default}
+
+    def __call__(self, name: str) -> Model:
+        model = self._made.get(name)
+        if model is None:
+            model = self._made[name] = named_model(name)
+        return model
+
+    def check(self) -> None:
+        """Raises Misconfigured now if the default model cannot be had."""
+        self(self.default)
+
+    async def close(self) -> None:
+        for model in self._made.values():
+            await model.close()
+
+
+def named_model(name: str) -> Model:
+    """The model of a name such as `openai:gpt-4o-mini`, `dashscope:qwen-plus` or `http://host/v1#model`."""
+    wire = importlib.import_module("toolyard.models.openai_chat")
+    if urlsplit(name).scheme in ("http", "https"):
+        base_url, _, model = name.partition("#")
+        if not model:
+            raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
+        return wire.OpenAIChat(base_url=base_url, model=model, api_key=os.environ.get("OPENAI_API_KEY", ""))
+    provider, _, model = name.partition(":")
+    if provider not in wire.PROVIDERS or not model:
+        known = ", ".join(f"{known}:…" for known in wire.PROVIDERS)
+        raise Misconfigured(f"{name!r} is not a model: use one of {known} or http://host/v1#model")
+    known = wire.PROVIDERS[provider]
+    key = os.environ.get(known.key_variable, "") if known.key_variable else ""
+    if known.key_variable and not key:
+        raise Misconfigured(f"{name!r} needs a key: set the environment variable {known.key_variable}")
+    return wire.OpenAIChat(base_url=known.base_url, model=model, api_key=key, provider=provider)
+
+
+async def open_store(name: str) -> Store:
+    """The store of a name: `memory:`, `sqlite:///relative.db` or `sqlite:////absolute.db`, with `?synchronous=FULL`."""
+    if name == "memory:":
+        return MemoryStore()
+    url = urlsplit(name)
+    if url.scheme != "sqlite" or not url.path.strip("/"):
+        raise Misconfigured(f"{name!r} is not a store: use memory: or sqlite:///path/to/toolyard.db")
+    if url.query not in ("", "synchronous=NORMAL", "synchronous=FULL"):
+        raise Misconfigured(f"{url.query!r} is not a setting of a SQLite store: use synchronous=NORMAL or FULL")
+    sqlite = importlib.import_module("toolyard.stores.sqlite")
+    return await sqlite.SqliteStore.open(Path(url.path[1:]), synchronous=url.query.partition("=")[2] or "NORMAL")
+
+
+class App:
+    """A service with everything that it stands on, to be closed together."""
+
+    def __init__(
+        self,
+        *,
+        tools: Iterable[object],
+        models: Models,
+        store: Store,
+        tasks: asyncio.TaskGroup,
+        limits: Limits,
+        rules: Sequence[Rule],
+        system_prompt: str,
+        threads: int,
+    ) -> None:
+        self.mint = SystemMint()
+        self._models = models
+        self._store = store
+        self._function = FunctionVenue(tools, threads=threads)
+        policy = Ordered(rules)
+        registry = Registry(policy, ClientVenue())
+        registry.add(self._function)
+        registry.add(ResultsVenue(store), on_demand=True)
+        deps = Deps(
+            registry=registry,
+            policy=policy,
+            judge=Judge(registry, policy),
+            governor=Governor(store, self.mint),
+            models=models,
+            mint=self.mint,
+            limits=limits,
+            default_model=models.default,
+            system_prompt=system_prompt,
+        )
+        self.registry = registry
+        self.service = Service(deps, store, tasks)
+
+    async def close(self, grace_s: float) -> None:
+        """Close everything, whatever one part says about it; complaints are raised at the end."""
+        async with AsyncExitStack() as parts:
+            for part in (self._store, self._models, self._function):
+                parts.push_async_callback(part.close)
+            await self.service.close(grace_s)

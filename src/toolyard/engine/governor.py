@@ -1,0 +1,92 @@
+"""Turns what a tool came to into a Result of bounded size; the whole is kept where the model can read it on.
+
+It does not know how a tool ran.
+"""
+
+import msgspec
+
+from toolyard.core.items import Call, Outcome, Problem, Result, result_id
+from toolyard.core.ports import Blobs, Failure, Mint, Value
+from toolyard.core.results import failed
+from toolyard.core.tools import Tool
+
+MOST_KEPT_BYTES = 64 * 1024 * 1024
+_OUTCOMES: dict[str, Outcome] = {"timeout": "timeout", "unknown_outcome": "unknown", "cancelled": "cancelled"}
+
+
+class Governor:
+    def __init__(self, blobs: Blobs, mint: Mint) -> None:
+        self._blobs = blobs
+        self._mint = mint
+
+    async def result(
+        self, call: Call, tool: Tool, answer: Value | Failure, *, conversation: str, duration_ms: float = 0.0
+    ) -> Result:
+        now = self._mint.now()
+        if isinstance(answer, Failure):
+            outcome = _OUTCOMES.get(answer.problem.error_type, "error")
+            return failed(call, outcome, answer.problem, now, duration_ms)
+        body = encoded(answer.value)
+        if isinstance(body, Problem):
+            return failed(call, "error", body, now, duration_ms)
+        content, handle = body, ""
+        size = len(body) if body.isascii() else len(body.encode())
+        if size > tool.max_result_bytes:
+            handle = self._mint.id("result")
+            whole = body.encode()
+            await self._blobs.put(conversation, handle, whole)
+            content = _head_and_tail(whole, tool.max_result_bytes, handle)
+        return Result(
+            id=result_id(call.id),
+            at=now,
+            call_id=call.id,
+            tool=call.tool,
+            outcome="ok",
+            content=content,
+            handle=handle,
+            whole_bytes=size if handle else 0,
+            duration_ms=duration_ms,
+        )
+
+
+def encoded(value: object) -> str | Problem:
+    """The value as the model will read it: text as it is, everything else as JSON."""
+    try:
+        if isinstance(value, str):
+            text = value if value.isascii() else value.encode("utf-8", "replace").decode()
+        else:
+            text = msgspec.json.encode(value, enc_hook=_dumped).decode()
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        return Problem(
+            error=f"the tool ran, but what it returned ({type(value).__name__}) cannot be written as JSON: {error}",
+            error_type="execution_error",
+            details={"hint": "return text, numbers, lists, dicts, dataclasses or models"},
+        )
+    if len(text) > MOST_KEPT_BYTES:
+        return Problem(
+            error=f"the tool ran, but its result of {len(text):,} characters is over the {MOST_KEPT_BYTES:,} that can "
+            "be kept; ask for less, or have the tool return a link",
+            error_type="too_large",
+        )
+    return text
+
+
+def _dumped(value: object) -> object:
+    """A pydantic model, by its own way of writing itself."""
+    dump = getattr(value, "model_dump", None)
+    if dump is None:
+        raise TypeError(f"an object of type {type(value).__name__} has no JSON form")
+    return dump(mode="json")
+
+
+def _head_and_tail(whole: bytes, most: int, handle: str) -> str:
+    room = max(0, most - 300)
+    head, tail = room * 2 // 3, room // 3
+    first = whole[:head].decode(errors="ignore")
+    last = whole[len(whole) - tail :].decode(errors="ignore")
+    note = (
+        f"\n… [{len(whole):,} bytes in all; the middle is left out here. "
+        f'read_result(handle="{handle}", offset={head}) reads on from here; '
+        "with pattern instead of offset it finds a text] …\n"
+    )
+    return f"{first}{note}{last}"

@@ -1,0 +1,167 @@
+"""The log of one conversation while this process owns it: events are checked by the fold, stored, then seen.
+
+`emit` folds at once and returns; what was emitted in one go is stored in one commit. `state` is the tip, `committed`
+waits until it is stored: whoever is about to cause an effect waits for it. Readers see stored entries only.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine, Sequence
+
+from toolyard.core.cursor import Cursor
+from toolyard.core.errors import Fenced, StoreDown
+from toolyard.core.events import Durable, Entry, Fleeting, RunQueued, RunStarted
+from toolyard.core.ports import Log, Mint
+from toolyard.core.state import QueuedRun, RunState, State, apply, fold
+from toolyard.engine.readers import Reader, Readers
+
+Spawn = Callable[[Coroutine[None, None, None]], None]
+Observe = Callable[[Entry], None]
+
+
+class Journal:
+    def __init__(
+        self,
+        conversation: str,
+        epoch: int,
+        entries: Sequence[Entry],
+        *,
+        log: Log,
+        mint: Mint,
+        spawn: Spawn,
+        observe: Observe,
+    ) -> None:
+        self.conversation = conversation
+        self.epoch = epoch
+        self.state: State = fold(entries)
+        self.memo: dict[str, object] = {}
+        self.readers = Readers(self._read, entries[-1].seq if entries else 0)
+        self.broken: Fenced | StoreDown | None = None
+        self._log = log
+        self._mint = mint
+        self._spawn = spawn
+        self._observe = observe
+        self._seq = self.readers.stored
+        self._staged: list[Entry] = []
+        self._flushing = False
+        self._held: deque[tuple[int, Fleeting]] = deque()
+        self._commits: list[tuple[int, asyncio.Future[None]]] = []
+        self._change: asyncio.Future[None] | None = None
+
+    def sound_state(self) -> State:
+        """The tip. Raises Fenced or StoreDown if the store no longer follows it."""
+        if self.broken:
+            raise self.broken
+        return self.state
+
+    def emit(self, *events: Durable, run: str = "", correlation_id: str = "") -> None:
+        """Fold the events onto the tip, all or none, and have them stored together. Raises Refused.
+
+        An event belongs to the run in front; `run` and `correlation_id` are for what belongs to none yet.
+        """
+        state, entries, now = self.sound_state(), list[Entry](), self._mint.now()
+        for number, event in enumerate(events, self._seq + 1):
+            about = _run_of(event, state)
+            entry = Entry(
+                conversation=self.conversation,
+                seq=number,
+                at=now,
+                event=event,
+                run=about.id if about else run,
+                correlation_id=about.correlation_id if about else correlation_id,
+            )
+            state = apply(state, entry)
+            entries.append(entry)
+        self.state = state
+        self._seq += len(entries)
+        self._staged += entries
+        self.signal()  # first the driver, which may add to this commit; then the commit
+        if not self._flushing:
+            self._flushing = True
+            self._spawn(self._flush())
+
+    def tell(self, event: Fleeting) -> None:
+        """Show a fleeting event to live readers, never before the entries that were emitted before it."""
+        if self._seq > self.readers.stored:
+            self._held.append((self._seq, event))
+        else:
+            self.readers.publish(event)
+
+    async def committed(self) -> None:
+        """Everything emitted so far is stored. Raises Fenced or StoreDown if it cannot be."""
+        self.sound_state()
+        if self._seq > self.readers.stored:
+            future = asyncio.get_running_loop().create_future()
+            self._commits.append((self._seq, future))
+            await future
+
+    async def changed(self, seen: State, until: float) -> None:
+        """Wait until the state is another than the one seen, or until that time."""
+        if self.state is not seen or self.broken:
+            return
+        loop = asyncio.get_running_loop()
+        self._change = loop.create_future()
+        timer = loop.call_later(max(0.0, until - self._mint.now()), self.signal)
+        try:
+            await self._change
+        finally:
+            timer.cancel()
+
+    def signal(self) -> None:
+        if self._change is not None and not self._change.done():
+            self._change.set_result(None)
+
+    def follow(self, after: Cursor) -> Reader:
+        return Reader(self.readers, after)
+
+    @property
+    def busy(self) -> bool:
+        """Whether anything is on its way to the store or to a reader."""
+        return self._flushing or self.readers.attached > 0
+
+    async def _read(self, after: int, most: int) -> Sequence[Entry]:
+        return await self._log.read(self.conversation, after, most)
+
+    async def _flush(self) -> None:
+        try:
+            while self._staged:
+                batch, self._staged = self._staged, []
+                await self._log.append(self.conversation, self.epoch, batch, self.state.wake_at)
+                self._publish(batch)
+        except (Fenced, StoreDown) as error:
+            self._break(error)
+        finally:
+            self._flushing = False
+
+    def _publish(self, batch: Sequence[Entry]) -> None:
+        for entry in batch:
+            self.readers.publish(entry)
+            while self._held and self._held[0][0] <= entry.seq:
+                self.readers.publish(self._held.popleft()[1])
+            self._observe(entry)
+        waiting, self._commits = self._commits, []
+        for seq, future in waiting:
+            if seq > self.readers.stored:
+                self._commits.append((seq, future))
+            elif not future.done():
+                future.set_result(None)
+
+    def _break(self, error: Fenced | StoreDown) -> None:
+        """What is in memory is ahead of the store: let go of it. Whoever comes next claims and reads anew."""
+        self.broken = error
+        self.readers.fail(error)
+        for _, future in self._commits:
+            if not future.done():
+                future.set_exception(error)
+        self._commits.clear()
+        self.signal()
+
+
+def _run_of(event: Durable, state: State) -> QueuedRun | RunState | None:
+    match event:
+        case RunQueued():
+            return None
+        case RunStarted():
+            return state.queue[0]
+        case _:
+            return state.run

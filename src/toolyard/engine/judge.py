@@ -1,0 +1,89 @@
+"""Judges calls: is there such a tool, do the arguments fit, does the policy allow it? It runs nothing."""
+
+from collections.abc import Sequence
+
+from toolyard.core.events import CallEnded, CallJudged, Durable
+from toolyard.core.items import Problem
+from toolyard.core.ports import Policy, Verdict
+from toolyard.core.results import denied_by_rule, failed
+from toolyard.core.state import CallState, State
+from toolyard.engine.registry import Registered, Registry
+
+
+class Judge:
+    def __init__(self, registry: Registry, policy: Policy) -> None:
+        self._registry = registry
+        self._policy = policy
+
+    def judge(self, calls: Sequence[CallState], state: State, now: float) -> list[Durable]:
+        """The events for calls that were requested: allowed, asking, or closed with the reason."""
+        position = {call_id: number for number, call_id in enumerate(state.calls)}
+        events: list[Durable] = []
+        for call in calls:
+            events += self._one(call, position[call.call.id], state, now)
+        return events
+
+    def again(self, call: CallState, state: State) -> tuple[Registered | None, Problem | None]:
+        """Before a call runs, perhaps long after it was judged: its tool, or why it may not run any more."""
+        entry = self._find(call, state)
+        if entry is None:
+            return None, self._registry.unknown(call.call.tool, state.offered)
+        if problem := self._registry.schemas.check(entry.tool, entry.hash, call.arguments):
+            return None, problem
+        verdict = self._verdict(entry, call, state)
+        if verdict.decision == "deny":
+            return None, Problem(error=f"not allowed: {verdict.rule}", error_type="permission_denied")
+        return entry, None
+
+    def check(self, call: CallState, state: State, arguments: dict[str, object]) -> Problem | None:
+        """Whether edited arguments fit the tool."""
+        entry = self._find(call, state)
+        return self._registry.schemas.check(entry.tool, entry.hash, arguments) if entry else None
+
+    def _one(self, call: CallState, position: int, state: State, now: float) -> list[Durable]:
+        problem = self._unfit(call, position, state)
+        entry = self._find(call, state)
+        if problem is None and entry is None:
+            problem = self._registry.unknown(call.call.tool, state.offered)
+        if problem is None and entry is not None:
+            problem = self._registry.schemas.check(entry.tool, entry.hash, call.arguments)
+        if problem is not None or entry is None:
+            assert problem is not None
+            return [CallEnded(result=failed(call.call, "error", problem, now))]
+        verdict = self._verdict(entry, call, state)
+        expires_at = now + entry.tool.approval_s if verdict.decision == "ask" else 0.0
+        judged = CallJudged(
+            call_id=call.call.id,
+            verdict=verdict.decision,
+            rule=verdict.rule,
+            exclusive=entry.tool.exclusive,
+            expires_at=expires_at,
+        )
+        if verdict.decision == "deny":
+            return [judged, CallEnded(result=denied_by_rule(call.call, verdict.rule, now))]
+        return [judged]
+
+    def _unfit(self, call: CallState, position: int, state: State) -> Problem | None:
+        most = state.run.limits.calls_per_turn if state.run else 0
+        if position >= most:
+            said = f"only the first {most} calls of a turn are run; ask for fewer at once"
+            return Problem(error=said, error_type="too_large", details={"calls_per_turn": most})
+        if call.call.unreadable:
+            return Problem(error=call.call.unreadable, error_type="json_parse_error")
+        if state.run and state.run.request.tool_choice == "none" and not state.run.direct:
+            return Problem(error="this request is to be answered without tools", error_type="permission_denied")
+        return None
+
+    def _find(self, call: CallState, state: State) -> Registered | None:
+        return self._registry.find(call.call.tool, state.run.request.app_tools if state.run else ())
+
+    def _verdict(self, entry: Registered, call: CallState, state: State) -> Verdict:
+        question = self._registry.verdict_question(entry.tool, state, call.arguments)
+        verdict = self._policy.judge(question)
+        if verdict.decision == "deny" or entry.gate is None:
+            return verdict
+        try:
+            shut = entry.gate(question.caller)
+        except Exception as error:
+            return Verdict("deny", f"the tool's own check failed: {type(error).__name__}")
+        return shut or verdict

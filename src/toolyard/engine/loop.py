@@ -1,0 +1,101 @@
+"""The loop. It decides nothing and keeps nothing: `plan` decides, the journal keeps, workers do."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import assert_never
+
+from toolyard.core.events import CallEnded, Durable, RunEnded, RunStarted, RunSuspended, TurnFailed
+from toolyard.core.items import ModelText, Problem
+from toolyard.core.limits import limit_message
+from toolyard.core.plan import (
+    AskModel,
+    BeginRun,
+    End,
+    Expire,
+    GiveUpTurn,
+    Judge,
+    Recover,
+    Rest,
+    Run,
+    StopWork,
+    Suspend,
+    Wait,
+    plan,
+)
+from toolyard.core.results import over
+from toolyard.core.state import State
+from toolyard.engine.journal import Journal
+from toolyard.engine.workers import Deps, Workers
+
+
+async def drive(journal: Journal, deps: Deps) -> None:
+    """Advance a conversation until it rests. Safe to call again at any time, from any owner.
+
+    Nothing long is awaited here: turns and calls are workers that end by emitting, so that an approval, a client's
+    result or a stop is dealt with while others run.
+    """
+    async with asyncio.TaskGroup() as group:
+        workers = Workers(journal, deps, group)
+        while not deps.draining:
+            state = journal.sound_state()
+            step = plan(state, journal.epoch, deps.mint.now())
+            match step:
+                case BeginRun() | GiveUpTurn() | Judge() | Expire() | Suspend() | End():
+                    journal.emit(*events_of(step, state, deps))
+                case AskModel():
+                    workers.ask(state)
+                case Run(calls):
+                    workers.run(calls, state)
+                case Recover(calls):
+                    workers.recover(calls, state)
+                case StopWork(calls):
+                    await workers.stop(calls)
+                case Wait(until):
+                    await journal.changed(state, until)
+                case Rest():
+                    return
+                case _:
+                    assert_never(step)
+
+
+def events_of(
+    step: BeginRun | GiveUpTurn | Judge | Expire | Suspend | End, state: State, deps: Deps
+) -> Sequence[Durable]:
+    """The steps that need nobody's work: what they come to."""
+    now = deps.mint.now()
+    match step:
+        case BeginRun():
+            return (begun(state, deps),)
+        case GiveUpTurn(owners):
+            said = f"the server stopped {owners} times during this turn; it is not tried again"
+            return (TurnFailed(problem=Problem(error=said, error_type="unavailable")),)
+        case Judge(calls):
+            return deps.judge.judge(calls, state, now)
+        case Expire(calls):
+            return [CallEnded(result=over(call.call, now, asked=call.phase == "asking")) for call in calls]
+        case Suspend(waiting_for, wake_at):
+            return (RunSuspended(waiting_for=waiting_for, wake_at=wake_at),)
+        case End():
+            return (ended(step, state, deps),)
+        case _:
+            assert_never(step)
+
+
+def begun(state: State, deps: Deps) -> RunStarted:
+    """What holds for the first in line: its own wishes, then the conversation's, then the yard's."""
+    request, settings = state.queue[0].request, state.settings
+    return RunStarted(
+        model=request.model or settings.model or deps.default_model,
+        limits=request.limits or settings.limits or deps.limits,
+    )
+
+
+def ended(step: End, state: State, deps: Deps) -> RunEnded:
+    """A limit is never silent and never empty: the caller is told in their language."""
+    assert state.run is not None
+    answered = bool(state.history) and isinstance(state.history[-1], ModelText)
+    message = None
+    if step.ending == "limit" and not answered:
+        text = limit_message(state.run.request.caller.locale)
+        message = ModelText(id=deps.mint.id("item"), at=deps.mint.now(), text=text)
+    return RunEnded(ending=step.ending, detail=step.detail, message=message)

@@ -1,0 +1,19 @@
+"""What the model is told besides the history: the system text and how freely it may choose tools. Pure."""
+
+from toolyard.core.ports import Offer
+from toolyard.core.settings import Settings
+from toolyard.core.state import RunState
+
+
+def system_text(base: str, settings: Settings) -> str:
+    """The base prompt, the conversation's own as its extension, then its named context."""
+    parts = [base, settings.system_prompt, *(f"{name}: {text}" for name, text in settings.context.items())]
+    return "\n\n".join(part for part in parts if part)
+
+
+def tool_choice_now(run: RunState, offer: Offer) -> str:
+    """A forced choice holds for the first turn only: forced for ever, the run could not end."""
+    choice = run.request.tool_choice
+    if choice in ("auto", "none") or run.tool_turns or run.finish:
+        return "none" if choice == "none" else "auto"
+    return choice if offer.tools else "auto"

@@ -1,0 +1,182 @@
+"""Live readers of one conversation. Publications lie in one shared ring and a reader is a position in it.
+
+A reader that is too slow is overrun and catches up from the log by itself: it costs nothing and misses nothing. Text of
+a turn in progress comes from the live buffer, from the byte where the reader's cursor stands.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+
+from toolyard.core.cursor import Cursor
+from toolyard.core.events import (
+    ArgumentsAppended,
+    CallProgressed,
+    Entry,
+    Fleeting,
+    ReasoningAppended,
+    TextAppended,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+)
+from toolyard.core.items import ModelText
+
+RING = 1024
+PAGE = 500
+
+Published = Entry | Fleeting
+ReadLog = Callable[[int, int], Awaitable[Sequence[Entry]]]
+
+
+class Readers:
+    """What was published lately, and the streams of the turn in progress."""
+
+    def __init__(self, read_log: ReadLog, stored: int) -> None:
+        self.read_log = read_log
+        self.stored = stored
+        self.attached = 0
+        self.broken: Exception | None = None
+        self._ring: list[Published] = []
+        self._base = 0
+        self._live: list[Fleeting] = []
+        self._waiting: list[asyncio.Future[None]] = []
+
+    @property
+    def end(self) -> int:
+        return self._base + len(self._ring)
+
+    def publish(self, item: Published) -> None:
+        if isinstance(item, Entry):
+            self.stored = item.seq
+            if isinstance(item.event, TurnStarted | TurnEnded | TurnFailed):
+                self._live.clear()
+        elif isinstance(item, CallProgressed):
+            pass
+        else:
+            self._live.append(item)
+        if not self.attached:
+            self._base, self._ring = self.end + 1, []
+            return
+        self._ring.append(item)
+        if len(self._ring) > 2 * RING:
+            del self._ring[:RING]
+            self._base += RING
+        self.wake()
+
+    def fail(self, error: Exception) -> None:
+        """No more will come: readers are told why."""
+        self.broken = error
+        self.wake()
+
+    def wake(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    def after(self, position: int) -> Published | None:
+        """The publication at that position, if it is still in the ring and there is one."""
+        return self._ring[position - self._base] if position < self.end else None
+
+    def overran(self, position: int) -> bool:
+        return position < self._base
+
+    def live(self) -> list[Fleeting]:
+        return list(self._live)
+
+    def live_text(self) -> str:
+        """The answer so far of the turn in progress."""
+        return "".join(event.text for event in self._live if isinstance(event, TextAppended))
+
+    async def more(self) -> None:
+        future = asyncio.get_running_loop().create_future()
+        self._waiting.append(future)
+        await future
+
+
+class Reader:
+    """An endless iterator over entries and fleeting events after a cursor; `cursor` says where it stands."""
+
+    def __init__(self, readers: Readers, after: Cursor) -> None:
+        self._readers = readers
+        self._position = -1
+        self._ready: deque[Published] = deque()
+        self._seq, self._turn, self._seen = after.seq, after.turn, after.seen
+        self._detached = False
+        readers.attached += 1
+
+    @property
+    def cursor(self) -> Cursor:
+        return Cursor(self._seq, self._turn, self._seen) if self._seen else Cursor(self._seq)
+
+    def __aiter__(self) -> "Reader":
+        return self
+
+    async def __anext__(self) -> Published:
+        while True:
+            if self._ready:
+                return self._ready.popleft()
+            if self._detached:
+                raise StopAsyncIteration
+            if self._position < 0 or self._readers.overran(self._position):
+                await self._catch_up()
+            elif (item := self._readers.after(self._position)) is not None:
+                self._position += 1
+                self._take(item)
+            elif self._readers.broken:
+                raise self._readers.broken
+            else:
+                await self._readers.more()
+
+    def detach(self) -> None:
+        if not self._detached:
+            self._detached = True
+            self._readers.attached -= 1
+            self._readers.wake()
+
+    async def _catch_up(self) -> None:
+        """Read the log up to what is stored now; then the turn in progress; then go on from the ring."""
+        end, stored, live = self._readers.end, self._readers.stored, self._readers.live()
+        if self._seq >= stored:
+            self._position = end
+            for event in live:
+                self._take(event)
+            return
+        for entry in await self._readers.read_log(self._seq, PAGE):
+            if entry.seq > stored:
+                break
+            self._take(entry)
+
+    def _take(self, item: Published) -> None:
+        match item:
+            case Entry():
+                if item.seq > self._seq:
+                    self._take_entry(item)
+            case TextAppended():
+                self._take_text(item)
+            case ReasoningAppended() | ArgumentsAppended() | CallProgressed():
+                self._ready.append(item)
+
+    def _take_entry(self, entry: Entry) -> None:
+        self._seq = entry.seq
+        if isinstance(entry.event, TurnStarted):
+            self._turn, self._seen = entry.event.number, 0
+        elif isinstance(entry.event, TurnEnded):
+            text = "".join(item.text for item in entry.event.items if isinstance(item, ModelText))
+            self._take_text(TextAppended(turn=self._turn, offset=0, text=text))
+            self._seen = 0
+        self._ready.append(entry)
+
+    def _take_text(self, event: TextAppended) -> None:
+        """Only what was not seen yet; a piece after a gap waits for the end of the turn, which has it all."""
+        if event.turn != self._turn or event.offset > self._seen:
+            return
+        end = event.offset + (len(event.text) if event.text.isascii() else len(event.text.encode()))
+        if end <= self._seen:
+            return
+        if event.offset < self._seen:
+            rest = event.text.encode()[self._seen - event.offset :].decode(errors="ignore")
+            event = TextAppended(turn=event.turn, offset=self._seen, text=rest)
+        self._seen = end
+        self._ready.append(event)

@@ -1,0 +1,146 @@
+"""Which tools there are, where each runs, and which of them a caller is offered.
+
+It decides nothing about permission: the policy does. An offer is the same object as long as nothing changed, so that
+what was encoded for it can be used again.
+"""
+
+import difflib
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Misconfigured
+from toolyard.core.items import Problem
+from toolyard.core.ports import Gate, Offer, Policy, Question, Venue
+from toolyard.core.state import State
+from toolyard.core.tools import NAME, Tool, definition_hash
+from toolyard.engine.schemas import Schemas
+
+MOST_OFFERS = 512
+MOST_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Registered:
+    tool: Tool
+    venue: Venue
+    gate: Gate | None
+    hash: str
+    on_demand: bool = False
+    """Offered only once the conversation holds a result that was cut."""
+
+
+class Registry:
+    def __init__(self, policy: Policy, client: Venue) -> None:
+        self.schemas = Schemas()
+        self._policy = policy
+        self._client = client
+        self._tools: dict[str, Registered] = {}
+        self._gates: dict[str, Gate] = {}
+        self._version = 0
+        self._offers: dict[object, Offer] = {}
+
+    def add(self, venue: Venue, *, on_demand: bool = False) -> None:
+        for tool in venue.tools():
+            entry = Registered(
+                tool=tool, venue=venue, gate=venue.gate(tool.name), hash=definition_hash(tool), on_demand=on_demand
+            )
+            self._check(entry)
+            self._tools[tool.name] = entry
+            if entry.gate:
+                self._gates[tool.name] = entry.gate
+        self._version += 1
+        self._offers.clear()
+
+    def names(self) -> list[str]:
+        return list(self._tools)
+
+    def find(self, name: str, app_tools: Iterable[Tool] = ()) -> Registered | None:
+        """The tool of that name; the server's own wins over one of the application's."""
+        if found := self._tools.get(name):
+            return found
+        app_tool = next((tool for tool in app_tools if tool.name == name), None)
+        if app_tool is None:
+            return None
+        return Registered(tool=app_tool, venue=self._client, gate=None, hash=definition_hash(app_tool))
+
+    def unknown(self, name: str, offered: Iterable[str]) -> Problem:
+        """What to tell a model that asked for a tool which is not there: the ones that are, nearest first."""
+        near = sorted(offered, key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())
+        known = ", ".join(near[:MOST_NAMED]) or "none"
+        return Problem(
+            error=f"there is no tool named {name[:64]!r}; there are: {known}",
+            error_type="unknown_tool",
+            details={"tools": near[:MOST_NAMED]},
+        )
+
+    def check_app_tools(self, tools: Sequence[Tool]) -> None:
+        """Raises Misconfigured for an application's tool that cannot be offered."""
+        seen: set[str] = set()
+        for tool in tools:
+            self._check_name(tool, tool.name in seen)
+            seen.add(tool.name)
+            self.schemas.compile(tool, definition_hash(tool))
+
+    def offer(self, state: State) -> Offer:
+        """The tools for the next turn of this conversation's run."""
+        run = state.run
+        if run is None or run.request.tool_choice == "none":
+            return self._made((), ())
+        caller = run.request.caller
+        gated = frozenset(name for name, gate in self._gates.items() if _shut(gate, caller))
+        basis = (self._version, caller, state.settings.tools, state.has_handles, gated)
+        key: object = (basis, run.id) if run.request.app_tools else basis
+        if self._policy.steady and (offer := self._offers.get(key)):
+            return offer
+        chosen = [entry for name, entry in self._tools.items() if name not in gated and self._offered(entry, state)]
+        chosen += self._app_tools(state)
+        return self._made(key, chosen)
+
+    def verdict_question(self, tool: Tool, state: State, arguments: dict[str, object] | None) -> Question:
+        caller = state.run.request.caller if state.run else Caller()
+        return Question(
+            tool=tool, caller=caller, settings=state.settings, remembered=state.remembered, arguments=arguments
+        )
+
+    def _offered(self, entry: Registered, state: State) -> bool:
+        if entry.on_demand and not state.has_handles:
+            return False
+        return self._policy.judge(self.verdict_question(entry.tool, state, None)).decision != "deny"
+
+    def _app_tools(self, state: State) -> list[Registered]:
+        tools = state.run.request.app_tools if state.run else ()
+        found = (self.find(tool.name, tools) for tool in tools if tool.name not in self._tools)
+        return [entry for entry in found if entry and self._offered(entry, state)]
+
+    def _made(self, key: object, entries: Sequence[Registered]) -> Offer:
+        hashes = {entry.tool.name: entry.hash for entry in entries}
+        digest = hashlib.blake2b("".join(f"{k}{v}" for k, v in hashes.items()).encode(), digest_size=8).hexdigest()
+        known = self._offers.get(digest)
+        offer = known or Offer(tools=tuple(entry.tool for entry in entries), digest=digest, hashes=hashes)
+        if len(self._offers) >= MOST_OFFERS:
+            self._offers.clear()
+        self._offers[key] = self._offers[digest] = offer
+        return offer
+
+    def _check(self, entry: Registered) -> None:
+        self._check_name(entry.tool, entry.tool.name in self._tools)
+        self.schemas.compile(entry.tool, entry.hash)
+
+    def _check_name(self, tool: Tool, taken: bool) -> None:
+        if not NAME.fullmatch(tool.name):
+            raise Misconfigured(
+                f"{tool.name[:80]!r} cannot be a tool's name: use 1 to 64 letters, digits, underscores or hyphens"
+            )
+        if taken:
+            raise Misconfigured(f"two tools are named {tool.name!r}: rename one, for example with @tool(name=…)")
+
+
+def _shut(gate: Gate, caller: Caller) -> bool:
+    """A gate that fails is shut."""
+    try:
+        verdict = gate(caller)
+    except Exception:
+        return True
+    return verdict is not None and verdict.decision == "deny"

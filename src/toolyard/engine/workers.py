@@ -1,0 +1,271 @@
+"""What runs now for one conversation: a model turn, or calls side by side. Each ends by emitting; none decides.
+
+A worker that is about to cause an effect first waits until the intent is stored. It does not know where tools run: a
+venue does that, and answers with a value, a failure, or that the result will come later.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import msgspec
+from msgspec.structs import replace
+
+from toolyard.core.errors import Refused
+from toolyard.core.events import (
+    CallEnded,
+    CallParked,
+    CallProgressed,
+    CallStarted,
+    Durable,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+)
+from toolyard.core.items import ModelText, Problem, Result
+from toolyard.core.limits import Limits
+from toolyard.core.plan import MOST_OWNERS
+from toolyard.core.ports import Context, Failure, Later, Mint, Model, ModelRequest, Policy, Value
+from toolyard.core.results import cancelled, failed, unknown
+from toolyard.core.state import CallState, State
+from toolyard.engine.governor import Governor
+from toolyard.engine.journal import Journal
+from toolyard.engine.judge import Judge
+from toolyard.engine.prompt import system_text, tool_choice_now
+from toolyard.engine.registry import Registered, Registry
+from toolyard.engine.telemetry import correlation
+
+STOP_GRACE_S = 2.0
+FIRST_BACKOFF_S = 0.1
+MOST_BACKOFF_S = 5.0
+
+_log = logging.getLogger("toolyard.workers")
+
+
+@dataclass(slots=True, kw_only=True)
+class Deps:
+    """What the loop needs, wired once."""
+
+    registry: Registry
+    policy: Policy
+    judge: Judge
+    governor: Governor
+    models: Callable[[str], Model]
+    mint: Mint
+    limits: Limits
+    default_model: str
+    system_prompt: str = ""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    draining: bool = field(default=False)
+    """Set when the process is about to stop: nothing new is begun."""
+
+
+class Workers:
+    def __init__(self, journal: Journal, deps: Deps, group: asyncio.TaskGroup) -> None:
+        self._journal = journal
+        self._deps = deps
+        self._group = group
+        self._turn: asyncio.Task[None] | None = None
+        self._calls: dict[str, asyncio.Task[None]] = {}
+
+    def ask(self, state: State) -> None:
+        """Begin a model turn."""
+        run, deps = state.run, self._deps
+        assert run is not None
+        offer = deps.registry.offer(state)
+        same = offer.digest == state.offer
+        number = state.turn.number if state.turn else state.turns + 1
+        request = ModelRequest(
+            model=run.model,
+            turn=number,
+            system=system_text(deps.system_prompt, state.settings),
+            history=state.history,
+            offer=offer,
+            tool_choice=tool_choice_now(run, offer),
+            mint=deps.mint,
+            correlation_id=run.correlation_id,
+            memo=self._journal.memo,
+        )
+        self._journal.emit(
+            TurnStarted(
+                number=number,
+                epoch=self._journal.epoch,
+                offer=offer.digest,
+                offered=len(offer.tools),
+                added={} if same else {k: v for k, v in offer.hashes.items() if state.offered.get(k) != v},
+                removed=() if same else tuple(name for name in state.offered if name not in offer.hashes),
+            )
+        )
+        self._turn = self._group.create_task(self._ask(request))
+
+    async def _ask(self, request: ModelRequest) -> None:
+        try:
+            self._journal.emit(await self._streamed(request))
+        except Refused:
+            _log.exception("a turn that was over has ended once more; dropped")
+
+    async def _streamed(self, request: ModelRequest) -> TurnEnded | TurnFailed:
+        try:
+            model = self._deps.models(request.model)
+            async with aclosing(model.stream(request)) as events:
+                async for event in events:
+                    if isinstance(event, TurnEnded | TurnFailed):
+                        return event
+                    self._journal.tell(event)
+            why = "it gave neither an end nor a failure"
+        except Exception as error:  # a model's failure ends the run, not the process
+            _log.exception("model %s failed", request.model, extra={"correlation_id": request.correlation_id})
+            why = f"{type(error).__name__}: {error}"
+        return TurnFailed(problem=Problem(error=f"the model {request.model} failed: {why}", error_type="model_error"))
+
+    def run(self, calls: Sequence[CallState], state: State) -> None:
+        """Start the calls whose time has come; what may not run any more is closed instead."""
+        events: list[Durable] = []
+        started: list[tuple[CallState, Registered]] = []
+        for call in calls:
+            entry, problem = self._deps.judge.again(call, state)
+            if entry is None:
+                assert problem is not None
+                outcome = "denied" if problem.error_type == "permission_denied" else "error"
+                events.append(CallEnded(result=failed(call.call, outcome, problem, self._deps.mint.now())))
+                continue
+            attempt = call.attempt + 1
+            events.append(CallStarted(call_id=call.call.id, epoch=self._journal.epoch, attempt=attempt))
+            started.append((replace(call, attempt=attempt), entry))
+        self._journal.emit(*events)
+        for call, entry in started:
+            self._calls[call.call.id] = self._group.create_task(self._call(call, entry))
+
+    async def _call(self, call: CallState, entry: Registered) -> None:
+        call_id, tool, deps = call.call.id, entry.tool, self._deps
+        began = perf_counter()
+        answer = await self._attempts(call, entry)
+        if isinstance(answer, Later):
+            wait_s = tool.client_s if answer.kind == "client" else tool.approval_s
+            event: Durable = CallParked(
+                call_id=call_id,
+                kind=answer.kind,
+                expires_at=deps.mint.now() + wait_s,
+                question=answer.question,
+                resume_token=answer.resume_token,
+            )
+        else:
+            took = (perf_counter() - began) * 1000
+            result = await deps.governor.result(
+                call.call, tool, answer, conversation=self._journal.conversation, duration_ms=took
+            )
+            event = CallEnded(result=_told_of_edit(result, call))
+        current = self._journal.state.calls.get(call_id)
+        if current is not None and current.phase == "running" and self._calls.pop(call_id, None):
+            self._journal.emit(event)
+
+    async def _attempts(self, call: CallState, entry: Registered) -> Value | Failure | Later:
+        """Run it; if it is idempotent and the failure may pass, run it again."""
+        tool, attempt, backoff_s = entry.tool, call.attempt, FIRST_BACKOFF_S
+        tries_left = tool.retries if tool.idempotent else 0
+        while True:
+            await self._journal.committed()  # journal before effect
+            answer = await self._attempt(call, entry, attempt)
+            if tries_left <= 0 or not (isinstance(answer, Failure) and answer.passing):
+                return answer
+            tries_left -= 1
+            attempt += 1
+            await self._deps.sleep(backoff_s * random.uniform(0.5, 1.5))
+            backoff_s = min(backoff_s * 2, MOST_BACKOFF_S)
+            self._journal.emit(CallStarted(call_id=call.call.id, epoch=self._journal.epoch, attempt=attempt))
+
+    async def _attempt(self, call: CallState, entry: Registered, attempt: int) -> Value | Failure | Later:
+        tool = entry.tool
+        context = self._context(call, attempt, tool.timeout_s)
+        correlation.set(context.correlation_id)
+        deadline = asyncio.timeout(tool.timeout_s)
+        try:
+            async with deadline:
+                return await entry.venue.run(replace(call.call, arguments=call.arguments), tool, context)
+        except Exception as error:
+            if deadline.expired():
+                return Failure(problem=_late(tool.timeout_s, tool.idempotent), passing=True)
+            _log.exception("venue %s failed", tool.venue, extra={"correlation_id": context.correlation_id})
+            said = f"{type(error).__name__}: {error}"
+            return Failure(problem=Problem(error=said, error_type="execution_error"), passing=True)
+
+    def _context(self, call: CallState, attempt: int, timeout_s: float) -> Context:
+        run, call_id, journal = self._journal.state.run, call.call.id, self._journal
+        assert run is not None
+        reports = 0
+
+        def progress(done: float, total: float | None = None, message: str = "") -> None:
+            nonlocal reports
+            journal.tell(CallProgressed(call_id=call_id, offset=reports, progress=done, total=total, message=message))
+            reports += 1
+
+        answer = call.answer
+        return Context(
+            caller=run.request.caller,
+            conversation=journal.conversation,
+            run_id=run.id,
+            call_id=call_id,
+            correlation_id=run.correlation_id,
+            idempotency_key=f"{journal.conversation}:{call_id}",
+            attempt=attempt,
+            deadline=self._deps.mint.now() + timeout_s,
+            progress=progress,
+            answer={"reply": answer.reply, "content": answer.content} if answer else None,
+            resume_token=call.parked.resume_token if call.parked else "",
+        )
+
+    def recover(self, calls: Sequence[CallState], state: State) -> None:
+        """An owner died with these in flight. Run again what is safe to run again; own up to the rest."""
+        now, events, again = self._deps.mint.now(), list[Durable](), list[CallState]()
+        for call in calls:
+            entry, _ = self._deps.judge.again(call, state)
+            safe = entry is not None and (entry.tool.idempotent or entry.tool.venue == "client")
+            if safe and call.owners < MOST_OWNERS:
+                again.append(call)
+            else:
+                events.append(CallEnded(result=unknown(call.call, now)))
+        self._journal.emit(*events)
+        self.run(again, self._journal.state)
+
+    async def stop(self, calls: Sequence[CallState]) -> None:
+        """Stop the turn and these calls; whatever they did until now, each gets its end."""
+        tasks = [task for call in calls if (task := self._calls.pop(call.call.id, None))]
+        if self._journal.state.turn is not None and self._turn is not None:
+            tasks.append(self._turn)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=STOP_GRACE_S)
+        state, now, events = self._journal.state, self._deps.mint.now(), list[Durable]()
+        if state.turn is not None:
+            text = self._journal.readers.live_text()
+            said = (ModelText(id=self._deps.mint.id("item"), at=now, text=text),) if text else ()
+            events.append(TurnEnded(items=said, finish="cancelled"))
+        for call in calls:
+            current = state.calls.get(call.call.id)
+            if current is not None and current.phase != "closed":
+                events.append(CallEnded(result=cancelled(call.call, now, may_have_run=self._may_have_run(current))))
+        self._journal.emit(*events)
+
+    def _may_have_run(self, call: CallState) -> bool:
+        entry = self._deps.registry.find(call.call.tool)
+        return call.attempt > 0 and not (entry is not None and entry.tool.idempotent)
+
+
+def _late(timeout_s: float, idempotent: bool) -> Problem:
+    rest = "" if idempotent else "; it was stopped, but may have taken effect"
+    return Problem(
+        error=f"no answer within {timeout_s:g} s{rest}", error_type="timeout", details={"timeout_s": timeout_s}
+    )
+
+
+def _told_of_edit(result: Result, call: CallState) -> Result:
+    """If a person changed the arguments, the model must know with which ones the call ran."""
+    if call.approved is None or call.approved.arguments is None:
+        return result
+    edited = msgspec.json.encode(call.approved.arguments).decode()
+    return replace(result, content=f"[a person changed the arguments to {edited}]\n{result.content}")

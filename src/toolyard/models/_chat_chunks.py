@@ -1,0 +1,58 @@
+"""What a Chat Completions provider sends, as far as it is used. Lenient: providers leave out, null and restate.
+
+The same shapes read a streamed chunk (`delta`) and a whole completion (`message`).
+"""
+
+import msgspec
+from msgspec import Struct
+
+
+class FunctionDelta(Struct, gc=False):
+    name: str | None = None
+    arguments: object = None
+    """A piece of JSON as text; from some providers the object itself."""
+
+
+class CallDelta(Struct, gc=False):
+    index: int | None = None
+    id: str | None = None
+    function: FunctionDelta | None = None
+
+
+class Delta(Struct, gc=False):
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+    tool_calls: list[CallDelta] | None = None
+
+
+class Choice(Struct, gc=False):
+    index: int | None = None
+    delta: Delta | None = None
+    message: Delta | None = None
+    finish_reason: str | None = None
+
+
+class PromptDetails(Struct, gc=False):
+    cached_tokens: float | None = None
+
+
+class UsageCounts(Struct, gc=False):
+    prompt_tokens: float | None = None
+    completion_tokens: float | None = None
+    prompt_tokens_details: PromptDetails | None = None
+    prompt_cache_hit_tokens: float | None = None
+    """DeepSeek's word for cached tokens."""
+
+
+class Chunk(Struct, gc=False):
+    choices: list[Choice] | None = None
+    usage: UsageCounts | None = None
+    model: str | None = None
+    error: object = None
+    message: str | None = None
+    """Only of an error that is not wrapped in `error`."""
+
+
+decode_chunk = msgspec.json.Decoder(Chunk).decode

@@ -1,0 +1,120 @@
+"""What went wrong at a provider, in its own words, as a Problem. It does not know which wire it was.
+
+Providers wrap errors in many ways; whatever can be read is told, and secrets are masked in all of it.
+"""
+
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from toolyard.core.items import Problem
+
+SHOWN = 400
+"""Characters of an error that are told; an answer may be a whole page."""
+SHORTEST_SECRET = 4
+"""A shorter one is a placeholder, and masking it would blot out ordinary words."""
+
+
+class WireFailure(Exception):
+    """A turn cannot go on. It stays inside a wire, which turns it into a TurnFailed."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(problem.error)
+        self.problem = problem
+
+
+class _Metadata(Struct):
+    raw: object = None
+
+
+class _ErrorBody(Struct):
+    """The fields that any of the shapes puts its words in."""
+
+    error: object = None
+    message: object = None
+    detail: object = None
+    type: object = None
+    code: object = None
+    metadata: object = None
+
+
+def failure(error: str, error_type: str, **details: object) -> WireFailure:
+    return WireFailure(Problem(error=error, error_type=error_type, details=details))
+
+
+def words_of(body: bytes) -> tuple[str, dict[str, object]]:
+    """What an error body says, and the type and code that it names."""
+    try:
+        return words_in(msgspec.json.decode(body))
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return body.decode("utf-8", "replace"), {}
+
+
+def words_in(value: object) -> tuple[str, dict[str, object]]:
+    """The same for a body that is decoded already."""
+    if isinstance(value, list) and len(value) == 1:  # pyright: ignore[reportUnknownArgumentType]
+        return words_in(value[0])  # pyright: ignore[reportUnknownArgumentType]
+    if isinstance(value, str):
+        return value, {}
+    try:
+        body = msgspec.convert(value, _ErrorBody)
+    except msgspec.ValidationError:
+        return msgspec.json.encode(value).decode(), {}
+    if body.error is not None and not isinstance(body.error, bool):
+        return words_in(body.error)
+    said = body.message if body.message is not None else body.detail
+    if said is None:
+        return msgspec.json.encode(value).decode(), {}
+    words = said if isinstance(said, str) else msgspec.json.encode(said).decode()
+    given = {"type": body.type, "code": body.code}
+    return words + _underlying(body.metadata), {
+        name: item for name, item in given.items() if isinstance(item, str | int)
+    }
+
+
+def _underlying(metadata: object) -> str:
+    """OpenRouter says "Provider returned error" and keeps the provider's words in the metadata."""
+    try:
+        raw = msgspec.convert(metadata, _Metadata).raw
+    except msgspec.ValidationError:
+        return ""
+    return f" ({raw})" if isinstance(raw, str) and raw else ""
+
+
+def error_type_of(status: int) -> str:
+    if status == 429:
+        return "rate_limited"
+    if status in (408, 504):
+        return "timeout"
+    return "unavailable" if status >= 500 else "model_error"
+
+
+def error_type_in_stream(details: dict[str, object]) -> str:
+    """There is no status inside a stream: the code or the type must do."""
+    code = details.get("code")
+    if isinstance(code, int | str) and str(code).isdecimal():
+        return error_type_of(int(code))
+    said = f"{code} {details.get('type')}".lower()
+    if "rate_limit" in said or "throttl" in said:
+        return "rate_limited"
+    return "unavailable" if any(word in said for word in _UNAVAILABLE) else "model_error"
+
+
+_UNAVAILABLE = ("server_error", "overloaded", "unavailable", "internal")
+
+
+def told(problem: Problem, secrets: Iterable[str] = ()) -> Problem:
+    """The problem as it may be shown: short, and without a secret in it, whoever put it there."""
+    known = [secret for secret in secrets if len(secret) >= SHORTEST_SECRET]
+    details = {
+        name: _masked(value, known) if isinstance(value, str) else value for name, value in problem.details.items()
+    }
+    return Problem(error=_masked(problem.error, known), error_type=problem.error_type, details=details)
+
+
+def _masked(text: str, secrets: Iterable[str]) -> str:
+    for secret in secrets:
+        text = text.replace(secret, "***")
+    text = " ".join(text.split())
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

@@ -1,0 +1,73 @@
+"""Server-sent events: bytes in, the data of whole events out. It does not know what the data means."""
+
+MAX_EVENT_BYTES = 8 * 1024 * 1024
+
+
+class TooLong(Exception):
+    """One line, or the data of one event, is over `MAX_EVENT_BYTES`."""
+
+
+class Events:
+    """Cuts a byte stream into events, whatever packets it arrives in."""
+
+    __slots__ = ("_after_cr", "_data", "_data_bytes", "_line", "_line_bytes")
+
+    def __init__(self) -> None:
+        self._line: list[bytes] = []
+        """The pieces of the line that has not ended yet."""
+        self._line_bytes = 0
+        self._data: list[bytes] = []
+        """The data lines of the event that has not ended yet."""
+        self._data_bytes = 0
+        self._after_cr = False
+
+    def feed(self, packet: bytes) -> list[bytes]:
+        """The data of every event that this packet completes."""
+        if self._after_cr or b"\r" in packet:
+            packet = self._with_line_feeds(packet)
+        lines = packet.split(b"\n")
+        last = lines.pop()
+        if lines and self._line:
+            self._line.append(lines[0])
+            lines[0] = b"".join(self._line)
+            self._line, self._line_bytes = [], 0
+        found = self._events(lines) if lines else []
+        if last:
+            self._line.append(last)
+            self._line_bytes += len(last)
+            _check(self._line_bytes)
+        return found
+
+    def end(self) -> list[bytes]:
+        """The data of an event that the stream ended on without the blank line after it."""
+        last = b"".join(self._line)
+        self._line = []
+        return self._events([last, b""])
+
+    def _events(self, lines: list[bytes]) -> list[bytes]:
+        found: list[bytes] = []
+        data = self._data
+        for line in lines:
+            if not line:
+                if data:
+                    found.append(data[0] if len(data) == 1 else b"\n".join(data))
+                    self._data = data = []
+                    self._data_bytes = 0
+            elif line.startswith((b"data:", b"{")):  # a proxy may write its error bare into the stream
+                self._data_bytes += len(line)
+                _check(self._data_bytes)
+                data.append(line[6:] if line.startswith(b"data: ") else line.removeprefix(b"data:"))
+        return found
+
+    def _with_line_feeds(self, packet: bytes) -> bytes:
+        if self._after_cr and packet.startswith(b"\n"):
+            packet = packet[1:]
+            self._after_cr = False
+        if packet:
+            self._after_cr = packet.endswith(b"\r")
+        return packet.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def _check(size: int) -> None:
+    if size > MAX_EVENT_BYTES:
+        raise TooLong(f"an event of the stream is longer than {MAX_EVENT_BYTES:,} bytes")

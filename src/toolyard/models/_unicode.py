@@ -1,0 +1,20 @@
+"""JSON text that cannot be written as UTF-8: what is broken becomes U+FFFD. It does not know what the JSON is for."""
+
+import re
+
+_ESCAPES = re.compile(
+    r"\\\\"  # an escaped backslash hides what follows it
+    r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair: fine
+    r"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # a lone half
+    r"|([\ud800-\udfff])"
+)
+
+
+def has_lone_surrogates(text: str) -> bool:
+    return any(found[1] or found[2] for found in _ESCAPES.finditer(text))
+
+
+def mended(body: bytes) -> bytes:
+    """The same JSON with each broken character replaced."""
+    text = body.decode("utf-8", "replace")
+    return _ESCAPES.sub(lambda found: "\ufffd" if found[1] or found[2] else found[0], text).encode()

@@ -1,0 +1,124 @@
+"""A model that says what it was told to say. For tests and demos; it raises on a step that was not foreseen.
+
+It is as strict as a strict provider: a history with an orphan, a double or a bad name is an error, not a request.
+"""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.history import faults
+from toolyard.core.items import Call, Item, ModelText, Problem, Usage
+from toolyard.core.ports import ModelRequest
+from toolyard.core.tools import NAME
+
+
+class ScriptError(AssertionError):
+    """The conversation did not go as the script says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """One call of a scripted turn."""
+
+    tool: str
+    arguments: dict[str, object] = field(default_factory=dict[str, object])
+    unreadable: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One reply: a text in pieces, calls, or a failure."""
+
+    text: Sequence[str] = ()
+    calls: Sequence[Wanted] = ()
+    failure: Problem | None = None
+    usage: Usage = field(default_factory=lambda: Usage(input_tokens=10, output_tokens=5))
+
+
+def say(*pieces: str) -> Turn:
+    """A text answer, streamed in these pieces."""
+    return Turn(text=pieces)
+
+
+def call(tool: str, /, **arguments: object) -> Turn:
+    """A turn that asks for one tool."""
+    return Turn(calls=(Wanted(tool=tool, arguments=arguments),))
+
+
+def together(*turns: Turn) -> Turn:
+    """Several calls in one turn."""
+    return Turn(
+        text=[piece for turn in turns for piece in turn.text], calls=[one for turn in turns for one in turn.calls]
+    )
+
+
+def fail(error: str, error_type: str = "model_error") -> Turn:
+    return Turn(failure=Problem(error=error, error_type=error_type))
+
+
+Script = Sequence[Turn] | Callable[[ModelRequest], Turn]
+
+
+class Scripted:
+    """Plays turns one after the other, or asks a function for each; keeps the requests it got."""
+
+    def __init__(self, script: Script) -> None:
+        self._next = script if callable(script) else None
+        self._left = [] if callable(script) else list(script)
+        self.requests: list[ModelRequest] = []
+        self._unexpected = ""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        self.requests.append(request)
+        turn = self._turn(request)
+        if turn.failure is not None:
+            yield TurnFailed(problem=turn.failure)
+            return
+        offset = 0
+        for piece in turn.text:
+            yield TextAppended(turn=request.turn, offset=offset, text=piece)
+            offset += len(piece.encode())
+        items = _items(turn, request)
+        for index, item in enumerate(item for item in items if isinstance(item, Call)):
+            yield ArgumentsAppended(turn=request.turn, index=index, tool=item.tool, offset=0, text=_json(item))
+        yield TurnEnded(items=items, finish="calls" if turn.calls else "stop", usage=turn.usage, model="scripted")
+
+    async def close(self) -> None:
+        """Raises ScriptError if a step was not foreseen or was never taken."""
+        if self._unexpected:
+            raise ScriptError(self._unexpected)
+        if self._left:
+            raise ScriptError(f"{len(self._left)} steps of the script were never asked for, first {self._left[0]}")
+
+    def _turn(self, request: ModelRequest) -> Turn:
+        wrong = faults(request.history)
+        wrong += [f"bad tool name {tool.name!r}" for tool in request.offer.tools if not NAME.fullmatch(tool.name)]
+        if wrong:
+            raise self._error(f"a strict provider would refuse this request: {'; '.join(wrong)}")
+        if self._next is not None:
+            return self._next(request)
+        if not self._left:
+            raise self._error(f"the script is over, but turn {request.turn} was asked for")
+        return self._left.pop(0)
+
+    def _error(self, said: str) -> ScriptError:
+        self._unexpected = self._unexpected or said
+        return ScriptError(said)
+
+
+def _items(turn: Turn, request: ModelRequest) -> tuple[Item, ...]:
+    mint, items = request.mint, list[Item]()
+    if turn.text:
+        items.append(ModelText(id=mint.id("item"), at=mint.now(), text="".join(turn.text)))
+    for one in turn.calls:
+        items.append(
+            Call(id=mint.id("call"), at=mint.now(), tool=one.tool, arguments=one.arguments, unreadable=one.unreadable)
+        )
+    return tuple(items)
+
+
+def _json(wanted: Call) -> str:
+    return msgspec.json.encode(wanted.arguments).decode()

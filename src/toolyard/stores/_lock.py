@@ -1,0 +1,44 @@
+"""Lets one process at a time own a file, and says which one does. Does not know what the file holds."""
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from toolyard.core.errors import Misconfigured
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _take(descriptor: int) -> None:
+        os.lseek(descriptor, 1 << 30, os.SEEK_SET)  # far behind the pid, which others must be able to read
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        os.lseek(descriptor, 0, os.SEEK_SET)
+else:
+    import fcntl
+
+    def _take(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+@contextmanager
+def sole_owner(file: Path) -> Generator[None]:
+    """Own `file` until the end of the block, or of the process however it ends. Raises Misconfigured or OSError."""
+    path = Path(f"{file}.lock")
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        try:
+            _take(descriptor)
+        except (BlockingIOError, PermissionError):
+            raise Misconfigured(_refusal(file, path.read_text().strip())) from None
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, b"%d\n" % os.getpid())
+        yield
+    finally:
+        os.close(descriptor)  # the lock file stays: removing it would let two processes lock two files of one name
+
+
+def _refusal(file: Path, pid: str) -> str:
+    owner = "this process" if pid == str(os.getpid()) else f"process {pid or '(unknown)'}"
+    return f"{file} is in use by {owner}: one process owns a store. Stop that one, or give this one another file"

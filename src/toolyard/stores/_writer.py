@@ -1,0 +1,171 @@
+"""Runs jobs on one SQLite connection in one thread, many to a transaction. Knows no tables: a job is a function."""
+
+import asyncio
+import sqlite3
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from threading import Thread
+
+from toolyard.core.errors import StoreDown
+
+MAX_GROUP_JOBS = 512
+MAX_QUEUED_JOBS = 4096
+MAX_QUEUED_BYTES = 32 * 1024 * 1024
+
+Work = Callable[[sqlite3.Connection], int]
+"""Statements of one job. What it raises undoes this job alone and is raised to whoever asked for it."""
+
+_ADVICE = {
+    sqlite3.SQLITE_FULL: "Free some space on that disk; the store then goes on by itself",
+    sqlite3.SQLITE_READONLY: "Make the file and its directory writable for this user",
+    sqlite3.SQLITE_CANTOPEN: "Give a path to a file that this user may read and write",
+    sqlite3.SQLITE_PERM: "Give a path to a file that this user may read and write",
+    sqlite3.SQLITE_AUTH: "Give a path to a file that this user may read and write",
+    sqlite3.SQLITE_NOTADB: "Give the path of a Toolyard store or of a new file; this one was left as it is",
+    sqlite3.SQLITE_CORRUPT: "Move the file aside and restore a copy, or save what can be read: sqlite3 FILE .recover",
+    sqlite3.SQLITE_IOERR: "Check that the disk works, has space and is not over a quota or file size limit",
+    sqlite3.SQLITE_BUSY: "Another program has locked it: close that one",
+    sqlite3.SQLITE_TOOBIG: "Keep less in one piece",
+}
+
+
+def store_down(file: Path, error: sqlite3.Error | OSError) -> StoreDown:
+    """The disk's complaint as an error that names the file and says what to do."""
+    if isinstance(error, OSError):
+        return StoreDown(f"{file}: {error.strerror}. {_ADVICE[sqlite3.SQLITE_CANTOPEN]}")
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    return StoreDown(f"{file}: {error}. {_ADVICE.get(code, 'See the SQLite documentation for this error')}")
+
+
+@dataclass(slots=True, eq=False)
+class _Job:
+    work: Work
+    size_bytes: int
+    done: asyncio.Future[int]
+    outcome: int | Exception = 0
+
+
+class Writer:
+    """The only one who writes to the file. Belongs to the event loop that made it."""
+
+    def __init__(self, connection: sqlite3.Connection, file: Path, resources: ExitStack) -> None:
+        """Takes over the connection and all that must be released, in the writer's thread, after its last commit."""
+        self.commits = 0
+        self._connection = connection
+        self._file = file
+        self._resources = resources
+        self._loop = asyncio.get_running_loop()
+        self._stopped: asyncio.Future[None] = self._loop.create_future()
+        self._queue = SimpleQueue[_Job | None]()
+        self._queued_jobs = 0
+        self._queued_bytes = 0
+        self._door = asyncio.Lock()
+        self._room = asyncio.Event()
+        self.closed = False
+        self._thread = Thread(target=self._serve, name="toolyard-writer", daemon=True)
+        self._thread.start()
+
+    async def run(self, work: Work, size_bytes: int = 0) -> int:
+        """What `work` returned, once that is committed. Who is cancelled while waiting has still asked for it."""
+        try:
+            async with self._door:  # first come, first served
+                while self._queued_jobs >= MAX_QUEUED_JOBS or self._queued_bytes >= MAX_QUEUED_BYTES:
+                    self._room.clear()
+                    await self._room.wait()
+        except asyncio.CancelledError:
+            if not self.closed:
+                self._submit(work, size_bytes).cancel()
+            raise
+        return await self._submit(work, size_bytes)
+
+    async def close(self) -> None:
+        """Commit what was asked for, then release everything. May be called again."""
+        if not self.closed:
+            self.closed = True
+            self._queue.put(None)
+        await asyncio.shield(self._stopped)
+        self._thread.join()
+
+    def _submit(self, work: Work, size_bytes: int) -> asyncio.Future[int]:
+        if self.closed:
+            raise StoreDown(f"{self._file} is closed: open the store again")
+        job = _Job(work, size_bytes, self._loop.create_future())
+        self._queued_jobs += 1
+        self._queued_bytes += size_bytes
+        self._queue.put(job)
+        return job.done
+
+    def _settle(self, group: list[_Job]) -> None:
+        for job in group:
+            self._queued_jobs -= 1
+            self._queued_bytes -= job.size_bytes
+            if job.done.cancelled():
+                continue
+            if isinstance(job.outcome, Exception):
+                job.done.set_exception(job.outcome)
+            else:
+                job.done.set_result(job.outcome)
+        self._room.set()
+
+    def _serve(self) -> None:
+        try:
+            with self._resources:
+                while group := self._next_group():
+                    self._commit(group)
+                    with suppress(RuntimeError):  # the loop is gone, and with it everybody who waited
+                        self._loop.call_soon_threadsafe(self._settle, group)
+        finally:
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self._stopped.set_result, None)
+
+    def _next_group(self) -> list[_Job]:
+        """Wait for a job and take along those that came meanwhile. Empty when closed and drained."""
+        group: list[_Job] = []
+        job = self._queue.get()
+        while job is not None:
+            group.append(job)
+            if len(group) == MAX_GROUP_JOBS:
+                return group
+            try:
+                job = self._queue.get_nowait()
+            except Empty:
+                return group
+        if group:
+            self._queue.put(None)
+        return group
+
+    def _commit(self, group: list[_Job]) -> None:
+        attempt = self._attempt if len(group) > 1 else self._attempt_alone
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+            for job in group:
+                job.outcome = attempt(job.work)
+            self._connection.execute("COMMIT")
+            self.commits += 1
+        except Exception as error:
+            with suppress(sqlite3.Error):
+                self._connection.rollback()
+            for job in group:
+                job.outcome = self._told(error)
+
+    def _attempt_alone(self, work: Work) -> int:
+        return work(self._connection)  # the rollback of its transaction harms nobody else
+
+    def _attempt(self, work: Work) -> int | Exception:
+        execute = self._connection.execute
+        execute("SAVEPOINT job")
+        try:
+            outcome = work(self._connection)
+        except Exception as error:
+            if not self._connection.in_transaction:
+                raise  # SQLite has given up the whole transaction
+            execute("ROLLBACK TO job")
+            outcome = self._told(error)
+        execute("RELEASE job")
+        return outcome
+
+    def _told(self, error: Exception) -> Exception:
+        return store_down(self._file, error) if isinstance(error, sqlite3.Error) else error

@@ -1,0 +1,76 @@
+"""From a typed function to a JSON Schema and back from JSON to its arguments. The one place that knows pydantic."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, NotRequired, get_type_hints
+
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, with_config
+from pydantic.errors import PydanticSchemaGenerationError
+from pydantic.json_schema import GenerateJsonSchema
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+from typing_extensions import TypedDict
+
+from toolyard.core.errors import Misconfigured
+from toolyard.core.ports import Context
+
+
+class Signature:
+    """What a function takes: its schema, the name of its context parameter if any, and how to read arguments."""
+
+    def __init__(self, function: Callable[..., object], name: str) -> None:
+        self.context_parameter = ""
+        fields: dict[str, Any] = {}
+        defaults: dict[str, object] = {}
+        for parameter, hint in _parameters(function, name):
+            if hint is Context:
+                self.context_parameter = parameter.name
+            elif parameter.default is inspect.Parameter.empty:
+                fields[parameter.name] = hint
+            else:
+                fields[parameter.name] = NotRequired[hint]
+                defaults[parameter.name] = parameter.default
+        arguments: Any = with_config(ConfigDict(extra="forbid"))(TypedDict("Arguments", fields))  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
+        try:
+            self._adapter: TypeAdapter[dict[str, object]] = TypeAdapter(arguments)
+            self.schema = _plain(self._adapter.json_schema(schema_generator=_Untitled), defaults)
+        except (PydanticUserError, PydanticSchemaGenerationError) as error:
+            why = str(error).partition("\n")[0]
+            raise Misconfigured(f"tool {name!r}: a parameter's type has no JSON form: {why}") from None
+
+    def read(self, arguments: dict[str, object]) -> dict[str, object]:
+        """The arguments as the function's own types. Raises ValueError, which names every field that is wrong."""
+        return self._adapter.validate_python(arguments)
+
+
+def _parameters(function: Callable[..., object], name: str) -> list[tuple[inspect.Parameter, object]]:
+    try:
+        hints = get_type_hints(function, include_extras=True)
+    except NameError as error:
+        raise Misconfigured(f"tool {name!r}: a type in its signature cannot be found: {error}") from None
+    found: list[tuple[inspect.Parameter, object]] = []
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
+            raise Misconfigured(f"tool {name!r}: parameter {parameter} must be an ordinary named one")
+        if parameter.name not in hints:
+            raise Misconfigured(
+                f"tool {name!r}: parameter {parameter.name!r} has no type; write for example {parameter.name}: str"
+            )
+        found.append((parameter, hints[parameter.name]))
+    return found
+
+
+def _plain(schema: dict[str, Any], defaults: dict[str, object]) -> dict[str, object]:
+    """Without a title that only repeats the name, and with the defaults that the function has."""
+    schema.pop("title", None)
+    properties: dict[str, dict[str, object]] = schema.setdefault("properties", {})
+    for name, value in defaults.items():
+        try:
+            properties[name].setdefault("default", to_jsonable_python(value))
+        except PydanticSerializationError:
+            continue  # a default that JSON cannot say is the function's own business
+    return schema
+
+
+class _Untitled(GenerateJsonSchema):
+    def field_title_should_be_set(self, schema: object) -> bool:
+        return False

@@ -1,0 +1,90 @@
+"""The built-in tool that reads results which were too large for the model. It reads only its own conversation's."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from toolyard.core.items import Call, Problem
+from toolyard.core.ports import Blobs, Context, Failure, Gate, Value
+from toolyard.core.tools import Tool
+
+MOST_BYTES = 12_000
+MOST_MATCHES = 20
+AROUND = 200
+
+READ_RESULT = Tool(
+    name="read_result",
+    description="Read on in a result that was too large to be shown whole, or find a text in it.",
+    idempotent=True,
+    parameters={
+        "type": "object",
+        "properties": {
+            "handle": {"type": "string", "description": "The handle that came with the result"},
+            "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin at", "default": 0},
+            "length": {"type": "integer", "minimum": 1, "maximum": MOST_BYTES, "default": 8000},
+            "pattern": {
+                "type": "string",
+                "description": "Find this text instead, in upper or lower case; separate several by |",
+            },
+        },
+        "required": ["handle"],
+        "additionalProperties": False,
+    },
+)
+
+
+class _Arguments(Struct):
+    handle: str
+    offset: int = 0
+    length: int = 8000
+    pattern: str = ""
+
+
+class ResultsVenue:
+    def __init__(self, blobs: Blobs) -> None:
+        self._blobs = blobs
+
+    def tools(self) -> Sequence[Tool]:
+        return (READ_RESULT,)
+
+    def gate(self, tool: str) -> Gate | None:
+        return None
+
+    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure:
+        wanted = msgspec.convert(call.arguments, _Arguments)
+        body = await self._blobs.get(context.conversation, wanted.handle)
+        if body is None:
+            said = f"there is no result {wanted.handle[:80]!r} in this conversation"
+            return Failure(problem=Problem(error=said, error_type="not_found"))
+        return Value(value=_found(body, wanted.pattern) if wanted.pattern else _slice(body, wanted))
+
+    async def close(self) -> None:
+        return None
+
+
+def _slice(body: bytes, wanted: _Arguments) -> dict[str, object]:
+    piece = body[wanted.offset : wanted.offset + wanted.length]
+    end = wanted.offset + len(piece)
+    after: dict[str, object] = {"next_offset": end} if end < len(body) else {}
+    return {"text": piece.decode(errors="ignore"), "offset": wanted.offset, "total_bytes": len(body), **after}
+
+
+def _found(body: bytes, pattern: str) -> dict[str, object]:
+    wanted = [part.lower().encode() for part in pattern.split("|") if part]
+    lowered = body.lower()
+    hits = sorted(place for part in wanted for place in _places(lowered, part))
+    matches = [
+        {"offset": place, "text": body[max(0, place - AROUND) : place + AROUND].decode(errors="ignore")}
+        for place in hits[:MOST_MATCHES]
+    ]
+    return {"matches": matches, "found": len(hits), "total_bytes": len(body)}
+
+
+def _places(body: bytes, part: bytes, most: int = 1000) -> list[int]:
+    places: list[int] = []
+    at = body.find(part)
+    while at >= 0 and len(places) < most:
+        places.append(at)
+        at = body.find(part, at + len(part))
+    return places

@@ -1,0 +1,269 @@
+"""Toolyard as a library: a yard of tools, a model, and runs to follow. It translates; the service does the work."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from contextlib import aclosing
+from types import TracebackType
+from typing import Self
+
+from toolyard.app import App, Models, open_store
+from toolyard.core.caller import Caller
+from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Start, Stop
+from toolyard.core.cursor import Cursor, parse_cursor
+from toolyard.core.errors import Misconfigured, RunFailed, RunWaiting, ToolError
+from toolyard.core.events import Entry, Event, Remember, Reply, RunEnded, RunStarted, RunSuspended, TurnEnded
+from toolyard.core.history import History
+from toolyard.core.items import Call, Item, ModelText, Problem, TextPart, UserMessage
+from toolyard.core.limits import Limits
+from toolyard.core.ports import Failure, Model, Rule, Value
+from toolyard.core.settings import Settings, SettingsChange
+from toolyard.core.tools import Tool
+from toolyard.engine.readers import Published, Reader
+from toolyard.engine.service import Service
+
+LOCAL = Caller(user="local", roles=frozenset({"admin"}))
+
+
+class Run:
+    """One request on its way: iterate over its events. Leaving the iteration does not stop the run; `stop` does."""
+
+    def __init__(self, service: Service, conversation: str, start: Start) -> None:
+        self.conversation = conversation
+        self.id = start.run_id
+        self.correlation_id = start.correlation_id
+        self._service = service
+        self._start = start
+        self._from: Cursor | None = None
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        """Every event of this run, durable and fleeting, through all its waits to its end."""
+        async with aclosing(self.published()) as published:
+            async for item in published:
+                yield item.event if isinstance(item, Entry) else item
+
+    async def published(self) -> AsyncGenerator[Published, None]:
+        """The same, with the durable events as the log keeps them: stamped and numbered."""
+        reader = await self._service.follow(self.conversation, self._from)
+        try:
+            if self._from is None:
+                self._from = reader.cursor
+                await self._service.submit(self.conversation, self._start)
+            running = False
+            async for item in reader:
+                if not isinstance(item, Entry):
+                    if running:
+                        yield item
+                elif item.run == self.id:
+                    running = running or isinstance(item.event, RunStarted)
+                    yield item
+                    if isinstance(item.event, RunEnded):
+                        return
+        finally:
+            reader.detach()
+
+    async def stop(self, call_id: str = "") -> None:
+        """Stop the whole run, or one call of it."""
+        await self._service.submit(self.conversation, Stop(by=self._start.by, call_id=call_id))
+
+
+class Yard:
+    """Tools, a model and a store, put together. Use it as `async with Yard(…) as yard:`."""
+
+    def __init__(
+        self,
+        *,
+        tools: Iterable[object] = (),
+        model: str | Model,
+        store: str = "memory:",
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+        rules: Sequence[Rule] = (),
+        system_prompt: str = "",
+        threads: int = 32,
+        grace_s: float = 5.0,
+    ) -> None:
+        self._tools = tuple(tools)
+        self._models = Models(model)
+        self._store = store
+        self._limits = limits
+        self._rules = rules
+        self._system_prompt = system_prompt
+        self._threads = threads
+        self._grace_s = grace_s
+        self._tasks = asyncio.TaskGroup()
+        self._app: App | None = None
+
+    async def __aenter__(self) -> Self:
+        store = await open_store(self._store)
+        try:
+            self._models.check()
+            await self._tasks.__aenter__()
+            self._app = App(
+                tools=self._tools,
+                models=self._models,
+                store=store,
+                tasks=self._tasks,
+                limits=self._limits,
+                rules=self._rules,
+                system_prompt=self._system_prompt,
+                threads=self._threads,
+            )
+        except BaseException:
+            await store.close()
+            raise
+        await self._app.service.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._opened.close(self._grace_s)
+        finally:
+            await self._tasks.__aexit__(None, None, None)
+
+    def run(
+        self,
+        message: str | UserMessage | Sequence[Item],
+        *,
+        caller: Caller = LOCAL,
+        conversation: str = "",
+        tool_choice: str = "auto",
+        model: str = "",
+        limits: Limits | None = None,
+        settings: Settings = Settings(),  # noqa: B008 - immutable
+        app_tools: Sequence[Tool] = (),
+        interrupt: bool = False,
+        correlation_id: str = "",
+    ) -> Run:
+        """A request, begun when it is iterated over: `async for event in yard.run("find flour"):`."""
+        mint = self._opened.mint
+        start = Start(
+            by=caller,
+            correlation_id=correlation_id or mint.id("trace"),
+            run_id=mint.id("run"),
+            input=self._items(message),
+            app_tools=tuple(app_tools),
+            tool_choice=tool_choice,
+            model=model,
+            limits=limits,
+            settings=settings,
+            queue_limit=self._limits.queued_messages,
+            interrupt=interrupt,
+        )
+        return Run(self.service, conversation or mint.id("conversation"), start)
+
+    async def ask(self, message: str | UserMessage | Sequence[Item], *, caller: Caller = LOCAL, **more: object) -> str:
+        """The final text. Raises RunWaiting if the run needs a decision or the application, RunFailed if it failed."""
+        run = self.run(message, caller=caller, **more)  # pyright: ignore[reportArgumentType]
+        text = ""
+        async with aclosing(run.published()) as published:
+            async for item in published:
+                match item:
+                    case Entry(event=TurnEnded(items=items)):
+                        text = "".join(one.text for one in items if isinstance(one, ModelText))
+                    case Entry(event=RunSuspended(waiting_for=waiting_for)):
+                        raise RunWaiting(
+                            f"the run waits for {', '.join(waiting_for)}: approve, deny, answer or deliver each one",
+                            conversation=run.conversation,
+                            waiting_for=waiting_for,
+                        )
+                    case Entry(event=RunEnded() as ended):
+                        return _final(ended, text)
+                    case _:
+                        pass
+        raise RunFailed("the run was left before its end")
+
+    def call(self, tool: str, arguments: Mapping[str, object], *, caller: Caller = LOCAL) -> Run:
+        """One tool, called directly: a run that starts with the call and ends with its result."""
+        mint = self._opened.mint
+        return self.run((Call(id=mint.id("call"), at=mint.now(), tool=tool, arguments=dict(arguments)),), caller=caller)
+
+    async def approve(
+        self,
+        conversation: str,
+        call_id: str,
+        *,
+        arguments: Mapping[str, object] | None = None,
+        remember: Remember = "no",
+        caller: Caller = LOCAL,
+    ) -> None:
+        edited = None if arguments is None else dict(arguments)
+        await self._submit(conversation, Approve(by=caller, call_id=call_id, arguments=edited, remember=remember))
+
+    async def deny(self, conversation: str, call_id: str, reason: str = "", *, caller: Caller = LOCAL) -> None:
+        await self._submit(conversation, Deny(by=caller, call_id=call_id, reason=reason))
+
+    async def deliver(
+        self,
+        conversation: str,
+        call_id: str,
+        result: object = None,
+        *,
+        error: str | ToolError = "",
+        caller: Caller = LOCAL,
+    ) -> None:
+        """The application's result, or its error, for a call that it was handed."""
+        answer = Failure(problem=_problem(error)) if error else Value(value=result)
+        await self.service.deliver(conversation, call_id, answer, caller)
+
+    async def answer(
+        self,
+        conversation: str,
+        call_id: str,
+        content: Mapping[str, object] | None = None,
+        *,
+        reply: Reply = "accepted",
+        caller: Caller = LOCAL,
+    ) -> None:
+        """The answer to a question that a tool asked."""
+        await self._submit(conversation, Answer(by=caller, call_id=call_id, reply=reply, content=dict(content or {})))
+
+    async def change(self, conversation: str, change: SettingsChange, *, caller: Caller = LOCAL) -> None:
+        await self._submit(conversation, Change(by=caller, change=change))
+
+    async def stop(self, conversation: str, *, call_id: str = "", caller: Caller = LOCAL) -> None:
+        await self._submit(conversation, Stop(by=caller, call_id=call_id))
+
+    async def follow(self, conversation: str, after: str = "") -> Reader:
+        """Everything after a cursor and then what happens; `reader.cursor` is the place to come back to."""
+        return await self.service.follow(conversation, parse_cursor(after))
+
+    async def history(self, conversation: str) -> History:
+        return (await self.service.state(conversation)).history
+
+    @property
+    def service(self) -> Service:
+        return self._opened.service
+
+    @property
+    def tool_names(self) -> list[str]:
+        return self._opened.registry.names()
+
+    @property
+    def _opened(self) -> App:
+        if self._app is None:
+            raise Misconfigured("the yard is not open: use it inside `async with Yard(…) as yard:`")
+        return self._app
+
+    async def _submit(self, conversation: str, command: Command) -> None:
+        await self.service.submit(conversation, command)
+
+    def _items(self, message: str | UserMessage | Sequence[Item]) -> tuple[Item, ...]:
+        if isinstance(message, UserMessage):
+            return (message,)
+        if not isinstance(message, str):
+            return tuple(message)
+        mint = self._opened.mint
+        return (UserMessage(id=mint.id("item"), at=mint.now(), parts=(TextPart(text=message),)),)
+
+
+def _final(ended: RunEnded, text: str) -> str:
+    if ended.ending == "failed":
+        raise RunFailed(ended.detail)
+    return ended.message.text if ended.message else text
+
+
+def _problem(error: str | ToolError) -> Problem:
+    if isinstance(error, str):
+        return Problem(error=error, error_type="execution_error")
+    return Problem(error=error.message, error_type=error.error_type, details=error.details)
