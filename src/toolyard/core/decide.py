@@ -67,10 +67,9 @@ def decide(state: State, command: Command, now: float) -> Events:
 
 def _start(state: State, command: Start) -> Events:
     opening = _opening(state, command.by, command.settings)
-    if len(state.queue) >= command.queue_limit:
-        raise Refused(
-            f"{len(state.queue)} requests wait in this conversation already; wait for one to end, or stop the run"
-        )
+    waiting = len(state.queue) - (0 if state.run else 1)  # the first in line does not wait when nothing runs
+    if waiting >= command.queue_limit:
+        raise Refused(f"{waiting} requests wait in this conversation already; wait for one to end, or stop the run")
     if command.run_id in {run.id for run in (*state.queue, *((state.run,) if state.run else ()))}:
         raise Refused(f"run {command.run_id!r} was started already")
     stop = (StopRequested(by=command.by.user),) if command.interrupt and state.run else ()

@@ -5,6 +5,7 @@ venue does that, and answers with a value, a failure, or that the result will co
 """
 
 import asyncio
+import itertools
 import logging
 import random
 from collections.abc import Awaitable, Callable, Sequence
@@ -196,12 +197,16 @@ class Workers:
     def _context(self, call: CallState, attempt: int, timeout_s: float) -> Context:
         run, call_id, journal = self._journal.state.run, call.call.id, self._journal
         assert run is not None
-        reports = 0
+        loop, reports = asyncio.get_running_loop(), itertools.count()
+
+        def tell(event: CallProgressed) -> None:
+            current = journal.state.calls.get(call_id)
+            if current is not None and current.phase == "running":
+                journal.tell(event)
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:
-            nonlocal reports
-            journal.tell(CallProgressed(call_id=call_id, offset=reports, progress=done, total=total, message=message))
-            reports += 1
+            event = CallProgressed(call_id=call_id, offset=next(reports), progress=done, total=total, message=message)
+            loop.call_soon_threadsafe(tell, event)  # the tool may be in a thread
 
         answer = call.answer
         return Context(

@@ -1,0 +1,240 @@
+"""Calls that ask first: approved, edited, denied, expired, in any order, and never on a wrong word."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from support import STAFF, asked, ending, events_of, in_yard, problem, result, results, sound, until
+from toolyard import Caller, Question, RunWaiting, Scripted, Verdict, Yard, call, say, tool
+from toolyard.core.errors import Invalid, Refused
+from toolyard.core.events import CallApproved, CallDenied, CallEnded, CallJudged, Event, RunEnded, RunSuspended
+from toolyard.models.scripted import together
+
+
+class Shop:
+    """Two tools that ask, one that does not, and what they did."""
+
+    def __init__(self, *, approval_s: float = 600) -> None:
+        self.done: list[str] = []
+
+        @tool(approval="ask", approval_s=approval_s)
+        async def delete(name: str) -> str:
+            """Delete something."""
+            self.done.append(f"delete {name}")
+            return f"deleted {name}"
+
+        @tool(approval="always", approval_s=approval_s)
+        async def pay(amount: int) -> str:
+            """Pay something."""
+            self.done.append(f"pay {amount}")
+            return f"paid {amount}"
+
+        @tool
+        async def look() -> str:
+            """Needs nothing."""
+            self.done.append("look")
+            return "seen"
+
+        self.tools = [delete, pay, look]
+
+
+@pytest.mark.proves("004.approval")
+def test_a_call_that_asks_does_not_run_until_it_is_approved() -> None:
+    shop = Shop()
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        judged, _ = await until(run, RunSuspended)
+        assert shop.done == [] and len(judged.waiting_for) == 1
+        await yard.approve(run.conversation, judged.waiting_for[0])
+        events = await events_of(run)
+        assert result(events).content == "deleted x" and ending(events).ending == "done"
+        (approved,) = [event for event in events if isinstance(event, CallApproved)]
+        assert approved.by == "local" and shop.done == ["delete x"]
+
+    in_yard(test, [call("delete", name="x"), say("ok")], shop.tools)
+
+
+def test_a_sibling_that_needs_nothing_runs_at_once() -> None:
+    shop = Shop()
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        ended, _ = await until(run, CallEnded)
+        assert ended.result.tool == "look" and shop.done == ["look"]
+        suspended, _ = await until(run, RunSuspended)
+        await yard.approve(run.conversation, suspended.waiting_for[0])
+        await events_of(run)
+        assert shop.done == ["look", "delete x"]
+
+    in_yard(test, [together(call("delete", name="x"), call("look")), say("ok")], shop.tools)
+
+
+def test_several_are_decided_one_by_one_in_any_order_and_only_the_approved_one_runs() -> None:
+    shop = Shop()
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        suspended, _ = await until(run, RunSuspended)
+        first, second, third = suspended.waiting_for
+        await yard.deny(run.conversation, third, "too much")
+        await yard.approve(run.conversation, second)
+        await until(run, CallApproved)
+        await yard.deny(run.conversation, first)
+        events = await events_of(run)
+        assert shop.done == ["delete b"]
+        told = {one.call_id: one for one in results(events)}
+        assert problem(told[first]) == ("denied", "denied_by_user")
+        assert "the user declined: too much" in told[third].content
+        assert told[second].outcome == "ok"
+        assert sum(isinstance(event, CallDenied) for event in events) == 2
+        assert not await sound(yard, run.conversation)
+
+    turn = together(call("delete", name="a"), call("delete", name="b"), call("pay", amount=3))
+    in_yard(test, [turn, say("ok")], shop.tools)
+
+
+def test_edited_arguments_are_what_runs_and_the_model_is_told() -> None:
+    shop = Shop()
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        suspended, _ = await until(run, RunSuspended)
+        (call_id,) = suspended.waiting_for
+        with pytest.raises(Invalid, match="amount"):
+            await yard.approve(run.conversation, call_id, arguments={"amount": "much"})
+        await yard.approve(run.conversation, call_id, arguments={"amount": 5})
+        found = result(await events_of(run))
+        assert shop.done == ["pay 5"]
+        assert found.content == '[a person changed the arguments to {"amount":5}]\npaid 5'
+
+    in_yard(test, [call("pay", amount=500), say("ok")], shop.tools)
+
+
+def test_nothing_runs_on_a_decision_that_is_forged_doubled_late_or_somebody_elses() -> None:
+    shop = Shop()
+    owner = Caller(user="ann", tenant="t")
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go", caller=owner)
+        suspended, _ = await until(run, RunSuspended)
+        (call_id,) = suspended.waiting_for
+        for wrong in ("call_forged", "", call_id + "x"):
+            with pytest.raises(Refused, match="not asking"):
+                await yard.approve(run.conversation, wrong, caller=owner)
+        for stranger in (
+            Caller(user="bob", tenant="t"),
+            Caller(user="ann"),
+            Caller(user="x", roles=frozenset({"approver"})),
+        ):
+            with pytest.raises(Refused, match="may not decide"):
+                await yard.approve(run.conversation, call_id, caller=stranger)
+        assert shop.done == []
+        await yard.deny(run.conversation, call_id, caller=Caller(user="eve", tenant="t", roles=frozenset({"approver"})))
+        with pytest.raises(Refused, match="not asking"):
+            await yard.approve(run.conversation, call_id, caller=owner)
+        await events_of(run)
+        assert shop.done == []
+
+    in_yard(test, [call("delete", name="x"), say("ok")], shop.tools)
+
+
+def test_a_call_that_nobody_decides_expires_and_the_model_is_told() -> None:
+    shop = Shop(approval_s=0.05)
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        events = await events_of(run)
+        assert problem(result(events)) == ("expired", "approval_expired")
+        with pytest.raises(Refused, match="not asking"):
+            await yard.approve(run.conversation, asked(events)[0])
+        assert shop.done == []
+
+    in_yard(test, [call("delete", name="x"), say("ok")], shop.tools)
+
+
+def test_a_remembered_approval_holds_in_its_conversation_but_not_for_a_tool_that_always_asks() -> None:
+    shop = Shop()
+
+    async def decide(yard: Yard, script_run: str, conversation: str) -> list[Event]:
+        run = yard.run(script_run, conversation=conversation)
+        seen: list[Event] = []
+        async for event in run:
+            seen.append(event)
+            if isinstance(event, RunSuspended):
+                await yard.approve(run.conversation, event.waiting_for[0], remember="conversation")
+        return seen
+
+    async def test(yard: Yard) -> None:
+        assert len(asked(await decide(yard, "one", "c"))) == 1
+        assert asked(await decide(yard, "two", "c")) == []
+        assert len(asked(await decide(yard, "three", "c"))) == 1
+        assert len(asked(await decide(yard, "four", "other"))) == 1
+        assert shop.done == ["delete x", "delete y", "pay 1", "delete z"]
+
+    turns = [call("delete", name="x"), call("delete", name="y"), call("pay", amount=1), call("delete", name="z")]
+    in_yard(test, [step for turn in turns for step in (turn, say("ok"))], shop.tools)
+
+
+def test_ask_says_that_the_run_waits_and_for_what() -> None:
+    async def test(yard: Yard) -> None:
+        with pytest.raises(RunWaiting, match="approve, deny, answer or deliver") as caught:
+            await yard.ask("go", caller=STAFF)
+        assert len(caught.value.waiting_for) == 1
+        await yard.stop(caught.value.conversation, caller=STAFF)
+        await until_ended(yard, caught.value.conversation)
+
+    in_yard(test, [call("delete", name="x")], Shop().tools)
+
+
+async def until_ended(yard: Yard, conversation: str) -> None:
+    reader = await yard.follow(conversation)
+    async for item in reader:
+        if isinstance(getattr(item, "event", None), RunEnded):
+            break
+    reader.detach()
+
+
+def test_an_approval_survives_a_restart(tmp_path: Path) -> None:
+    shop, store = Shop(), f"sqlite:///{tmp_path}/yard.db"
+
+    async def before() -> tuple[str, str]:
+        async with Yard(tools=shop.tools, model=Scripted([call("delete", name="x")]), store=store) as yard:
+            run = yard.run("go")
+            suspended, _ = await until(run, RunSuspended)
+            return run.conversation, suspended.waiting_for[0]
+
+    async def after(conversation: str, call_id: str) -> None:
+        async with Yard(tools=shop.tools, model=Scripted([say("gone")]), store=store) as yard:
+            assert shop.done == []
+            await yard.approve(conversation, call_id)
+            await until_ended(yard, conversation)
+            assert shop.done == ["delete x"] and not await sound(yard, conversation)
+
+    asyncio.run(asyncio.wait_for(after(*asyncio.run(before())), 20))
+
+
+def test_policy_is_asked_again_when_an_approved_call_runs() -> None:
+    shop = Shop()
+    judged: list[CallJudged] = []
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        async for event in run:
+            if isinstance(event, CallJudged):
+                judged.append(event)
+            if isinstance(event, RunSuspended):
+                revoked.append(True)
+                await yard.approve(run.conversation, event.waiting_for[0])
+            if isinstance(event, CallEnded):
+                assert problem(event.result) == ("denied", "permission_denied")
+        assert shop.done == []
+
+    revoked: list[bool] = []
+
+    def revocable(question: Question) -> Verdict | None:
+        return Verdict("deny", "revoked") if revoked else None
+
+    in_yard(test, [call("delete", name="x"), say("ok")], shop.tools, rules=[revocable])
+    assert judged[0].verdict == "ask"

@@ -1,0 +1,123 @@
+"""Calls that the application runs: parked, delivered once, in any order, or ended by their deadline."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from support import STAFF, events_of, in_yard, problem, result, results, sound, until
+from toolyard import Scripted, Tool, ToolError, Yard, call, say, tool
+from toolyard.core.errors import Invalid, Refused
+from toolyard.core.events import CallEnded, CallParked, RunSuspended
+from toolyard.models.scripted import together
+
+SCHEMA: dict[str, object] = {"type": "object", "properties": {"query": {"type": "string"}}, "required": ["query"]}
+SEARCH = Tool(name="search_products", description="Search.", parameters=SCHEMA, venue="client")
+NAVIGATE = Tool(name="navigate", venue="client", client_s=0.05)
+
+
+@pytest.mark.proves("000.local-execution", "000.tool-result-continues")
+def test_the_applications_result_is_what_the_model_reads() -> None:
+    async def test(yard: Yard) -> None:
+        run = yard.run("find milk", app_tools=[SEARCH])
+        parked, _ = await until(run, CallParked)
+        assert parked.kind == "client"
+        await yard.deliver(run.conversation, parked.call_id, {"products": ["Full Cream Milk"]})
+        assert result(await events_of(run)).content == '{"products":["Full Cream Milk"]}'
+
+    in_yard(test, [call("search_products", query="milk"), say("found")])
+
+
+def test_each_call_takes_exactly_one_result() -> None:
+    async def test(yard: Yard) -> None:
+        run = yard.run("find", app_tools=[SEARCH], caller=STAFF)
+        suspended, _ = await until(run, RunSuspended)
+        first, second = suspended.waiting_for
+        await yard.deliver(run.conversation, second, "b", caller=STAFF)
+        for wrong in (second, "call_forged"):
+            with pytest.raises(Refused):
+                await yard.deliver(run.conversation, wrong, "again", caller=STAFF)
+        with pytest.raises(Refused, match="may not decide"):
+            await yard.deliver(run.conversation, first, "a")
+        await yard.deliver(run.conversation, first, error=ToolError("sold out", "not_found"), caller=STAFF)
+        told = {one.call_id: one for one in results(await events_of(run))}
+        assert told[second].content == "b" and problem(told[first]) == ("error", "not_found")
+        with pytest.raises(Refused):
+            await yard.deliver(run.conversation, first, "late", caller=STAFF)
+        assert not await sound(yard, run.conversation)
+
+    script = [together(call("search_products", query="a"), call("search_products", query="b")), say("ok")]
+    in_yard(test, script)
+
+
+def test_calls_on_the_server_run_while_the_application_is_awaited() -> None:
+    @tool
+    async def stock() -> int:
+        """How many."""
+        return 7
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go", app_tools=[SEARCH])
+        ended, _ = await until(run, CallEnded)
+        assert ended.result.content == "7"
+        suspended, _ = await until(run, RunSuspended)
+        await yard.deliver(run.conversation, suspended.waiting_for[0], "milk")
+        assert [one.content for one in results(await events_of(run))] == ["7", "milk"]
+
+    in_yard(test, [together(call("search_products", query="a"), call("stock")), say("ok")], [stock])
+
+
+def test_a_call_that_the_application_never_answers_ends_as_a_timeout() -> None:
+    async def test(yard: Yard) -> None:
+        run = yard.run("go", app_tools=[NAVIGATE])
+        assert problem(result(await events_of(run))) == ("timeout", "timeout")
+
+    in_yard(test, [call("navigate"), say("sorry")])
+
+
+def test_a_server_tool_of_the_same_name_wins() -> None:
+    @tool
+    async def search_products(query: str) -> str:
+        """The server's own."""
+        return f"server {query}"
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go", app_tools=[SEARCH])
+        assert result(await events_of(run)).content == "server milk"
+
+    in_yard(test, [call("search_products", query="milk"), say("ok")], [search_products])
+
+
+@pytest.mark.parametrize(
+    ("bad", "why"),
+    [
+        (Tool(name="a.b/c", venue="client"), "cannot be a tool's name"),
+        (Tool(name="x", venue="client", parameters={"type": "objekt"}), "must be a JSON Schema of type object"),
+        (Tool(name="x", venue="client", parameters={"$ref": "#/nowhere"}), "not a valid JSON Schema"),
+        (Tool(name="x", venue="client", parameters={"$ref": "http://127.0.0.1:9/s.json"}), "not a valid JSON Schema"),
+    ],
+)
+def test_an_application_tool_that_cannot_be_offered_is_refused_with_the_reason(bad: Tool, why: str) -> None:
+    async def test(yard: Yard) -> None:
+        with pytest.raises(Invalid, match=why):
+            await yard.ask("go", app_tools=[bad])
+
+    in_yard(test, [])
+
+
+def test_a_parked_call_survives_a_restart_and_takes_its_result(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+
+    async def before() -> tuple[str, str]:
+        async with Yard(model=Scripted([call("search_products", query="milk")]), store=store) as yard:
+            run = yard.run("go", app_tools=[SEARCH])
+            suspended, _ = await until(run, RunSuspended)
+            return run.conversation, suspended.waiting_for[0]
+
+    async def after(conversation: str, call_id: str) -> None:
+        async with Yard(model=Scripted([say("found"), say("hi")]), store=store) as yard:
+            await yard.deliver(conversation, call_id, "milk")
+            assert await yard.ask("and now?", conversation=conversation) == "hi"
+            assert not await sound(yard, conversation)
+
+    asyncio.run(asyncio.wait_for(after(*asyncio.run(before())), 20))

@@ -1,0 +1,185 @@
+"""Who may use which tool: asked when tools are listed and again when one is called. What fails, denies."""
+
+import asyncio
+
+import pytest
+
+from support import STAFF, events_of, in_yard, problem, result
+from toolyard import Caller, Context, Question, Scripted, Settings, Verdict, Yard, call, say, tool
+from toolyard.core.errors import Misconfigured
+from toolyard.core.items import Call
+
+ADMIN = Caller(user="boss", roles=frozenset({"admin"}))
+
+
+@tool
+def search_materials(keyword: str) -> str:
+    """Search raw materials."""
+    return keyword
+
+
+@tool(roles={"admin"})
+def create_new_intent(name: str) -> str:
+    """For administrators."""
+    return name
+
+
+@tool(divisions={"clothing"})
+def try_on(size: int) -> int:
+    """For one division."""
+    return size
+
+
+@tool(enabled=False)
+def retired() -> None:
+    """Switched off."""
+
+
+TOOLS = [search_materials, create_new_intent, try_on, retired]
+
+
+def offered_to(caller: Caller, settings: Settings | None = None) -> list[str]:
+    model = Scripted([say("ok")])
+
+    async def test() -> None:
+        async with Yard(tools=TOOLS, model=model) as yard:
+            await yard.ask("go", caller=caller, settings=settings or Settings())
+
+    asyncio.run(test())
+    return [one.name for one in model.requests[0].offer.tools]
+
+
+@pytest.mark.proves("001.permission-at-list", "001.disabled-skipped")
+def test_only_the_tools_a_caller_may_use_are_offered() -> None:
+    assert offered_to(STAFF) == ["search_materials"]
+    assert offered_to(ADMIN) == ["search_materials", "create_new_intent"]
+    assert offered_to(Caller(user="c", division="clothing")) == ["search_materials", "try_on"]
+    assert offered_to(ADMIN, Settings(tools=frozenset({"create_new_intent"}))) == ["create_new_intent"]
+
+
+@pytest.mark.proves("001.permission-at-call")
+@pytest.mark.parametrize(
+    ("name", "arguments", "why"),
+    [
+        ("create_new_intent", {"name": "x"}, "it needs one of the roles admin"),
+        ("try_on", {"size": 1}, "another division"),
+        ("retired", {}, "disabled"),
+    ],
+)
+def test_a_call_for_a_tool_that_was_not_offered_is_refused_again_at_call_time(
+    name: str, arguments: dict[str, object], why: str
+) -> None:
+    async def test(yard: Yard) -> None:
+        found = result(await events_of(yard.run("go", caller=STAFF)))
+        assert problem(found) == ("denied", "permission_denied") and why in found.content
+
+    in_yard(test, [call(name, **arguments), say("sorry")], TOOLS)
+
+
+def broken(question: Question) -> Verdict | None:
+    raise RuntimeError("no database")
+
+
+def vague(question: Question) -> Verdict | None:
+    return "yes"  # pyright: ignore[reportReturnType]
+
+
+@pytest.mark.parametrize("rule", [broken, vague])
+def test_a_rule_that_raises_or_gives_no_verdict_denies(rule: object, caplog: pytest.LogCaptureFixture) -> None:
+    async def test(yard: Yard) -> None:
+        found = result(await events_of(yard.run("go")))
+        assert problem(found) == ("denied", "permission_denied")
+
+    in_yard(test, [call("search_materials", keyword="x"), say("sorry")], TOOLS, rules=[rule])
+
+
+def test_a_rule_sees_the_arguments_at_call_time_and_its_name_is_told() -> None:
+    def no_flour(question: Question) -> Verdict | None:
+        wanted = (question.arguments or {}).get("keyword")
+        return Verdict("deny", "no flour today") if wanted == "flour" else None
+
+    async def test(yard: Yard) -> None:
+        found = result(await events_of(yard.run("go")))
+        assert problem(found) == ("denied", "permission_denied") and "no flour today" in found.content
+        assert result(await events_of(yard.run("go"))).outcome == "ok"
+
+    script = [step for word in ("flour", "salt") for step in (call("search_materials", keyword=word), say("ok"))]
+    in_yard(test, script, TOOLS, rules=[no_flour])
+
+
+class CreateIntent:
+    """An executor class, as seed 001 has them."""
+
+    name = "create_intent"
+    description = "Create an intent."
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self.enabled = enabled
+        self.parameters: dict[str, object] = {
+            "type": "object",
+            "properties": {"intent": {"type": "string"}},
+            "required": ["intent"],
+        }
+
+    def is_enabled(self) -> bool:
+        return self.enabled
+
+    def requires_permission(self) -> bool:
+        return True
+
+    def has_permission(self, role: str) -> bool:
+        return role == "admin"
+
+    async def execute(self, call: Call, context: Context) -> dict[str, object]:
+        return {"created": call.arguments["intent"], "by": context.caller.user}
+
+
+@pytest.mark.proves(
+    "001.executor-interface", "001.executor-is-enabled", "001.executor-requires-permission", "001.executor-execute"
+)
+def test_an_executor_runs_for_a_role_it_permits_and_for_no_other() -> None:
+    async def test(yard: Yard) -> None:
+        assert result(await events_of(yard.run("go", caller=ADMIN))).content == '{"created":"x","by":"boss"}'
+        assert problem(result(await events_of(yard.run("go", caller=STAFF)))) == ("denied", "permission_denied")
+
+    in_yard(test, [call("create_intent", intent="x"), say("ok")] * 2, [CreateIntent])
+
+
+def test_an_executor_is_asked_each_time_whether_it_is_enabled() -> None:
+    executor = CreateIntent()
+    model = Scripted([say("ok"), say("ok"), say("ok")])
+
+    async def test() -> None:
+        async with Yard(tools=[executor], model=model) as yard:
+            for enabled in (True, False, True):
+                executor.enabled = enabled
+                await yard.ask("go", caller=ADMIN)
+        assert [len(request.offer.tools) for request in model.requests] == [1, 0, 1]
+        assert model.requests[0].offer is model.requests[2].offer
+
+    asyncio.run(test())
+
+
+class Careless(CreateIntent):
+    def has_permission(self, role: str) -> bool:
+        raise OSError("directory is down")
+
+
+def test_an_executor_whose_check_fails_is_neither_offered_nor_run() -> None:
+    async def test(yard: Yard) -> None:
+        found = result(await events_of(yard.run("go", caller=ADMIN)))
+        assert problem(found) == ("denied", "permission_denied") and "check failed" in found.content
+
+    in_yard(test, [call("create_intent", intent="x"), say("ok")], [Careless()])
+
+
+def test_an_executor_that_lacks_a_part_is_refused_by_name() -> None:
+    class Half:
+        name = "half"
+
+        def execute(self, call: Call, context: Context) -> None: ...
+
+    async def test(yard: Yard) -> None: ...
+
+    with pytest.raises(Misconfigured, match="Half lacks description, parameters, is_enabled"):
+        in_yard(test, [], [Half()])

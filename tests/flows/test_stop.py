@@ -1,0 +1,192 @@
+"""Stop reaches the model and the tools, leaves a sound history, and the next message works."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from support import ending, events_of, in_yard, problem, result, results, sound, until
+from toolyard import Yard, call, say, tool
+from toolyard.core.errors import Refused
+from toolyard.core.events import CallStarted, ModelDelta, RunQueued, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.items import ModelText
+from toolyard.core.ports import ModelRequest
+from toolyard.models.scripted import together
+
+
+@pytest.mark.proves("004.stop")
+def test_stop_in_the_middle_of_a_tool_cancels_it_and_the_next_message_works() -> None:
+    stopped = asyncio.Event()
+
+    @tool
+    async def hang() -> None:
+        """Waits for ever."""
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        await until(run, CallStarted)
+        await run.stop()
+        events = await events_of(run)
+        assert stopped.is_set()
+        assert problem(result(events)) == ("cancelled", "cancelled")
+        assert "may have taken effect" in result(events).content
+        assert (ending(events).ending, ending(events).detail) == ("cancelled", "stopped by local")
+        assert await yard.ask("next", conversation=run.conversation) == "fine"
+        assert not await sound(yard, run.conversation)
+
+    in_yard(test, [call("hang"), say("fine")], [hang])
+
+
+def test_one_call_can_be_stopped_while_its_sibling_goes_on() -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def wait(name: str) -> str:
+        """Waits for the gate."""
+        await gate.wait()
+        return name
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        started: list[CallStarted] = []
+        async for event in run:
+            if isinstance(event, CallStarted):
+                started.append(event)
+            if len(started) == 2:
+                break
+        await run.stop(started[0].call_id)
+        gate.set()
+        events = await events_of(run)
+        told = {one.call_id: one.outcome for one in results(events)}
+        assert told == {started[0].call_id: "cancelled", started[1].call_id: "ok"}
+        assert ending(events).ending == "done"
+
+    in_yard(test, [together(call("wait", name="a"), call("wait", name="b")), say("ok")], [wait])
+
+
+class Endless:
+    """A model that begins to talk and does not end."""
+
+    def __init__(self) -> None:
+        self.closed = False
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        try:
+            yield TextAppended(turn=request.turn, offset=0, text="Once upon ")
+            yield TextAppended(turn=request.turn, offset=10, text="a time")
+            await asyncio.Event().wait()
+        finally:
+            self.closed = True
+
+    async def close(self) -> None: ...
+
+
+def test_stop_in_the_middle_of_an_answer_closes_the_model_and_keeps_what_was_said() -> None:
+    model = Endless()
+
+    async def test() -> None:
+        async with asyncio.timeout(20), Yard(model=model) as yard:
+            run = yard.run("tell me")
+            async for event in run:
+                if isinstance(event, TextAppended) and event.offset == 10:
+                    await run.stop()
+                if isinstance(event, TurnEnded):
+                    assert event.finish == "cancelled"
+            assert model.closed
+            last = (await yard.history(run.conversation))[-1]
+            assert isinstance(last, ModelText) and last.text == "Once upon a time"
+
+    asyncio.run(test())
+
+
+def test_a_thread_that_ignores_the_stop_is_abandoned_and_its_call_still_ends() -> None:
+    release, entered = threading.Event(), threading.Event()
+
+    @tool
+    def block() -> str:
+        """Holds its thread."""
+        entered.set()
+        release.wait(20)
+        return "too late"
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        await until(run, CallStarted)
+        await asyncio.to_thread(entered.wait, 20)
+        await run.stop()
+        found = result(await events_of(run))
+        assert problem(found) == ("cancelled", "cancelled") and "may have taken effect" in found.content
+        release.set()
+
+    in_yard(test, [call("block")], [block])
+
+
+def test_an_async_tool_that_swallows_its_cancellation_is_abandoned() -> None:
+    release = asyncio.Event()
+
+    @tool(timeout_s=0.05)
+    async def stubborn() -> str:
+        """Does not listen."""
+        while not release.is_set():
+            try:
+                await release.wait()
+            except asyncio.CancelledError:
+                continue
+        return "too late"
+
+    async def test(yard: Yard) -> None:
+        assert result(await events_of(yard.run("go"))).outcome == "timeout"
+        release.set()
+
+    in_yard(test, [call("stubborn"), say("ok")], [stubborn])
+
+
+def test_interrupt_stops_the_run_in_front_and_takes_its_place() -> None:
+    @tool
+    async def hang() -> None:
+        """Waits for ever."""
+        await asyncio.Event().wait()
+
+    async def test(yard: Yard) -> None:
+        first = yard.run("one", conversation="c")
+        await until(first, CallStarted)
+        second = await events_of(yard.run("two", conversation="c", interrupt=True))
+        assert ending(second).ending == "done"
+        assert ending(await events_of(first)).ending == "cancelled"
+        assert not await sound(yard, "c")
+
+    in_yard(test, [call("hang"), say("ok")], [hang])
+
+
+def test_stopping_where_nothing_runs_is_refused() -> None:
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        await events_of(run)
+        with pytest.raises(Refused, match="nothing is running"):
+            await run.stop()
+
+    in_yard(test, [say("ok")])
+
+
+def test_leaving_the_iteration_does_not_stop_the_run() -> None:
+    done = asyncio.Event()
+
+    @tool
+    async def work() -> str:
+        """Works on."""
+        done.set()
+        return "worked"
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        await until(run, RunQueued)
+        await done.wait()
+        assert result(await events_of(run)).content == "worked"
+
+    in_yard(test, [call("work"), say("ok")], [work])
