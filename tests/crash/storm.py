@@ -1,0 +1,105 @@
+"""Kill the child again and again, let it finish, and check what it did against what its log says.
+
+`python tests/crash/storm.py --storms 50` is the long version (`make crash`); the tests run a short one.
+"""
+
+import argparse
+import asyncio
+import random
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from pathlib import Path
+
+from toolyard.core.events import CallEnded, RunEnded
+from toolyard.core.history import faults
+from toolyard.core.items import Call, Result
+from toolyard.core.state import fold
+from toolyard.stores.sqlite import SqliteStore
+
+CHILD = Path(__file__).with_name("yard_child.py")
+CONVERSATIONS = [f"conversation-{number}" for number in range(6)]
+KILLED = -9
+GIVEN_UP = "the server stopped 3 times during this turn"
+
+
+def storm(folder: Path, seed: int, *, kills: int = 12, lie: bool = False) -> tuple[int, list[str]]:
+    """How many processes were killed, and everything that is wrong afterwards."""
+    chance, killed = random.Random(seed), 0
+    database, effects = folder / "yard.db", folder / "effects"
+    while True:
+        kill_at = chance.randint(1, 60) if killed < kills else 0
+        command = [sys.executable, str(CHILD), str(database), str(effects), str(kill_at), *(["lie"] if lie else [])]
+        code = subprocess.run(command, timeout=90, check=False).returncode
+        if code == KILLED:
+            killed += 1
+        elif code == 0:
+            return killed, wrongs(effects, asyncio.run(logs(database)))
+        else:
+            return killed, [f"the child failed with {code}"]
+
+
+Logs = dict[str, tuple[list[Call], list[Result], list[str]]]
+
+
+async def logs(database: Path) -> Logs:
+    """Of each conversation: its calls, the results in its log, and what is wrong with how it ended."""
+    store = await SqliteStore.open(database)
+    found: Logs = {}
+    for conversation in CONVERSATIONS:
+        entries = await store.read(conversation)
+        history = fold(entries).history
+        endings = [entry.event for entry in entries if isinstance(entry.event, RunEnded)]
+        sound = len(endings) == 1 and (endings[0].ending == "done" or GIVEN_UP in endings[0].detail)
+        wrong = faults(history) + ([] if sound else [f"it ended as {endings}"])
+        results = [entry.event.result for entry in entries if isinstance(entry.event, CallEnded)]
+        found[conversation] = ([item for item in history if isinstance(item, Call)], results, wrong)
+    await store.close()
+    return found
+
+
+def wrongs(effects: Path, found: Logs) -> list[str]:
+    """What must never be: a lost run, a second effect, a call that ran again after its result was stored."""
+    begun, ended, again = Counter[str](), set[str](), list[str]()
+    for line in effects.read_text().splitlines():
+        word, key = line.split()
+        if word == "TOOL":
+            begun[key] += 1
+            again += [f"{key} ran again after its result was stored"] if key in ended else []
+        elif word == "ENDED":
+            ended.add(key)
+    wrong = again
+    for conversation, (calls, results, others) in found.items():
+        wrong += [f"{conversation}: {other}" for other in others]
+        if sorted(call.id for call in calls) != sorted(result.call_id for result in results):
+            wrong.append(f"{conversation}: {len(calls)} calls and {len(results)} results")
+        for result in results:
+            key = f"{conversation}:{result.call_id}"
+            if result.tool in ("charge", "confirm") and begun[key] > 1:
+                wrong.append(f"{key} took effect {begun[key]} times")
+            if result.outcome == "ok" and result.tool != "tap" and not begun[key]:
+                wrong.append(f"{key} is ok but never ran")
+            if result.outcome not in ("ok", "unknown"):
+                wrong.append(f"{key} ended as {result.outcome}")
+    return wrong
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--storms", type=int, default=50, help="how many databases to go through")
+    options.add_argument("--kills", type=int, default=20, help="how many kills for each")
+    chosen = options.parse_args()
+    failures = 0
+    for seed in range(chosen.storms):
+        with tempfile.TemporaryDirectory() as folder:
+            killed, wrong = storm(Path(folder), seed, kills=chosen.kills)
+        failures += bool(wrong)
+        print(
+            f"storm {seed + 1}/{chosen.storms}: {killed} kills, {'; '.join(wrong) or 'nothing lost, nothing doubled'}"
+        )
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    main()

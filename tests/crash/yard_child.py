@@ -1,0 +1,118 @@
+"""A program that runs conversations on a SQLite yard and kills itself at the moment it was told to.
+
+Every effect is a line in a file that only grows. It is started again and again on the same database until all is done.
+`yard_child.py DATABASE EFFECTS KILL_AT [lie]`: KILL_AT 0 means never; `lie` marks the charging tool idempotent although
+it is not: the negative control.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+
+from toolyard import Context, Scripted, Tool, Yard, call, say, tool
+from toolyard.core.errors import Refused
+from toolyard.core.events import CallEnded, Entry, RunEnded, RunSuspended
+from toolyard.core.items import Result
+from toolyard.core.ports import ModelRequest
+from toolyard.models.scripted import Turn, together
+
+CONVERSATIONS = [f"conversation-{number}" for number in range(6)]
+TAP = Tool(name="tap", venue="client")
+
+
+class Moments:
+    """Counts what happens, and ends the process without a word at the chosen moment."""
+
+    def __init__(self, effects: str, kill_at: int) -> None:
+        self._file = os.open(effects, os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+        self._left = kill_at
+
+    def note(self, *words: str) -> None:
+        os.write(self._file, (" ".join(words) + "\n").encode())
+        self.passed()
+
+    def passed(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def script(request: ModelRequest) -> Turn:
+    done = sum(isinstance(item, Result) for item in request.history)
+    if done == 0:
+        return together(call("charge", amount=1), call("lookup"), call("confirm"), call("tap"))
+    return call("charge", amount=2) if done == 4 else say("all done")
+
+
+def tools(moments: Moments, *, lie: bool) -> list[object]:
+    @tool(idempotent=lie)
+    async def charge(amount: int, context: Context) -> str:
+        """An effect that must not happen twice."""
+        moments.note("TOOL", context.idempotency_key)
+        await asyncio.sleep(0.002)
+        moments.note("DONE", context.idempotency_key)
+        return f"charged {amount}"
+
+    @tool(idempotent=True)
+    def lookup(context: Context) -> str:
+        """Safe to run again."""
+        moments.note("TOOL", context.idempotency_key)
+        return "found"
+
+    @tool(approval="ask")
+    async def confirm(context: Context) -> str:
+        """Asks first, and must not happen twice."""
+        moments.note("TOOL", context.idempotency_key)
+        return "confirmed"
+
+    return [charge, lookup, confirm]
+
+
+async def follow(yard: Yard, conversation: str, moments: Moments) -> None:
+    """Start the conversation if nobody has; decide what waits; until its run has ended."""
+    reader = await yard.follow(conversation)
+    if (await yard.service.state(conversation)).owner is None:
+        async for _ in yard.run("go", conversation=conversation, app_tools=[TAP]):
+            break
+    else:
+        await decide(yard, conversation)
+    async for item in reader:
+        moments.passed()
+        if not isinstance(item, Entry):
+            continue
+        if isinstance(item.event, CallEnded):
+            moments.note("ENDED", f"{conversation}:{item.event.result.call_id}")
+        if isinstance(item.event, RunSuspended):
+            await decide(yard, conversation)
+        if isinstance(item.event, RunEnded):
+            break
+    reader.detach()
+
+
+async def decide(yard: Yard, conversation: str) -> None:
+    state = await yard.service.state(conversation)
+    for waiting in state.calls_in("asking", "parked"):
+        try:
+            if waiting.phase == "asking":
+                await yard.approve(conversation, waiting.call.id)
+            else:
+                await yard.deliver(conversation, waiting.call.id, "tapped")
+        except Refused:
+            continue  # an earlier look at the log made this decision
+
+
+async def main(database: str, effects: str, kill_at: int, lie: bool) -> None:
+    moments = Moments(effects, kill_at)
+    yard_tools = tools(moments, lie=lie)
+    async with (
+        asyncio.timeout(60),
+        Yard(tools=yard_tools, model=Scripted(script), store=f"sqlite:///{database}") as yard,
+        asyncio.TaskGroup() as group,
+    ):
+        for conversation in CONVERSATIONS:
+            group.create_task(follow(yard, conversation, moments))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1], sys.argv[2], int(sys.argv[3]), "lie" in sys.argv))
