@@ -15,6 +15,7 @@ from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
 
 FORMAT = 1
+"""The format that is written today; every earlier one stays readable."""
 Ending = Literal["done", "limit", "cancelled", "failed"]
 Finish = Literal["stop", "calls", "length", "refused", "paused", "cancelled"]
 Decision = Literal["allow", "ask", "deny"]
@@ -214,7 +215,8 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     event: Durable
     run: str = ""
     correlation_id: str = ""
-    format: int = FORMAT
+    format: int = 1
+    """An entry that does not say is of the first format."""
 
 
 def name_of(event: Event) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Fenced, StoreDown
-from toolyard.core.events import Durable, Entry, Fleeting, RunQueued, RunStarted
+from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RunQueued, RunStarted
 from toolyard.core.ports import Log, Mint
 from toolyard.core.state import QueuedRun, RunState, State, apply, fold
 from toolyard.engine.readers import Reader, Readers
@@ -69,6 +69,7 @@ class Journal:
                 event=event,
                 run=about.id if about else run,
                 correlation_id=about.correlation_id if about else correlation_id,
+                format=FORMAT,
             )
             state = apply(state, entry)
             entries.append(entry)

@@ -1,6 +1,7 @@
 """Runs jobs on one SQLite connection in one thread, many to a transaction. Knows no tables: a job is a function."""
 
 import asyncio
+import errno
 import sqlite3
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
@@ -22,8 +23,6 @@ _ADVICE = {
     sqlite3.SQLITE_FULL: "Free some space on that disk; the store then goes on by itself",
     sqlite3.SQLITE_READONLY: "Make the file and its directory writable for this user",
     sqlite3.SQLITE_CANTOPEN: "Give a path to a file that this user may read and write",
-    sqlite3.SQLITE_PERM: "Give a path to a file that this user may read and write",
-    sqlite3.SQLITE_AUTH: "Give a path to a file that this user may read and write",
     sqlite3.SQLITE_NOTADB: "Give the path of a Toolyard store or of a new file; this one was left as it is",
     sqlite3.SQLITE_CORRUPT: "Move the file aside and restore a copy, or save what can be read: sqlite3 FILE .recover",
     sqlite3.SQLITE_IOERR: "Check that the disk works, has space and is not over a quota or file size limit",
@@ -31,11 +30,20 @@ _ADVICE = {
     sqlite3.SQLITE_TOOBIG: "Keep less in one piece",
 }
 
+_ALIKE = {
+    errno.ENOSPC: sqlite3.SQLITE_FULL,
+    errno.EDQUOT: sqlite3.SQLITE_FULL,
+    errno.EROFS: sqlite3.SQLITE_READONLY,
+    errno.EIO: sqlite3.SQLITE_IOERR,
+    errno.EFBIG: sqlite3.SQLITE_IOERR,
+}
+
 
 def store_down(file: Path, error: sqlite3.Error | OSError) -> StoreDown:
     """The disk's complaint as an error that names the file and says what to do."""
     if isinstance(error, OSError):
-        return StoreDown(f"{file}: {error.strerror}. {_ADVICE[sqlite3.SQLITE_CANTOPEN]}")
+        alike = _ALIKE.get(error.errno or 0, sqlite3.SQLITE_CANTOPEN)
+        return StoreDown(f"{file}: {error.strerror}. {_ADVICE[alike]}")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     return StoreDown(f"{file}: {error}. {_ADVICE.get(code, 'See the SQLite documentation for this error')}")
 
@@ -60,7 +68,7 @@ class Writer:
         self._loop = asyncio.get_running_loop()
         self._stopped: asyncio.Future[None] = self._loop.create_future()
         self._queue = SimpleQueue[_Job | None]()
-        self._queued_jobs = 0
+        self.queued_jobs = 0
         self._queued_bytes = 0
         self._door = asyncio.Lock()
         self._room = asyncio.Event()
@@ -72,7 +80,7 @@ class Writer:
         """What `work` returned, once that is committed. Who is cancelled while waiting has still asked for it."""
         try:
             async with self._door:  # first come, first served
-                while self._queued_jobs >= MAX_QUEUED_JOBS or self._queued_bytes >= MAX_QUEUED_BYTES:
+                while self.queued_jobs >= MAX_QUEUED_JOBS or self._queued_bytes >= MAX_QUEUED_BYTES:
                     self._room.clear()
                     await self._room.wait()
         except asyncio.CancelledError:
@@ -93,14 +101,14 @@ class Writer:
         if self.closed:
             raise StoreDown(f"{self._file} is closed: open the store again")
         job = _Job(work, size_bytes, self._loop.create_future())
-        self._queued_jobs += 1
+        self.queued_jobs += 1
         self._queued_bytes += size_bytes
         self._queue.put(job)
         return job.done
 
     def _settle(self, group: list[_Job]) -> None:
         for job in group:
-            self._queued_jobs -= 1
+            self.queued_jobs -= 1
             self._queued_bytes -= job.size_bytes
             if job.done.cancelled():
                 continue

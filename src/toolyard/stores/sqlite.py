@@ -5,7 +5,7 @@ import os
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -157,7 +157,7 @@ class _OwnFile:
     reading: sqlite3.Connection
     readers: ThreadPoolExecutor
     resources: ExitStack
-    """Everything that closes with the file, in the right order."""
+    """Closes everything in the right order: the last connection to close checkpoints, then the lock is given up."""
 
 
 def _own(path: Path, synchronous: Synchronous) -> _OwnFile:
@@ -172,7 +172,6 @@ def _own(path: Path, synchronous: Synchronous) -> _OwnFile:
             writing = resources.enter_context(closing(_connect(path, "rw")))
             _require_our_file(writing, path)
             _set_durability(writing, path, synchronous)
-            resources.callback(_checkpoint, writing)
             reading = resources.enter_context(closing(_connect(path, "ro")))
             readers = resources.enter_context(ThreadPoolExecutor(1, thread_name_prefix="toolyard-reader"))
             return _OwnFile(path=path, writing=writing, reading=reading, readers=readers, resources=resources.pop_all())
@@ -204,11 +203,6 @@ def _set_durability(connection: sqlite3.Connection, path: Path, synchronous: Syn
     if mode != "wal":
         raise Misconfigured(f"{path} is on a disk that cannot keep a write-ahead log: give a path on a local disk")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
-
-
-def _checkpoint(connection: sqlite3.Connection) -> None:
-    with suppress(sqlite3.Error):  # what the main file cannot take stays in the write-ahead log
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def _why_fenced(connection: sqlite3.Connection, conversation: str, epoch: int, first: int) -> str:

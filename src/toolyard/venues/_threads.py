@@ -24,6 +24,7 @@ class Threads:
         self._free = asyncio.Semaphore(most)
         self._idle: list[SimpleQueue[Job | None]] = []
         self.abandoned = 0
+        self.closed = False
 
     async def run(self, function: Callable[[], object]) -> object:
         if self.abandoned >= self._most:
@@ -43,35 +44,41 @@ class Threads:
                 raise
             finally:
                 if future.done():
-                    self._idle.append(jobs)
+                    self._rest(jobs)
             return value
 
     def close(self) -> None:
+        self.closed = True
         for jobs in self._idle:
             jobs.put(None)
         self._idle.clear()
 
     def _came_back(self, jobs: "SimpleQueue[Job | None]") -> None:
         self.abandoned -= 1
-        self._idle.append(jobs)
+        self._rest(jobs)
+
+    def _rest(self, jobs: "SimpleQueue[Job | None]") -> None:
+        if self.closed:
+            jobs.put(None)
+        else:
+            self._idle.append(jobs)
 
     def _new_thread(self) -> "SimpleQueue[Job | None]":
         jobs: SimpleQueue[Job | None] = SimpleQueue()
-        threading.Thread(target=_work, args=(jobs,), name="toolyard-tool", daemon=True).start()
+        threading.Thread(target=self._work, args=(jobs,), name="toolyard-tool", daemon=True).start()
         return jobs
 
-
-def _work(jobs: "SimpleQueue[Job | None]") -> None:
-    while job := jobs.get():
-        function, loop, future = job
-        try:
-            answer, error = function(), None
-        except BaseException as raised:  # handed to whoever waits, whatever it is
-            answer, error = None, raised
-        try:
-            loop.call_soon_threadsafe(_settle, future, answer, error)
-        except RuntimeError:  # the loop is gone, and with it everybody who could have waited
-            return
+    def _work(self, jobs: "SimpleQueue[Job | None]") -> None:
+        while not self.closed and (job := jobs.get()):
+            function, loop, future = job
+            try:
+                answer, error = function(), None
+            except BaseException as raised:  # handed to whoever waits, whatever it is
+                answer, error = None, raised
+            try:
+                loop.call_soon_threadsafe(_settle, future, answer, error)
+            except RuntimeError:  # the loop is gone, and with it everybody who could have waited
+                return
 
 
 def _settle(future: "asyncio.Future[object]", answer: object, error: BaseException | None) -> None:

@@ -1,0 +1,134 @@
+"""The venue contract, over every venue: whatever a tool does, the venue answers; it never raises and never hangs."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
+
+import pytest
+
+from toolyard import Caller, Tool, ToolError, tool
+from toolyard.core.items import Call
+from toolyard.core.ports import Context, Failure, Later, Value, Venue
+from toolyard.core.tools import NAME
+from toolyard.stores.memory import MemoryStore
+from toolyard.venues.client import ClientVenue
+from toolyard.venues.function import FunctionVenue
+from toolyard.venues.results import ResultsVenue
+
+CONTEXT = Context(
+    caller=Caller(),
+    conversation="c",
+    run_id="r",
+    call_id="call",
+    correlation_id="abc",
+    idempotency_key="c:call",
+    attempt=1,
+    deadline=0.0,
+    progress=lambda *_: None,
+)
+stopped: list[str] = []
+
+
+@tool
+async def good() -> str:
+    """Works."""
+    return "fine"
+
+
+@tool
+def bad() -> None:
+    """Raises."""
+    raise OSError("disk")
+
+
+@tool
+def refused() -> None:
+    """Says no in its own words."""
+    raise ToolError("not today", "closed")
+
+
+@tool
+async def endless() -> None:
+    """Never ends by itself."""
+    try:
+        await asyncio.Event().wait()
+    finally:
+        stopped.append("endless")
+
+
+async def function_venue() -> Venue:
+    return FunctionVenue([good, bad, refused, endless])
+
+
+async def results_venue() -> Venue:
+    store = MemoryStore()
+    await store.put("c", "h", b"kept")
+    return ResultsVenue(store)
+
+
+async def client_venue() -> Venue:
+    return ClientVenue()
+
+
+VENUES: list[Callable[[], Awaitable[Venue]]] = [function_venue, results_venue, client_venue]
+CASES: list[tuple[Callable[[], Awaitable[Venue]], str, dict[str, object], object]] = [
+    (function_venue, "good", {}, Value(value="fine")),
+    (function_venue, "bad", {}, "execution_error"),
+    (function_venue, "refused", {}, "closed"),
+    (results_venue, "read_result", {"handle": "other"}, "not_found"),
+    (
+        results_venue,
+        "read_result",
+        {"handle": "h", "length": 2},
+        Value(value={"text": "ke", "offset": 0, "total_bytes": 4, "next_offset": 2}),
+    ),
+    (client_venue, "anything", {}, Later(kind="client")),
+]
+
+
+def wanted(name: str, arguments: dict[str, object]) -> Call:
+    return Call(id="call", at=0.0, tool=name, arguments=arguments)
+
+
+@pytest.mark.parametrize("made", VENUES)
+def test_a_venue_lists_tools_that_can_be_offered_and_closes(made: Callable[[], Awaitable[Venue]]) -> None:
+    async def test() -> None:
+        venue = await made()
+        for one in venue.tools():
+            assert NAME.fullmatch(one.name) and one.parameters["type"] == "object" and one.description
+            venue.gate(one.name)
+        await venue.close()
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(("made", "name", "arguments", "expected"), CASES)
+def test_a_venue_answers_with_a_value_a_failure_or_later(
+    made: Callable[[], Awaitable[Venue]], name: str, arguments: dict[str, object], expected: object
+) -> None:
+    async def test() -> None:
+        venue = await made()
+        known = {one.name: one for one in venue.tools()}.get(name) or Tool(name=name, venue="client")
+        answer = await venue.run(wanted(name, arguments), known, replace(CONTEXT))
+        if isinstance(answer, Failure):
+            assert answer.problem.error_type == expected and answer.problem.error
+        else:
+            assert answer == expected
+        await venue.close()
+
+    asyncio.run(test())
+
+
+def test_cancelling_a_venue_cancels_its_tool() -> None:
+    async def test() -> None:
+        venue = await function_venue()
+        running = asyncio.ensure_future(venue.run(wanted("endless", {}), endless.definition, CONTEXT))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert stopped == ["endless"]
+        await venue.close()
+
+    asyncio.run(test())

@@ -1,0 +1,231 @@
+"""What a process leaves open, the next one finishes; what the disk refuses is said, and nothing committed is lost."""
+
+import asyncio
+import resource
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from support import entries, sound, until
+from toolyard import Context, Scripted, Yard, call, say, tool
+from toolyard.core.errors import Misconfigured, StoreDown
+from toolyard.core.events import (
+    CallEnded,
+    CallStarted,
+    ModelDelta,
+    RunEnded,
+    RunSuspended,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+)
+from toolyard.core.items import Result
+from toolyard.core.ports import ModelRequest
+from toolyard.models.scripted import Turn
+
+
+def test_a_run_that_was_cut_off_in_a_turn_is_finished_by_the_next_process(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+    asked = asyncio.Event()
+
+    class Slow:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+            asked.set()
+            await asyncio.Event().wait()
+            yield TurnEnded(items=(), finish="stop")
+
+        async def close(self) -> None: ...
+
+    async def before() -> None:
+        async with Yard(model=Slow(), store=store, grace_s=0) as yard:
+            run = yard.run("go", conversation="c")
+            await until(run, TurnStarted)
+            await asked.wait()
+
+    async def after() -> None:
+        async with Yard(model=Scripted([say("here")]), store=store) as yard:
+            log = await entries(yard, "c")
+            turns = [entry.event for entry in log if isinstance(entry.event, TurnStarted)]
+            assert [(turn.number, turn.epoch) for turn in turns] == [(1, 1), (1, 2)]
+            assert isinstance(log[-1].event, RunEnded) and log[-1].event.ending == "done"
+
+    asyncio.run(before())
+    asyncio.run(asyncio.wait_for(after(), 20))
+
+
+@pytest.mark.parametrize(("idempotent", "outcome", "attempts"), [(True, "ok", 2), (False, "unknown", 1)])
+def test_a_call_in_flight_runs_again_only_if_it_is_idempotent(
+    tmp_path: Path, idempotent: bool, outcome: str, attempts: int
+) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+    keys: list[str] = []
+    hang = [True]
+    entered = asyncio.Event()
+
+    @tool(idempotent=idempotent, name="work")
+    async def work(context: Context) -> str:
+        """Hangs in the first process."""
+        keys.append(context.idempotency_key)
+        entered.set()
+        if hang[0]:
+            await asyncio.Event().wait()
+        return "done"
+
+    async def before() -> None:
+        async with Yard(tools=[work], model=Scripted([call("work")]), store=store, grace_s=0) as yard:
+            await until(yard.run("go", conversation="c"), CallStarted)
+            await entered.wait()
+
+    async def after() -> None:
+        hang[0] = False
+        async with Yard(tools=[work], model=Scripted([say("here")]), store=store) as yard:
+            log = await entries(yard, "c")
+            (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
+            assert ended.outcome == outcome
+            assert len(keys) == attempts and len(set(keys)) == 1
+            assert not await sound(yard, "c")
+
+    asyncio.run(before())
+    asyncio.run(asyncio.wait_for(after(), 20))
+
+
+def test_closing_the_yard_lets_running_calls_end(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+    release = asyncio.Event()
+
+    @tool
+    async def work() -> str:
+        """Ends soon after."""
+        await release.wait()
+        return "done"
+
+    async def before() -> None:
+        async with Yard(tools=[work], model=Scripted([call("work")]), store=store) as yard:
+            await until(yard.run("go", conversation="c"), CallStarted)
+            asyncio.get_running_loop().call_later(0.05, release.set)
+
+    async def after() -> None:
+        async with Yard(tools=[work], model=Scripted([say("here")]), store=store) as yard:
+            log = await entries(yard, "c")
+            (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
+            assert ended.content == "done"
+
+    asyncio.run(before())
+    asyncio.run(asyncio.wait_for(after(), 20))
+
+
+def test_a_conversation_goes_on_over_a_restart_with_its_whole_history(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db?synchronous=FULL"
+
+    async def once(model: Scripted, message: str) -> str:
+        async with Yard(model=model, store=store) as yard:
+            return await yard.ask(message, conversation="c")
+
+    second = Scripted([say("Ann")])
+    assert asyncio.run(once(Scripted([say("hello")]), "I am Ann")) == "hello"
+    assert asyncio.run(once(second, "who am I?")) == "Ann"
+    assert [type(item).__name__ for item in second.requests[0].history] == ["UserMessage", "ModelText", "UserMessage"]
+
+
+def test_a_disk_that_is_full_stops_the_run_with_a_clear_error_and_keeps_what_was_committed(tmp_path: Path) -> None:
+    path = tmp_path / "yard.db"
+
+    @tool(max_result_bytes=10_000_000)
+    def big() -> str:
+        """More than the disk has room for."""
+        return "x" * 5_000_000
+
+    def script(request: ModelRequest) -> Turn:
+        return say("ok") if isinstance(request.history[-1], Result) else call("big")
+
+    async def small() -> None:
+        async with Yard(model=Scripted([say("fine")]), store=f"sqlite:///{path}") as yard:
+            assert await yard.ask("hello", conversation="before") == "fine"
+
+    async def full() -> None:
+        async with Yard(tools=[big], model=Scripted(script), store=f"sqlite:///{path}") as yard:
+            with pytest.raises(StoreDown, match=r"yard\.db"):
+                await yard.ask("go", conversation="c")
+
+    async def again() -> None:
+        async with Yard(tools=[big], model=Scripted(script), store=f"sqlite:///{path}") as yard:
+            assert len(await yard.history("before")) == 2
+            log = await entries(yard, "c")
+            (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
+            assert ended.outcome == "unknown"
+
+    asyncio.run(small())
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, unlimited[1]))
+    try:
+        asyncio.run(full())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    asyncio.run(asyncio.wait_for(again(), 20))
+
+
+@pytest.mark.parametrize(
+    ("store", "why"),
+    [
+        ("postgres://x", "is not a store"),
+        ("sqlite:", "is not a store"),
+        ("sqlite:///x.db?synchronous=OFF", "is not a setting"),
+    ],
+)
+def test_a_store_that_cannot_be_had_says_what_to_write_instead(store: str, why: str) -> None:
+    async def opened() -> None:
+        async with Yard(model=Scripted([]), store=store):
+            pass
+
+    with pytest.raises(Misconfigured, match=why):
+        asyncio.run(opened())
+
+
+@pytest.mark.parametrize(
+    ("model", "why"),
+    [
+        ("gpt-4o", "is not a model: use one of openai:…"),
+        ("http://127.0.0.1:9/v1", "names no model"),
+        ("dashscope:qwen-plus", "set the environment variable DASHSCOPE_API_KEY"),
+    ],
+)
+def test_a_model_that_cannot_be_had_says_so_when_the_yard_opens(
+    model: str, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("DASHSCOPE_API_KEY", raising=False)
+
+    async def opened() -> None:
+        async with Yard(model=model):
+            pass
+
+    with pytest.raises(Misconfigured, match=why):
+        asyncio.run(opened())
+
+
+def test_a_tool_that_is_gone_after_a_restart_is_owned_up_to(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+
+    @tool(approval="ask")
+    async def delete() -> None:
+        """Asks first."""
+
+    async def before() -> None:
+        async with Yard(tools=[delete], model=Scripted([call("delete")]), store=store) as yard:
+            await until(yard.run("go", conversation="c"), RunSuspended)
+
+    async def after() -> None:
+        async with Yard(model=Scripted([say("sorry")]), store=store) as yard:
+            (waiting,) = (await yard.service.state("c")).calls
+            await yard.approve("c", waiting)
+            log = await entries(yard, "c")
+            (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
+            assert ended.error is not None and ended.error.error_type == "unknown_tool"
+
+    asyncio.run(before())
+    asyncio.run(asyncio.wait_for(after(), 20))
+
+
+def test_a_yard_that_is_not_open_says_how_to_open_it() -> None:
+    with pytest.raises(Misconfigured, match="async with Yard"):
+        Yard(model=Scripted([])).run("go")

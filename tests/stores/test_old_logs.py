@@ -1,0 +1,178 @@
+"""Logs that a release has written stay readable: each `logs/format-N.jsonl` is frozen, never written again.
+
+A new kind of event gets a line at the end of the newest file and an entry below.
+"""
+
+from pathlib import Path
+from typing import get_args
+
+import msgspec
+import pytest
+
+from toolyard import codec
+from toolyard.core import events
+from toolyard.core.caller import Caller
+from toolyard.core.events import Durable, Entry
+from toolyard.core.items import (
+    Call,
+    FilePart,
+    ImagePart,
+    ModelText,
+    Problem,
+    Reasoning,
+    Result,
+    SystemText,
+    TextPart,
+    Usage,
+    UserMessage,
+)
+from toolyard.core.limits import Limits
+from toolyard.core.settings import Settings
+from toolyard.core.tools import Tool
+
+LOGS = Path(__file__).parent / "logs"
+
+CALLER = Caller(user="ana", roles=frozenset({"staff"}), tenant="acme", division="north", locale="de")
+LIMITS = Limits(
+    turns_per_request=5,
+    turns_per_conversation=20,
+    run_seconds=60.5,
+    run_tokens=1000,
+    calls_per_turn=8,
+    parallel_calls=4,
+    queued_messages=2,
+)
+SETTINGS = Settings(
+    system_prompt="Be brief.",
+    context={"shop": "open"},
+    model="scripted:demo",
+    limits=LIMITS,
+    tools=frozenset({"add"}),
+)
+USAGE = Usage(input_tokens=11, output_tokens=7, cached_tokens=3)
+PROBLEM = Problem(error="no such row", error_type="execution_error", details={"row": 17, "tried": ["a", "b"]})
+MESSAGE = UserMessage(
+    id="item_1",
+    at=1.5,
+    parts=(
+        TextPart(text="größer 世界 \u2028 \n \x00"),
+        ImagePart(url="data:image/png;base64,AA=="),
+        FilePart(url="https://example.org/a.pdf", name="a.pdf"),
+    ),
+)
+CALL = Call(
+    id="call_1",
+    at=2.5,
+    tool="add",
+    arguments={"a": 1, "b": [2.5, None, True, {"deep": "er"}]},
+    provider_id="toolu_9",
+    unreadable="not JSON",
+)
+RESULT = Result(
+    id="call_1.result",
+    at=3.5,
+    call_id="call_1",
+    tool="add",
+    outcome="error",
+    content='{"ok":false}',
+    error=PROBLEM,
+    handle="blob_1",
+    whole_bytes=70_000,
+    duration_ms=12.25,
+)
+TOOL = Tool(
+    name="add",
+    description="Adds.",
+    parameters={"type": "object", "properties": {"a": {"type": "integer"}}},
+    venue="client",
+    enabled=False,
+    roles=frozenset({"staff"}),
+    divisions=frozenset({"north"}),
+    approval="ask",
+    timeout_s=5.0,
+    approval_s=60.0,
+    client_s=61.0,
+    retries=1,
+    idempotent=True,
+    exclusive=True,
+    max_result_bytes=1024,
+    examples=("add 1 and 2",),
+    sources={"a": "count"},
+)
+TEXT = ModelText(id="item_5", at=4.5, text="Enough.")
+ITEMS = (
+    SystemText(id="item_2", at=1.0, text="Be brief."),
+    Reasoning(id="item_3", at=2.0, text="hm", provider="anthropic", signature="c2ln"),
+    CALL,
+    RESULT,
+)
+
+WRITTEN: tuple[Durable, ...] = (
+    events.ConversationOpened(owner=CALLER, settings=SETTINGS),
+    events.ConversationChanged(settings=Settings(model="other")),
+    events.MessageAdded(item=MESSAGE),
+    events.MessageRemoved(ids=frozenset({"item_1"})),
+    events.HistoryCompacted(through="item_1", items=(TEXT,), usage=USAGE),
+    events.RunQueued(
+        caller=CALLER, input=(MESSAGE, CALL), app_tools=(TOOL,), tool_choice="add", model="scripted:demo", limits=LIMITS
+    ),
+    events.RunStarted(model="scripted:demo", limits=LIMITS),
+    events.TurnStarted(number=2, epoch=3, offer="0a1b", offered=4, added={"add": "ff00"}, removed=("sub",)),
+    events.TurnEnded(items=ITEMS, finish="calls", usage=USAGE, model="demo-2"),
+    events.TurnFailed(problem=PROBLEM),
+    events.CallJudged(call_id="call_1", verdict="ask", rule="asks first", exclusive=True, expires_at=99.5),
+    events.CallApproved(call_id="call_1", by="ana", arguments={"a": 2}, remember="tool"),
+    events.CallDenied(call_id="call_1", by="ana", reason="too dear"),
+    events.CallStarted(call_id="call_1", epoch=3, attempt=2),
+    events.CallParked(
+        call_id="call_1", kind="question", expires_at=98.5, question={"ask": "which?"}, resume_token="token_1"
+    ),
+    events.CallAnswered(call_id="call_1", by="ana", reply="declined", content={"which": "none"}),
+    events.CallEnded(result=RESULT),
+    events.StopRequested(by="ana", call_id="call_1"),
+    events.RunSuspended(waiting_for=("call_1",), wake_at=98.5),
+    events.RunEnded(ending="limit", detail="turns_per_request", message=TEXT),
+)
+
+
+def expected() -> list[Entry]:
+    return [
+        Entry(
+            conversation="conversation_1",
+            seq=seq,
+            at=1_700_000_000.25 + seq,
+            event=event,
+            run="run_1",
+            correlation_id="00-4bf92f3577b34da6",
+            format=1,
+        )
+        for seq, event in enumerate(WRITTEN, 1)
+    ]
+
+
+def frozen(name: str) -> list[Entry]:
+    return [codec.decode_entry(line) for line in (LOGS / name).read_bytes().splitlines()]
+
+
+@pytest.mark.parametrize("want", expected(), ids=lambda entry: events.name_of(entry.event))
+def test_a_log_of_format_1_is_read_field_by_field(want: Entry) -> None:
+    got = frozen("format-1.jsonl")[want.seq - 1]
+    for name in got.__struct_fields__:
+        assert getattr(got, name) == getattr(want, name), name
+    for name in want.event.__struct_fields__:
+        assert getattr(got.event, name) == getattr(want.event, name), name
+    assert type(got.event) is type(want.event)
+
+
+def test_every_kind_of_event_occurs_in_the_newest_log() -> None:
+    newest = frozen(f"format-{events.FORMAT}.jsonl")
+    assert {type(entry.event) for entry in newest} == set(get_args(Durable))
+    assert {entry.format for entry in newest} == {events.FORMAT}
+
+
+def test_the_frozen_log_writes_every_field_of_every_event() -> None:
+    """Else a field would be compared with its default, which proves nothing."""
+    for line in (LOGS / "format-1.jsonl").read_bytes().splitlines():
+        written = msgspec.json.decode(line)["event"]
+        event = codec.decode_entry(line).event
+        assert set(written) - {"type"} == set(event.__struct_fields__), written["type"]
