@@ -73,7 +73,8 @@ def named_model(name: str) -> Model:
     key = os.environ.get(known.key_variable, "") if known.key_variable else ""
     if known.key_variable and not key:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {known.key_variable}")
-    return wire.OpenAIChat(base_url=known.base_url, model=model, api_key=key, provider=provider)
+    base_url = os.environ.get(f"{provider.upper()}_BASE_URL") or known.base_url
+    return wire.OpenAIChat(base_url=base_url, model=model, api_key=key, provider=provider)
 
 
 async def open_store(name: str) -> Store:

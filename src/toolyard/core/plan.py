@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct
 
 from toolyard.core.events import Ending
-from toolyard.core.items import ModelText
+from toolyard.core.items import ModelText, Result
 from toolyard.core.state import CallState, QueuedRun, RunState, State
 
 MOST_OWNERS = 3
@@ -135,6 +135,8 @@ def _plan_turn(state: State, run: RunState) -> Step:
         return End("done")
     if run.finish in ("stop", "refused", "length", "cancelled"):
         return _answered(state, run.finish)
+    if run.finish == "calls" and not isinstance(state.history[-1], Result):
+        return _answered(state, "stop")  # a turn that said it would call and did not
     limits = run.limits
     if run.tool_turns >= limits.turns_per_request:
         return End("limit", "turns_per_request")

@@ -1,0 +1,39 @@
+# Every target does its own set-up: it needs Python 3.11 or newer, make and a package registry, nothing else.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help serve test check bench
+
+help:
+	@echo "make serve   start Toolyard: for now a chat in the terminal with a scripted model and demo tools"
+	@echo "make test    run every test"
+	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
+	@echo "make bench   measure against peers and print one table"
+	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."
+
+serve: $(READY)
+	@$(BIN)/toolyard chat --demo
+
+test: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+check: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/test_shape.py
+
+bench: $(READY)
+	$(BIN)/python bench/run.py
+
+$(READY): pyproject.toml constraints.txt
+	@$(PYTHON) -c 'import sys; sys.exit("Toolyard needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + ". Name another one: make PYTHON=/path/to/python3 ..." if sys.version_info < (3, 11) else 0)'
+	@echo "Setting up $(VENV) (once, about a minute) ..."
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@touch $@

@@ -1,0 +1,216 @@
+"""The owner of one conversation without any I/O: it carries out the steps of `plan`, and what it has in flight is lost
+when it crashes. The effects are imagined; the log, the fold, `plan` and `decide` are the real ones."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import assert_never
+
+from core.story import Apply, Story, said
+from core.witness import SAFE_TO_REPEAT, Broken, Witness, hold
+from toolyard.core import results
+from toolyard.core.commands import Command, Start
+from toolyard.core.decide import decide
+from toolyard.core.errors import Refused
+from toolyard.core.events import (
+    CallEnded,
+    CallJudged,
+    CallStarted,
+    Durable,
+    RunEnded,
+    RunStarted,
+    RunSuspended,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+)
+from toolyard.core.items import Call, Item, Problem, Result
+from toolyard.core.limits import Limits
+from toolyard.core.plan import (
+    MOST_OWNERS,
+    AskModel,
+    BeginRun,
+    End,
+    Expire,
+    GiveUpTurn,
+    Judge,
+    Recover,
+    Rest,
+    Run,
+    Step,
+    StopWork,
+    Suspend,
+    Wait,
+    plan,
+)
+from toolyard.core.state import CallState, State, apply
+
+MOST_STEPS = 100
+APPROVAL_S = 60.0
+TOOLS = ("plain", "safe", "alone", "ask", "app", "form", "forbidden")
+"""Plain ones, an idempotent one, one that is exclusive, one that asks for approval, one that the app runs, one that
+asks a question first, and one that nobody may use."""
+
+
+def may_run_again(call: CallState) -> bool:
+    """The engine's rule for a call whose owner died."""
+    return call.call.tool == SAFE_TO_REPEAT and call.owners < MOST_OWNERS
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What is under test. A negative control puts something broken here."""
+
+    apply: Apply = apply
+    plan: Callable[[State, int, float], Step] = plan
+    may_run_again: Callable[[CallState], bool] = may_run_again
+
+
+class Owner:
+    def __init__(self, rules: Rules) -> None:
+        self._rules = rules
+        self._story = Story(rules.apply)
+        self.witness = Witness()
+        self.epoch = 1
+        self.now = 1_000.0
+        self.asking = False
+        self.running: list[str] = []
+
+    @property
+    def state(self) -> State:
+        return self._story.state
+
+    def submit(self, command: Command) -> None:
+        """A command from outside. One that is refused leaves no trace."""
+        try:
+            events = decide(self.state, command, self.now)
+        except Refused:
+            return
+        self._know(command.input if isinstance(command, Start) else ())
+        self.emit(*events, run=command.run_id if isinstance(command, Start) else "")
+
+    def emit(self, *events: Durable, run: str = "") -> None:
+        before = len(self._story.log)
+        try:
+            self._story.add(*events, at=self.now, run=run)
+        except Refused as refused:
+            raise Broken(f"the owner wrote what the fold refuses: {refused}") from refused
+        for entry in self._story.log[before:]:
+            self.witness.see(entry)
+
+    def try_again(self, event: Durable) -> None:
+        """Write something that cannot be: the fold must refuse it."""
+        before = len(self._story.log)
+        try:
+            self._story.add(event, at=self.now)
+        except Refused:
+            return
+        for entry in self._story.log[before:]:
+            self.witness.see(entry)
+
+    def end_turn(self, event: TurnEnded | TurnFailed) -> None:
+        self.asking = False
+        self._know(event.items if isinstance(event, TurnEnded) else ())
+        self.emit(event)
+
+    def end_call(self, *events: Durable, call_id: str) -> None:
+        self.running.remove(call_id)
+        self.emit(*events)
+
+    def crash(self) -> None:
+        self.epoch += 1
+        self.asking = False
+        self.running.clear()
+
+    def drive(self, most: int = MOST_STEPS) -> None:
+        """Carry out up to `most` steps; all of them must come to a rest in `MOST_STEPS`."""
+        for _ in range(most):
+            step = self._rules.plan(self.state, self.epoch, self.now)
+            if isinstance(step, Wait | Rest):
+                return self._may_idle(step)
+            self._do(step)
+        return hold(most < MOST_STEPS, "the plan never comes to a rest")
+
+    def check(self) -> None:
+        again = State()
+        for entry in self.witness.read_back:
+            again = self._rules.apply(again, entry)
+        hold(again == self.state, "the log folds to another state when it is read again")
+        self.witness.inspect(self.state)
+
+    def _know(self, items: tuple[Item, ...]) -> None:
+        self.witness.tools |= {item.id: item.tool for item in items if isinstance(item, Call)}
+
+    def _may_idle(self, step: Wait | Rest) -> None:
+        run = self.state.run
+        if isinstance(step, Wait):
+            hold(self.asking or bool(self.running), "it waits for work that nobody does")
+            hold(step.until > self.now, "it waits for a moment that is past")
+        else:
+            hold(run is None or run.suspended_at is not None, "it rests while a run is open")
+            hold(not self.asking and not self.running, "it rests while work is in flight")
+
+    def _do(self, step: Step) -> None:
+        match step:
+            case BeginRun():
+                self.emit(RunStarted(model="m", limits=step.queued.request.limits or Limits()))
+            case AskModel():
+                turn = self.state.turn
+                self.emit(TurnStarted(number=turn.number if turn else self.state.turns + 1, epoch=self.epoch))
+                self.asking = True
+            case GiveUpTurn():
+                self.emit(TurnFailed(problem=Problem(error="its owners died", error_type="unavailable")))
+            case Suspend():
+                self.emit(RunSuspended(waiting_for=step.waiting_for, wake_at=step.wake_at))
+            case End():
+                message = said(f"end.{len(self._story.log)}") if step.ending == "limit" else None
+                self.emit(RunEnded(ending=step.ending, detail=step.detail, message=message))
+            case Judge() | Run() | Recover() | Expire() | StopWork():
+                self._do_calls(step)
+            case Wait() | Rest():
+                pass
+            case _:
+                assert_never(step)
+
+    def _do_calls(self, step: Judge | Run | Recover | Expire | StopWork) -> None:
+        match step:
+            case Judge():
+                self.emit(*(event for call in step.calls for event in self._judged(call.call)))
+            case Run():
+                self._start(step.calls)
+            case Recover():
+                lost = [call for call in step.calls if not self._rules.may_run_again(call)]
+                self.emit(*(CallEnded(result=results.unknown(call.call, self.now)) for call in lost))
+                self._start([call for call in step.calls if call not in lost])
+            case Expire():
+                self.emit(*(CallEnded(result=self._over(call)) for call in step.calls))
+            case StopWork():
+                self._stop(step.calls)
+            case _:
+                assert_never(step)
+
+    def _judged(self, call: Call) -> tuple[Durable, ...]:
+        if call.tool == "forbidden":
+            denied = CallJudged(call_id=call.id, verdict="deny", rule="roles")
+            return denied, CallEnded(result=results.denied_by_rule(call, "roles", self.now))
+        if call.tool == "ask" and not self.state.remembered & {"ask", "*"}:
+            return (CallJudged(call_id=call.id, verdict="ask", rule="approval", expires_at=self.now + APPROVAL_S),)
+        return (CallJudged(call_id=call.id, verdict="allow", rule="default", exclusive=call.tool == "alone"),)
+
+    def _over(self, call: CallState) -> Result:
+        return results.over(call.call, self.now, asked=call.phase == "asking")
+
+    def _start(self, calls: list[CallState]) -> None:
+        for call in calls:
+            self.emit(CallStarted(call_id=call.call.id, epoch=self.epoch, attempt=call.attempt + 1))
+            self.running.append(call.call.id)
+
+    def _stop(self, calls: list[CallState]) -> None:
+        stopped = {call.call.id for call in calls}
+        self.running = [call_id for call_id in self.running if call_id not in stopped]
+        ends: list[Durable] = [
+            CallEnded(result=results.cancelled(call.call, self.now, may_have_run=call.attempt > 0)) for call in calls
+        ]
+        if self.state.turn is not None:
+            self.asking = False
+            ends.append(TurnEnded(items=(), finish="cancelled"))
+        self.emit(*ends)

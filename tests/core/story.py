@@ -1,0 +1,104 @@
+"""A log as a test writes it: each event is stamped, numbered and folded at once. And the items that events carry."""
+
+from collections.abc import Callable
+
+from toolyard.core.caller import Caller
+from toolyard.core.events import (
+    CallJudged,
+    CallStarted,
+    ConversationOpened,
+    Durable,
+    Entry,
+    Finish,
+    RunQueued,
+    RunStarted,
+    TurnEnded,
+    TurnStarted,
+)
+from toolyard.core.items import Call, Item, ModelText, Result, TextPart, Usage, UserMessage, result_id
+from toolyard.core.limits import Limits
+from toolyard.core.settings import Settings
+from toolyard.core.state import State, apply
+
+Apply = Callable[[State, Entry], State]
+OWNER = Caller(user="owner")
+
+
+def user(item_id: str, text: str = "hello") -> UserMessage:
+    return UserMessage(id=item_id, at=0.0, parts=(TextPart(text=text),))
+
+
+def said(item_id: str, text: str = "an answer") -> ModelText:
+    return ModelText(id=item_id, at=0.0, text=text)
+
+
+def asked(call_id: str, tool: str = "plain") -> Call:
+    return Call(id=call_id, at=0.0, tool=tool, arguments={"of": call_id})
+
+
+def ok(call_id: str, tool: str = "plain") -> Result:
+    return Result(id=result_id(call_id), at=0.0, call_id=call_id, tool=tool, outcome="ok", content="fine")
+
+
+class Story:
+    """One conversation's log and what it folds to."""
+
+    def __init__(self, apply: Apply = apply) -> None:
+        self._apply = apply
+        self.log: list[Entry] = []
+        self.state = State()
+
+    def add(self, *events: Durable, at: float = 0.0, run: str = "") -> State:
+        """Append all of the events, or none of them if one is refused."""
+        state, entries = self.state, list[Entry]()
+        for event in events:
+            name = run or (state.run.id if state.run else "")
+            seq = len(self.log) + len(entries) + 1
+            entries.append(Entry(conversation="k", seq=seq, at=at, event=event, run=name, correlation_id="trace"))
+            state = self._apply(state, entries[-1])
+        self.log += entries
+        self.state = state
+        return state
+
+    def open(self) -> "Story":
+        self.add(ConversationOpened(owner=OWNER, settings=Settings()))
+        return self
+
+    def queue(self, run: str, *items: Item, limits: Limits | None = None) -> "Story":
+        self.add(RunQueued(caller=OWNER, input=items or (user(f"{run}.in"),), limits=limits), run=run)
+        return self
+
+    def begin(self, run: str, *items: Item, limits: Limits | None = None, at: float = 0.0) -> "Story":
+        """A run that has started."""
+        self.queue(run, *items)
+        self.add(RunStarted(model="m", limits=limits or Limits()), at=at)
+        return self
+
+    def ask(self, epoch: int = 1, at: float = 0.0) -> "Story":
+        """A turn that is in flight."""
+        number = self.state.turn.number if self.state.turn else self.state.turns + 1
+        self.add(TurnStarted(number=number, epoch=epoch), at=at)
+        return self
+
+    def turn(self, *items: Item, finish: Finish | None = None, usage: Usage | None = None, at: float = 0.0) -> "Story":
+        """A turn that came to these items."""
+        self.ask(at=at)
+        calls = any(isinstance(item, Call) for item in items)
+        self.add(TurnEnded(items=items, finish=finish or ("calls" if calls else "stop"), usage=usage or Usage()), at=at)
+        return self
+
+    def allow(self, *call_ids: str, exclusive: bool = False) -> "Story":
+        for call_id in call_ids:
+            self.add(CallJudged(call_id=call_id, verdict="allow", rule="test", exclusive=exclusive))
+        return self
+
+    def hold(self, call_id: str, expires_at: float = 100.0) -> "Story":
+        """A call that asks for approval."""
+        self.add(CallJudged(call_id=call_id, verdict="ask", rule="test", expires_at=expires_at))
+        return self
+
+    def start(self, *call_ids: str, epoch: int = 1) -> "Story":
+        for call_id in call_ids:
+            attempt = self.state.calls[call_id].attempt + 1
+            self.add(CallStarted(call_id=call_id, epoch=epoch, attempt=attempt))
+        return self

@@ -1,0 +1,76 @@
+"""Histories share what they have in common and never change under a reader; `faults` is a strict provider's eye."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from core.story import asked, ok, said, user
+from toolyard.core.history import History, faults
+from toolyard.core.items import Item
+
+
+def _texts(names: str) -> list[Item]:
+    return [said(name) for name in names]
+
+
+def test_a_longer_history_shares_the_items_of_the_shorter_and_leaves_it_alone() -> None:
+    short = History(_texts("ab"))
+    long = short.plus(_texts("cd"))
+    assert long.root is short.root
+    assert ([item.id for item in short], [item.id for item in long]) == (["a", "b"], ["a", "b", "c", "d"])
+
+
+def test_two_extensions_of_one_history_do_not_see_each_other() -> None:
+    stem = History(_texts("a"))
+    left, right = stem.plus(_texts("b")), stem.plus(_texts("c"))
+    assert [item.id for item in left] == ["a", "b"]
+    assert [item.id for item in right] == ["a", "c"]
+    assert left.root is not right.root
+
+
+def test_histories_that_begin_empty_do_not_share_a_list() -> None:
+    empty = History()
+    assert list(empty.plus(_texts("a"))) != list(empty.plus(_texts("b")))
+    assert len(empty) == 0
+    assert empty.plus([]) is empty
+
+
+def test_a_history_ends_where_it_ended_although_another_goes_on() -> None:
+    short = History(_texts("ab"))
+    short.plus(_texts("c"))
+    assert short[-1].id == "b"
+    assert [item.id for item in short[:5]] == ["a", "b"]
+    assert short.since(1) == _texts("b")
+    with pytest.raises(IndexError):
+        _ = short[2]
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3))))
+def test_whatever_is_extended_in_whatever_order_reads_as_it_was_written(grown: list[tuple[int, int]]) -> None:
+    made: list[tuple[History, list[Item]]] = [(History(), [])]
+    for pick, count in grown:
+        base, written = made[pick % len(made)]
+        items: list[Item] = [said(f"{len(made)}.{number}") for number in range(count)]
+        made.append((base.plus(items), [*written, *items]))
+    assert all(list(history) == written for history, written in made)
+
+
+def test_a_history_in_order_has_no_faults() -> None:
+    assert faults([]) == []
+    assert faults([user("u"), said("t")]) == []
+    assert faults([user("u"), asked("a"), asked("b"), ok("b"), ok("a"), asked("c"), ok("c"), said("t")]) == []
+
+
+@pytest.mark.parametrize(
+    ("items", "said_of_it"),
+    [
+        ([asked("a")], "calls ['a'] have no result"),
+        ([asked("a"), user("u"), ok("a")], "calls ['a'] have no result before 'u'"),
+        ([asked("a"), asked("b"), ok("a"), asked("c"), ok("b"), ok("c")], "calls ['b'] have no result before 'c'"),
+        ([ok("a")], "result 'a.result' answers no open call"),
+        ([asked("a"), ok("a"), ok("a")], "id 'a.result' is used twice"),
+        ([user("u"), user("u")], "id 'u' is used twice"),
+    ],
+)
+def test_what_a_strict_provider_would_refuse_is_a_fault(items: list[Item], said_of_it: str) -> None:
+    assert said_of_it in faults(items)

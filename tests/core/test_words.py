@@ -1,0 +1,101 @@
+"""The small words: who may decide, what settings change, what a tool's hash covers, what a failure reads like."""
+
+import json
+
+import pytest
+from msgspec.structs import replace
+
+from core.story import asked
+from toolyard.core import results
+from toolyard.core.caller import Caller
+from toolyard.core.errors import ToolError
+from toolyard.core.items import FilePart, ImagePart, Problem, Result, TextPart, Usage, UserMessage
+from toolyard.core.limits import Limits
+from toolyard.core.settings import Settings, SettingsChange
+from toolyard.core.tools import Tool, definition_hash
+
+
+def test_the_owner_and_the_tenant_s_approvers_may_decide_and_nobody_else() -> None:
+    owner = Caller(user="ann", tenant="shop")
+    assert owner.may_decide_for(owner)
+    assert Caller(user="bob", tenant="shop", roles=frozenset({"approver"})).may_decide_for(owner)
+    assert not Caller(user="bob", tenant="shop", roles=frozenset({"admin"})).may_decide_for(owner)
+    assert not Caller(user="ann", tenant="other").may_decide_for(owner)
+    assert not Caller(user="bob", tenant="other", roles=frozenset({"approver"})).may_decide_for(owner)
+
+
+def test_a_change_changes_what_it_names_and_nothing_else() -> None:
+    before = Settings(system_prompt="Be brief.", model="m", tools=frozenset({"a"}), limits=Limits(run_tokens=5))
+    assert SettingsChange().applied_to(before) == before
+    assert SettingsChange(model="n").applied_to(before) == replace(before, model="n")
+    assert SettingsChange(tools=None, limits=None).applied_to(before) == replace(before, tools=None, limits=None)
+
+
+def test_no_set_of_tools_means_all_and_an_empty_one_means_none() -> None:
+    assert Settings().allows("anything")
+    assert not Settings(tools=frozenset()).allows("anything")
+    assert Settings(tools=frozenset({"a"})).allows("a")
+
+
+def test_a_tool_that_is_shown_differently_has_another_hash() -> None:
+    tool = Tool(name="add", description="Adds.")
+    assert definition_hash(tool) == definition_hash(replace(tool, timeout_s=1.0, roles=frozenset({"admin"})))
+    assert definition_hash(tool) != definition_hash(replace(tool, description="Subtracts."))
+    assert definition_hash(tool) != definition_hash(replace(tool, parameters={"type": "object"}))
+
+
+def test_two_tools_without_parameters_do_not_share_a_schema_that_one_could_change() -> None:
+    assert Tool(name="a").parameters is not Tool(name="b").parameters
+
+
+@pytest.mark.parametrize(
+    ("result", "outcome", "error_type"),
+    [
+        (results.denied_by_rule(asked("c"), "roles", 0.0), "denied", "permission_denied"),
+        (results.denied_by_user(asked("c"), "", 0.0), "denied", "denied_by_user"),
+        (results.over(asked("c"), 0.0, asked=True), "expired", "approval_expired"),
+        (results.over(asked("c"), 0.0, asked=False), "timeout", "timeout"),
+        (results.cancelled(asked("c"), 0.0, may_have_run=False), "cancelled", "cancelled"),
+        (results.unknown(asked("c"), 0.0), "unknown", "unknown_outcome"),
+    ],
+)
+def test_every_outcome_that_is_not_a_value_reads_as_one_structured_error(
+    result: Result, outcome: str, error_type: str
+) -> None:
+    assert result.outcome == outcome
+    told = json.loads(result.content)
+    assert told["ok"] is False
+    assert told["error"]
+    assert told["error_type"] == error_type
+    assert told["details"] == {}
+    assert (result.call_id, result.id) == ("c", "c.result")
+
+
+def test_a_cancelled_call_that_had_started_owns_up_to_it() -> None:
+    assert "may have taken effect" in results.cancelled(asked("c"), 0.0, may_have_run=True).content
+    assert "before it ran" in results.cancelled(asked("c"), 0.0, may_have_run=False).content
+
+
+def test_an_error_in_any_script_reaches_the_model_as_it_was_written() -> None:
+    problem = Problem(error="数据库连接失败", error_type="unavailable", details={"host": 'a"b'})
+    told = json.loads(results.problem_text(problem))
+    assert told == {"ok": False, "error": "数据库连接失败", "error_type": "unavailable", "details": {"host": 'a"b'}}
+
+
+def test_a_tool_error_carries_its_type_and_its_own_copy_of_the_details() -> None:
+    details: dict[str, object] = {"id": 7}
+    error = ToolError("no such item", "not_found", details)
+    details["id"] = 8
+    assert (str(error), error.error_type, error.details) == ("no such item", "not_found", {"id": 7})
+    assert ToolError("oh").error_type == "execution_error"
+
+
+def test_the_text_of_a_message_leaves_its_images_and_files_out() -> None:
+    parts = (TextPart(text="look: "), ImagePart(url="data:,"), FilePart(url="data:,"), TextPart(text="nice"))
+    assert UserMessage(id="u", at=0.0, parts=parts).text == "look: nice"
+
+
+def test_usage_adds_up_and_cached_tokens_are_part_of_the_input() -> None:
+    first = Usage(input_tokens=10, output_tokens=2, cached_tokens=8)
+    both = first.plus(Usage(input_tokens=1, output_tokens=1))
+    assert (both.total, both.cached_tokens) == (14, 8)

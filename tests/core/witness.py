@@ -1,0 +1,96 @@
+"""Reads a log as it grows and says what must never be in one. It knows nothing of the fold: it counts for itself."""
+
+from collections import Counter
+
+from toolyard import codec
+from toolyard.core.events import (
+    CallAnswered,
+    CallApproved,
+    CallEnded,
+    CallJudged,
+    CallStarted,
+    Entry,
+    RunEnded,
+    RunQueued,
+    RunStarted,
+    TurnStarted,
+)
+from toolyard.core.history import faults
+from toolyard.core.items import Call, Result
+from toolyard.core.state import State
+
+SAFE_TO_REPEAT = "safe"
+"""The one tool of the simulation that is idempotent."""
+
+
+class Broken(AssertionError):
+    """Something happened that must not."""
+
+
+def hold(holds: bool, otherwise: str) -> None:
+    if not holds:
+        raise Broken(otherwise)
+
+
+class Witness:
+    def __init__(self) -> None:
+        self.read_back: list[Entry] = []
+        self.tools: dict[str, str] = {}
+        self.ended: set[str] = set()
+        self.runs_ended: set[str] = set()
+        self._starts: Counter[str] = Counter()
+        self._answers: Counter[str] = Counter()
+        self._permitted: set[str] = set()
+        self._queued: list[str] = []
+        self._begun: list[str] = []
+
+    def see(self, entry: Entry) -> None:
+        written = codec.encode(entry)
+        self.read_back.append(codec.decode_entry(written))
+        hold(self.read_back[-1] == entry, f"{written} reads back as another entry")
+        event = entry.event
+        match event:
+            case CallJudged(verdict="allow") | CallApproved():
+                self._permitted.add(event.call_id)
+            case CallAnswered():
+                self._answers[event.call_id] += 1
+            case CallStarted():
+                self._started(event)
+            case CallEnded():
+                hold(event.result.call_id not in self.ended, f"{event.result.call_id} ended twice")
+                self.ended.add(event.result.call_id)
+            case RunQueued():
+                self._queued.append(entry.run)
+            case RunStarted():
+                self._begun.append(self._queued[len(self._begun)])
+            case RunEnded():
+                hold(entry.run == self._begun[-1], f"{entry.run} ended out of turn")
+                hold(entry.run not in self.runs_ended, f"{entry.run} ended twice")
+                self.runs_ended.add(entry.run)
+            case TurnStarted():
+                hold(self._begun[-1] not in self.runs_ended, "a turn began outside of a run")
+            case _:
+                pass
+
+    def _started(self, event: CallStarted) -> None:
+        call_id = event.call_id
+        self._starts[call_id] += 1
+        hold(call_id not in self.ended, f"{call_id} had ended and started again")
+        hold(call_id in self._permitted, f"{call_id} started without leave")
+        again = self._starts[call_id] - 1 - self._answers[call_id]
+        hold(again <= 0 or self.tools[call_id] == SAFE_TO_REPEAT, f"{call_id} is not idempotent and ran twice")
+
+    def inspect(self, state: State) -> None:
+        """Whatever happened, a state is in order."""
+        running = state.calls_in("running")
+        hold(len(running) == 1 or not any(call.exclusive for call in running), "an exclusive call has company")
+        if state.run is not None:
+            bound = state.run.limits
+            hold(len(running) <= max(1, bound.parallel_calls), "too many calls run at once")
+            hold(state.run.tool_turns <= bound.turns_per_request, "a turn was made beyond the limit")
+        if state.calls:
+            return
+        hold(not faults(state.history), f"a strict provider would refuse: {faults(state.history)}")
+        calls = [item.id for item in state.history if isinstance(item, Call)]
+        results = [item.call_id for item in state.history if isinstance(item, Result)]
+        hold(sorted(calls) == sorted(results), "a call has no result, or two")

@@ -1,0 +1,228 @@
+"""The ceilings of STYLE as tests. Each exception sits in a list that only shrinks."""
+
+import ast
+import re
+import tomllib
+from collections.abc import Callable, Collection, Iterator
+from pathlib import Path
+
+import pytest
+
+import toolyard
+
+ROOT = Path(__file__).parent.parent
+SOURCES = sorted((ROOT / "src").rglob("*.py"))
+MOST_LINES, MOST_FUNCTION_LINES, MOST_COMPLEXITY, MOST_METHODS, MOST_EXPORTS = 400, 50, 10, 4, 20
+
+EXPORTS = [
+    "Caller",
+    "Context",
+    "Limits",
+    "Question",
+    "Result",
+    "Run",
+    "RunFailed",
+    "RunWaiting",
+    "Scripted",
+    "Settings",
+    "Tool",
+    "ToolError",
+    "ToolyardError",
+    "UserMessage",
+    "Verdict",
+    "Yard",
+    "call",
+    "configure_logging",
+    "say",
+    "tool",
+]
+MAY_USE_ANY = {"venues/_signature.py"}
+"""Where pydantic's own types are handled: it takes and gives Any."""
+MAY_CREATE_TASKS = {"engine/service.py", "engine/workers.py", "venues/function.py"}
+"""Where a task group is owned, or a tool is raced against its deadline and always awaited."""
+MAY_IMPORT_INSIDE = {"app.py"}
+"""The composition root loads adapters of optional extras by name."""
+
+
+def too_long(source: str) -> list[str]:
+    lines = len(source.splitlines())
+    return [f"{lines} lines"] if lines > MOST_LINES else []
+
+
+def long_functions(source: str) -> list[str]:
+    return [
+        f"{node.name} has {length} lines"
+        for node in _functions(ast.parse(source))
+        if (length := (node.end_lineno or 0) - node.lineno + 1) > MOST_FUNCTION_LINES
+    ]
+
+
+def imports_inside(source: str) -> list[str]:
+    return [
+        f"line {node.lineno} imports inside {function.name}"
+        for function in _functions(ast.parse(source))
+        for node in ast.walk(function)
+        if isinstance(node, ast.Import | ast.ImportFrom)
+    ]
+
+
+def uses_of_any(source: str) -> list[str]:
+    tree = list(ast.walk(ast.parse(source)))
+    imported = [node for node in tree if isinstance(node, ast.ImportFrom) and _names(node) & {"Any"}]
+    dotted = [node for node in tree if isinstance(node, ast.Attribute) and ast.unparse(node) == "typing.Any"]
+    return [f"line {node.lineno} uses Any" for node in (*imported, *dotted)]
+
+
+def wide_protocols(source: str) -> list[str]:
+    return [
+        f"{node.name} has {methods} methods"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
+        if (methods := sum(isinstance(own, _FUNCTION) for own in node.body)) > MOST_METHODS
+    ]
+
+
+def without_a_docstring(source: str) -> list[str]:
+    return [] if ast.get_docstring(ast.parse(source)) else ["does not say what it does"]
+
+
+def tasks_made(source: str) -> list[str]:
+    return [
+        f"line {node.lineno} makes a task"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Attribute) and node.attr in {"create_task", "ensure_future"}
+    ]
+
+
+def words_without_an_issue(text: str) -> list[str]:
+    """A note for later must name its issue: the word, then (#12)."""
+    return [f"{found.group()} without an issue" for found in _LATER.finditer(text)]
+
+
+def machine_words(text: str) -> list[str]:
+    """Paths of one machine, and hosts of one registry."""
+    return [f"{found.group()!r} is of one machine" for found in _MACHINE.finditer(text)]
+
+
+_FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
+_LATER = re.compile(rf"\b(?:{'|'.join(['todo', 'fixme', 'xxx']).upper()})\b(?!\(#\d+\))")
+_MACHINE = re.compile(r"(?<![\w.])/(?:work|root)/|files\.pythonhosted|pypi\.org/simple|--(?:extra-)?index-url")
+NOT_OURS = {"__pycache__", "node_modules", "dist", "build", "results"}
+
+
+def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return (node for node in ast.walk(tree) if isinstance(node, _FUNCTION))
+
+
+def _names(node: ast.ImportFrom) -> set[str]:
+    return {alias.name for alias in node.names}
+
+
+def _texts() -> Iterator[tuple[str, str]]:
+    """Every text file of the project, as a path from its root."""
+    for path in sorted(ROOT.rglob("*")):
+        parts = path.relative_to(ROOT).parts
+        hidden = any(part.startswith(".") and part not in {".ci", ".gitignore"} for part in parts)
+        if hidden or NOT_OURS & set(parts) or not path.is_file():
+            continue
+        try:
+            yield "/".join(parts), path.read_text("utf-8")
+        except UnicodeDecodeError:
+            continue
+
+
+def _found(check: Callable[[str], list[str]], allowed: Collection[str] = ()) -> list[str]:
+    package = ROOT / "src" / "toolyard"
+    named = {path.relative_to(package).as_posix(): path for path in SOURCES}
+    return [
+        f"{name}: {said}"
+        for name, path in named.items()
+        if name not in allowed
+        for said in check(path.read_text("utf-8"))
+    ]
+
+
+def test_no_file_is_longer_than_a_screenful_of_screens() -> None:
+    assert _found(too_long) == []
+
+
+def test_no_function_is_longer_than_a_screen() -> None:
+    assert _found(long_functions) == []
+
+
+def test_imports_are_at_the_top() -> None:
+    assert _found(imports_inside, MAY_IMPORT_INSIDE) == []
+
+
+def test_nothing_inside_is_any() -> None:
+    assert _found(uses_of_any, MAY_USE_ANY) == []
+
+
+def test_a_seam_has_at_most_four_methods() -> None:
+    assert _found(wide_protocols) == []
+
+
+def test_every_module_says_what_it_does() -> None:
+    assert _found(without_a_docstring) == []
+
+
+def test_tasks_are_made_only_where_they_are_owned() -> None:
+    assert _found(tasks_made, MAY_CREATE_TASKS) == []
+
+
+def test_an_exception_that_is_no_longer_needed_is_taken_off_its_list() -> None:
+    for check, allowed in ((uses_of_any, MAY_USE_ANY), (tasks_made, MAY_CREATE_TASKS)):
+        assert {said.split(":")[0] for said in _found(check)} == allowed
+
+
+def test_complexity_and_its_neighbours_are_checked_by_the_linter() -> None:
+    lint = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ruff"]["lint"]
+    assert lint["mccabe"]["max-complexity"] == MOST_COMPLEXITY
+    assert {"C90", "PLC0415", "F", "T20"} <= set(lint["select"])
+    assert "C901" not in lint["ignore"]
+
+
+def test_the_exports_are_exactly_the_exports() -> None:
+    assert sorted(toolyard.__all__) == EXPORTS
+    assert len(EXPORTS) <= MOST_EXPORTS
+    assert [name for name in EXPORTS if not hasattr(toolyard, name)] == []
+
+
+def test_no_file_names_a_machine_or_a_registry() -> None:
+    assert [f"{name}: {said}" for name, text in _texts() for said in machine_words(text)] == []
+
+
+def test_a_constraint_names_a_version_and_nothing_else() -> None:
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    assert [line for line in lines if not re.fullmatch(r"[A-Za-z0-9._-]+==[0-9][A-Za-z0-9.+!-]*", line)] == []
+    assert lines == sorted(lines, key=str.lower)
+
+
+def test_a_note_for_later_names_its_issue() -> None:
+    assert [f"{name}: {said}" for name, text in _texts() for said in words_without_an_issue(text)] == []
+
+
+METHOD = "    async def f(self): ...\n"
+LATER = "todo".upper()
+
+
+@pytest.mark.parametrize(
+    ("check", "bad", "good"),
+    [
+        (too_long, "x = 1\n" * 401, "x = 1\n" * 400),
+        (long_functions, "def f():\n" + "    x = 1\n" * 50, "async def f():\n" + "    x = 1\n" * 49),
+        (imports_inside, "class A:\n    def f(self):\n        import os\n", "import os\n"),
+        (uses_of_any, "from typing import Any\n", "from typing import cast\n"),
+        (uses_of_any, "import typing\nx: typing.Any = 1\n", "import typing\n"),
+        (wide_protocols, "class P(Q, Protocol):\n" + METHOD * 5, "class P(Protocol):\n" + METHOD * 4),
+        (without_a_docstring, "x = 1\n", '"""Says what it does."""\n'),
+        (tasks_made, "asyncio.create_task(f())\n", "await f()\n"),
+        (tasks_made, "asyncio.ensure_future(f())\n", "await f()\n"),
+        (words_without_an_issue, f"# {LATER}: tidy up", f"# {LATER}(#12): tidy up"),
+        (machine_words, "/".join(["open('", "work", "x')"]), "https://example.org/work/x"),
+        (machine_words, "-".join(["pip install -", "index", "url https://mirror"]), "an index of urls"),
+    ],
+)  # fmt: skip
+def test_each_ceiling_can_be_hit(check: Callable[[str], list[str]], bad: str, good: str) -> None:
+    assert len(check(bad)) == 1
+    assert check(good) == []
