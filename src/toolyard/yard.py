@@ -1,7 +1,7 @@
 """Toolyard as a library: a yard of tools, a model, and runs to follow. It translates; the service does the work."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self
@@ -9,61 +9,20 @@ from typing import Self
 from toolyard.app import App, Models, open_store
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Start, Stop
-from toolyard.core.cursor import Cursor, parse_cursor
+from toolyard.core.cursor import parse_cursor
 from toolyard.core.errors import Misconfigured, RunFailed, RunWaiting, ToolError
-from toolyard.core.events import Entry, Event, Remember, Reply, RunEnded, RunStarted, RunSuspended, TurnEnded
+from toolyard.core.events import Entry, Remember, Reply, RunEnded, RunSuspended, TurnEnded
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Problem, TextPart, UserMessage
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Failure, Model, Rule, Value
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import Tool
-from toolyard.engine.readers import Published, Reader
+from toolyard.engine.readers import Reader
+from toolyard.engine.run import Run
 from toolyard.engine.service import Service
 
 LOCAL = Caller(user="local", roles=frozenset({"admin"}))
-
-
-class Run:
-    """One request on its way: iterate over its events. Leaving the iteration does not stop the run; `stop` does."""
-
-    def __init__(self, service: Service, conversation: str, start: Start) -> None:
-        self.conversation = conversation
-        self.id = start.run_id
-        self.correlation_id = start.correlation_id
-        self._service = service
-        self._start = start
-        self._from: Cursor | None = None
-
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        """Every event of this run, durable and fleeting, through all its waits to its end."""
-        async with aclosing(self.published()) as published:
-            async for item in published:
-                yield item.event if isinstance(item, Entry) else item
-
-    async def published(self) -> AsyncGenerator[Published, None]:
-        """The same, with the durable events as the log keeps them: stamped and numbered."""
-        reader = await self._service.follow(self.conversation, self._from)
-        try:
-            if self._from is None:
-                self._from = reader.cursor
-                await self._service.submit(self.conversation, self._start)
-            running = False
-            async for item in reader:
-                if not isinstance(item, Entry):
-                    if running:
-                        yield item
-                elif item.run == self.id:
-                    running = running or isinstance(item.event, RunStarted)
-                    yield item
-                    if isinstance(item.event, RunEnded):
-                        return
-        finally:
-            reader.detach()
-
-    async def stop(self, call_id: str = "") -> None:
-        """Stop the whole run, or one call of it."""
-        await self._service.submit(self.conversation, Stop(by=self._start.by, call_id=call_id))
 
 
 class Yard:

@@ -72,6 +72,7 @@ COMMANDS: dict[str, frozenset[str]] = {
     "Start": frozenset(SITUATIONS) - {"line full"},
     "Start, interrupting": frozenset(SITUATIONS) - {"line full"},
     "Start of the same run": frozenset({"unopened", "resting"}),
+    "Open": frozenset({"unopened"}),
     "AddMessage": frozenset({"unopened", "resting"}),
     "AddMessage of a call": frozenset(),
     "RemoveMessage": frozenset({"resting"}),

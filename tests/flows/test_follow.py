@@ -6,7 +6,7 @@ import pytest
 
 from support import events_of, in_yard
 from toolyard import Yard, call, say, tool
-from toolyard.core.cursor import parse_cursor
+from toolyard.core.cursor import Cursor, parse_cursor
 from toolyard.core.errors import Invalid
 from toolyard.core.events import Entry, RunEnded, TextAppended
 from toolyard.engine.readers import RING, Published
@@ -84,6 +84,32 @@ def test_a_slow_reader_is_overrun_and_still_misses_nothing() -> None:
         assert len(seen) < count
 
     in_yard(test, [say(*["x"] * count)])
+
+
+def test_a_late_reader_may_leave_between_the_text_of_a_turn_and_its_end() -> None:
+    async def test(yard: Yard) -> None:
+        await events_of(yard.run("go", conversation="c"))
+        whole = await all_from(yard, "c")
+        for index, (cursor, _) in enumerate(whole[:-1]):
+            assert told([*whole[: index + 1], *await all_from(yard, "c", cursor)]) == told(whole), (
+                f"left after {cursor}"
+            )
+
+    in_yard(test, [call("add", a=1, b=2), say(*WORDS)], [add])
+
+
+def test_a_batch_holds_all_that_is_there_and_is_empty_when_nothing_comes() -> None:
+    async def test(yard: Yard) -> None:
+        await events_of(yard.run("go", conversation="c"))
+        reader = await yard.follow("c")
+        seen: list[tuple[Published, Cursor]] = []
+        while batch := await reader.batch(within_s=0.05):
+            seen += batch
+        assert [item.seq for item, _ in seen if isinstance(item, Entry)] == list(range(1, reader.cursor.seq + 1))
+        assert seen[-1][1] == reader.cursor
+        reader.detach()
+
+    in_yard(test, [say(*WORDS)])
 
 
 def test_a_cursor_that_we_never_gave_out_is_refused_with_what_to_send() -> None:

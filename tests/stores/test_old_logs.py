@@ -27,7 +27,7 @@ from toolyard.core.items import (
     UserMessage,
 )
 from toolyard.core.limits import Limits
-from toolyard.core.settings import Settings
+from toolyard.core.settings import Note, Settings
 from toolyard.core.tools import Tool
 
 LOGS = Path(__file__).parent / "logs"
@@ -44,7 +44,11 @@ LIMITS = Limits(
 )
 SETTINGS = Settings(
     system_prompt="Be brief.",
-    context={"shop": "open"},
+    title="Groceries",
+    description="of the week",
+    context={"note_1": Note(name="shop", text="open")},
+    max_messages=40,
+    max_tokens=8000,
     model="scripted:demo",
     limits=LIMITS,
     tools=frozenset({"add"}),

@@ -16,6 +16,10 @@ class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Whether this is the same user of the same tenant."""
         return (self.user, self.tenant) == (other.user, other.tenant)
 
+    def may_see(self, owner: "Caller") -> bool:
+        """What belongs to somebody else is seen by the operators and approvers of the tenant."""
+        return self.owns(owner) or (self.tenant == owner.tenant and bool(self.roles & {"operator", "approver"}))
+
     def may_decide_for(self, owner: "Caller") -> bool:
         """Deciding a call is open to the conversation's owner and to the approvers of the tenant."""
         return self.owns(owner) or (self.tenant == owner.tenant and "approver" in self.roles)

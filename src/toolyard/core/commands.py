@@ -30,6 +30,12 @@ class Start(_Command, frozen=True, kw_only=True):
     interrupt: bool = False
 
 
+class Open(_Command, frozen=True, kw_only=True):
+    """A conversation without a message yet."""
+
+    settings: Settings = Settings()
+
+
 class AddMessage(_Command, frozen=True, kw_only=True):
     item: Item
     settings: Settings = Settings()
@@ -70,4 +76,4 @@ class Stop(_Command, frozen=True, kw_only=True):
     call_id: str = ""
 
 
-Command = Start | AddMessage | RemoveMessage | Change | Approve | Deny | Deliver | Answer | Stop
+Command = Start | Open | AddMessage | RemoveMessage | Change | Approve | Deny | Deliver | Answer | Stop

@@ -11,6 +11,7 @@ from toolyard.core.commands import (
     Command,
     Deliver,
     Deny,
+    Open,
     RemoveMessage,
     Start,
     Stop,
@@ -42,11 +43,10 @@ def decide(state: State, command: Command, now: float) -> Events:
     match command:
         case Start():
             return _start(state, command)
+        case Open() | Change():
+            return _set(state, command)
         case AddMessage() | RemoveMessage():
             return _edit_history(state, command)
-        case Change():
-            _opened(state)
-            return (ConversationChanged(settings=command.change.applied_to(state.settings)),)
         case Approve() | Deny():
             return _decide_call(state, command, now)
         case Deliver():
@@ -63,6 +63,15 @@ def decide(state: State, command: Command, now: float) -> Events:
             return _stop(state, command)
         case _:
             assert_never(command)
+
+
+def _set(state: State, command: Open | Change) -> Events:
+    if isinstance(command, Change):
+        _opened(state)
+        return (ConversationChanged(settings=command.change.applied_to(state.settings)),)
+    if state.owner:
+        raise Refused("the conversation is open already")
+    return _opening(state, command.by, command.settings)
 
 
 def _start(state: State, command: Start) -> Events:

@@ -3,7 +3,11 @@
 ToolyardError
   + Refused        the command does not fit the state of the conversation (HTTP 409)
   + Invalid        the input is wrong; `details` names each field (HTTP 422)
-  + NotFound       no such conversation, run, call or tool (HTTP 404)
+  + Unauthenticated  nobody is named, or the name cannot be believed (HTTP 401)
+  + Forbidden      the caller is known and may not do this (HTTP 403)
+  + NotFound       no such conversation, run, call or tool, as far as this caller may know (HTTP 404)
+  + RateLimited    too many new requests; `retry_after_s` says when to come again (HTTP 429)
+  + Unavailable    this process begins nothing new: it is about to stop (HTTP 503)
   + Misconfigured  the yard was put together wrongly; the message says what to change
   + Fenced         another owner took the conversation over; this one must let go
   + StoreDown      the store cannot be read or written; nothing that was committed is lost
@@ -29,7 +33,25 @@ class Invalid(ToolyardError):
         self.details: dict[str, object] = dict(details or {})
 
 
+class Unauthenticated(ToolyardError):
+    pass
+
+
+class Forbidden(ToolyardError):
+    pass
+
+
 class NotFound(ToolyardError):
+    pass
+
+
+class RateLimited(ToolyardError):
+    def __init__(self, message: str, *, retry_after_s: float) -> None:
+        super().__init__(message)
+        self.retry_after_s = retry_after_s
+
+
+class Unavailable(ToolyardError):
     pass
 
 

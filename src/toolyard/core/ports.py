@@ -173,7 +173,85 @@ class Blobs(Protocol):
     async def get(self, conversation: str, handle: str) -> bytes | None: ...
 
 
-class Store(Log, Claims, Blobs, Protocol):
+class Card(Struct, frozen=True, kw_only=True):
+    """What a list of conversations shows of one."""
+
+    id: str
+    user: str
+    tenant: str
+    title: str
+    description: str
+    created_at: float
+    updated_at: float
+
+
+class Selection(Struct, frozen=True, kw_only=True):
+    """Which conversations: of one tenant, of one user or (empty) of all its users, newest change first."""
+
+    tenant: str
+    user: str = ""
+    text: str = ""
+    """In the title, the description or a message, in upper or lower case; empty means any."""
+    before: float = 0.0
+    """Only those changed before this time; 0 means from the newest. The `updated_at` of a page's last card is next."""
+    most: int = 50
+
+
+class Catalog(Protocol):
+    """What there is, as projections that are written together with the entries they come from."""
+
+    async def card(self, conversation: str) -> Card | None: ...
+
+    async def cards(self, wanted: Selection) -> Sequence[Card]: ...
+
+    async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
+        """The conversations and runs that carry this id, oldest first."""
+        ...
+
+    async def forget(self, conversation: str) -> None:
+        """Delete a conversation with everything that belongs to it; whoever owns it is fenced."""
+        ...
+
+
+class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An API key as it is kept: never itself, only its hash, and the caller it stands for."""
+
+    name: str
+    hash: str
+    user: str
+    roles: frozenset[str] = frozenset()
+    tenant: str = ""
+    divisions: frozenset[str] = frozenset()
+    trusted: bool = False
+    """It may name the end user it speaks for."""
+    created_at: float = 0.0
+
+
+class Keys(Protocol):
+    async def keys(self) -> Sequence[Key]: ...
+
+    async def save_key(self, key: Key) -> None: ...
+
+    async def revoke_key(self, name: str) -> bool:
+        """Whether there was such a key."""
+        ...
+
+
+class Allowance(Struct, frozen=True, kw_only=True):
+    """What is left of a rate limit; not `granted` means that nothing was taken."""
+
+    granted: bool
+    remaining: int
+    retry_after_s: float
+
+
+class Limiter(Protocol):
+    """Requests per minute by caller, exact at the boundary (GCRA)."""
+
+    async def take(self, who: str, per_minute: int, now: float) -> Allowance: ...
+
+
+class Store(Log, Claims, Blobs, Catalog, Keys, Limiter, Protocol):
     """All the ports that one place keeps."""
 
     async def close(self) -> None: ...

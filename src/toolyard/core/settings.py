@@ -6,14 +6,26 @@ from msgspec.structs import asdict, replace
 from toolyard.core.limits import Limits
 
 
+class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A named text that is given to the model beside the prompt."""
+
+    name: str
+    text: str
+
+
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    title: str = ""
+    description: str = ""
     system_prompt: str = ""
-    context: dict[str, str] = {}
-    """Named texts that are given to the model beside the prompt."""
+    context: dict[str, Note] = {}
+    """By id."""
     model: str = ""
     limits: Limits | None = None
     tools: frozenset[str] | None = None
     """The tools this conversation may use; None means all that its caller may."""
+    max_messages: int = 0
+    max_tokens: int = 0
+    """How much of the history the model is shown at most; zero means no bound."""
 
     def allows(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
@@ -22,11 +34,15 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """New values for some of the settings; what is unset stays as it is."""
 
+    title: str | UnsetType = UNSET
+    description: str | UnsetType = UNSET
     system_prompt: str | UnsetType = UNSET
-    context: dict[str, str] | UnsetType = UNSET
+    context: dict[str, Note] | UnsetType = UNSET
     model: str | UnsetType = UNSET
     limits: Limits | UnsetType | None = UNSET
     tools: frozenset[str] | UnsetType | None = UNSET
+    max_messages: int | UnsetType = UNSET
+    max_tokens: int | UnsetType = UNSET
 
     def applied_to(self, settings: Settings) -> Settings:
         given = {name: value for name, value in asdict(self).items() if value is not UNSET}

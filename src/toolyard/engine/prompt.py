@@ -7,7 +7,7 @@ from toolyard.core.state import RunState
 
 def system_text(base: str, settings: Settings) -> str:
     """The base prompt, the conversation's own as its extension, then its named context."""
-    parts = [base, settings.system_prompt, *(f"{name}: {text}" for name, text in settings.context.items())]
+    parts = [base, settings.system_prompt, *(f"{note.name}: {note.text}" for note in settings.context.values())]
     return "\n\n".join(part for part in parts if part)
 
 

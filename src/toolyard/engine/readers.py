@@ -72,8 +72,7 @@ class Readers:
     def wake(self) -> None:
         waiting, self._waiting = self._waiting, []
         for future in waiting:
-            if not future.done():
-                future.set_result(None)
+            _settle(future)
 
     def after(self, position: int) -> Published | None:
         """The publication at that position, if it is still in the ring and there is one."""
@@ -89,51 +88,84 @@ class Readers:
         """The answer so far of the turn in progress."""
         return "".join(event.text for event in self._live if isinstance(event, TextAppended))
 
-    async def more(self) -> None:
-        future = asyncio.get_running_loop().create_future()
+    async def more(self, within_s: float | None = None) -> None:
+        """Wait until something is published, or for that long."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
         self._waiting.append(future)
-        await future
+        timer = None if within_s is None else loop.call_later(within_s, _settle, future)
+        try:
+            await future
+        finally:
+            if timer is not None:
+                timer.cancel()
+
+
+def _settle(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class Reader:
-    """An endless iterator over entries and fleeting events after a cursor; `cursor` says where it stands."""
+    """An endless iterator over entries and fleeting events after a cursor.
+
+    `cursor` is the place right after what was handed out last: come back with it, and nothing is missed or repeated.
+    """
 
     def __init__(self, readers: Readers, after: Cursor) -> None:
+        self.cursor = after
         self._readers = readers
         self._position = -1
-        self._ready: deque[Published] = deque()
+        self._ready: deque[tuple[Published, Cursor]] = deque()
         self._seq, self._turn, self._seen = after.seq, after.turn, after.seen
         self._detached = False
         readers.attached += 1
-
-    @property
-    def cursor(self) -> Cursor:
-        return Cursor(self._seq, self._turn, self._seen) if self._seen else Cursor(self._seq)
 
     def __aiter__(self) -> "Reader":
         return self
 
     async def __anext__(self) -> Published:
-        while True:
-            if self._ready:
-                return self._ready.popleft()
+        while not self._ready:
             if self._detached:
                 raise StopAsyncIteration
-            if self._position < 0 or self._readers.overran(self._position):
-                await self._catch_up()
-            elif (item := self._readers.after(self._position)) is not None:
-                self._position += 1
-                self._take(item)
-            elif self._readers.broken:
-                raise self._readers.broken
-            else:
-                await self._readers.more()
+            await self._advance(None)
+        item, self.cursor = self._ready.popleft()
+        return item
+
+    async def batch(self, within_s: float) -> list[tuple[Published, Cursor]]:
+        """All that is there, each with its cursor, as soon as there is something; nothing if that takes too long."""
+        if not self._ready and not self._detached:
+            await self._advance(within_s)
+        while not self._behind and (item := self._readers.after(self._position)) is not None:
+            self._position += 1
+            self._take(item)
+        found = list(self._ready)
+        self._ready.clear()
+        if found:
+            self.cursor = found[-1][1]
+        return found
 
     def detach(self) -> None:
         if not self._detached:
             self._detached = True
             self._readers.attached -= 1
             self._readers.wake()
+
+    @property
+    def _behind(self) -> bool:
+        return self._position < 0 or self._readers.overran(self._position)
+
+    async def _advance(self, within_s: float | None) -> None:
+        """One step: from the log, from the ring, or wait."""
+        if self._behind:
+            await self._catch_up()
+        elif (item := self._readers.after(self._position)) is not None:
+            self._position += 1
+            self._take(item)
+        elif self._readers.broken:
+            raise self._readers.broken
+        else:
+            await self._readers.more(within_s)
 
     async def _catch_up(self) -> None:
         """Read the log up to what is stored now; then the turn in progress; then go on from the ring."""
@@ -156,17 +188,17 @@ class Reader:
             case TextAppended():
                 self._take_text(item)
             case ReasoningAppended() | ArgumentsAppended() | CallProgressed():
-                self._ready.append(item)
+                self._hand_out(item)
 
     def _take_entry(self, entry: Entry) -> None:
-        self._seq = entry.seq
         if isinstance(entry.event, TurnStarted):
             self._turn, self._seen = entry.event.number, 0
         elif isinstance(entry.event, TurnEnded):
             text = "".join(item.text for item in entry.event.items if isinstance(item, ModelText))
             self._take_text(TextAppended(turn=self._turn, offset=0, text=text))
             self._seen = 0
-        self._ready.append(entry)
+        self._seq = entry.seq
+        self._hand_out(entry)
 
     def _take_text(self, event: TextAppended) -> None:
         """Only what was not seen yet; a piece after a gap waits for the end of the turn, which has it all."""
@@ -179,4 +211,8 @@ class Reader:
             rest = event.text.encode()[self._seen - event.offset :].decode(errors="ignore")
             event = TextAppended(turn=event.turn, offset=self._seen, text=rest)
         self._seen = end
-        self._ready.append(event)
+        self._hand_out(event)
+
+    def _hand_out(self, item: Published) -> None:
+        cursor = Cursor(self._seq, self._turn, self._seen) if self._seen else Cursor(self._seq)
+        self._ready.append((item, cursor))

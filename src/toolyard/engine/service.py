@@ -12,10 +12,10 @@ from toolyard.core.caller import Caller
 from toolyard.core.commands import Approve, Command, Deliver, Start
 from toolyard.core.cursor import Cursor
 from toolyard.core.decide import decide
-from toolyard.core.errors import Invalid, Misconfigured, Refused, StoreDown
+from toolyard.core.errors import Invalid, Misconfigured, NotFound, Refused, StoreDown, Unavailable
 from toolyard.core.items import Problem
 from toolyard.core.plan import Rest, plan
-from toolyard.core.ports import Failure, Store, Value
+from toolyard.core.ports import Card, Failure, Store, Value
 from toolyard.core.results import failed
 from toolyard.core.state import CallState, State
 from toolyard.core.tools import Tool
@@ -50,6 +50,8 @@ class Service:
 
     async def submit(self, conversation: str, command: Command) -> None:
         """Have a command decided. When this returns its events are stored. Raises Refused or Invalid."""
+        if self._deps.draining:
+            raise Unavailable("the server is about to stop; send this again in a moment")
         journal = await self._owned(conversation)
         self._check(command, journal.state)
         events = decide(journal.state, command, self._deps.mint.now())
@@ -57,6 +59,24 @@ class Service:
         journal.emit(*events, run=run_id, correlation_id=command.correlation_id)
         self._wake(journal)
         await journal.committed()
+
+    async def known(self, conversation: str, caller: Caller, *, to_decide: bool = False) -> Card:
+        """The card of a conversation that this caller may see, or may decide in. Raises NotFound for any other."""
+        card = await self._store.card(conversation)
+        owner = Caller(user=card.user, tenant=card.tenant) if card else None
+        if card is None or owner is None or not (caller.may_decide_for(owner) if to_decide else caller.may_see(owner)):
+            raise NotFound(f"there is no conversation {conversation[:80]!r}")
+        return card
+
+    async def forget(self, conversation: str) -> None:
+        """Stop what runs in it and delete it, with everything that belongs to it."""
+        journal = self._journals.pop(conversation, None)
+        if driver := self._drivers.get(conversation):
+            driver.cancel()
+            await asyncio.wait((driver,))
+        await self._store.forget(conversation)
+        if journal is not None:
+            journal.readers.fail(NotFound("the conversation was deleted"))
 
     async def deliver(self, conversation: str, call_id: str, answer: Value | Failure, by: Caller) -> None:
         """Hand in the application's result for a call that it was given. Raises Refused for any but the first."""
@@ -85,6 +105,7 @@ class Service:
             self._alarms.cancel()
         for journal in self._journals.values():
             journal.signal()
+            journal.readers.fail(Unavailable("the server is about to stop; come back with the last event's id"))
         drivers = list(self._drivers.values())
         if drivers:
             _, late = await asyncio.wait(drivers, timeout=grace_s)
