@@ -58,13 +58,16 @@ class Models:
 
 
 def named_model(name: str) -> Model:
-    """The model of a name such as `openai:gpt-4o-mini`, `dashscope:qwen-plus` or `http://host/v1#model`."""
+    """The model of a name such as `openai:gpt-4o-mini`, `dashscope:qwen-plus` or `http://host/v1#model`.
+
+    A provider's key goes to that provider only; a server named by its address gets `TOOLYARD_MODEL_KEY`, if that is set.
+    """
     wire = importlib.import_module("toolyard.models.openai_chat")
     if urlsplit(name).scheme in ("http", "https"):
         base_url, _, model = name.partition("#")
         if not model:
             raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
-        return wire.OpenAIChat(base_url=base_url, model=model, api_key=os.environ.get("OPENAI_API_KEY", ""))
+        return wire.OpenAIChat(base_url=base_url, model=model, api_key=os.environ.get("TOOLYARD_MODEL_KEY", ""))
     provider, _, model = name.partition(":")
     if provider not in wire.PROVIDERS or not model:
         known = ", ".join(f"{known}:…" for known in wire.PROVIDERS)

@@ -8,7 +8,7 @@ from typing import Self
 
 from toolyard.app import App, Models, open_store
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Start, Stop
+from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
 from toolyard.core.cursor import parse_cursor
 from toolyard.core.errors import Misconfigured, RunFailed, RunWaiting, ToolError
 from toolyard.core.events import Entry, Remember, Reply, RunEnded, RunSuspended, TurnEnded
@@ -89,27 +89,24 @@ class Yard:
         tool_choice: str = "auto",
         model: str = "",
         limits: Limits | None = None,
-        settings: Settings = Settings(),  # noqa: B008 - immutable
+        settings: Settings | None = None,
         app_tools: Sequence[Tool] = (),
         interrupt: bool = False,
         correlation_id: str = "",
     ) -> Run:
         """A request, begun when it is iterated over: `async for event in yard.run("find flour"):`."""
-        mint = self._opened.mint
-        start = Start(
-            by=caller,
-            correlation_id=correlation_id or mint.id("trace"),
-            run_id=mint.id("run"),
-            input=self._items(message),
-            app_tools=tuple(app_tools),
+        start = self.service.request(
+            caller,
+            self._items(message),
+            correlation_id=correlation_id,
             tool_choice=tool_choice,
             model=model,
             limits=limits,
             settings=settings,
-            queue_limit=self._limits.queued_messages,
+            app_tools=app_tools,
             interrupt=interrupt,
         )
-        return Run(self.service, conversation or mint.id("conversation"), start)
+        return Run(self.service, conversation or self._opened.mint.id("conversation"), start)
 
     async def ask(self, message: str | UserMessage | Sequence[Item], *, caller: Caller = LOCAL, **more: object) -> str:
         """The final text. Raises RunWaiting if the run needs a decision or the application, RunFailed if it failed."""

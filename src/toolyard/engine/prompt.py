@@ -16,4 +16,4 @@ def tool_choice_now(run: RunState, offer: Offer) -> str:
     choice = run.request.tool_choice
     if choice in ("auto", "none") or run.tool_turns or run.finish:
         return "none" if choice == "none" else "auto"
-    return choice if offer.tools else "auto"
+    return choice if choice in offer.hashes or (choice == "required" and offer.tools) else "auto"

@@ -6,17 +6,20 @@ to do, wakes it when a wait is over, and lets go of it when it is idle. It does 
 
 import asyncio
 import logging
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Approve, Command, Deliver, Start
 from toolyard.core.cursor import Cursor
 from toolyard.core.decide import decide
-from toolyard.core.errors import Invalid, Misconfigured, NotFound, Refused, StoreDown, Unavailable
-from toolyard.core.items import Problem
+from toolyard.core.errors import Invalid, Misconfigured, NotFound, RateLimited, Refused, StoreDown, Unavailable
+from toolyard.core.events import Entry
+from toolyard.core.items import Item, Problem
+from toolyard.core.limits import Limits
 from toolyard.core.plan import Rest, plan
-from toolyard.core.ports import Card, Failure, Store, Value
+from toolyard.core.ports import Allowance, Card, Failure, Mint, Store, Value
 from toolyard.core.results import failed
+from toolyard.core.settings import Settings
 from toolyard.core.state import CallState, State
 from toolyard.core.tools import Tool
 from toolyard.engine.journal import Journal
@@ -60,6 +63,43 @@ class Service:
         self._wake(journal)
         await journal.committed()
 
+    def request(
+        self,
+        caller: Caller,
+        input: Sequence[Item],
+        *,
+        correlation_id: str = "",
+        tool_choice: str = "auto",
+        model: str = "",
+        limits: Limits | None = None,
+        settings: Settings | None = None,
+        app_tools: Sequence[Tool] = (),
+        interrupt: bool = False,
+    ) -> Start:
+        """A Start with an id of its own and what this yard gives by default."""
+        mint = self._deps.mint
+        return Start(
+            by=caller,
+            correlation_id=correlation_id or mint.id("trace"),
+            run_id=mint.id("run"),
+            input=tuple(input),
+            app_tools=tuple(app_tools),
+            tool_choice=tool_choice,
+            model=model,
+            limits=limits,
+            settings=settings or self._deps.default_settings,
+            queue_limit=self._deps.limits.queued_messages,
+            interrupt=interrupt,
+        )
+
+    @property
+    def mint(self) -> Mint:
+        return self._deps.mint
+
+    @property
+    def default_settings(self) -> Settings:
+        return self._deps.default_settings
+
     async def known(self, conversation: str, caller: Caller, *, to_decide: bool = False) -> Card:
         """The card of a conversation that this caller may see, or may decide in. Raises NotFound for any other."""
         card = await self._store.card(conversation)
@@ -78,6 +118,17 @@ class Service:
         if journal is not None:
             journal.readers.fail(NotFound("the conversation was deleted"))
 
+    async def admit(self, caller: Caller) -> Allowance:
+        """Count a new request of this caller. Raises RateLimited with the time to come again."""
+        per_minute = self._deps.requests_per_minute
+        if not per_minute:
+            return Allowance(granted=True, remaining=0, retry_after_s=0.0)
+        allowance = await self._store.take(f"{caller.tenant}/{caller.user}", per_minute, self._deps.mint.now())
+        if not allowance.granted:
+            said = f"more than {per_minute} requests in a minute; come again in {allowance.retry_after_s:.0f} s"
+            raise RateLimited(said, retry_after_s=allowance.retry_after_s)
+        return allowance
+
     async def deliver(self, conversation: str, call_id: str, answer: Value | Failure, by: Caller) -> None:
         """Hand in the application's result for a call that it was given. Raises Refused for any but the first."""
         journal = await self._owned(conversation)
@@ -94,6 +145,10 @@ class Service:
         """Every entry after the cursor, or from now on, then what happens, without end. Detach it when done."""
         journal = await self._owned(conversation)
         return journal.follow(Cursor(journal.readers.stored) if after is None else after)
+
+    async def entries(self, conversation: str, *, after: int = 0, until: int = 0) -> Sequence[Entry]:
+        """The stored entries after one and up to another, or up to the last."""
+        return await self._store.read(conversation, after, max(0, until - after))
 
     async def state(self, conversation: str) -> State:
         return (await self._owned(conversation)).state

@@ -32,6 +32,7 @@ from toolyard.core.limits import Limits
 from toolyard.core.plan import MOST_OWNERS
 from toolyard.core.ports import Context, Failure, Later, Mint, Model, ModelRequest, Policy, Value
 from toolyard.core.results import cancelled, failed, unknown
+from toolyard.core.settings import Settings
 from toolyard.core.state import CallState, State
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Journal
@@ -59,6 +60,10 @@ class Deps:
     mint: Mint
     limits: Limits
     default_model: str
+    default_settings: Settings = field(default_factory=Settings)
+    """What a new conversation is set to unless its caller says otherwise."""
+    requests_per_minute: int = 0
+    """New requests that one caller may make; zero means no bound."""
     system_prompt: str = ""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     draining: bool = field(default=False)

@@ -6,6 +6,7 @@ run. It does not know any tool, nor whether the arguments fit one.
 
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import cast
 
 import msgspec
@@ -80,7 +81,7 @@ def _stands(read: Arguments) -> bool:
 def _other_readings(text: str, fragments: Sequence[str]) -> list[str]:
     candidates = [text]
     sent = [fragment for fragment in fragments if fragment]
-    if len(sent) > 1 and all(later.startswith(earlier) for earlier, later in zip(sent, sent[1:], strict=False)):
+    if len(sent) > 1 and all(later.startswith(earlier) for earlier, later in pairwise(sent)):
         candidates.append(sent[-1])
     return [reading for each in candidates for reading in (each, _without_trailing_commas(each))]
 

@@ -16,12 +16,14 @@ from toolyard.core.events import (
 from toolyard.core.items import Call, Item, ModelText, Problem, Reasoning, Usage
 from toolyard.core.ports import Mint
 from toolyard.models._chat_calls import Calls
-from toolyard.models._chat_chunks import CallDelta, Chunk, Delta, UsageCounts, decode_chunk
+from toolyard.models._chat_chunks import CallDelta, Choice, Chunk, UsageCounts, decode_chunk
 from toolyard.models._problems import WireFailure, error_type_in_stream, failure, words_in, words_of
 from toolyard.models._sse import MAX_EVENT_BYTES, Events, TooLong
 from toolyard.models._unicode import mended
 
 MAX_REPLY_BYTES = 256 * 1024 * 1024
+SHOWN_BYTES = 1_000
+_NO_STREAM = (b"{", b"<")
 _CUT_SHORT = {"length": "length", "max_tokens": "length", "model_length": "length", "content_filter": "refused"}
 _INTERRUPTED = ("error", "insufficient_system_resource", "aborted")
 
@@ -65,44 +67,47 @@ class Reply:
         if chunk.model and not self.model:
             self.model = chunk.model
         for choice in chunk.choices or ():
-            if choice.index:
-                continue
-            delta = choice.delta or choice.message
-            if delta is not None:
-                self._add_delta(delta, events, damaged)
-            if choice.finish_reason and choice.finish_reason != "null":
-                self.finish_reason = choice.finish_reason
+            if not choice.index:
+                self._add_choice(choice, events, damaged)
 
-    def _add_delta(self, delta: Delta, events: list[ModelDelta], damaged: bool) -> None:
-        if thought := delta.reasoning_content or delta.reasoning:
-            events.append(ReasoningAppended(turn=self._turn, offset=self._reasoning_bytes, text=thought))
-            self._reasoning.append(thought)
-            self._reasoning_bytes += _utf8_bytes(thought)
-        if delta.content:
-            self._add_text(delta.content, events)
-        if delta.refusal:
-            self._refused = True
-            self._add_text(delta.refusal, events)
-        for call in delta.tool_calls or ():
-            self._add_call(call, events, damaged)
+    def _add_choice(self, choice: Choice, events: list[ModelDelta], damaged: bool) -> None:
+        delta = choice.delta or choice.message
+        if delta is not None:
+            if thought := delta.reasoning_content or delta.reasoning:
+                self._add_reasoning(thought, events)
+            if delta.content:
+                self._add_text(delta.content, events)
+            if delta.refusal:
+                self._refused = True
+                self._add_text(delta.refusal, events)
+            if delta.tool_calls:
+                self._add_calls(delta.tool_calls, events, damaged)
+        if choice.finish_reason and choice.finish_reason != "null":
+            self.finish_reason = choice.finish_reason
 
     def _add_text(self, text: str, events: list[ModelDelta]) -> None:
         events.append(TextAppended(turn=self._turn, offset=self._text_bytes, text=text))
         self._text.append(text)
-        self._text_bytes += _utf8_bytes(text)
+        self._text_bytes += len(text) if text.isascii() else len(text.encode())
 
-    def _add_call(self, delta: CallDelta, events: list[ModelDelta], damaged: bool) -> None:
-        call, text = self._calls.add(delta)
-        if call is None:
-            return
-        call.damaged = call.damaged or damaged
-        if text:
-            events.append(
-                ArgumentsAppended(
-                    turn=self._turn, index=call.number, tool=call.name, offset=call.arguments_bytes, text=text
+    def _add_reasoning(self, text: str, events: list[ModelDelta]) -> None:
+        events.append(ReasoningAppended(turn=self._turn, offset=self._reasoning_bytes, text=text))
+        self._reasoning.append(text)
+        self._reasoning_bytes += len(text) if text.isascii() else len(text.encode())
+
+    def _add_calls(self, deltas: list[CallDelta], events: list[ModelDelta], damaged: bool) -> None:
+        for delta in deltas:
+            call, text = self._calls.add(delta)
+            if call is None:
+                continue
+            call.damaged = call.damaged or damaged
+            if text:
+                events.append(
+                    ArgumentsAppended(
+                        turn=self._turn, index=call.number, tool=call.name, offset=call.arguments_bytes, text=text
+                    )
                 )
-            )
-            call.arguments_bytes += _utf8_bytes(text)
+                call.arguments_bytes += len(text) if text.isascii() else len(text.encode())
 
     def ended(self, mint: Mint) -> TurnEnded:
         """The whole turn, once the provider has said that it is over."""
@@ -143,7 +148,7 @@ class Reply:
 class ReplyReader:
     """Bytes in, events out, whatever packets they come in. Nothing is raised: the last event tells the failure."""
 
-    __slots__ = ("_bytes", "_events", "_failure", "_mint", "_reply", "_whole", "done")
+    __slots__ = ("_bytes", "_events", "_failure", "_head", "_heard", "_mint", "_reply", "_whole", "done")
 
     def __init__(self, turn: int, mint: Mint, provider: str) -> None:
         self._reply = Reply(turn, provider)
@@ -151,10 +156,17 @@ class ReplyReader:
         self._events: Events | None = None
         self._whole: list[bytes] = []
         """The body, as long as it may be one JSON object instead of a stream."""
+        self._head = b""
+        self._heard = False
+        """An event came; if none did, the head of the body is all there is to tell."""
         self._failure: Problem | None = None
         self._bytes = 0
         self.done = False
         """Nothing more needs to be read."""
+
+    @property
+    def failed(self) -> bool:
+        return self._failure is not None
 
     def feed(self, packet: bytes) -> list[ModelDelta]:
         """The deltas in the next bytes of the body."""
@@ -166,6 +178,8 @@ class ReplyReader:
             if self._events is None:
                 packet = self._begin(packet)
             if self._events is not None:
+                if not self._heard and len(self._head) < SHOWN_BYTES:
+                    self._head += packet
                 self._read(self._events.feed(packet), events)
         except WireFailure as error:
             self._fail(error.problem)
@@ -192,13 +206,10 @@ class ReplyReader:
         self._whole.append(packet)
         if self._bytes > MAX_EVENT_BYTES:
             raise failure(f"the reply is longer than {MAX_EVENT_BYTES:,} bytes and no stream", "model_error")
-        if len(self._whole) > 1 and self._whole[0].lstrip().startswith(b"{"):
+        if len(self._whole) > 1 and self._whole[0].lstrip().startswith(_NO_STREAM):
             return b""
         body = b"".join(self._whole)
-        first = body.lstrip()[:1]
-        if first == b"<":
-            raise failure(f"the answer is a page, not a reply: {_shown(body)}", "model_error")
-        if first in (b"{", b""):
+        if not body.strip() or body.lstrip().startswith(_NO_STREAM):
             self._whole = [body]
             return b""
         self._whole = []
@@ -210,6 +221,8 @@ class ReplyReader:
             for payload in self._events.end():
                 self._read_last(payload, events)
         elif body := b"".join(self._whole).strip():
+            if body.startswith(b"<"):
+                raise failure(f"the answer is a page, not a reply: {_shown(body)}", "model_error")
             chunk = _decoded(body)
             self._reply.add(chunk, events)
             if not chunk.choices:
@@ -226,6 +239,7 @@ class ReplyReader:
 
     def _read(self, payloads: list[bytes], events: list[ModelDelta]) -> None:
         for payload in payloads:
+            self._heard = True
             try:
                 chunk = decode_chunk(payload)
             except (msgspec.DecodeError, UnicodeError, RecursionError):
@@ -241,7 +255,10 @@ class ReplyReader:
         self.done = True
 
     def _broken_off(self) -> Problem:
-        said = "the stream broke off before the reply was complete" if self._bytes else "the answer is empty"
+        if self._heard:
+            said = "the stream broke off before the reply was complete"
+        else:
+            said = f"the answer holds no reply: {_shown(self._head)}" if self._head else "the answer is empty"
         return Problem(error=said, error_type="unavailable")
 
 
@@ -274,9 +291,5 @@ def _usage(counts: UsageCounts | None) -> Usage:
     )
 
 
-def _utf8_bytes(text: str) -> int:
-    return len(text) if text.isascii() else len(text.encode())
-
-
 def _shown(body: bytes) -> str:
-    return body[:2000].decode("utf-8", "replace")
+    return body[:SHOWN_BYTES].decode("utf-8", "replace")

@@ -144,7 +144,7 @@ def _messages(group: Sequence[Item]) -> list[dict[str, object]]:
     if calls:
         said["tool_calls"] = [_call(call) for call in calls.values()]
     results = {item.call_id: item.content for item in reversed(group) if isinstance(item, Result)}
-    answers = [
+    answers: list[dict[str, object]] = [
         {"role": "tool", "tool_call_id": call_id, "content": results.get(call_id, NO_RESULT)} for call_id in calls
     ]
     return [said, *answers]

@@ -35,7 +35,8 @@ class Events:
         if last:
             self._line.append(last)
             self._line_bytes += len(last)
-            _check(self._line_bytes)
+            if self._line_bytes > MAX_EVENT_BYTES:
+                raise _too_long()
         return found
 
     def end(self) -> list[bytes]:
@@ -47,16 +48,24 @@ class Events:
     def _events(self, lines: list[bytes]) -> list[bytes]:
         found: list[bytes] = []
         data = self._data
+        size = self._data_bytes
         for line in lines:
-            if not line:
+            if line.startswith(b"data: "):
+                data.append(line[6:])
+            elif not line:
                 if data:
                     found.append(data[0] if len(data) == 1 else b"\n".join(data))
-                    self._data = data = []
-                    self._data_bytes = 0
-            elif line.startswith((b"data:", b"{")):  # a proxy may write its error bare into the stream
-                self._data_bytes += len(line)
-                _check(self._data_bytes)
-                data.append(line[6:] if line.startswith(b"data: ") else line.removeprefix(b"data:"))
+                    data.clear()
+                size = 0
+                continue
+            elif line.startswith(b"data:"):
+                data.append(line[5:])
+            elif line.startswith(b"{"):  # an error that a proxy wrote bare into the stream
+                data.append(line)
+            size += len(line)
+            if size > MAX_EVENT_BYTES:
+                raise _too_long()
+        self._data_bytes = size
         return found
 
     def _with_line_feeds(self, packet: bytes) -> bytes:
@@ -68,6 +77,5 @@ class Events:
         return packet.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
 
-def _check(size: int) -> None:
-    if size > MAX_EVENT_BYTES:
-        raise TooLong(f"an event of the stream is longer than {MAX_EVENT_BYTES:,} bytes")
+def _too_long() -> TooLong:
+    return TooLong(f"an event of the stream is longer than {MAX_EVENT_BYTES:,} bytes")

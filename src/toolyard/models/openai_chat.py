@@ -6,6 +6,7 @@ tools' meaning, nor where keys and addresses are configured.
 
 import asyncio
 import random as randomness
+import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
 
@@ -23,6 +24,9 @@ __all__ = ["PROVIDERS", "Deadlines", "OpenAIChat", "Provider", "Retry", "from_wi
 
 ModelEvent = ModelDelta | TurnEnded | TurnFailed
 _NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+_DEADLINES = Deadlines()
+_RETRY = Retry()
+_SECRET = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 
 
 class OpenAIChat:
@@ -36,8 +40,8 @@ class OpenAIChat:
         api_key: str = "",
         headers: Mapping[str, str] = _NO_HEADERS,
         provider: str = "openai",
-        deadlines: Deadlines = Deadlines(),
-        retry: Retry = Retry(),
+        deadlines: Deadlines = _DEADLINES,
+        retry: Retry = _RETRY,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = randomness.random,
     ) -> None:
@@ -46,7 +50,7 @@ class OpenAIChat:
         self._provider = provider
         key = api_key.strip()
         sent = _headers(key, headers)
-        self._secrets = (key, *headers.values())
+        self._secrets = (key, *_secrets(headers))
         self._http = Http(
             url=_address(base_url), headers=sent, deadlines=deadlines, retry=retry, sleep=sleep, random=random
         )
@@ -64,7 +68,8 @@ class OpenAIChat:
                 for event in reader.feed(packet):
                     yield event
                 packet = b"" if reader.done else await answer.read()
-            await answer.drain()
+            if not reader.failed:
+                await answer.drain()
         except WireFailure as failure:
             problem = failure.problem
         finally:
@@ -119,6 +124,12 @@ def _headers(key: str, given: Mapping[str, str]) -> dict[str, str]:
         if not (name + value).isprintable():
             raise Misconfigured(f"the header {name!r} of the model (or its API key) has characters that cannot be sent")
     return headers
+
+
+def _secrets(headers: Mapping[str, str]) -> list[str]:
+    """What must not be repeated: the values, whole and by word (`Bearer …`), of headers that sound secret."""
+    values = [value for name, value in headers.items() if _SECRET.search(name)]
+    return [*values, *(word for value in values for word in value.split()[1:])]
 
 
 def _correlation(correlation_id: str) -> Mapping[str, str]:

@@ -1,0 +1,113 @@
+"""Who a request comes from: a key or a token becomes a Caller. It does not know HTTP beyond the names of headers.
+
+Without any key the yard is local: the caller is the administrator of this machine, and the surface lets nobody in from
+elsewhere.
+"""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Forbidden, NotFound, Refused, Unauthenticated
+from toolyard.core.ports import Key, Keys, Mint
+
+LOCAL = Caller(user="local", roles=frozenset({"admin", "operator", "approver"}))
+SPEAKS_FOR = ("x-user", "x-roles", "x-division")
+
+Verify = Callable[[str], Caller]
+
+
+def key_hash(secret: str) -> str:
+    """Keys are long and random, so one round of a fast hash keeps them as well as a slow one."""
+    return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
+
+
+class Access:
+    def __init__(
+        self, store: Keys, mint: Mint, *, configured: Sequence[Key] = (), verify: Verify | None = None
+    ) -> None:
+        self._store = store
+        self._mint = mint
+        self._configured = {key.hash: key for key in configured}
+        self._kept: dict[str, Key] = {}
+        self._verify = verify
+
+    async def load(self) -> None:
+        self._kept = {key.hash: key for key in await self._store.keys()}
+
+    @property
+    def local(self) -> bool:
+        """Whether nobody has been given a key: then only this machine may come in."""
+        return not (self._configured or self._kept or self._verify)
+
+    def keys(self) -> list[Key]:
+        return [*self._configured.values(), *self._kept.values()]
+
+    async def add(self, key: Key) -> str:
+        """Keep a new key; the secret itself is given out once and kept nowhere."""
+        if any(known.name == key.name for known in self.keys()):
+            raise Refused(f"there is a key named {key.name!r} already; revoke it first or choose another name")
+        secret = f"ty_{secrets.token_urlsafe(32)}"
+        kept = replace(key, hash=key_hash(secret), created_at=self._mint.now())
+        await self._store.save_key(kept)
+        self._kept[kept.hash] = kept
+        return secret
+
+    async def revoke(self, name: str) -> None:
+        if any(key.name == name for key in self._configured.values()):
+            raise Refused(f"the key {name!r} stands in the configuration file; take it out there")
+        if not await self._store.revoke_key(name):
+            raise NotFound(f"there is no key named {name!r}")
+        self._kept = {digest: key for digest, key in self._kept.items() if key.name != name}
+
+    def caller(self, headers: Mapping[str, str]) -> Caller:
+        """The caller of a request with these headers (names in lower case). Raises Unauthenticated or Forbidden."""
+        secret = _secret(headers)
+        if self.local:
+            return _speaking_for(LOCAL, headers, None)
+        if not secret:
+            raise Unauthenticated("send your API key as `Authorization: Bearer KEY` or as `X-API-Key: KEY`")
+        if self._verify is not None and secret.count(".") == 2:
+            return _speaking_for(self._verify(secret), headers, None)
+        key = self._key(key_hash(secret))
+        caller = Caller(user=key.user, roles=key.roles, tenant=key.tenant, division=_only(key.divisions))
+        return _speaking_for(caller, headers, key)
+
+    def _key(self, digest: str) -> Key:
+        for known in self.keys():
+            if hmac.compare_digest(known.hash, digest):
+                return known
+        raise Unauthenticated("this API key is not known here; it may have been revoked")
+
+
+def _secret(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "").strip()
+
+
+def _speaking_for(caller: Caller, headers: Mapping[str, str], key: Key | None) -> Caller:
+    """A trusted key names the end user it speaks for; from any other the headers are refused, not ignored.
+
+    An end user never inherits the roles of the backend that names them.
+    """
+    named = [name for name in SPEAKS_FOR if name in headers]
+    language = headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
+    caller = replace(caller, locale=language[:35]) if language and language != "*" else caller
+    if not named:
+        return caller
+    if key is None or not key.trusted:
+        raise Forbidden(f"{', '.join(named)} may be sent only with a key that is marked as trusted")
+    division = headers.get("x-division", caller.division)
+    if division and division not in key.divisions:
+        raise Forbidden(f"the division {division[:80]!r} is not one of this key's")
+    said = frozenset(role.strip() for role in headers.get("x-roles", "").split(",") if role.strip())
+    inherited = caller.roles if "x-roles" not in headers and "x-user" not in headers else said
+    return replace(caller, user=headers.get("x-user") or caller.user, roles=inherited, division=division)
+
+
+def _only(divisions: frozenset[str]) -> str:
+    return next(iter(divisions)) if len(divisions) == 1 else ""

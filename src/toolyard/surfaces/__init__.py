@@ -1,0 +1,1 @@
+"""Wire protocols: parse in, render out."""

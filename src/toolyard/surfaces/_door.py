@@ -1,0 +1,126 @@
+"""The door of the server, before any route: correlation id, who comes, and whom not to let in.
+
+Plain ASGI, so that it costs little and holds for every answer, also for those that no route gives.
+"""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable, MutableMapping
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from toolyard.core.errors import Forbidden, Invalid
+from toolyard.core.ports import Mint
+from toolyard.engine.access import LOCAL, Access
+from toolyard.surfaces._errors import encoded_error
+from toolyard.surfaces._visit import VISIT, Visit
+
+Message = MutableMapping[str, object]
+Scope = MutableMapping[str, object]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+OPEN_PATHS = frozenset({"/healthz", "/openapi.json", "/docs"})
+STALLED_S = 60.0
+"""A client that takes nothing for so long is cut off; it may come back with its last event's id."""
+_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
+_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+class Door:
+    def __init__(self, app: App, access: Access, mint: Mint, cors_origins: frozenset[str] = frozenset()) -> None:
+        self._app = app
+        self._access = access
+        self._mint = mint
+        self._origins = cors_origins
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        headers = _headers(scope)
+        correlation_id = _correlation_id(headers, self._mint)
+        added = self._added(correlation_id, headers)
+        path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
+        try:
+            if self._access.local:
+                _guard_local(scope, headers, self._origins)
+            if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
+                await _answer(send, 204 if (b"access-control-allow-origin" in dict(added)) else 403, b"", added)
+                return
+            caller = LOCAL if path in OPEN_PATHS else self._access.caller(headers)
+        except Exception as error:
+            status, body, more = encoded_error(error, correlation_id)
+            await _answer(send, status, body, [*added, *((k.encode(), v.encode()) for k, v in more.items())])
+            return
+        scope[VISIT] = Visit(caller=caller, correlation_id=correlation_id)
+        await self._app(scope, receive, _sender(send, added))
+
+    def _added(self, correlation_id: str, headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
+        """The headers that every answer carries."""
+        added = [(b"x-correlation-id", correlation_id.encode()), (b"x-content-type-options", b"nosniff")]
+        origin = headers.get("origin", "")
+        if origin not in self._origins:
+            return added
+        return [
+            *added,
+            (b"access-control-allow-origin", origin.encode()),
+            (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
+            (
+                b"access-control-allow-headers",
+                b"authorization, content-type, x-api-key, x-correlation-id, last-event-id",
+            ),
+            (b"access-control-expose-headers", b"x-correlation-id, retry-after"),
+            (b"vary", b"origin"),
+        ]
+
+
+def _sender(send: Send, added: list[tuple[bytes, bytes]]) -> Send:
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *added]  # pyright: ignore[reportGeneralTypeIssues]
+        async with asyncio.timeout(STALLED_S):
+            await send(message)
+
+    return sending
+
+
+def _headers(scope: Scope) -> dict[str, str]:
+    pairs: list[tuple[bytes, bytes]] = scope["headers"]  # pyright: ignore[reportAssignmentType]
+    return {name.decode("latin-1").lower(): value.decode("latin-1") for name, value in pairs}
+
+
+def _correlation_id(headers: dict[str, str], mint: Mint) -> str:
+    given = headers.get("x-correlation-id", "")
+    if _ID.fullmatch(given):
+        return given
+    trace = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
+    return trace[1] if trace else mint.id("trace")
+
+
+def _guard_local(scope: Scope, headers: dict[str, str], origins: frozenset[str]) -> None:
+    """No web site may drive a server that asks nobody for a key."""
+    if not _is_loopback(urlsplit(f"//{headers.get('host', '')}").hostname or ""):
+        raise Forbidden("without a key this server answers only to a loopback Host; add a key with `toolyard keys add`")
+    origin = headers.get("origin")
+    if origin is not None and origin not in origins and urlsplit(origin).netloc != headers.get("host"):
+        raise Forbidden("a page of another origin may not use this server; list it in cors_origins, and add a key")
+    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    if scope["method"] in ("POST", "PUT", "PATCH", "DELETE") and has_body and kind != "application/json":
+        raise Invalid("send the body as application/json", {"field": "content-type"})
+
+
+def _is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+async def _answer(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+    kind = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": status, "headers": [*kind, *headers]})
+    await send({"type": "http.response.body", "body": body})

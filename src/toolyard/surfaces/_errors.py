@@ -1,0 +1,81 @@
+"""How an error is told over HTTP: one shape for all, no stack trace, no secret."""
+
+import logging
+
+import msgspec
+from litestar import Response
+from litestar.exceptions import HTTPException, ValidationException
+from msgspec import Struct
+
+from toolyard.core.errors import (
+    Forbidden,
+    Invalid,
+    NotFound,
+    RateLimited,
+    Refused,
+    StoreDown,
+    ToolyardError,
+    Unauthenticated,
+    Unavailable,
+)
+from toolyard.surfaces._visit import Visitor, visit_of
+
+_log = logging.getLogger("toolyard.http")
+
+_TOLD: dict[type[ToolyardError], tuple[int, str]] = {
+    Unauthenticated: (401, "unauthenticated"),
+    Forbidden: (403, "permission_denied"),
+    NotFound: (404, "not_found"),
+    Refused: (409, "conflict"),
+    Invalid: (422, "validation_error"),
+    RateLimited: (429, "rate_limited"),
+    Unavailable: (503, "unavailable"),
+    StoreDown: (503, "unavailable"),
+}
+_BY_STATUS = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "invalid_json"}
+
+
+class ErrorBody(Struct, frozen=True, kw_only=True):
+    """What every answer that is not a success looks like."""
+
+    error: str
+    error_type: str
+    correlation_id: str
+    details: dict[str, object] = {}
+    ok: bool = False
+    success: bool = False
+
+
+def error_body(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, dict[str, str]]:
+    """The status, the body and the headers for an error."""
+    headers: dict[str, str] = {}
+    details: dict[str, object] = {}
+    said = str(error)
+    match error:
+        case ValidationException():
+            status, kind, said = 422, "validation_error", "some fields are wrong"
+            details["fields"] = error.extra
+        case HTTPException():
+            status, said = error.status_code, error.detail
+            kind = _BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
+        case ToolyardError() if type(error) in _TOLD:
+            status, kind = _TOLD[type(error)]
+            details = error.details if isinstance(error, Invalid) else {}
+            if isinstance(error, RateLimited):
+                headers["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))
+        case _:
+            _log.error("a request failed", exc_info=error, extra={"correlation_id": correlation_id})
+            status, kind, said = 500, "internal_error", "something went wrong here; the log knows more by this id"
+    body = ErrorBody(error=said, error_type=kind, correlation_id=correlation_id, details=details)
+    return status, body, headers
+
+
+def answer_error(request: Visitor, error: Exception) -> Response[ErrorBody]:
+    """Litestar's way to the same."""
+    status, body, headers = error_body(error, visit_of(request.scope).correlation_id)
+    return Response(body, status_code=status, headers=headers)
+
+
+def encoded_error(error: Exception, correlation_id: str) -> tuple[int, bytes, dict[str, str]]:
+    status, body, headers = error_body(error, correlation_id)
+    return status, msgspec.json.encode(body), headers

@@ -1,0 +1,149 @@
+"""What wire tests share: a counting mint, requests for the model, and real servers on the loopback."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import TypeVar
+
+from aiohttp import web
+
+from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.history import History
+from toolyard.core.items import Item, TextPart, UserMessage
+from toolyard.core.ports import Model, ModelRequest, Offer
+from toolyard.core.tools import Tool, definition_hash
+
+NOW = 1_700_000_000.0
+M = TypeVar("M", bound=Model)
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass
+class CountingMint:
+    """Ids in order and a clock that stands still."""
+
+    _numbers: Iterable[int] = field(default_factory=lambda: count(1))
+
+    def id(self, prefix: str) -> str:
+        return f"{prefix}_{next(iter(self._numbers))}"
+
+    def now(self) -> float:
+        return NOW
+
+
+def user(text: str, id: str = "user_1") -> UserMessage:
+    return UserMessage(id=id, at=NOW, parts=(TextPart(text=text),))
+
+
+def offer(*tools: Tool) -> Offer:
+    return Offer(tools=tools, digest="", hashes={tool.name: definition_hash(tool) for tool in tools})
+
+
+NO_TOOLS = offer()
+
+
+def request(
+    items: Iterable[Item] | History = (),
+    *,
+    system: str = "",
+    tools: Offer = NO_TOOLS,
+    tool_choice: str = "auto",
+    memo: dict[str, object] | None = None,
+    correlation_id: str = "",
+    mint: CountingMint | None = None,
+) -> ModelRequest:
+    history = items if isinstance(items, History) else History(items)
+    return ModelRequest(
+        model="test-model",
+        turn=1,
+        system=system,
+        history=history,
+        offer=tools,
+        tool_choice=tool_choice,
+        mint=mint or CountingMint(),
+        memo={} if memo is None else memo,
+        correlation_id=correlation_id,
+    )
+
+
+async def events_of(model: Model, asked: ModelRequest) -> list[ModelDelta | TurnEnded | TurnFailed]:
+    return [event async for event in model.stream(asked)]
+
+
+async def failure_of(model: Model, asked: ModelRequest) -> TurnFailed:
+    last = (await events_of(model, asked))[-1]
+    assert isinstance(last, TurnFailed), last
+    return last
+
+
+@asynccontextmanager
+async def serving(handler: Handler) -> AsyncGenerator[str, None]:
+    """A server that answers each chat completion with `handler`; gives its base URL."""
+    app = web.Application(client_max_size=64 * 1024 * 1024)
+    app.router.add_post("/v1/chat/completions", handler)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    finally:
+        await runner.cleanup()
+
+
+def streaming(packets: Sequence[bytes], content_type: str = "text/event-stream") -> Handler:
+    """Answers with these packets, one write each."""
+
+    async def handler(received: web.Request) -> web.StreamResponse:
+        await received.read()
+        response = web.StreamResponse(headers={"Content-Type": content_type, "x-request-id": "req_7"})
+        await response.prepare(received)
+        for packet in packets:
+            await response.write(packet)
+        await response.write_eof()
+        return response
+
+    return handler
+
+
+@asynccontextmanager
+async def raw_server(
+    talk: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]],
+) -> AsyncGenerator[str, None]:
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            await talk(reader, writer)
+        finally:
+            writer.close()
+
+    server = await asyncio.start_server(handle, "127.0.0.1", 0)
+    async with server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+
+STREAM_HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunked(body: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(body), body)
+
+
+class Naps:
+    """Sleeps that are noted instead of slept."""
+
+    def __init__(self) -> None:
+        self.taken: list[float] = []
+
+    async def __call__(self, seconds: float) -> None:
+        self.taken.append(seconds)
+
+
+@asynccontextmanager
+async def opened(model: M) -> AsyncGenerator[M, None]:
+    """The model, closed in the end."""
+    try:
+        yield model
+    finally:
+        await model.close()

@@ -1,0 +1,71 @@
+"""Whether a value is what a TypedDict of the official SDK says, all the way down, with nothing added.
+
+The types alone are lazy: at run time they accept anything. This walks them and forbids what they do not name.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import NoneType, UnionType
+from typing import Literal, Required, Union, cast, get_args, get_origin
+
+from typing_extensions import get_type_hints, is_typeddict
+
+_SCALARS = (str, int, float, bool, NoneType)
+
+
+def mismatches(value: object, expected: object, at: str = "$") -> list[str]:
+    """What is wrong with the value, each with its place; empty if nothing is."""
+    origin = get_origin(expected)
+    if origin is Required:
+        return mismatches(value, get_args(expected)[0], at)
+    if expected is object:
+        return []
+    if origin in (Union, UnionType):
+        return _in_union(value, get_args(expected), at)
+    if origin is Literal:
+        fits = any(value == choice and type(value) is type(choice) for choice in get_args(expected))
+        return [] if fits else [f"{at}: {value!r} is none of {get_args(expected)}"]
+    if is_typeddict(expected):
+        return _in_typed_dict(value, cast("type", expected), at)
+    if origin in (dict, Mapping):
+        return _in_dict(value, get_args(expected)[1], at)
+    if origin is not None and issubclass(cast("type", origin), Iterable):
+        return _in_list(value, get_args(expected)[0], at)
+    assert expected in _SCALARS, f"{at}: the walker does not know {expected!r}"
+    return [] if type(value) is expected else [f"{at}: {value!r} is not {expected}"]
+
+
+def _in_union(value: object, choices: Sequence[object], at: str) -> list[str]:
+    tried = [mismatches(value, choice, at) for choice in choices]
+    return [] if any(not found for found in tried) else min(tried, key=_vagueness)
+
+
+def _vagueness(found: Sequence[str]) -> tuple[bool, int]:
+    """The choice that the value was meant for is the one whose tag fits."""
+    return any(".role:" in fault or ".type:" in fault or ": not an object" in fault for fault in found), len(found)
+
+
+def _in_typed_dict(value: object, expected: type, at: str) -> list[str]:
+    if not isinstance(value, dict):
+        return [f"{at}: not an object"]
+    given = cast("dict[str, object]", value)
+    hints = cast("dict[str, object]", get_type_hints(expected, include_extras=True))
+    needed = {key for key, hint in hints.items() if get_origin(hint) is Required}  # __required_keys__ is wrong here
+    found = [f"{at}.{key}: not allowed in {expected.__name__}" for key in given.keys() - hints.keys()]
+    found += [f"{at}.{key}: missing" for key in needed - given.keys()]
+    for key in given.keys() & hints.keys():
+        found += mismatches(given[key], hints[key], f"{at}.{key}")
+    return found
+
+
+def _in_dict(value: object, expected: object, at: str) -> list[str]:
+    if not isinstance(value, dict):
+        return [f"{at}: not an object"]
+    given = cast("dict[str, object]", value)
+    return [fault for key, each in given.items() for fault in mismatches(each, expected, f"{at}.{key}")]
+
+
+def _in_list(value: object, expected: object, at: str) -> list[str]:
+    if not isinstance(value, list):
+        return [f"{at}: not an array"]
+    given = cast("list[object]", value)
+    return [fault for number, each in enumerate(given) for fault in mismatches(each, expected, f"{at}[{number}]")]
