@@ -5,14 +5,17 @@ import importlib
 import os
 import secrets
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.limits import Limits
-from toolyard.core.ports import Model, Rule, Store
+from toolyard.core.ports import Key, Model, Rule, Store
+from toolyard.core.settings import Settings
+from toolyard.engine.access import Access, Verify
 from toolyard.engine.governor import Governor
 from toolyard.engine.judge import Judge
 from toolyard.engine.registry import Registry
@@ -23,6 +26,9 @@ from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.results import ResultsVenue
+
+Message = MutableMapping[str, object]
+AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
 
 class SystemMint:
@@ -60,7 +66,7 @@ class Models:
 def named_model(name: str) -> Model:
     """The model of a name such as `openai:gpt-4o-mini`, `dashscope:qwen-plus` or `http://host/v1#model`.
 
-    A provider's key goes to that provider only; a server named by its address gets `TOOLYARD_MODEL_KEY`, if that is set.
+    A provider's key goes to that provider only; a server named by its address gets `TOOLYARD_MODEL_KEY`, if set.
     """
     wire = importlib.import_module("toolyard.models.openai_chat")
     if urlsplit(name).scheme in ("http", "https"):
@@ -93,46 +99,69 @@ async def open_store(name: str) -> Store:
     return await sqlite.SqliteStore.open(Path(url.path[1:]), synchronous=url.query.partition("=")[2] or "NORMAL")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wiring:
+    """Everything that a yard is put together from."""
+
+    model: str | Model
+    tools: Sequence[object] = ()
+    store: str = "memory:"
+    limits: Limits = field(default_factory=Limits)
+    rules: Sequence[Rule] = ()
+    system_prompt: str = ""
+    threads: int = 32
+    grace_s: float = 5.0
+    allowed_models: frozenset[str] | None = None
+    """The models that a request may name; None means any."""
+    requests_per_minute: int = 0
+    default_settings: Settings = field(default_factory=Settings)
+    keys: Sequence[Key] = ()
+    verify: Verify | None = None
+    cors_origins: frozenset[str] = frozenset()
+
+
 class App:
     """A service with everything that it stands on, to be closed together."""
 
-    def __init__(
-        self,
-        *,
-        tools: Iterable[object],
-        models: Models,
-        store: Store,
-        tasks: asyncio.TaskGroup,
-        limits: Limits,
-        rules: Sequence[Rule],
-        system_prompt: str,
-        threads: int,
-    ) -> None:
+    def __init__(self, wiring: Wiring, models: Models, store: Store, tasks: asyncio.TaskGroup) -> None:
         self.mint = SystemMint()
+        self.access = Access(store, self.mint, configured=wiring.keys, verify=wiring.verify)
+        self._wiring = wiring
         self._models = models
         self._store = store
-        self._function = FunctionVenue(tools, threads=threads)
-        policy = Ordered(rules)
-        registry = Registry(policy, ClientVenue())
-        registry.add(self._function)
-        registry.add(ResultsVenue(store), on_demand=True)
+        self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
+        policy = Ordered(wiring.rules)
+        self.registry = Registry(policy, ClientVenue())
+        self.registry.add(self._function)
+        self.registry.add(ResultsVenue(store), on_demand=True)
         deps = Deps(
-            registry=registry,
+            registry=self.registry,
             policy=policy,
-            judge=Judge(registry, policy),
+            judge=Judge(self.registry, policy),
             governor=Governor(store, self.mint),
             models=models,
             mint=self.mint,
-            limits=limits,
+            limits=wiring.limits,
             default_model=models.default,
-            system_prompt=system_prompt,
+            allowed_models=wiring.allowed_models,
+            default_settings=wiring.default_settings,
+            requests_per_minute=wiring.requests_per_minute,
+            system_prompt=wiring.system_prompt,
         )
-        self.registry = registry
         self.service = Service(deps, store, tasks)
 
-    async def close(self, grace_s: float) -> None:
+    async def asgi(self) -> "AsgiApp":
+        """The server's surfaces. Needs the extra `toolyard[server]`."""
+        await self.access.load()
+        try:
+            surfaces = importlib.import_module("toolyard.surfaces.asgi")
+        except ImportError as error:
+            raise Misconfigured(f"the server needs more packages: pip install 'toolyard[server]' ({error})") from None
+        return surfaces.asgi(self.service, self.access, self._wiring.cors_origins)
+
+    async def close(self) -> None:
         """Close everything, whatever one part says about it; complaints are raised at the end."""
         async with AsyncExitStack() as parts:
             for part in (self._store, self._models, self._function):
                 parts.push_async_callback(part.close)
-            await self.service.close(grace_s)
+            await self.service.close(self._wiring.grace_s)

@@ -1,12 +1,12 @@
 """Toolyard as a library: a yard of tools, a model, and runs to follow. It translates; the service does the work."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
-from toolyard.app import App, Models, open_store
+from toolyard.app import App, AsgiApp, Message, Models, Wiring, open_store
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
 from toolyard.core.cursor import parse_cursor
@@ -40,45 +40,63 @@ class Yard:
         threads: int = 32,
         grace_s: float = 5.0,
     ) -> None:
-        self._tools = tuple(tools)
-        self._models = Models(model)
-        self._store = store
-        self._limits = limits
-        self._rules = rules
-        self._system_prompt = system_prompt
-        self._threads = threads
-        self._grace_s = grace_s
+        self._wire(
+            Wiring(
+                model=model,
+                tools=tuple(tools),
+                store=store,
+                limits=limits,
+                rules=rules,
+                system_prompt=system_prompt,
+                threads=threads,
+                grace_s=grace_s,
+            )
+        )
+
+    @classmethod
+    def wired(cls, wiring: Wiring) -> Self:
+        """A yard with everything that a server needs besides: keys, defaults, rates."""
+        yard = cls.__new__(cls)
+        yard._wire(wiring)
+        return yard
+
+    def _wire(self, wiring: Wiring) -> None:
+        self._wiring = wiring
         self._tasks = asyncio.TaskGroup()
         self._app: App | None = None
+        self._asgi: AsgiApp | None = None
 
     async def __aenter__(self) -> Self:
-        store = await open_store(self._store)
+        models = Models(self._wiring.model)
+        models.check()
+        store = await open_store(self._wiring.store)
         try:
-            self._models.check()
+            self._app = App(self._wiring, models, store, self._tasks)
             await self._tasks.__aenter__()
-            self._app = App(
-                tools=self._tools,
-                models=self._models,
-                store=store,
-                tasks=self._tasks,
-                limits=self._limits,
-                rules=self._rules,
-                system_prompt=self._system_prompt,
-                threads=self._threads,
-            )
+            await self._app.service.start()
         except BaseException:
             await store.close()
             raise
-        await self._app.service.start()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await self._opened.close(self._grace_s)
+            await self._opened.close()
         finally:
             await self._tasks.__aexit__(None, None, None)
+
+    def asgi(self) -> AsgiApp:
+        """The HTTP surfaces, to be served or mounted: `app.mount("/assistant", yard.asgi())`."""
+
+        async def app(
+            scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
+        ) -> None:
+            self._asgi = self._asgi or await self._opened.asgi()
+            await self._asgi(scope, receive, send)
+
+        return app
 
     def run(
         self,

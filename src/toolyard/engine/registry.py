@@ -56,6 +56,11 @@ class Registry:
     def names(self) -> list[str]:
         return list(self._tools)
 
+    def dispatchable(self) -> list[str]:
+        """The tools that their venues say they run."""
+        venues = {id(entry.venue): entry.venue for entry in self._tools.values()}
+        return [tool.name for venue in venues.values() for tool in venue.tools()]
+
     def find(self, name: str, app_tools: Iterable[Tool] = ()) -> Registered | None:
         """The tool of that name; the server's own wins over one of the application's."""
         if found := self._tools.get(name):

@@ -7,6 +7,9 @@ to do, wakes it when a wait is over, and lets go of it when it is idle. It does 
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
+from typing import Literal
+
+from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Approve, Command, Deliver, Start
@@ -33,6 +36,14 @@ LONGEST_NAP_S = 3600.0
 STORE_DOWN_NAP_S = 5.0
 
 _log = logging.getLogger("toolyard.service")
+
+
+class Health(Struct, frozen=True, kw_only=True):
+    """The tools that have a schema, and the tools that some venue would run."""
+
+    model: str
+    schemas: list[str]
+    dispatchers: list[str]
 
 
 class Service:
@@ -100,13 +111,20 @@ class Service:
     def default_settings(self) -> Settings:
         return self._deps.default_settings
 
-    async def known(self, conversation: str, caller: Caller, *, to_decide: bool = False) -> Card:
-        """The card of a conversation that this caller may see, or may decide in. Raises NotFound for any other."""
+    async def known(self, conversation: str, caller: Caller, may: Literal["see", "decide", "own"] = "own") -> Card:
+        """The card of a conversation in which this caller may do so much. Raises NotFound for any other."""
         card = await self._store.card(conversation)
-        owner = Caller(user=card.user, tenant=card.tenant) if card else None
-        if card is None or owner is None or not (caller.may_decide_for(owner) if to_decide else caller.may_see(owner)):
-            raise NotFound(f"there is no conversation {conversation[:80]!r}")
-        return card
+        if card is not None:
+            owner = Caller(user=card.user, tenant=card.tenant)
+            allowed = {"see": caller.may_see, "decide": caller.may_decide_for, "own": caller.owns}[may]
+            if allowed(owner):
+                return card
+        raise NotFound(f"there is no conversation {conversation[:80]!r}")
+
+    def health(self) -> Health:
+        """What is offered, and what can be run."""
+        registry = self._deps.registry
+        return Health(model=self._deps.default_model, schemas=registry.names(), dispatchers=registry.dispatchable())
 
     async def forget(self, conversation: str) -> None:
         """Stop what runs in it and delete it, with everything that belongs to it."""
@@ -179,7 +197,10 @@ class Service:
                 raise Invalid(problem.error, problem.details)
 
     def _check_start(self, command: Start) -> None:
-        registry = self._deps.registry
+        registry, allowed = self._deps.registry, self._deps.allowed_models
+        if command.model and allowed is not None and command.model not in allowed:
+            known = ", ".join(sorted(allowed))
+            raise Invalid(f"the model {command.model[:80]!r} is not one of: {known}", {"field": "model"})
         try:
             registry.check_app_tools(command.app_tools)
         except Misconfigured as error:

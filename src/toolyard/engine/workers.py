@@ -60,6 +60,8 @@ class Deps:
     mint: Mint
     limits: Limits
     default_model: str
+    allowed_models: frozenset[str] | None = None
+    """The models that a request may name; None means any."""
     default_settings: Settings = field(default_factory=Settings)
     """What a new conversation is set to unless its caller says otherwise."""
     requests_per_minute: int = 0

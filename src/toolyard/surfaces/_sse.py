@@ -4,8 +4,10 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 
 import msgspec
+from litestar.response import Stream
 
 from toolyard.codec import encode
+from toolyard.core.commands import Start
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import ToolyardError
 from toolyard.core.events import Entry, RunEnded, RunStarted, RunSuspended, TextAppended
@@ -90,3 +92,19 @@ async def stream(reader: Reader, render: Render, only: OneRun, correlation_id: s
         yield b"data: %b\n\n" % msgspec.json.encode(body)
     finally:
         reader.detach()
+
+
+async def begun(service: Service, conversation: str, start: Start) -> Stream:
+    """Start a run and stream it. What refuses the start is answered before the stream begins."""
+    reader = await service.follow(conversation)
+    try:
+        await service.submit(conversation, start)
+    except BaseException:
+        reader.detach()
+        raise
+    render = object_render(Objects())
+    return event_stream(stream(reader, render, OneRun(start.run_id), start.correlation_id))
+
+
+def event_stream(pieces: AsyncGenerator[bytes, None]) -> Stream:
+    return Stream(pieces, media_type="text/event-stream", headers=HEADERS)

@@ -1,0 +1,24 @@
+"""What the routes answer besides their own bodies, as the OpenAPI page tells it."""
+
+from litestar.openapi.datastructures import ResponseSpec
+
+from toolyard.surfaces._errors import ErrorBody
+
+_SAID = {
+    400: "The body is not JSON",
+    401: "No key, or one that is not known",
+    403: "The caller may not do this",
+    404: "There is no such thing, as far as this caller may know",
+    405: "The path is known, the method is not",
+    409: "It does not fit the state of the conversation",
+    413: "The body is too large",
+    415: "The body is not application/json",
+    422: "A field is wrong; details.fields lists each",
+    429: "Too many requests; see Retry-After",
+    503: "The server is about to stop, or its store cannot be reached",
+}
+
+ERRORS = {
+    status: ResponseSpec(data_container=ErrorBody, description=said, generate_examples=False)
+    for status, said in _SAID.items()
+}

@@ -1,0 +1,78 @@
+"""All surfaces behind one door, as one ASGI application, with the page that describes them."""
+
+import html
+from importlib.metadata import version
+from typing import cast
+
+from litestar import Litestar, get
+from litestar.openapi.config import OpenAPIConfig
+from litestar.openapi.plugins import JsonRenderPlugin
+from msgspec import Struct
+
+from toolyard.engine.access import Access
+from toolyard.engine.service import Service
+from toolyard.surfaces import respond
+from toolyard.surfaces._door import App as AsgiApp
+from toolyard.surfaces._door import Door
+from toolyard.surfaces._errors import answer_error
+from toolyard.surfaces._visit import Visitor
+
+MOST_BODY_BYTES = 8 * 1024 * 1024
+
+
+class Health(Struct, kw_only=True):
+    status: str
+    version: str
+
+
+@get("/healthz", tags=["server"])
+async def healthz() -> Health:
+    """Whether the server answers. Needs no key."""
+    return Health(status="ok", version=version("toolyard"))
+
+
+@get("/openapi.json", include_in_schema=False, sync_to_thread=False)
+def openapi(request: Visitor) -> dict[str, object]:
+    return request.app.openapi_schema.to_schema()
+
+
+@get("/docs", include_in_schema=False, media_type="text/html", sync_to_thread=False)
+def docs(request: Visitor) -> str:
+    """The API as a plain page that loads nothing, from here or from anywhere else."""
+    paths: dict[str, dict[str, dict[str, str]]] = request.app.openapi_schema.to_schema().get("paths", {})
+    rows = [
+        f"<tr><td><code>{method.upper()}</code></td><td><code>{html.escape(path)}</code></td>"
+        f"<td>{html.escape(about.get('description', ''))}</td></tr>"
+        for path, methods in sorted(paths.items())
+        for method, about in methods.items()
+    ]
+    return PAGE.format(rows="\n".join(rows))
+
+
+def asgi(service: Service, access: Access, cors_origins: frozenset[str] = frozenset()) -> Door:
+    app = Litestar(
+        [healthz, openapi, docs, *respond.routes(service)],
+        exception_handlers={Exception: answer_error},
+        openapi_config=OpenAPIConfig(
+            title="Toolyard",
+            version=version("toolyard"),
+            use_handler_docstrings=True,
+            render_plugins=[JsonRenderPlugin()],
+            path="/-",
+        ),
+        request_max_body_size=MOST_BODY_BYTES,
+        logging_config=None,
+        debug=False,
+    )
+    return Door(cast(AsgiApp, app), access, service.mint, cors_origins)
+
+
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Toolyard API</title>
+<h1>Toolyard API</h1>
+<p>The whole description, for machines and generators: <a href="openapi.json">openapi.json</a>.</p>
+<table border="1" cellpadding="6" style="border-collapse: collapse">
+<tr><th>method</th><th>path</th><th>what it does</th></tr>
+{rows}
+</table></html>
+"""

@@ -1,0 +1,98 @@
+"""`POST /ai/respond`: a prompt in, a stream of objects out; and whether every tool that is offered can be run."""
+
+from typing import Literal
+
+from litestar import get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.response import Stream
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.items import Item, TextPart, UserMessage
+from toolyard.core.settings import Note
+from toolyard.engine.service import Service
+from toolyard.surfaces._answers import ERRORS
+from toolyard.surfaces._messages import Message, to_items
+from toolyard.surfaces._sse import begun
+from toolyard.surfaces._visit import Visitor, visit_of
+
+
+class RespondBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """What to answer, and how."""
+
+    prompt: str
+    history: list[Message] = []
+    conversation_history: list[Message] = []
+    mode: Literal["tools+chat", "chat-only"] = "tools+chat"
+    conversation_id: str = ""
+    model: str = ""
+    context: dict[str, str] = {}
+    web_search: str = ""
+    tool_choice: str = "auto"
+
+
+class ToolNames(Struct, kw_only=True):
+    total_schemas: int
+    total_dispatchers: int
+    schema_names: list[str]
+    dispatcher_names: list[str]
+    schema_only: list[str]
+    dispatcher_only: list[str]
+
+
+class ToolsHealth(Struct, kw_only=True):
+    status: Literal["healthy", "warning", "unhealthy"]
+    tools: ToolNames
+    model: str
+    servers: list[dict[str, object]] = []
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    @post("/ai/respond", status_code=200, responses=ERRORS, tags=["respond"])
+    async def respond(request: Visitor, data: RespondBody) -> Stream:
+        """Answer a prompt as a stream of server-sent events."""
+        visit = visit_of(request.scope)
+        if data.conversation_id:
+            await service.known(data.conversation_id, visit.caller)
+        input = parse_input(data, service)
+        settings = service.default_settings
+        notes = {name: Note(name=name, text=text) for name, text in data.context.items()}
+        start = service.request(
+            visit.caller,
+            input,
+            correlation_id=visit.correlation_id,
+            tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
+            model=data.model,
+            settings=replace(settings, context=notes) if notes else settings,
+        )
+        await service.admit(visit.caller)
+        return await begun(service, data.conversation_id or service.mint.id("conversation"), start)
+
+    @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
+    async def tools_health(request: Visitor) -> ToolsHealth:
+        """Whether every tool that is offered can be run, and the other way round."""
+        return health_of(service)
+
+    return [respond, tools_health]
+
+
+def parse_input(data: RespondBody, service: Service) -> list[Item]:
+    """The history that came along, then the prompt."""
+    mint = service.mint
+    prompt = UserMessage(id=mint.id("item"), at=mint.now(), parts=(TextPart(text=data.prompt),))
+    return [*to_items([*data.history, *data.conversation_history], mint), prompt]
+
+
+def health_of(service: Service) -> ToolsHealth:
+    health = service.health()
+    schemas, dispatchers = health.schemas, health.dispatchers
+    names = ToolNames(
+        total_schemas=len(schemas),
+        total_dispatchers=len(dispatchers),
+        schema_names=schemas,
+        dispatcher_names=dispatchers,
+        schema_only=[name for name in schemas if name not in dispatchers],
+        dispatcher_only=[name for name in dispatchers if name not in schemas],
+    )
+    sound = not (names.schema_only or names.dispatcher_only)
+    return ToolsHealth(status="healthy" if sound else "unhealthy", tools=names, model=health.model)
