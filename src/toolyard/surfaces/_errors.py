@@ -63,6 +63,8 @@ def error_body(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, d
             details = error.details if isinstance(error, Invalid) else {}
             if isinstance(error, RateLimited):
                 headers["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))
+        case RecursionError():
+            status, kind, said = 400, "invalid_json", "the body is nested too deeply"
         case _:
             _log.error("a request failed", exc_info=error, extra={"correlation_id": correlation_id})
             status, kind, said = 500, "internal_error", "something went wrong here; the log knows more by this id"

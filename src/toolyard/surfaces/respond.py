@@ -4,6 +4,7 @@ from typing import Literal
 
 from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody
 from litestar.response import Stream
 from msgspec import Struct
 from msgspec.structs import replace
@@ -49,7 +50,7 @@ class ToolsHealth(Struct, kw_only=True):
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @post("/ai/respond", status_code=200, responses=ERRORS, tags=["respond"])
-    async def respond(request: Visitor, data: RespondBody) -> Stream:
+    async def respond(request: Visitor, data: JSONBody[RespondBody]) -> Stream:
         """Answer a prompt as a stream of server-sent events."""
         visit = visit_of(request.scope)
         if data.conversation_id:

@@ -1,0 +1,174 @@
+"""`POST /ai/respond` over a real socket: the objects of the contract, in order, under one correlation id."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from surfaces.served import Client, client
+from toolyard import Scripted, ToolError, Yard, call, say, tool
+from toolyard.models.scripted import Script, fail, together
+
+
+@tool
+def add_to_groceries(item: str, qty: int = 1) -> dict[str, object]:
+    """Add an item to the grocery list."""
+    return {"ok": True, "id": "n-1", "item": item}
+
+
+@tool
+def broken() -> None:
+    """Fails."""
+    raise ToolError("the list is locked", "locked")
+
+
+@tool(approval="ask")
+def delete_list() -> str:
+    """Asks first."""
+    return "gone"
+
+
+def over_http(script: Script, test: Callable[[Client], Awaitable[None]]) -> None:
+    async def run() -> None:
+        async with (
+            asyncio.timeout(30),
+            Yard(tools=[add_to_groceries, broken, delete_list], model=Scripted(script)) as yard,
+            client(yard) as http,
+        ):
+            await test(http)
+
+    asyncio.run(run())
+
+
+async def objects(http: Client, **body: object) -> list[dict[str, object]]:
+    return [one async for _, one in http.stream("POST", "/ai/respond", body)]
+
+
+@pytest.mark.proves("003.sse-events")
+def test_a_prompt_is_answered_as_the_seed_shows_it() -> None:
+    async def test(http: Client) -> None:
+        seen = await objects(http, prompt="Add milk to groceries", mode="tools+chat")
+        shapes = [(one["type"], one.get("state"), one.get("content")) for one in seen]
+        assert shapes == [
+            ("tool.status", "started", None),
+            ("tool.status", "finished", None),
+            ("text.delta", None, "I've "),
+            ("text.delta", None, "added "),
+            ("text.delta", None, "milk."),
+            ("done", None, None),
+        ]
+        started, finished, *_, done = seen
+        assert started["name"] == "add_to_groceries" and started["arguments"] == {"item": "milk", "qty": 1}
+        assert finished["ok"] is True and finished["call_id"] == started["call_id"]
+        assert done["ending"] == "done" and done["usage"] == {
+            "input_tokens": 20,
+            "output_tokens": 10,
+            "cached_tokens": 0,
+        }
+
+    over_http([call("add_to_groceries", item="milk", qty=1), say("I've ", "added ", "milk.")], test)
+
+
+def test_every_call_shows_a_start_and_an_end_also_one_that_never_ran() -> None:
+    async def test(http: Client) -> None:
+        seen = await objects(http, prompt="go")
+        status = [(one["name"], one["state"], one.get("error_type")) for one in seen if one["type"] == "tool.status"]
+        assert status == [
+            ("add_to_groceries", "started", None),
+            ("add_to_groceries", "finished", "validation_error"),
+            ("nowhere", "started", None),
+            ("nowhere", "finished", "unknown_tool"),
+            ("broken", "started", None),
+            ("broken", "finished", "locked"),
+        ]
+
+    over_http([together(call("add_to_groceries"), call("nowhere"), call("broken")), say("sorry")], test)
+
+
+def test_a_run_that_waits_says_for_what_and_ends_the_stream() -> None:
+    async def test(http: Client) -> None:
+        seen = await objects(http, prompt="go")
+        assert [one["type"] for one in seen] == ["approval.required", "done"]
+        assert seen[0]["name"] == "delete_list" and seen[1]["ending"] == "waiting"
+
+    over_http([call("delete_list")], test)
+
+
+def test_a_model_that_fails_is_told_as_an_error_and_a_failed_end() -> None:
+    async def test(http: Client) -> None:
+        seen = await objects(http, prompt="go")
+        assert [one["type"] for one in seen] == ["error", "error", "done"]
+        assert seen[0]["error"] == "overloaded" and seen[-1]["ending"] == "failed"
+
+    over_http([fail("overloaded", "unavailable")], test)
+
+
+def test_chat_only_offers_no_tool_and_history_is_given_to_the_model() -> None:
+    model = Scripted([say("Ann")])
+
+    async def run() -> None:
+        async with Yard(tools=[add_to_groceries], model=model) as yard, client(yard) as http:
+            history = [
+                {"role": "user", "content": "I am Ann"},
+                {"role": "assistant", "content": None, "tool_calls": [_called("c1")]},
+                {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+                {"role": "assistant", "content": "Hi Ann"},
+            ]
+            seen = await objects(http, prompt="Who am I?", mode="chat-only", history=history, context={"shop": "open"})
+            assert [one["type"] for one in seen] == ["text.delta", "done"]
+
+    asyncio.run(run())
+    (request,) = model.requests
+    assert request.offer.tools == () and request.system == "shop: open"
+    kinds = [type(item).__name__ for item in request.history]
+    assert kinds == ["UserMessage", "Call", "Result", "ModelText", "UserMessage"]
+
+
+def _called(call_id: str) -> dict[str, object]:
+    return {"id": call_id, "type": "function", "function": {"name": "add_to_groceries", "arguments": '{"item":"x"}'}}
+
+
+@pytest.mark.parametrize(
+    ("history", "why"),
+    [
+        ([{"role": "assistant", "tool_calls": [_called("c1")]}], "message 0: the calls c1 have no result"),
+        ([{"role": "tool", "tool_call_id": "c9", "content": "x"}], "message 0: tool_call_id 'c9' answers no call"),
+        (
+            [{"role": "assistant", "tool_calls": [_called("c1")]}, {"role": "user", "content": "hm"}],
+            "message 1: the calls c1 before it have no result",
+        ),
+        ([{"role": "wizard", "content": "x"}], "message 0: role 'wizard'"),
+    ],
+)
+def test_a_history_that_no_provider_would_take_is_refused_by_index(history: list[object], why: str) -> None:
+    async def test(http: Client) -> None:
+        status, body, _ = await http.ask("POST", "/ai/respond", {"prompt": "x", "history": history})
+        assert status == 422 and why in str(body["error"])
+
+    over_http([], test)
+
+
+def test_a_conversation_goes_on_by_its_id_and_an_unknown_id_is_not_found() -> None:
+    async def test(http: Client) -> None:
+        first = await objects(http, prompt="one")
+        second = await objects(http, prompt="two", conversation_id=first[-1]["conversation_id"])
+        assert second[-1]["conversation_id"] == first[-1]["conversation_id"]
+        status, body, _ = await http.ask("POST", "/ai/respond", {"prompt": "x", "conversation_id": "nope"})
+        assert (status, body["error_type"]) == (404, "not_found")
+
+    over_http([say("1"), say("2")], test)
+
+
+@pytest.mark.proves("003.health-check")
+def test_the_health_of_the_tools_compares_schemas_and_dispatchers() -> None:
+    async def test(http: Client) -> None:
+        status, body, _ = await http.ask("GET", "/ai/tools/health")
+        assert status == 200 and body["status"] == "healthy"
+        tools = body["tools"]
+        assert isinstance(tools, dict)
+        names = ["add_to_groceries", "broken", "delete_list", "read_result"]
+        assert tools["schema_names"] == names and tools["dispatcher_names"] == names
+        assert tools["total_schemas"] == tools["total_dispatchers"] == 4
+        assert tools["schema_only"] == tools["dispatcher_only"] == []
+
+    over_http([], test)
