@@ -47,7 +47,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
     logging.getLogger().removeHandler(handler)
 
 
-@pytest.mark.proves("003.correlation-id-everywhere", "003.log-lines")
+@pytest.mark.proves("003.correlation-id-everywhere", "003.correlation-search", "003.log-lines")
 def test_the_lines_of_a_request_tell_its_story_under_one_id(lines: list[str]) -> None:
     async def test(yard: Yard) -> None:
         await events_of(yard.run("Add milk to groceries", correlation_id="abc-123"))

@@ -113,7 +113,7 @@ def test_a_page_that_is_listed_may_ask_and_another_may_not() -> None:
     behind_the_door(test, keys=KEYS, cors_origins=frozenset({"https://app.example"}))
 
 
-@pytest.mark.proves("003.correlation-id")
+@pytest.mark.proves("003.correlation-made")
 def test_a_correlation_id_is_taken_made_or_derived_and_always_returned() -> None:
     async def test(http: Client) -> None:
         trace = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -134,6 +134,7 @@ def test_a_correlation_id_is_taken_made_or_derived_and_always_returned() -> None
     behind_the_door(test)
 
 
+@pytest.mark.proves("000.limit-30-a-minute")
 def test_the_thirty_first_request_of_a_minute_is_told_when_to_come_again() -> None:
     async def test(http: Client) -> None:
         for _ in range(30):

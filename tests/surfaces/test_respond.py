@@ -44,7 +44,16 @@ async def objects(http: Client, **body: object) -> list[dict[str, object]]:
     return [one async for _, one in http.stream("POST", "/ai/respond", body)]
 
 
-@pytest.mark.proves("003.sse-events")
+@pytest.mark.proves(
+    "003.answer-is-sse",
+    "003.event-done",
+    "003.event-order",
+    "003.event-text-delta",
+    "003.event-tool-finished",
+    "003.event-tool-started",
+    "003.mode-tools-chat",
+    "003.respond-endpoint",
+)
 def test_a_prompt_is_answered_as_the_seed_shows_it() -> None:
     async def test(http: Client) -> None:
         seen = await objects(http, prompt="Add milk to groceries", mode="tools+chat")
@@ -159,7 +168,7 @@ def test_a_conversation_goes_on_by_its_id_and_an_unknown_id_is_not_found() -> No
     over_http([say("1"), say("2")], test)
 
 
-@pytest.mark.proves("003.health-check")
+@pytest.mark.proves("003.health-endpoint", "003.health-healthy")
 def test_the_health_of_the_tools_compares_schemas_and_dispatchers() -> None:
     async def test(http: Client) -> None:
         status, body, _ = await http.ask("GET", "/ai/tools/health")

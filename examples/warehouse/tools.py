@@ -1,0 +1,92 @@
+"""仓库助手的四个工具：查找原料、统计库存、生成报表，以及只有管理员可以使用的新建意图。"""
+
+import os
+from collections import defaultdict
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from pydantic import Field, StringConstraints
+from warehouse_catalogue import Material, Warehouse
+
+from toolyard import Context, ToolError, tool
+from toolyard.core.items import Call
+
+Keyword = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50)]
+
+
+@tool(description="搜索原料信息", idempotent=True, examples=["帮我查找面粉原料", "有没有白砂糖"])
+def search_materials(
+    keyword: Annotated[Keyword, Field(description="原料的名称、类别或编号，例如：面粉")],
+) -> dict[str, object]:
+    return {"success": True, "results": [_row(one) for one in warehouse().search(keyword)]}
+
+
+@tool(description="统计各类原料的库存数量", idempotent=True, examples=["统计一下库存"])
+def get_inventory_stats(
+    category: Annotated[Keyword | None, Field(description="只统计这一类别；不填则统计全部")] = None,
+) -> dict[str, object]:
+    sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for one in warehouse().materials():
+        if category in (None, one.category):
+            sums[one.category][one.unit] += one.quantity
+    if category is not None and not sums:
+        known = sorted({one.category for one in warehouse().materials()})
+        raise ToolError(f"没有“{category}”这一类别", "not_found", {"categories": known})
+    return {"success": True, "categories": sums}
+
+
+@tool(description="把原料的库存整理成报表（Markdown）", idempotent=True, examples=["生成面粉库存报表"])
+def format_report(
+    title: Annotated[Keyword, Field(description="报表标题")],
+    keyword: Annotated[Keyword | None, Field(description="只列出含有关键词的原料；不填则列出全部")] = None,
+) -> dict[str, object]:
+    found = warehouse().search(keyword) if keyword else warehouse().materials()
+    lines = [f"| {one.id} | {one.name} | {one.quantity}{one.unit} |" for one in found]
+    report = "\n".join([f"# {title}", "", "| 编号 | 名称 | 库存 |", "|---|---|---|", *lines])
+    return {"success": True, "report": report}
+
+
+class _Intent(msgspec.Struct):
+    name: str
+    description: str = ""
+
+
+class CreateNewIntent:
+    """一个执行器类：自己说明谁可以使用它。"""
+
+    name = "create_new_intent"
+    description = "新建一个意图（仅限管理员）"
+    parameters: dict[str, object] = {  # noqa: RUF012 - read, never written
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "description": "意图的名称", "minLength": 1, "maxLength": 50},
+            "description": {"type": "string", "description": "这个意图做什么", "maxLength": 500},
+        },
+        "required": ["name"],
+        "additionalProperties": False,
+    }
+
+    def is_enabled(self) -> bool:
+        return True
+
+    def requires_permission(self) -> bool:
+        return True
+
+    def has_permission(self, role: str) -> bool:
+        return role == "admin"
+
+    def execute(self, call: Call, context: Context) -> dict[str, object]:
+        intent = msgspec.convert(call.arguments, _Intent)
+        warehouse().create_intent(intent.name, intent.description, context.caller.user)
+        return {"success": True, "name": intent.name, "created_by": context.caller.user}
+
+
+def warehouse() -> Warehouse:
+    """环境变量 WAREHOUSE_DB 指定的目录文件；默认在用户的数据目录中。"""
+    data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+    return Warehouse(Path(os.environ.get("WAREHOUSE_DB") or Path(data) / "toolyard" / "warehouse.db"))
+
+
+def _row(one: Material) -> dict[str, object]:
+    return {"id": one.id, "name": one.name, "quantity": one.quantity, "unit": one.unit}

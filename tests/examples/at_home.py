@@ -1,0 +1,33 @@
+"""What the household's tests share: a yard with its tools, and a look into its file."""
+
+import json
+import sqlite3
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+
+from examples.loading import tools_of
+from support import events_of, in_yard, result
+from toolyard import Result, Yard
+
+
+def rows(book: Path, query: str) -> list[tuple[object, ...]]:
+    with closing(sqlite3.connect(book)) as file:
+        return file.execute(query).fetchall()
+
+
+async def called(yard: Yard, tool: str, **arguments: object) -> Result:
+    return result(await events_of(yard.call(tool, arguments)))
+
+
+async def value(yard: Yard, tool: str, **arguments: object) -> dict[str, object]:
+    found = await called(yard, tool, **arguments)
+    assert found.outcome == "ok", found
+    return json.loads(found.content)
+
+
+Test = Callable[[Yard], Awaitable[None]]
+
+
+def at_home(test: Test) -> None:
+    in_yard(test, [], tools_of("household"))

@@ -1,0 +1,48 @@
+"""The tools of an example, loaded as the server loads them: from the file, with its folder beside it."""
+
+import importlib.util
+import inspect
+import sys
+import tomllib
+from pathlib import Path
+
+import msgspec
+
+from toolyard import Limits
+from toolyard.venues.function import FunctionTool
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+
+
+class Configuration(msgspec.Struct):
+    """What these tests use of an example's toolyard.toml."""
+
+    tools: list[str]
+    system_prompt: str
+    limits: Limits
+    model: str = ""
+    tool: dict[str, dict[str, object]] = {}
+
+
+def configuration(example: str) -> Configuration:
+    text = (EXAMPLES / example / "toolyard.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), Configuration)
+
+
+def tools_of(example: str) -> list[object]:
+    """The @tool functions and executor classes of its tools files, in their order."""
+    return [thing for file in configuration(example).tools for thing in _tools_in(EXAMPLES / example / file)]
+
+
+def _tools_in(file: Path) -> list[object]:
+    spec = importlib.util.spec_from_file_location(f"{file.parent.name}_tools", file)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(file.parent))
+    try:
+        spec.loader.exec_module(module)
+    finally:
+        sys.path.remove(str(file.parent))
+    own = [thing for thing in vars(module).values() if inspect.isclass(thing) and thing.__module__ == module.__name__]
+    executors: list[object] = [thing for thing in own if hasattr(thing, "execute")]
+    return [*(thing for thing in vars(module).values() if isinstance(thing, FunctionTool)), *executors]

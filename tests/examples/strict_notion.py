@@ -1,0 +1,286 @@
+"""A Notion API on a real socket that keeps pages in memory and refuses what Notion refuses.
+
+It answers the endpoints that a household needs, in version 2025-09-03: a missing or wrong token, version or content
+type, an unknown key, an unknown column, a value that does not fit its column and a foreign parent are errors in
+Notion's own shape. It hands out two pages at a time, so that a reader who does not follow the cursor is found out.
+"""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Annotated, Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import Meta, Struct
+
+VERSION = "2025-09-03"
+TOKEN = "ntn_secret"
+AT_ONCE = 2
+
+Columns = dict[str, str]
+Answer = Callable[[str, bytes], dict[str, object]]
+Handler = Callable[[web.Request], Awaitable[web.Response]]
+SCHEMAS: dict[str, Columns] = {
+    "groceries": {"Item": "title", "Qty": "number", "Status": "select"},
+    "tasks": {"Task": "title", "Status": "select", "Due": "date"},
+    "events": {"Event": "title", "When": "date", "Location": "rich_text"},
+    "expenses": {"Expense": "title", "Amount": "number", "Category": "select", "Date": "date"},
+}
+
+
+class _Strict(Struct, forbid_unknown_fields=True):
+    pass
+
+
+class Content(_Strict):
+    content: Annotated[str, Meta(max_length=2000)]
+
+
+class RichText(_Strict):
+    text: Content
+    type: Literal["text"] = "text"
+
+
+class Option(_Strict):
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+
+
+class Dates(_Strict):
+    start: Annotated[str, Meta(pattern=r"^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}:\d{2}(Z|[+-]\d{2}:\d{2})?)?$")]
+    end: str | None = None
+
+
+class TitleCell(_Strict):
+    title: list[RichText]
+
+
+class TextCell(_Strict):
+    rich_text: list[RichText]
+
+
+class NumberCell(_Strict):
+    number: float | None
+
+
+class SelectCell(_Strict):
+    select: Option | None
+
+
+class DateCell(_Strict):
+    date: Dates | None
+
+
+Cell = TitleCell | TextCell | NumberCell | SelectCell | DateCell
+CELLS: dict[str, type[Cell]] = {
+    "title": TitleCell,
+    "rich_text": TextCell,
+    "number": NumberCell,
+    "select": SelectCell,
+    "date": DateCell,
+}
+
+
+class Parent(_Strict):
+    data_source_id: str
+    type: Literal["data_source_id"]
+
+
+class Created(_Strict):
+    parent: Parent
+    properties: dict[str, msgspec.Raw]
+
+
+class Updated(_Strict):
+    properties: dict[str, msgspec.Raw]
+
+
+class Bounds(_Strict):
+    on_or_after: str = ""
+    before: str = "9999"
+
+
+class DateFilter(_Strict):
+    property: str
+    date: Bounds
+
+
+class And(_Strict, rename={"both": "and"}):
+    both: Annotated[list[DateFilter], Meta(min_length=1, max_length=100)]
+
+
+class Sort(_Strict):
+    timestamp: Literal["created_time"]
+    direction: Literal["ascending", "descending"]
+
+
+class Query(_Strict):
+    page_size: Annotated[int, Meta(ge=1, le=100)] = 100
+    start_cursor: str | None = None
+    filter: And | None = None
+    sorts: list[Sort] = []
+
+
+class Refused(Exception):
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status, self.code, self.message = status, code, message
+
+
+@dataclass
+class Page:
+    id: str
+    base: str
+    cells: dict[str, Cell]
+
+    def shown(self) -> dict[str, object]:
+        """As Notion shows it: every column of its schema, with its type."""
+        columns = SCHEMAS[self.base]
+        return {
+            "object": "page",
+            "id": self.id,
+            "parent": {"type": "data_source_id", "data_source_id": f"source-of-{self.base}"},
+            "properties": {name: self._cell(name, kind) for name, kind in columns.items()},
+        }
+
+    def _cell(self, name: str, kind: str) -> dict[str, object]:
+        match self.cells.get(name):
+            case TitleCell(texts) | TextCell(texts):
+                value: object = [{"type": "text", "plain_text": one.text.content} for one in texts]
+            case None:
+                value = [] if kind in ("title", "rich_text") else None
+            case cell:
+                value = msgspec.to_builtins(cell)[kind]
+        return {"id": name[:2], "type": kind, kind: value}
+
+
+@dataclass
+class StrictNotion:
+    """Databases by the names of `SCHEMAS`; `failures` are answered first, one each."""
+
+    pages: list[Page] = field(default_factory=list[Page])
+    failures: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    refusals: list[str] = field(default_factory=list[str])
+    asked: list[str] = field(default_factory=list[str])
+    _numbers: "count[int]" = field(default_factory=lambda: count(1))
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncGenerator[str, None]:
+        """Gives the base URL."""
+        app = web.Application()
+        app.router.add_get("/v1/databases/{id}", self._handler(self._database))
+        app.router.add_post("/v1/data_sources/{id}/query", self._handler(self._query))
+        app.router.add_post("/v1/pages", self._handler(self._create))
+        app.router.add_patch("/v1/pages/{id}", self._handler(self._update))
+        runner = web.AppRunner(app, shutdown_timeout=0.1)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+        finally:
+            await runner.cleanup()
+
+    def put(self, base: str, **cells: object) -> Page:
+        """A page as if it had been there before."""
+        page = Page(f"page-{next(self._numbers)}", base, _cells(base, _raw(cells)))
+        self.pages.append(page)
+        return page
+
+    def _handler(self, answer: Answer) -> Handler:
+        async def handle(request: web.Request) -> web.Response:
+            body = await request.read()
+            self.asked.append(f"{request.method} {request.path}")
+            try:
+                self._check(request, body)
+                return web.json_response(answer(request.match_info.get("id", ""), body))
+            except Refused as refused:
+                code, message, status = refused.code, refused.message, refused.status
+            except msgspec.DecodeError as error:
+                code, message, status = "validation_error", f"body failed validation: {error}", 400
+            self.refusals.append(message)
+            told = {"object": "error", "status": status, "code": code, "message": message, "request_id": "r-1"}
+            return web.json_response(told, status=status, headers={"Retry-After": "0"} if status == 429 else {})
+
+        return handle
+
+    def _check(self, request: web.Request, body: bytes) -> None:
+        if request.headers.get("Authorization") != f"Bearer {TOKEN}":
+            raise Refused(401, "unauthorized", "API token is invalid.")
+        if request.headers.get("Notion-Version") != VERSION:
+            raise Refused(400, "missing_version", f"Notion-Version header should be {VERSION}")
+        if body and request.content_type != "application/json":
+            raise Refused(400, "invalid_json", "Error parsing JSON body.")
+        if request.method == "GET" and body:
+            raise Refused(400, "invalid_request", "a GET has no body")
+        if self.failures:
+            status, code = self.failures.pop(0)
+            raise Refused(status, code, f"as the test said: {code}")
+
+    def _database(self, database: str, body: bytes) -> dict[str, object]:
+        base = database.removeprefix("database-of-")
+        if base not in SCHEMAS:
+            raise Refused(404, "object_not_found", f"Could not find database with ID: {database}.")
+        sources = [{"id": f"source-of-{base}", "name": base}]
+        return {"object": "database", "id": database, "title": [], "data_sources": sources}
+
+    def _query(self, source: str, body: bytes) -> dict[str, object]:
+        query = msgspec.json.decode(body, type=Query)
+        base = _base(source)
+        found = [page for page in self.pages if page.base == base and _within(page, query.filter)]
+        if query.sorts and query.sorts[0].direction == "descending":
+            found.reverse()
+        start = int(query.start_cursor or 0)
+        end = start + min(query.page_size, AT_ONCE)
+        more = end < len(found)
+        return {
+            "object": "list",
+            "type": "page_or_data_source",
+            "results": [page.shown() for page in found[start:end]],
+            "has_more": more,
+            "next_cursor": str(end) if more else None,
+        }
+
+    def _create(self, _: str, body: bytes) -> dict[str, object]:
+        created = msgspec.json.decode(body, type=Created)
+        base = _base(created.parent.data_source_id)
+        page = Page(f"page-{next(self._numbers)}", base, _cells(base, created.properties))
+        self.pages.append(page)
+        return page.shown()
+
+    def _update(self, wanted: str, body: bytes) -> dict[str, object]:
+        page = next((page for page in self.pages if page.id == wanted), None)
+        if page is None:
+            raise Refused(404, "object_not_found", f"Could not find page with ID: {wanted}.")
+        page.cells |= _cells(page.base, msgspec.json.decode(body, type=Updated).properties)
+        return page.shown()
+
+
+def _base(source: str) -> str:
+    base = source.removeprefix("source-of-")
+    if base not in SCHEMAS or base == source:
+        raise Refused(404, "object_not_found", f"Could not find data_source with ID: {source}.")
+    return base
+
+
+def _raw(cells: dict[str, object]) -> dict[str, msgspec.Raw]:
+    return {name: msgspec.Raw(msgspec.json.encode(cell)) for name, cell in cells.items()}
+
+
+def _cells(base: str, given: dict[str, msgspec.Raw]) -> dict[str, Cell]:
+    columns = SCHEMAS[base]
+    for name in given:
+        if name not in columns:
+            raise Refused(400, "validation_error", f"{name} is not a property that exists.")
+    return {name: msgspec.json.decode(cell, type=CELLS[columns[name]]) for name, cell in given.items()}
+
+
+def _within(page: Page, wanted: And | None) -> bool:
+    for one in wanted.both if wanted else ():
+        if SCHEMAS[page.base].get(one.property) != "date":
+            raise Refused(400, "validation_error", f"{one.property} is not a date property")
+        cell = page.cells.get(one.property)
+        start = cell.date.start if isinstance(cell, DateCell) and cell.date else ""
+        if not one.date.on_or_after <= start < one.date.before:
+            return False
+    return True

@@ -1,0 +1,200 @@
+"""The household example: seed 003's seven tools over SQLite, on its own configuration."""
+
+import asyncio
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from examples.at_home import at_home, called, rows, value
+from examples.loading import configuration, tools_of
+from support import events_of, in_yard, problem, results, text
+from toolyard import Result, Yard, call, say
+from toolyard.core.ports import ModelRequest
+from toolyard.models.scripted import Turn, together
+from wire.strict_chat import AssistantMessage, StrictChat, SystemMessage, ToolMessage, UserMessage, asks, says
+
+CONFIGURED = configuration("household")
+SEVEN = [
+    "budget_scan",
+    "add_to_groceries",
+    "update_grocery_status",
+    "create_task",
+    "update_task_status",
+    "create_event",
+    "ha_service_call",
+]
+THIS_MONTH = date.today().isoformat()[:7]
+
+
+@pytest.mark.proves("003.result-ok", "003.arguments-defaulted")
+def test_milk_is_added_to_the_groceries_of_a_file_that_is_made_on_first_use(book: Path) -> None:
+    assert not book.exists()
+
+    async def test(yard: Yard) -> None:
+        added = await value(yard, "add_to_groceries", item="milk")
+        assert added == {"ok": True, "id": "grocery-1", "item": "milk", "status": "Needed", "qty": 1}
+
+    at_home(test)
+    assert rows(book, "SELECT name, qty, status FROM entries") == [("milk", 1, "Needed")]
+
+
+@pytest.mark.proves(
+    "003.openai-model",
+    "003.all-schemas-sent",
+    "003.system-prompt-first",
+    "003.calls-from-stream",
+    "003.arguments-parsed",
+    "003.result-as-string",
+    "003.asked-again",
+)
+def test_the_seeds_request_goes_to_gpt_4o_mini_over_a_real_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+    openai = StrictChat(
+        asks(("add_to_groceries", '{"item":"milk","qty":1}')), says("I've ", "added ", "milk ", "to your grocery list.")
+    )
+
+    async def test() -> str:
+        async with openai.serving() as base_url:
+            monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+            monkeypatch.setenv("OPENAI_BASE_URL", base_url)
+            tools, prompt = tools_of("household"), CONFIGURED.system_prompt
+            async with Yard(tools=tools, model="openai:gpt-4o-mini", system_prompt=prompt) as yard:
+                return await yard.ask("Add milk to groceries")
+
+    assert asyncio.run(test()) == "I've added milk to your grocery list."
+    assert openai.refusals == []
+    first, second = openai.requests
+    assert first.model == "gpt-4o-mini"
+    assert [one.function.name for one in first.tools or ()] == SEVEN
+    assert first.messages == [SystemMessage(CONFIGURED.system_prompt), UserMessage("Add milk to groceries")]
+    calling, told = second.messages[-2:]
+    assert isinstance(calling, AssistantMessage) and isinstance(told, ToolMessage)
+    assert [one.id for one in calling.tool_calls or ()] == [told.tool_call_id]
+    assert json.loads(told.content) == {"ok": True, "id": "grocery-1", "item": "milk", "status": "Needed", "qty": 1}
+
+
+def test_an_item_is_found_by_its_id_or_its_name_an_unfinished_one_first() -> None:
+    async def test(yard: Yard) -> None:
+        for item in ("Milk", "milk", "bread"):
+            await value(yard, "add_to_groceries", item=item)
+        bought = [await value(yard, "update_grocery_status", item="MILK", status="Bought") for _ in range(3)]
+        assert [one["id"] for one in bought] == ["grocery-2", "grocery-1", "grocery-2"]
+        by_id = await value(yard, "update_grocery_status", item="grocery-3", status="In cart")
+        assert by_id == {"ok": True, "id": "grocery-3", "item": "bread", "status": "In cart"}
+
+    at_home(test)
+
+
+@pytest.mark.proves("003.error-caught", "003.error-details")
+def test_a_name_that_nothing_has_is_not_found_and_the_nearest_are_listed() -> None:
+    async def test(yard: Yard) -> None:
+        empty = await called(yard, "update_task_status", task="dishes", status="Done")
+        assert problem(empty) == ("error", "not_found") and "nothing is called" in empty.content
+        for item in ("oat milk", "Milk", "bread", "soap"):
+            await value(yard, "add_to_groceries", item=item)
+        missed = await called(yard, "update_grocery_status", item="milj", status="Bought")
+        assert problem(missed) == ("error", "not_found")
+        assert missed.error is not None and missed.error.details == {"wanted": "milj", "nearest": ["Milk"]}
+        half = await called(yard, "update_grocery_status", item="oat", status="Bought")
+        assert half.error is not None and half.error.details["nearest"] == ["oat milk"]
+
+    at_home(test)
+
+
+@pytest.mark.proves("003.error-friendly", "003.tool-exists-checked")
+def test_an_error_ends_in_a_friendly_sentence_never_in_silence() -> None:
+    def model(request: ModelRequest) -> Turn:
+        last = request.history[-1]
+        if not isinstance(last, Result):
+            return call("update_grocery_status", item="milk", status="Bought")
+        if last.tool == "update_grocery_status":
+            return call("throw_away", item="milk")
+        assert last.error is not None and last.error.error_type == "unknown_tool"
+        return say("I could not ", "find milk, sorry.")
+
+    async def test(yard: Yard) -> None:
+        events = await events_of(yard.run("I bought milk"))
+        assert [one.outcome for one in results(events)] == ["error", "error"]
+        assert text(events) == "I could not find milk, sorry."
+
+    in_yard(test, model, tools_of("household"))
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments"),
+    [
+        ("add_to_groceries", {}),
+        ("add_to_groceries", {"item": "   "}),
+        ("add_to_groceries", {"item": "milk", "qty": 0}),
+        ("add_to_groceries", {"item": "milk", "colour": "white"}),
+        ("update_grocery_status", {"item": "milk", "status": "Eaten"}),
+        ("create_task", {"title": "x", "due": "soon"}),
+        ("create_event", {"title": "x", "start": "2026-11-20T10:00", "end": "2026-11-20T10:00"}),
+        ("create_event", {"title": "x", "start": "2026-11-20T10:00", "end": "2026-11-20T11:00+01:00"}),
+        ("create_event", {"title": "x", "start": "Friday"}),
+        ("budget_scan", {"month": "2026-13"}),
+        ("ha_service_call", {"domain": "light/../config", "service": "turn_on", "entity_id": "light.kitchen"}),
+        ("ha_service_call", {"domain": "light", "service": "turn_on", "entity_id": "everything"}),
+    ],
+)
+def test_wrong_arguments_are_refused_and_nothing_is_kept(tool: str, arguments: dict[str, object], book: Path) -> None:
+    async def test(yard: Yard) -> None:
+        assert problem(await called(yard, tool, **arguments)) == ("error", "validation_error")
+
+    at_home(test)
+    assert not book.exists() or rows(book, "SELECT * FROM entries") == []
+
+
+def test_tasks_and_events_are_kept_with_their_times() -> None:
+    async def test(yard: Yard) -> None:
+        task = await value(yard, "create_task", title="call the plumber", due="2026-11-20")
+        assert task == {"ok": True, "id": "task-1", "item": "call the plumber", "status": "To do", "due": "2026-11-20"}
+        done = await value(yard, "update_task_status", task="Call the plumber", status="Done")
+        assert (done["id"], done["status"]) == ("task-1", "Done")
+        event = await value(yard, "create_event", title="dentist", start="2026-11-20T10:00:00+01:00")
+        assert (event["start"], event["end"]) == ("2026-11-20T10:00:00+01:00", "2026-11-20T11:00:00+01:00")
+        assert (event["id"], event["item"]) == ("event-2", "dentist")
+
+    at_home(test)
+
+
+def test_the_budget_is_added_up_by_category_and_says_that_its_first_rows_are_examples(book: Path) -> None:
+    async def test(yard: Yard) -> None:
+        scanned = await value(yard, "budget_scan")
+        assert scanned["month"] == THIS_MONTH and "example" in str(scanned["note"])
+        sums = {"Rent": 950.0, "Groceries": 146.55, "Energy": 78.9, "Leisure": 32.0}
+        assert scanned["by_category"] == sums and scanned["total"] == 1207.45
+        only = await value(yard, "budget_scan", month=THIS_MONTH, category="groceries")
+        assert only["by_category"] == {"Groceries": 146.55} and only["total"] == 146.55
+        assert await value(yard, "budget_scan", month="1999-01") == {
+            "ok": True, "month": "1999-01", "by_category": {}, "total": 0,
+        }  # fmt: skip
+
+    at_home(test)
+    assert len(rows(book, "SELECT * FROM expenses")) == 10
+
+
+def test_many_calls_at_once_share_one_new_file(book: Path) -> None:
+    async def test(yard: Yard) -> None:
+        events = await events_of(yard.run("a party"))
+        assert {one.outcome for one in results(events)} == {"ok"}
+
+    turn = together(*(call("add_to_groceries", item=f"thing {n}") for n in range(40)))
+    in_yard(test, [turn, say("ok")], tools_of("household"))
+    assert len(set(rows(book, "SELECT name FROM entries"))) == 40
+    assert len(rows(book, "SELECT * FROM expenses")) == 10
+
+
+def test_a_file_that_cannot_be_used_is_said_to_be_unavailable(book: Path) -> None:
+    book.mkdir(parents=True)
+
+    async def test(yard: Yard) -> None:
+        assert problem(await called(yard, "add_to_groceries", item="milk")) == ("error", "unavailable")
+
+    at_home(test)
+
+
+def test_the_configuration_asks_before_the_house_is_touched() -> None:
+    assert CONFIGURED.tool["ha_service_call"]["approval"] == "ask"
+    assert CONFIGURED.limits.turns_per_request == 10

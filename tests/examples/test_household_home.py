@@ -1,0 +1,86 @@
+"""What is switched in the house: asked first, posted to Home Assistant, or recorded where there is none."""
+
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from examples.at_home import at_home, rows
+from support import events_of, problem, result, until
+from toolyard import Result, Yard
+from toolyard.core.events import RunSuspended
+
+
+@asynccontextmanager
+async def home_assistant(bodies: list[object], status: int = 200) -> AsyncGenerator[str, None]:
+    async def serve(request: web.Request) -> web.Response:
+        if request.headers.get("Authorization") != "Bearer ha-secret" or request.content_type != "application/json":
+            return web.Response(status=401)
+        bodies.append((request.path, await request.json()))
+        return web.json_response([{"entity_id": "light.kitchen", "state": "on"}], status=status)
+
+    app = web.Application()
+    app.router.add_post("/api/services/{domain}/{service}", serve)
+    runner = web.AppRunner(app, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/"
+    finally:
+        await runner.cleanup()
+
+
+async def switched(yard: Yard, **data: object) -> Result:
+    """A service call that waits for its approval and is approved."""
+    arguments = {"domain": "light", "service": "turn_on", "entity_id": "light.kitchen", "data": data}
+    run = yard.call("ha_service_call", arguments)
+    waiting, _ = await until(run, RunSuspended)
+    await yard.approve(run.conversation, waiting.waiting_for[0])
+    return result(await events_of(run))
+
+
+def test_a_service_call_is_approved_and_then_posted_to_home_assistant(monkeypatch: pytest.MonkeyPatch) -> None:
+    bodies: list[object] = []
+
+    async def test(yard: Yard) -> None:
+        async with home_assistant(bodies) as url:
+            monkeypatch.setenv("HA_URL", url)
+            monkeypatch.setenv("HA_TOKEN", "ha-secret")
+            done = json.loads((await switched(yard, brightness=40, entity_id="lock.door")).content)
+        assert (done["ok"], done["sent"], done["changed"]) == (True, True, ["light.kitchen"])
+
+    at_home(test)
+    assert bodies == [("/api/services/light/turn_on", {"brightness": 40, "entity_id": "light.kitchen"})]
+
+
+@pytest.mark.parametrize(
+    ("status", "token", "error_type"),
+    [
+        (400, "ha-secret", "validation_error"),
+        (302, "ha-secret", "unavailable"),
+        (200, "wrong", "permission_denied"),
+        (200, "", "unavailable"),
+    ],
+)
+def test_what_home_assistant_refuses_is_told_with_its_type(
+    status: int, token: str, error_type: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(yard: Yard) -> None:
+        async with home_assistant([], status) as url:
+            monkeypatch.setenv("HA_URL", url)
+            monkeypatch.setenv("HA_TOKEN", token)
+            assert problem(await switched(yard)) == ("error", error_type)
+
+    at_home(test)
+
+
+def test_without_a_home_assistant_the_call_is_recorded_and_said_to_be_no_more(book: Path) -> None:
+    async def test(yard: Yard) -> None:
+        done = json.loads((await switched(yard)).content)
+        assert (done["id"], done["sent"]) == ("service-call-1", False) and "Nothing was switched" in done["note"]
+
+    at_home(test)
+    assert rows(book, "SELECT service, entity_id FROM service_calls") == [("light.turn_on", "light.kitchen")]
