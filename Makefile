@@ -9,14 +9,14 @@ READY := $(VENV)/.ready
 .PHONY: help serve test check bench
 
 help:
-	@echo "make serve   start Toolyard: for now a chat in the terminal with a scripted model and demo tools"
+	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
 	@echo "make test    run every test"
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
 	@echo "make bench   measure against peers and print one table"
 	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."
 
 serve: $(READY)
-	@$(BIN)/toolyard chat --demo
+	@$(BIN)/toolyard serve --config examples/household/toolyard.toml $(ARGS)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n 2

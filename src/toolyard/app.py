@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib
+import logging
 import os
 import secrets
 import time
@@ -9,14 +10,17 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from toolyard.core.errors import Misconfigured
+from toolyard.core.events import Entry
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Key, Model, Rule, Store
 from toolyard.core.settings import Settings
 from toolyard.engine.access import Access, Verify
 from toolyard.engine.governor import Governor
+from toolyard.engine.journal import Observe
 from toolyard.engine.judge import Judge
 from toolyard.engine.registry import Registry
 from toolyard.engine.service import Service
@@ -26,6 +30,8 @@ from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.results import ResultsVenue
+
+_log = logging.getLogger("toolyard.app")
 
 Message = MutableMapping[str, object]
 AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -44,14 +50,15 @@ class SystemMint:
 class Models:
     """Models by name, each made once, when it is first asked for."""
 
-    def __init__(self, default: str | Model) -> None:
+    def __init__(self, default: str | Model, named: Callable[[str], Model] | None = None) -> None:
+        self._named = named or named_model
         self.default = default if isinstance(default, str) else "given"
         self._made: dict[str, Model] = {} if isinstance(default, str) else {self.default: default}
 
     def __call__(self, name: str) -> Model:
         model = self._made.get(name)
         if model is None:
-            model = self._made[name] = named_model(name)
+            model = self._made[name] = self._named(name)
         return model
 
     def check(self) -> None:
@@ -99,6 +106,31 @@ async def open_store(name: str) -> Store:
     return await sqlite.SqliteStore.open(Path(url.path[1:]), synchronous=url.query.partition("=")[2] or "NORMAL")
 
 
+class Exporter(Protocol):
+    """Tells another system of every entry."""
+
+    def observe(self, entry: Entry) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+def exporters(wiring: "Wiring") -> Sequence[Exporter]:
+    """OpenTelemetry's spans, if a collector is configured. Needs the extra `toolyard[otel]`."""
+    named = any(os.environ.get(f"OTEL_EXPORTER_OTLP_{one}ENDPOINT") for one in ("", "TRACES_"))
+    off = os.environ.get("OTEL_SDK_DISABLED") == "true" or os.environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp"
+    if not wiring.otlp_endpoint and (off or not named):
+        return ()
+    try:
+        otel = importlib.import_module("toolyard.engine.otel")
+    except ImportError as error:
+        said = f"spans need more packages: pip install 'toolyard[otel]' ({error})"
+        if wiring.otlp_endpoint:
+            raise Misconfigured(said) from None
+        _log.warning("an OTEL_ variable names a collector, but %s", said)
+        return ()
+    return (otel.to_collector(wiring.otlp_endpoint, wiring.service_name),)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
     """Everything that a yard is put together from."""
@@ -111,6 +143,8 @@ class Wiring:
     system_prompt: str = ""
     threads: int = 32
     grace_s: float = 5.0
+    named_model: Callable[[str], Model] = named_model
+    """How a name becomes a model."""
     allowed_models: frozenset[str] | None = None
     """The models that a request may name; None means any."""
     requests_per_minute: int = 0
@@ -118,6 +152,11 @@ class Wiring:
     keys: Sequence[Key] = ()
     verify: Verify | None = None
     cors_origins: frozenset[str] = frozenset()
+    otlp_endpoint: str = ""
+    """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
+    service_name: str = "toolyard"
+    observers: Sequence[Observe] = ()
+    """Told of every entry once it is stored; one that fails is logged and does no harm."""
 
 
 class App:
@@ -148,7 +187,9 @@ class App:
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
         )
-        self.service = Service(deps, store, tasks)
+        self._exporters = exporters(wiring)
+        observers = (*wiring.observers, *(exporter.observe for exporter in self._exporters))
+        self.service = Service(deps, store, tasks, observers)
 
     async def asgi(self) -> "AsgiApp":
         """The server's surfaces. Needs the extra `toolyard[server]`."""
@@ -162,6 +203,6 @@ class App:
     async def close(self) -> None:
         """Close everything, whatever one part says about it; complaints are raised at the end."""
         async with AsyncExitStack() as parts:
-            for part in (self._store, self._models, self._function):
+            for part in (self._store, self._models, self._function, *self._exporters):
                 parts.push_async_callback(part.close)
             await self.service.close(self._wiring.grace_s)

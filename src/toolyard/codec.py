@@ -1,9 +1,12 @@
 """Entries and values to and from JSON. Nobody else knows how they are written."""
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
+from msgspec import Struct
 
+from toolyard.core.errors import Invalid
 from toolyard.core.events import Entry, Event
 
 _encoder = msgspec.json.Encoder()
@@ -20,3 +23,18 @@ def encode_entries(entries: Sequence[Entry]) -> list[bytes]:
 
 def decode_entry(body: bytes) -> Entry:
     return _entries.decode(body)
+
+
+T = TypeVar("T", bound=Struct)
+
+
+def checked(value: T) -> T:
+    """The value, if it can be written and read again as what it says it is. Raises Invalid.
+
+    What comes from outside is checked once, before it enters the log: a log that cannot be read back is lost.
+    """
+    try:
+        msgspec.json.decode(_encoder.encode(value), type=type(value))
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"this cannot be kept: {error}", {"type": type(value).__name__}) from None
+    return value

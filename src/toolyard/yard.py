@@ -18,6 +18,7 @@ from toolyard.core.limits import Limits
 from toolyard.core.ports import Failure, Model, Rule, Value
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import Tool
+from toolyard.engine.access import Access
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
@@ -67,7 +68,7 @@ class Yard:
         self._asgi: AsgiApp | None = None
 
     async def __aenter__(self) -> Self:
-        models = Models(self._wiring.model)
+        models = Models(self._wiring.model, self._wiring.named_model)
         models.check()
         store = await open_store(self._wiring.store)
         try:
@@ -208,6 +209,10 @@ class Yard:
     @property
     def service(self) -> Service:
         return self._opened.service
+
+    @property
+    def access(self) -> Access:
+        return self._opened.access
 
     @property
     def tool_names(self) -> list[str]:

@@ -5,11 +5,27 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from toolyard import codec
+from toolyard.core.caller import Caller
 from toolyard.core.errors import Fenced, StoreDown, ToolyardError
-from toolyard.core.events import Entry, StopRequested
-from toolyard.core.ports import Store
+from toolyard.core.events import (
+    ConversationChanged,
+    ConversationOpened,
+    Durable,
+    Entry,
+    HistoryCompacted,
+    MessageAdded,
+    MessageRemoved,
+    RunEnded,
+    RunQueued,
+    StopRequested,
+    TurnEnded,
+)
+from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, SystemText, TextPart, UserMessage
+from toolyard.core.ports import Allowance, Card, Key, Place, Selection, Store
+from toolyard.core.settings import Note, Settings
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.sqlite import SqliteStore
 
@@ -22,6 +38,43 @@ def entries(conversation: str, first: int, count: int = 1, by: str = "ana") -> l
         Entry(conversation=conversation, seq=seq, at=float(seq), event=StopRequested(by=by))
         for seq in range(first, first + count)
     ]
+
+
+def user_says(id: str, *texts: str) -> UserMessage:
+    return UserMessage(id=id, at=0.0, parts=tuple(TextPart(text=text) for text in texts))
+
+
+def model_says(id: str, text: str) -> ModelText:
+    return ModelText(id=id, at=0.0, text=text)
+
+
+def opened(user: str = "ana", tenant: str = "acme", title: str = "", description: str = "") -> ConversationOpened:
+    settings = Settings(title=title, description=description)
+    return ConversationOpened(owner=Caller(user=user, tenant=tenant), settings=settings)
+
+
+def queued(*items: Item) -> RunQueued:
+    return RunQueued(caller=Caller(), input=items)
+
+
+async def happen(
+    store: Store, conversation: str, *events: Durable, at: float = 0.0, run: str = "", correlation_id: str = ""
+) -> int:
+    """Claim the conversation and append the events to it; the epoch of the claim."""
+    epoch, last = await store.claim(conversation), len(await store.read(conversation))
+    batch = [
+        Entry(conversation=conversation, seq=seq, at=at, event=event, run=run, correlation_id=correlation_id)
+        for seq, event in enumerate(events, last + 1)
+    ]
+    await store.append(conversation, epoch, batch, None)
+    return epoch
+
+
+async def listed(
+    store: Store, text: str = "", *, tenant: str = "acme", user: str = "", after: Place | None = None, most: int = 50
+) -> list[str]:
+    wanted = Selection(tenant=tenant, user=user, text=text, after=after, most=most)
+    return [card.id for card in await store.cards(wanted)]
 
 
 async def refused(error: type[ToolyardError], doing: Awaitable[object]) -> None:
@@ -149,6 +202,210 @@ async def many_conversations_keep_their_order_side_by_side(store: Store) -> None
         assert list(await store.read(name)) == entries(name, 1, 60, by=name)
 
 
+async def a_card_follows_the_log(store: Store) -> None:
+    assert await store.card("c") is None
+    await happen(store, "c", StopRequested(by="ana"), at=1.0)
+    assert await store.card("c") is None
+    epoch = await happen(store, "c", opened("ana", "acme", "Milk", "and eggs"), at=2.5)
+    card = Card(id="c", user="ana", tenant="acme", title="Milk", description="and eggs", created_at=2.5, updated_at=2.5)
+    assert await store.card("c") == card
+    epoch = await happen(store, "c", StopRequested(by="ana"), StopRequested(by="ana"), at=3.0)
+    await store.append("c", epoch, [], 9.0)
+    assert await store.card("c") == replace(card, updated_at=3.0)
+    await happen(store, "c", ConversationChanged(settings=Settings(title="Bread")), at=4.0)
+    card = replace(card, title="Bread", description="", updated_at=4.0)
+    assert await store.card("c") == card
+    assert await store.cards(Selection(tenant="acme")) == [card]
+
+
+async def a_list_is_of_one_tenant_and_of_one_user_or_all_with_the_newest_change_first(store: Store) -> None:
+    for at, (conversation, user, tenant) in enumerate(
+        [("a", "ana", "acme"), ("b", "bo", "acme"), ("c", "ana", "acme"), ("d", "ana", "other"), ("e", "ana", "")]
+    ):
+        await happen(store, conversation, opened(user, tenant), at=float(at))
+    await happen(store, "unopened", queued(user_says("m", "hello")), at=9.0)
+    assert await listed(store) == ["c", "b", "a"]
+    await happen(store, "a", StopRequested(by="ana"), at=10.0)
+    assert await listed(store) == ["a", "c", "b"]
+    assert await listed(store, user="ana") == ["a", "c"]
+    assert await listed(store, user="nobody") == []
+    assert await listed(store, tenant="other") == ["d"]
+    assert await listed(store, tenant="") == ["e"]
+
+
+async def pages_lose_and_repeat_nothing_even_among_changes_of_one_moment(store: Store) -> None:
+    names = [f"c{number:02d}" for number in range(23)]
+    for number, name in enumerate(names):
+        await happen(store, name, opened(title="找 it" if number % 2 else ""), at=float(number // 8))
+    for text, expected in (("", names[::-1]), ("找", names[1::2][::-1])):
+        seen: list[str] = []
+        after: Place | None = None
+        while page := await store.cards(Selection(tenant="acme", text=text, after=after, most=3)):
+            assert len(page) <= 3
+            seen += [card.id for card in page]
+            after = page[-1].place
+        assert seen == expected
+
+
+async def a_text_is_found_in_a_title_a_description_or_a_message(store: Store) -> None:
+    said = user_says("m1", "Zwei Teile: ÄPFEL", 'und 牛奶\n"frisch" C:\\neu')
+    turn = TurnEnded(items=(model_says("m2", "Ok, 100% σοφός_x"),), finish="stop")
+    end = RunEnded(ending="limit", message=model_says("m3", "Enough for TODAY"))
+    await happen(store, "titled", opened(title="GRÖßE und 名称"), at=5.0)
+    await happen(store, "described", opened(description="İstanbul \0 Ωmega"), at=4.0)
+    await happen(store, "added", opened(), MessageAdded(item=said), at=3.0)
+    await happen(store, "asked", opened(), queued(said), at=2.0)
+    await happen(store, "answered", opened(), turn, end, at=1.0)
+    await happen(store, "compacted", opened(), HistoryCompacted(through="m0", items=(model_says("m4", "Kurz"),)))
+    for text, found in {
+        "größe": ["titled"], "GRÖẞE UND": ["titled"], "名称": ["titled"], "称": ["titled"],
+        "İSTANBUL": ["described"], "ωMEGA": ["described"], "\0 ω": ["described"],
+        "äpfel": ["added", "asked"], "牛奶\n": ["added", "asked"], '"FRISCH"': ["added", "asked"],
+        "c:\\NEU": ["added", "asked"], "zwei teile: äpfel": ["added", "asked"],
+        "100%": ["answered"], "ΣΟΦΌΣ_": ["answered"], "today": ["answered"], "kurz": ["compacted"],
+        "äpfelund": [], "名名": [], "nothing of it": [], "x" * 100_000: [],
+    }.items():  # fmt: skip
+        assert await listed(store, text) == found, text
+    assert await listed(store, "ÄPFEL", most=1) == ["added"]
+    assert await listed(store, "äpfel", tenant="other") == []
+
+
+async def only_what_people_and_models_said_is_searched(store: Store) -> None:
+    unsaid = (
+        SystemText(id="item_1", at=0.0, text="systematic"),
+        Reasoning(id="item_2", at=0.0, text="pondering"),
+        Call(id="call_1", at=0.0, tool="lookup", arguments={"query": "cheese"}),
+        Result(id="call_1.result", at=0.0, call_id="call_1", tool="lookup", outcome="ok", content="gouda"),
+        UserMessage(id="item_3", at=0.0, parts=(FilePart(url="https://example.org/x.pdf", name="x.pdf"),)),
+    )
+    settings = Settings(system_prompt="briefly", context={"note": Note(name="shop", text="closed")})
+    changed = ConversationChanged(settings=settings)
+    turn = TurnEnded(items=(*unsaid, model_says("item_4", "hi 'there'")), finish="stop")
+    await happen(store, "conversation_1", opened(), changed, turn, run="run_1", correlation_id="trace_1")
+    for text in (
+        "systematic", "pondering", "lookup", "query", "cheese", "gouda", "x.pdf", "briefly", "closed", "ana", "acme",
+        "text", "type", "model_text", "turn.ended", "item_4", "run_1", "trace_1", "conversation", "call", "{", "\\",
+        ":", "h%t", "h_", "%", "_", "*", "?", '"hi', "'; --",
+    ):  # fmt: skip
+        assert await listed(store, text) == [], text
+    assert await listed(store, "i 'THERE'") == ["conversation_1"]
+
+
+async def a_message_that_was_removed_is_no_longer_found(store: Store) -> None:
+    await happen(store, "c", opened(), MessageAdded(item=user_says("m1", "a secret")))
+    await happen(store, "c", MessageAdded(item=user_says("m2", "no Secret")))
+    await happen(store, "c", MessageRemoved(ids=frozenset({"m1"})))
+    assert await listed(store, "secret") == ["c"]
+    await happen(store, "c", MessageRemoved(ids=frozenset({"m2", "m3"})))
+    assert await listed(store, "secret") == []
+
+
+async def what_is_refused_is_not_in_the_catalog(store: Store) -> None:
+    events = [opened(), queued()]
+    torn = [
+        Entry(conversation="c", seq=seq, at=1.0, event=event, run="r", correlation_id="trace_1")
+        for seq, event in zip((1, 3), events, strict=True)
+    ]
+    epoch = await store.claim("c")
+    await refused(Fenced, store.append("c", epoch, torn, None))
+    await refused(Fenced, store.append("c", epoch + 1, torn[:1], None))
+    await refused(Fenced, store.append("c", epoch, torn[1:], None))
+    assert list(await store.traced("trace_1")) == []
+    assert await store.card("c") is None
+    assert await listed(store) == []
+
+
+async def a_trace_leads_to_its_runs_oldest_first(store: Store) -> None:
+    await happen(store, "late", opened(), queued(), at=3.0, run="run_3", correlation_id="trace_1")
+    await happen(store, "early", opened(), queued(), at=1.0, run="run_1", correlation_id="trace_1")
+    await happen(store, "early", StopRequested(by="ana"), queued(), at=2.0, run="run_2", correlation_id="trace_1")
+    await happen(store, "early", queued(), at=4.0, run="run_4", correlation_id="trace_2")
+    await happen(store, "untraced", opened(), queued(), at=5.0, run="run_5")
+    await happen(store, "early", StopRequested(by="ana"), at=6.0, run="run_6", correlation_id="trace_3")
+    assert list(await store.traced("trace_1")) == [("early", "run_1"), ("early", "run_2"), ("late", "run_3")]
+    assert list(await store.traced("trace_2")) == [("early", "run_4")]
+    for nothing in ("trace_3", "TRACE_1", ""):
+        assert list(await store.traced(nothing)) == []
+
+
+async def a_forgotten_conversation_is_gone_and_the_others_stay(store: Store) -> None:
+    for name in ("c", "other"):
+        epoch = await happen(store, name, opened(), queued(user_says("m", "hello")), run="run_1", correlation_id="t")
+        await store.put(name, "blob_1", b"whole")
+        await store.append(name, epoch, [], 5.0)
+    await store.forget("c")
+    await store.forget("c")
+    await store.forget("nobody")
+    assert await seqs(store, "c") == []
+    assert await store.get("c", "blob_1") is None
+    assert await store.card("c") is None
+    assert await listed(store) == await listed(store, "hello") == ["other"]
+    assert list(await store.traced("t")) == [("other", "run_1")]
+    assert await store.due(9.0) == (["other"], None)
+    assert await seqs(store, "other") == [1, 2]
+    assert await store.get("other", "blob_1") == b"whole"
+
+
+async def a_forgotten_conversation_fences_its_owners_for_good(store: Store) -> None:
+    old = [await happen(store, "c", opened(), at=1.0) for _ in range(3)]
+    for _ in range(2):
+        await store.forget("c")
+        for epoch in (*old, 0, -max(old), max(old) + 1):
+            await refused(Fenced, store.append("c", epoch, entries("c", 1), 1.0))
+            await refused(Fenced, store.append("c", epoch, [], 1.0))
+        await store.put("c", "blob_1", b"too late")
+    new = await store.claim("c")
+    assert new > max(old)
+    assert await store.get("c", "blob_1") is None
+    assert await seqs(store, "c") == []
+    for epoch in old:
+        await refused(Fenced, store.append("c", epoch, entries("c", 1), 1.0))
+    await store.append("c", new, entries("c", 1, 2), None)
+    await store.put("c", "blob_1", b"of the new owner")
+    assert await seqs(store, "c") == [1, 2]
+    assert await store.get("c", "blob_1") == b"of the new owner"
+    assert await store.card("c") is None
+
+
+async def a_key_is_kept_by_name_until_it_is_revoked(store: Store) -> None:
+    plain = Key(name="shop", hash="h1", user="shop")
+    full = Key(
+        name="app",
+        hash="h2",
+        user="世界",
+        roles=frozenset({"admin", "approver"}),
+        tenant="acme",
+        divisions=frozenset({"north"}),
+        trusted=True,
+        created_at=1.5,
+    )
+    assert list(await store.keys()) == []
+    await store.save_key(plain)
+    await store.save_key(full)
+    assert list(await store.keys()) == [full, plain]
+    newer = replace(plain, hash="h3")
+    await store.save_key(newer)
+    assert list(await store.keys()) == [full, newer]
+    assert await store.revoke_key("app") is True
+    assert await store.revoke_key("app") is False
+    assert list(await store.keys()) == [newer]
+
+
+async def a_rate_limit_is_exact_at_the_boundary(store: Store) -> None:
+    now = 1_700_000_000.123456
+    left = [await store.take("ana", 30, now) for _ in range(30)]
+    assert [allowance.remaining for allowance in left] == list(range(29, -1, -1))
+    assert all(allowance.granted and not allowance.retry_after_s for allowance in left)
+    too_many = Allowance(granted=False, remaining=0, retry_after_s=2.0)
+    assert [await store.take("ana", 30, now) for _ in range(3)] == [too_many] * 3
+    assert await store.take("ana", 30, now + 1.5) == replace(too_many, retry_after_s=0.5)
+    for later in (2.0, 4.0):
+        assert await store.take("ana", 30, now + later) == Allowance(granted=True, remaining=0, retry_after_s=0.0)
+        assert await store.take("ana", 30, now + later) == too_many
+    assert (await store.take("bo", 30, now)).remaining == 29
+    assert (await store.take("ana", 30, now + 64.0)).remaining == 29
+
+
 async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     epoch = await store.claim("c")
     await store.append("c", epoch, entries("c", 1), None)
@@ -160,6 +417,15 @@ async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     await refused(StoreDown, store.due(1.0))
     await refused(StoreDown, store.put("c", "blob_1", b""))
     await refused(StoreDown, store.get("c", "blob_1"))
+    await refused(StoreDown, store.card("c"))
+    await refused(StoreDown, store.cards(Selection(tenant="")))
+    await refused(StoreDown, store.cards(Selection(tenant="", text="x")))
+    await refused(StoreDown, store.traced("t"))
+    await refused(StoreDown, store.forget("c"))
+    await refused(StoreDown, store.keys())
+    await refused(StoreDown, store.save_key(Key(name="k", hash="h", user="u")))
+    await refused(StoreDown, store.revoke_key("k"))
+    await refused(StoreDown, store.take("u", 1, 1.0))
 
 
 class Forgetful(MemoryStore):
@@ -240,6 +506,101 @@ class Undead(MemoryStore):
         return
 
 
+class Unchanging(MemoryStore):
+    """Shows a conversation as it was opened."""
+
+    async def card(self, conversation: str) -> Card | None:
+        card = await super().card(conversation)
+        return card and replace(card, updated_at=card.created_at)
+
+
+class Mingling(MemoryStore):
+    """Shows everybody's conversations to everybody of the tenant."""
+
+    async def cards(self, wanted: Selection) -> Sequence[Card]:
+        return await super().cards(replace(wanted, user=""))
+
+
+class ByTime(MemoryStore):
+    """Goes on with what changed earlier than the last page, whatever changed at the same time."""
+
+    async def cards(self, wanted: Selection) -> Sequence[Card]:
+        after = wanted.after and (wanted.after[0], "")
+        return await super().cards(replace(wanted, after=after))
+
+
+class TitlesOnly(MemoryStore):
+    """Looks for a text in titles."""
+
+    async def cards(self, wanted: Selection) -> Sequence[Card]:
+        cards = await super().cards(replace(wanted, text=""))
+        return [card for card in cards if wanted.text.lower() in card.title.lower()]
+
+
+class Grep(MemoryStore):
+    """Looks for a text in whatever was written."""
+
+    async def cards(self, wanted: Selection) -> Sequence[Card]:
+        cards = await super().cards(replace(wanted, text=""))
+        return [card for card in cards if wanted.text.lower() in str(await self.read(card.id)).lower()]
+
+
+class Hasty(MemoryStore):
+    """Writes the catalog first, and then sees whether the entries may be written."""
+
+    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
+        for entry in entries:
+            self._project(conversation, entry)
+        await super().append(conversation, epoch, entries, wake_at)
+
+
+class NewestFirst(MemoryStore):
+    """Shows the runs of a trace the other way round."""
+
+    async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
+        return (await super().traced(correlation_id))[::-1]
+
+
+class Hoarder(MemoryStore):
+    """Keeps the blobs of what it should forget."""
+
+    async def forget(self, conversation: str) -> None:
+        blobs = self._blobs
+        await super().forget(conversation)
+        self._blobs = blobs
+
+
+class Rebirth(MemoryStore):
+    """Forgets also which epochs there were."""
+
+    async def forget(self, conversation: str) -> None:
+        await super().forget(conversation)
+        self._epochs.pop(conversation, None)
+
+
+class FirstKey(MemoryStore):
+    """Does not replace a key."""
+
+    async def save_key(self, key: Key) -> None:
+        if key.name not in [kept.name for kept in await self.keys()]:
+            await super().save_key(key)
+
+
+class ByTheMinute(MemoryStore):
+    """Counts anew each minute."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.taken: dict[tuple[str, float], int] = {}
+
+    async def take(self, who: str, per_minute: int, now: float) -> Allowance:
+        taken = self.taken[who, now // 60] = self.taken.get((who, now // 60), 0) + 1
+        late = taken > per_minute
+        return Allowance(
+            granted=not late, remaining=max(per_minute - taken, 0), retry_after_s=60 - now % 60 if late else 0.0
+        )
+
+
 BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     every_kind_of_entry_is_read_back_identical: Forgetful,
     a_batch_is_whole_or_not_at_all: Torn,
@@ -253,6 +614,18 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     an_append_moves_or_ends_the_wake_up: Sleepless,
     blobs_are_scoped_to_their_conversation: Shared,
     many_conversations_keep_their_order_side_by_side: Forgetful,
+    a_card_follows_the_log: Unchanging,
+    a_list_is_of_one_tenant_and_of_one_user_or_all_with_the_newest_change_first: Mingling,
+    pages_lose_and_repeat_nothing_even_among_changes_of_one_moment: ByTime,
+    a_text_is_found_in_a_title_a_description_or_a_message: TitlesOnly,
+    only_what_people_and_models_said_is_searched: Grep,
+    a_message_that_was_removed_is_no_longer_found: Grep,
+    what_is_refused_is_not_in_the_catalog: Hasty,
+    a_trace_leads_to_its_runs_oldest_first: NewestFirst,
+    a_forgotten_conversation_is_gone_and_the_others_stay: Hoarder,
+    a_forgotten_conversation_fences_its_owners_for_good: Rebirth,
+    a_key_is_kept_by_name_until_it_is_revoked: FirstKey,
+    a_rate_limit_is_exact_at_the_boundary: ByTheMinute,
     a_closed_store_is_down_and_may_be_closed_again: Undead,
 }
 

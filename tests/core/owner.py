@@ -118,6 +118,7 @@ class Owner:
 
     def crash(self) -> None:
         self.epoch += 1
+        self._story.epoch = self.epoch
         self.asking = False
         self.running.clear()
 

@@ -47,6 +47,7 @@ class Story:
         self._apply = apply
         self.log: list[Entry] = []
         self.state = State()
+        self.epoch = 1
 
     def add(self, *events: Durable, at: float = 0.0, run: str = "") -> State:
         """Append all of the events, or none of them if one is refused."""
@@ -54,7 +55,9 @@ class Story:
         for event in events:
             name = run or (state.run.id if state.run else "")
             seq = len(self.log) + len(entries) + 1
-            entries.append(Entry(conversation="k", seq=seq, at=at, event=event, run=name, correlation_id="trace"))
+            entries.append(
+                Entry(conversation="k", seq=seq, at=at, event=event, run=name, correlation_id="trace", epoch=self.epoch)
+            )
             state = self._apply(state, entries[-1])
         self.log += entries
         self.state = state

@@ -17,7 +17,13 @@ PHASES: dict[Phase, dict[str, Phase]] = {
         "call.denied": "asking",  # its call.ended is in the same append
         "call.ended": "closed",
     },
-    "allowed": {"call.started": "running", "call.ended": "closed"},
+    "allowed": {
+        "call.judged allow": "allowed",  # policy is asked again before it runs
+        "call.judged ask": "asking",
+        "call.judged deny": "allowed",  # its call.ended is in the same append
+        "call.started": "running",
+        "call.ended": "closed",
+    },
     "running": {"call.started": "running", "call.parked": "parked", "call.ended": "closed"},
     "parked": {"call.answered": "allowed", "call.ended": "closed"},
     "closed": {},

@@ -197,8 +197,8 @@ COMMAND: dict[str, Command] = {
     "Start of the same run": Start(by=OWNER, run_id="r1", input=(user("new.in"),)),
     "AddMessage": AddMessage(by=OWNER, item=user("added")),
     "AddMessage of a call": AddMessage(by=OWNER, item=asked("added")),
-    "RemoveMessage": RemoveMessage(by=OWNER, item_id="r0.out"),
-    "RemoveMessage that is not there": RemoveMessage(by=OWNER, item_id="nowhere"),
+    "RemoveMessage": RemoveMessage(by=OWNER, ids=frozenset({"r0.out"})),
+    "RemoveMessage that is not there": RemoveMessage(by=OWNER, ids=frozenset({"r0.out", "nowhere"})),
     "Open": Open(by=OWNER),
     "Change": Change(by=OWNER, change=SettingsChange(model="other")),
     "Approve": Approve(by=OWNER, call_id="c1", arguments={"of": "another"}),
@@ -348,9 +348,16 @@ def test_a_call_is_removed_together_with_its_result() -> None:
     story = _in_phase("closed")
     story.add(CallEnded(result=ok("c2")))
     story.turn(said("end")).add(RunEnded(ending="done"))
-    for item_id in ("c1", "c1.result"):
-        removed = decide(story.state, RemoveMessage(by=OWNER, item_id=item_id), NOW)
-        assert removed == (MessageRemoved(ids=frozenset({"c1", "c1.result"})),)
+    both = {"c1", "c1.result", "c2", "c2.result"}
+    for ids, gone in (({"c1"}, {"c1", "c1.result"}), ({"c2.result"}, {"c2", "c2.result"}), ({"c1", "c2"}, both)):
+        removed = decide(story.state, RemoveMessage(by=OWNER, ids=frozenset(ids)), NOW)
+        assert removed == (MessageRemoved(ids=frozenset(gone)),)
+
+
+def test_nothing_is_removed_unless_all_of_it_is_there() -> None:
+    for ids in ({"r0.out", "nowhere"}, set[str]()):
+        with pytest.raises(Refused, match="there is no message"):
+            decide(_resting().state, RemoveMessage(by=OWNER, ids=frozenset(ids)), NOW)
 
 
 def test_results_join_the_history_in_the_order_of_the_calls() -> None:

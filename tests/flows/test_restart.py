@@ -229,3 +229,29 @@ def test_a_tool_that_is_gone_after_a_restart_is_owned_up_to(tmp_path: Path) -> N
 def test_a_yard_that_is_not_open_says_how_to_open_it() -> None:
     with pytest.raises(Misconfigured, match="async with Yard"):
         Yard(model=Scripted([])).run("go")
+
+
+def test_a_result_that_cannot_be_kept_is_told_to_the_model_and_the_run_goes_on(tmp_path: Path) -> None:
+    path = tmp_path / "yard.db"
+
+    @tool
+    def big() -> str:
+        """Too big for the model, and for the disk."""
+        return "x" * 5_000_000
+
+    def script(request: ModelRequest) -> Turn:
+        return say("ok") if isinstance(request.history[-1], Result) else call("big")
+
+    async def test() -> None:
+        async with Yard(tools=[big], model=Scripted(script), store=f"sqlite:///{path}") as yard:
+            unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, unlimited[1]))
+            try:
+                assert await yard.ask("go", conversation="c") == "ok"
+            finally:
+                resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+            (told,) = [item for item in await yard.history("c") if isinstance(item, Result)]
+            assert told.error is not None and told.error.error_type == "unavailable"
+            assert "the tool ran, but its result of 5,000,000 bytes could not be kept" in told.content
+
+    asyncio.run(asyncio.wait_for(test(), 20))

@@ -168,7 +168,7 @@ def test_stopping_where_nothing_runs_is_refused() -> None:
     async def test(yard: Yard) -> None:
         run = yard.run("go")
         await events_of(run)
-        with pytest.raises(Refused, match="nothing is running"):
+        with pytest.raises(Refused, match="has ended or never was"):
             await run.stop()
 
     in_yard(test, [say("ok")])

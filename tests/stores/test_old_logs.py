@@ -135,7 +135,7 @@ WRITTEN: tuple[Durable, ...] = (
     events.CallEnded(result=RESULT),
     events.StopRequested(by="ana", call_id="call_1"),
     events.RunSuspended(waiting_for=("call_1",), wake_at=98.5),
-    events.RunEnded(ending="limit", detail="turns_per_request", message=TEXT),
+    events.RunEnded(ending="limit", detail="turns_per_request", message=TEXT, run_id="run_2"),
 )
 
 

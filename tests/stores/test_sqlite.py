@@ -19,7 +19,8 @@ import pytest
 from stores.appender import BATCH, CONVERSATION
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown
 from toolyard.core.events import Entry, StopRequested
-from toolyard.stores.sqlite import SCHEMA_VERSION, SqliteStore
+from toolyard.stores._schema import SCHEMA_VERSION
+from toolyard.stores.sqlite import SqliteStore
 
 APPENDER = Path(__file__).parent / "appender.py"
 NOBODY = 65534

@@ -63,13 +63,14 @@ class Client:
         ) as answer:
             assert answer.status == 200, await answer.text()
             assert answer.content_type == "text/event-stream"
-            last = ""
-            async for line in answer.content:
-                text = line.decode().rstrip("\n")
-                if text.startswith("id: "):
-                    last = text[4:]
-                elif text.startswith("data: "):
-                    yield last, json.loads(text[6:])
+            last, rest = "", b""
+            async for piece in answer.content.iter_any():  # a line may be longer than aiohttp's own reader takes
+                *lines, rest = (rest + piece).split(b"\n")
+                for line in lines:
+                    if line.startswith(b"id: "):
+                        last = line[4:].decode()
+                    elif line.startswith(b"data: "):
+                        yield last, json.loads(line[6:])
 
 
 @asynccontextmanager

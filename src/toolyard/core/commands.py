@@ -42,7 +42,9 @@ class AddMessage(_Command, frozen=True, kw_only=True):
 
 
 class RemoveMessage(_Command, frozen=True, kw_only=True):
-    item_id: str
+    """The items that make up a message; a call among them takes its result along, and the other way round."""
+
+    ids: frozenset[str]
 
 
 class Change(_Command, frozen=True, kw_only=True):
@@ -73,7 +75,10 @@ class Answer(_Command, frozen=True, kw_only=True):
 
 
 class Stop(_Command, frozen=True, kw_only=True):
+    """Of one call, of one run, or (neither named) of the run in front."""
+
     call_id: str = ""
+    run_id: str = ""
 
 
 Command = Start | Open | AddMessage | RemoveMessage | Change | Approve | Deny | Deliver | Answer | Stop

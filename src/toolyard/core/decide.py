@@ -1,5 +1,6 @@
 """Whether a command fits the state, and the events that it becomes. Pure; Refused is the 409."""
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from toolyard.core.caller import Caller
@@ -28,10 +29,11 @@ from toolyard.core.events import (
     MessageAdded,
     MessageRemoved,
     ParkedKind,
+    RunEnded,
     RunQueued,
     StopRequested,
 )
-from toolyard.core.items import Call, Result
+from toolyard.core.items import Call, Item, Result
 from toolyard.core.results import denied_by_user
 from toolyard.core.settings import Settings
 from toolyard.core.state import CallState, State
@@ -67,7 +69,7 @@ def decide(state: State, command: Command, now: float) -> Events:
 
 def _set(state: State, command: Open | Change) -> Events:
     if isinstance(command, Change):
-        _opened(state)
+        _own(state, command.by)
         return (ConversationChanged(settings=command.change.applied_to(state.settings)),)
     if state.owner:
         raise Refused("the conversation is open already")
@@ -76,12 +78,13 @@ def _set(state: State, command: Open | Change) -> Events:
 
 def _start(state: State, command: Start) -> Events:
     opening = _opening(state, command.by, command.settings)
+    _new(state, command.input)
     waiting = len(state.queue) - (0 if state.run else 1)  # the first in line does not wait when nothing runs
     if waiting >= command.queue_limit:
         raise Refused(f"{waiting} requests wait in this conversation already; wait for one to end, or stop the run")
     if command.run_id in {run.id for run in (*state.queue, *((state.run,) if state.run else ()))}:
         raise Refused(f"run {command.run_id!r} was started already")
-    stop = (StopRequested(by=command.by.user),) if command.interrupt and state.run else ()
+    stop = _interrupted(state, command) if command.interrupt else ()
     queued = RunQueued(
         caller=command.by,
         input=command.input,
@@ -97,17 +100,23 @@ def _edit_history(state: State, command: AddMessage | RemoveMessage) -> Events:
     if state.run is not None or state.queue:
         raise Refused("a run is open; wait for it to end, or stop it, before changing the messages")
     if isinstance(command, AddMessage):
+        _new(state, (command.item,))
         if isinstance(command.item, Call | Result):
             raise Refused("a call or a result cannot be added by hand: it would have no counterpart")
         return (*_opening(state, command.by, command.settings), MessageAdded(item=command.item))
-    item = next((item for item in state.history if item.id == command.item_id), None)
-    if item is None:
-        raise Refused(f"there is no message {command.item_id!r} in this conversation")
-    call_id = item.id if isinstance(item, Call) else item.call_id if isinstance(item, Result) else None
-    if call_id is None:
-        return (MessageRemoved(ids=frozenset({item.id})),)
-    pair = {other.id for other in state.history if isinstance(other, Result) and other.call_id == call_id}
-    return (MessageRemoved(ids=frozenset({call_id, *pair})),)
+    _own(state, command.by)
+    return (MessageRemoved(ids=_removable(state, command.ids)),)
+
+
+def _removable(state: State, ids: frozenset[str]) -> frozenset[str]:
+    """These items, and what cannot stay without them: a call goes with its result."""
+    items = [item for item in state.history if item.id in ids]
+    missing = ids.difference(item.id for item in items)
+    if missing or not ids:
+        raise Refused(f"there is no message {', '.join(sorted(missing))!r} in this conversation")
+    calls = {item.id if isinstance(item, Call) else item.call_id for item in items if isinstance(item, Call | Result)}
+    results = {item.id for item in state.history if isinstance(item, Result) and item.call_id in calls}
+    return ids | calls | results
 
 
 def _decide_call(state: State, command: Approve | Deny, now: float) -> Events:
@@ -139,6 +148,10 @@ _AWAITED: dict[ParkedKind, str] = {"client": "application's result", "question":
 
 
 def _stop(state: State, command: Stop) -> Events:
+    if not command.by.may_decide_for(_opened(state)):
+        raise Refused(f"{command.by.user!r} may not stop anything in this conversation")
+    if command.run_id and (state.run is None or state.run.id != command.run_id):
+        return _ended_in_line(state, command.run_id, command.by)
     if state.run is None:
         raise Refused("nothing is running in this conversation")
     call = state.calls.get(command.call_id)
@@ -149,8 +162,38 @@ def _stop(state: State, command: Stop) -> Events:
     return (StopRequested(by=command.by.user, call_id=command.call_id),)
 
 
-def _opening(state: State, owner: Caller, settings: Settings) -> Events:
-    return () if state.owner else (ConversationOpened(owner=owner, settings=settings),)
+def _interrupted(state: State, command: Start) -> Events:
+    """The run in front is stopped; one that has not begun yet leaves the line."""
+    if state.run is not None:
+        return (StopRequested(by=command.by.user),) if state.run.stopped_by is None else ()
+    return _ended_in_line(state, state.queue[0].id, command.by) if state.queue else ()
+
+
+def _ended_in_line(state: State, run_id: str, by: Caller) -> Events:
+    if run_id not in {run.id for run in state.queue}:
+        raise Refused(f"run {run_id!r} has ended or never was")
+    return (RunEnded(ending="cancelled", detail=f"stopped by {by.user}", run_id=run_id),)
+
+
+def _opening(state: State, by: Caller, settings: Settings) -> Events:
+    if state.owner is None:
+        return (ConversationOpened(owner=by, settings=settings),)
+    _own(state, by)
+    return ()
+
+
+def _own(state: State, by: Caller) -> None:
+    if not by.owns(_opened(state)):
+        raise Refused(f"this conversation is not {by.user!r}'s")
+
+
+def _new(state: State, items: Sequence[Item]) -> None:
+    """An item is in the log once: a message that is sent again is refused, not said twice."""
+    if known := [item.id for item in items if state.history.has(item.id)]:
+        raise Refused(f"{', '.join(known)} is in this conversation already")
+    queued = {item.id for run in state.queue for item in run.request.input}
+    if known := [item.id for item in items if item.id in queued]:
+        raise Refused(f"{', '.join(known)} waits in this conversation already")
 
 
 def _opened(state: State) -> Caller:

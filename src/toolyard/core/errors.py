@@ -46,9 +46,10 @@ class NotFound(ToolyardError):
 
 
 class RateLimited(ToolyardError):
-    def __init__(self, message: str, *, retry_after_s: float) -> None:
+    def __init__(self, message: str, *, retry_after_s: float, per_minute: int) -> None:
         super().__init__(message)
         self.retry_after_s = retry_after_s
+        self.per_minute = per_minute
 
 
 class Unavailable(ToolyardError):

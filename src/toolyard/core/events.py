@@ -157,9 +157,12 @@ class RunSuspended(_Event, frozen=True, kw_only=True, tag="run.suspended"):
 
 
 class RunEnded(_Event, frozen=True, kw_only=True, tag="run.ended"):
+    """The run in front ended; or one that was stopped while it stood in line, which is then named."""
+
     ending: Ending
     detail: str = ""
     message: ModelText | None = None
+    run_id: str = ""
 
 
 class TextAppended(_Event, frozen=True, kw_only=True, tag="text.appended"):
@@ -215,6 +218,8 @@ class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
     event: Durable
     run: str = ""
     correlation_id: str = ""
+    epoch: int = 0
+    """Of the owner that wrote it."""
     format: int = 1
     """An entry that does not say is of the first format."""
 

@@ -12,22 +12,27 @@ from toolyard.core.items import Call, Item, Result
 class History(Sequence[Item]):
     """An immutable view of the first `length` items of a list that only grows."""
 
-    __slots__ = ("_items", "_length")
+    __slots__ = ("_ids", "_items", "_length")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         self._items = list(items)
+        self._ids = {item.id for item in self._items}
         self._length = len(self._items)
 
     def plus(self, items: Sequence[Item]) -> "History":
         """This history with the items after it. Only a fork copies: one that another extension overtook."""
         if not items:
             return self
-        alone = 0 < self._length == len(self._items)
-        shared = self._items if alone else self._items[: self._length]
-        shared.extend(items)
-        longer = History.__new__(History)
-        longer._items, longer._length = shared, len(shared)
-        return longer
+        longer = self if 0 < self._length == len(self._items) else History(self._items[: self._length])
+        longer._items.extend(items)
+        longer._ids.update(item.id for item in items)
+        view = History.__new__(History)
+        view._items, view._ids, view._length = longer._items, longer._ids, len(longer._items)
+        return view
+
+    def has(self, item_id: str) -> bool:
+        """Whether an item of that id is here (or was taken back a moment ago): such an id is not used again."""
+        return item_id in self._ids
 
     def without(self, ids: frozenset[str]) -> "History":
         return History(item for item in self if item.id not in ids)
@@ -63,8 +68,11 @@ class History(Sequence[Item]):
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
 
-def faults(items: Iterable[Item]) -> list[str]:
-    """What a strict provider would refuse: orphans, doubles, and results that do not follow their calls."""
+def faults(items: Iterable[Item], *, open_end: bool = False) -> list[str]:
+    """What a strict provider would refuse: orphans, doubles, and results that do not follow their calls.
+
+    With an open end the last calls may still wait for their results.
+    """
     found: list[str] = []
     seen: set[str] = set()
     waiting: list[str] = []
@@ -86,6 +94,6 @@ def faults(items: Iterable[Item]) -> list[str]:
         answering = False
         if isinstance(item, Call):
             waiting.append(item.id)
-    if waiting:
+    if waiting and not (open_end and not answering):
         found.append(f"calls {waiting} have no result")
     return found

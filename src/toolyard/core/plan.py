@@ -1,11 +1,9 @@
 """The one decision of the system: given where a conversation stands, what is next? Pure."""
 
-from typing import Literal
-
 from msgspec import Struct
 
-from toolyard.core.events import Ending
-from toolyard.core.items import ModelText, Result
+from toolyard.core.events import Ending, Finish
+from toolyard.core.items import Item, ModelText, Result
 from toolyard.core.state import CallState, QueuedRun, RunState, State
 
 MOST_OWNERS = 3
@@ -74,7 +72,7 @@ def plan(state: State, epoch: int, now: float) -> Step:
     run = state.run
     if run is None:
         return BeginRun(state.queue[0]) if state.queue else Rest()
-    if halt := _halt(state, run, now):
+    if halt := _halt(state, run, now if state.epoch == epoch else state.last_at):
         return halt
     if state.calls:
         return _plan_calls(state, run, epoch, now)
@@ -133,12 +131,11 @@ def _plan_turn(state: State, run: RunState) -> Step:
         return End("failed", f"{run.failure.error_type}: {run.failure.error}")
     if run.direct:
         return End("done")
-    if run.finish in ("stop", "refused", "length", "cancelled"):
-        return _answered(state, run.finish)
-    if run.finish == "calls" and not isinstance(state.history[-1], Result):
-        return _answered(state, "stop")  # a turn that said it would call and did not
+    last = state.history[-1] if state.history else None
+    if run.finish not in (None, "paused") and not isinstance(last, Result):
+        return _answered(last, run.finish)
     limits = run.limits
-    if run.tool_turns >= limits.turns_per_request:
+    if run.tool_turns + run.pauses >= limits.turns_per_request:
         return End("limit", "turns_per_request")
     if state.tool_turns >= limits.turns_per_conversation:
         return End("limit", "turns_per_conversation")
@@ -147,12 +144,12 @@ def _plan_turn(state: State, run: RunState) -> Step:
     return AskModel()
 
 
-def _answered(state: State, finish: Literal["stop", "refused", "length", "cancelled"]) -> End:
+def _answered(last: Item | None, finish: Finish) -> End:
     if finish == "length":
         return End("limit", "length")
-    if not (state.history and isinstance(state.history[-1], ModelText)):
+    if not isinstance(last, ModelText):
         return End("failed", "empty_answer: the model ended its turn without a word")
-    return End("done", "" if finish == "stop" else finish)
+    return End("done", "refused" if finish == "refused" else "")
 
 
 def _run_deadline(run: RunState, now: float) -> float:

@@ -173,6 +173,10 @@ class Blobs(Protocol):
     async def get(self, conversation: str, handle: str) -> bytes | None: ...
 
 
+Place = tuple[float, str]
+"""Where a conversation stands in a list: when it changed last and, among those of one moment, its id."""
+
+
 class Card(Struct, frozen=True, kw_only=True):
     """What a list of conversations shows of one."""
 
@@ -184,6 +188,10 @@ class Card(Struct, frozen=True, kw_only=True):
     created_at: float
     updated_at: float
 
+    @property
+    def place(self) -> Place:
+        return self.updated_at, self.id
+
 
 class Selection(Struct, frozen=True, kw_only=True):
     """Which conversations: of one tenant, of one user or (empty) of all its users, newest change first."""
@@ -192,8 +200,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     user: str = ""
     text: str = ""
     """In the title, the description or a message, in upper or lower case; empty means any."""
-    before: float = 0.0
-    """Only those changed before this time; 0 means from the newest. The `updated_at` of a page's last card is next."""
+    after: Place | None = None
+    """Only those that come later in the list; the `place` of a page's last card leads to the next page."""
     most: int = 50
 
 

@@ -1,5 +1,7 @@
 """How a call that did not come to a value is told to the model: one structured error for every outcome."""
 
+from collections.abc import Mapping
+
 import msgspec
 
 from toolyard.core.items import Call, Outcome, Problem, Result, result_id
@@ -9,6 +11,28 @@ def problem_text(problem: Problem) -> str:
     """What the model reads of a failure."""
     told = {"ok": False, "error": problem.error, "error_type": problem.error_type, "details": problem.details}
     return msgspec.json.encode(told).decode()
+
+
+def plain(text: str) -> str:
+    """The text without what cannot be written: half characters, as names of files may have them."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def boundary(body: bytes, at: int) -> int:
+    """The place at or before `at` where no character is cut in two."""
+    while 0 < at < len(body) and body[at] & 0b1100_0000 == 0b1000_0000:
+        at -= 1
+    return at
+
+
+def problem_of(error: object, error_type: object, details: Mapping[str, object] | None = None) -> Problem:
+    """A problem made of what somebody else raised: whatever it holds, it can be written."""
+    known: dict[str, object]
+    try:
+        known = msgspec.json.decode(msgspec.json.encode(dict(details or {}), enc_hook=str), type=dict[str, object])
+    except (ValueError, TypeError, RecursionError):
+        known = {"details": plain(str(details))[:1000]}
+    return Problem(error=plain(str(error))[:4000], error_type=plain(str(error_type))[:100], details=known)
 
 
 def failed(call: Call, outcome: Outcome, problem: Problem, at: float, duration_ms: float = 0.0) -> Result:
@@ -42,7 +66,7 @@ def over(call: Call, at: float, *, asked: bool) -> Result:
 
 
 def cancelled(call: Call, at: float, *, may_have_run: bool) -> Result:
-    said = "cancelled; it had started and may have taken effect" if may_have_run else "cancelled before it ran"
+    said = "cancelled; it had started and may have taken effect" if may_have_run else "cancelled"
     return failed(call, "cancelled", Problem(error=said, error_type="cancelled"), at)
 
 

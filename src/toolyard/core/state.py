@@ -102,6 +102,9 @@ class RunState(Struct, frozen=True, kw_only=True):
     finish: Finish | None = None
     failure: Problem | None = None
     stopped_by: str | None = None
+    settings: Settings
+    """What the conversation was set to when it began: a change holds from the next run on."""
+    pauses: int = 0
     suspended_at: float | None = None
     waited_s: float = 0.0
 
@@ -126,6 +129,9 @@ class State(Struct, frozen=True, kw_only=True):
     remembered: frozenset[str] = frozenset()
     """Tools that were approved for good in this conversation; `*` for all."""
     has_handles: bool = False
+    epoch: int = 0
+    """The owner that wrote last, and when."""
+    last_at: float = 0.0
 
     def calls_in(self, *phases: Phase) -> list[CallState]:
         return [call for call in self.calls.values() if call.phase in phases]
@@ -141,6 +147,18 @@ class State(Struct, frozen=True, kw_only=True):
 
 
 def apply(state: State, entry: Entry) -> State:
+    return replace(_applied(_taken_over(state, entry), entry), epoch=entry.epoch, last_at=entry.at)
+
+
+def _taken_over(state: State, entry: Entry) -> State:
+    """Between one owner's last word and the next one's first nobody drove the run: that time is not its own."""
+    run = state.run
+    if run is None or run.suspended_at is not None or entry.epoch == state.epoch:
+        return state
+    return replace(state, run=replace(run, waited_s=run.waited_s + max(0.0, entry.at - state.last_at)))
+
+
+def _applied(state: State, entry: Entry) -> State:
     event = entry.event
     match event:
         case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryCompacted():
@@ -197,6 +215,9 @@ def _run(state: State, event: RunEvent, entry: Entry) -> State:
             run = _open_run(state)
             _require(bool(state.calls_in("asking", "parked")), "a run that waits for nothing cannot be suspended")
             return replace(state, run=replace(run, suspended_at=entry.at))
+        case RunEnded(run_id=run_id) if run_id:
+            _require(run_id in {run.id for run in state.queue}, f"run {run_id!r} does not stand in line")
+            return replace(state, queue=tuple(run for run in state.queue if run.id != run_id))
         case RunEnded():
             _open_run(state)
             _require(not state.calls and state.turn is None, "a run cannot end while its work is open")
@@ -216,6 +237,7 @@ def _started(state: State, event: RunStarted, at: float) -> State:
         request=first.request,
         model=event.model,
         limits=event.limits,
+        settings=state.settings,
         started_at=at,
         direct=bool(calls),
     )
@@ -256,10 +278,17 @@ def _turn(state: State, event: TurnEvent) -> State:
 
 def _turn_ended(state: State, run: RunState, event: TurnEnded) -> State:
     _require(state.turn is not None, "no turn is in flight")
+    ids = [item.id for item in event.items]
+    _require(len(set(ids)) == len(ids) and not any(map(state.history.has, ids)), "an id in this turn is used already")
     calls = _open_calls(event.items)
     own = 1 if calls else 0
     run = replace(
-        run, usage=run.usage.plus(event.usage), finish=event.finish, tool_turns=run.tool_turns + own, failure=None
+        run,
+        usage=run.usage.plus(event.usage),
+        finish=event.finish,
+        tool_turns=run.tool_turns + own,
+        pauses=run.pauses + (event.finish == "paused"),
+        failure=None,
     )
     history = state.history.plus(event.items)
     return replace(state, turn=None, run=run, calls=calls, history=history, tool_turns=state.tool_turns + own)
@@ -299,7 +328,7 @@ def _call(state: State, event: CallEvent) -> State:
 
 
 def _judged(state: State, event: CallJudged) -> State:
-    call = _call_in(state, event.call_id, "requested")
+    call = _call_in(state, event.call_id, "requested", "allowed")
     if event.verdict == "deny":
         return _with(state, call)  # its call.ended follows in the same append
     phase: Phase = "allowed" if event.verdict == "allow" else "asking"

@@ -3,11 +3,14 @@
 It does not know how a tool ran.
 """
 
+from typing import cast
+
 import msgspec
 
+from toolyard.core.errors import StoreDown
 from toolyard.core.items import Call, Outcome, Problem, Result, result_id
 from toolyard.core.ports import Blobs, Failure, Mint, Value
-from toolyard.core.results import failed
+from toolyard.core.results import boundary, failed, plain, problem_of
 from toolyard.core.tools import Tool
 
 MOST_KEPT_BYTES = 64 * 1024 * 1024
@@ -34,7 +37,11 @@ class Governor:
         if size > tool.max_result_bytes:
             handle = self._mint.id("result")
             whole = body.encode()
-            await self._blobs.put(conversation, handle, whole)
+            try:
+                await self._blobs.put(conversation, handle, whole)
+            except StoreDown as error:
+                said = f"the tool ran, but its result of {size:,} bytes could not be kept: {error}"
+                return failed(call, "error", problem_of(said, "unavailable"), now, duration_ms)
             content = _head_and_tail(whole, tool.max_result_bytes, handle)
         return Result(
             id=result_id(call.id),
@@ -52,15 +59,12 @@ class Governor:
 def encoded(value: object) -> str | Problem:
     """The value as the model will read it: text as it is, everything else as JSON."""
     try:
-        if isinstance(value, str):
-            text = value if value.isascii() else value.encode("utf-8", "replace").decode()
-        else:
-            text = msgspec.json.encode(value, enc_hook=_dumped).decode()
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        return Problem(
-            error=f"the tool ran, but what it returned ({type(value).__name__}) cannot be written as JSON: {error}",
-            error_type="execution_error",
-            details={"hint": "return text, numbers, lists, dicts, dataclasses or models"},
+        text = plain(value) if isinstance(value, str) else msgspec.json.encode(value, enc_hook=_dumped).decode()
+    except Exception as error:  # whatever the value's own code raises
+        return problem_of(
+            f"the tool ran, but what it returned ({type(value).__name__}) cannot be written as JSON: {error}",
+            "execution_error",
+            {"hint": "return text, numbers, lists, dicts, dataclasses or models"},
         )
     if len(text) > MOST_KEPT_BYTES:
         return Problem(
@@ -74,14 +78,15 @@ def encoded(value: object) -> str | Problem:
 def _dumped(value: object) -> object:
     """A pydantic model, by its own way of writing itself."""
     dump = getattr(value, "model_dump", None)
-    if dump is None:
+    dumped = dump(mode="json") if callable(dump) else None
+    if not isinstance(dumped, dict | list | str | int | float):
         raise TypeError(f"an object of type {type(value).__name__} has no JSON form")
-    return dump(mode="json")
+    return cast(object, dumped)
 
 
 def _head_and_tail(whole: bytes, most: int, handle: str) -> str:
     room = max(0, most - 300)
-    head, tail = room * 2 // 3, room // 3
+    head, tail = boundary(whole, room * 2 // 3), room // 3
     first = whole[:head].decode(errors="ignore")
     last = whole[len(whole) - tail :].decode(errors="ignore")
     note = (

@@ -5,18 +5,20 @@ waits until it is stored: whoever is about to cause an effect waits for it. Read
 """
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 
 from toolyard.core.cursor import Cursor
-from toolyard.core.errors import Fenced, StoreDown
-from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RunQueued, RunStarted
+from toolyard.core.errors import Fenced, StoreDown, ToolyardError
+from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RunEnded, RunQueued, RunStarted
 from toolyard.core.ports import Log, Mint
 from toolyard.core.state import QueuedRun, RunState, State, apply, fold
 from toolyard.engine.readers import Reader, Readers
 
 Spawn = Callable[[Coroutine[None, None, None]], None]
 Observe = Callable[[Entry], None]
+_log = logging.getLogger("toolyard.journal")
 
 
 class Journal:
@@ -36,7 +38,7 @@ class Journal:
         self.state: State = fold(entries)
         self.memo: dict[str, object] = {}
         self.readers = Readers(self._read, entries[-1].seq if entries else 0)
-        self.broken: Fenced | StoreDown | None = None
+        self.broken: ToolyardError | None = None
         self._log = log
         self._mint = mint
         self._spawn = spawn
@@ -69,6 +71,7 @@ class Journal:
                 event=event,
                 run=about.id if about else run,
                 correlation_id=about.correlation_id if about else correlation_id,
+                epoch=self.epoch,
                 format=FORMAT,
             )
             state = apply(state, entry)
@@ -130,7 +133,10 @@ class Journal:
                 await self._log.append(self.conversation, self.epoch, batch, self.state.wake_at)
                 self._publish(batch)
         except (Fenced, StoreDown) as error:
-            self._break(error)
+            self.give_up(error)
+        except Exception as error:  # nothing that cannot be written may end more than its conversation
+            _log.exception("conversation %s cannot be written", self.conversation)
+            self.give_up(StoreDown(f"an entry could not be written: {type(error).__name__}: {error}"))
         finally:
             self._flushing = False
 
@@ -147,8 +153,8 @@ class Journal:
             elif not future.done():
                 future.set_result(None)
 
-    def _break(self, error: Fenced | StoreDown) -> None:
-        """What is in memory is ahead of the store: let go of it. Whoever comes next claims and reads anew."""
+    def give_up(self, error: ToolyardError) -> None:
+        """What is in memory cannot go on: everybody is told why. Whoever comes next claims and reads anew."""
         self.broken = error
         self.readers.fail(error)
         for _, future in self._commits:
@@ -164,5 +170,7 @@ def _run_of(event: Durable, state: State) -> QueuedRun | RunState | None:
             return None
         case RunStarted():
             return state.queue[0]
+        case RunEnded(run_id=run_id) if run_id:
+            return next((run for run in state.queue if run.id == run_id), None)
         case _:
             return state.run

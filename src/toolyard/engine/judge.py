@@ -23,17 +23,17 @@ class Judge:
             events += self._one(call, position[call.call.id], state, now)
         return events
 
-    def again(self, call: CallState, state: State) -> tuple[Registered | None, Problem | None]:
-        """Before a call runs, perhaps long after it was judged: its tool, or why it may not run any more."""
+    def again(self, call: CallState, state: State, now: float) -> Registered | list[Durable]:
+        """Before a call runs, perhaps long after it was judged: its tool, or what becomes of it instead."""
         entry = self._find(call, state)
         if entry is None:
-            return None, self._registry.unknown(call.call.tool, state.offered)
+            return [CallEnded(result=failed(call.call, "error", self._unknown(call, state), now))]
         if problem := self._registry.schemas.check(entry.tool, entry.hash, call.arguments):
-            return None, problem
+            return [CallEnded(result=failed(call.call, "error", problem, now))]
         verdict = self._verdict(entry, call, state)
-        if verdict.decision == "deny":
-            return None, Problem(error=f"not allowed: {verdict.rule}", error_type="permission_denied")
-        return entry, None
+        if verdict.decision == "allow" or (verdict.decision == "ask" and call.approved is not None):
+            return entry
+        return _judged(call, entry, verdict, now)
 
     def check(self, call: CallState, state: State, arguments: dict[str, object]) -> Problem | None:
         """Whether edited arguments fit the tool."""
@@ -44,24 +44,16 @@ class Judge:
         problem = self._unfit(call, position, state)
         entry = self._find(call, state)
         if problem is None and entry is None:
-            problem = self._registry.unknown(call.call.tool, state.offered)
+            problem = self._unknown(call, state)
         if problem is None and entry is not None:
             problem = self._registry.schemas.check(entry.tool, entry.hash, call.arguments)
         if problem is not None or entry is None:
             assert problem is not None
             return [CallEnded(result=failed(call.call, "error", problem, now))]
-        verdict = self._verdict(entry, call, state)
-        expires_at = now + entry.tool.approval_s if verdict.decision == "ask" else 0.0
-        judged = CallJudged(
-            call_id=call.call.id,
-            verdict=verdict.decision,
-            rule=verdict.rule,
-            exclusive=entry.tool.exclusive,
-            expires_at=expires_at,
-        )
-        if verdict.decision == "deny":
-            return [judged, CallEnded(result=denied_by_rule(call.call, verdict.rule, now))]
-        return [judged]
+        return _judged(call, entry, self._verdict(entry, call, state), now)
+
+    def _unknown(self, call: CallState, state: State) -> Problem:
+        return self._registry.unknown(call.call.tool, state.offered)
 
     def _unfit(self, call: CallState, position: int, state: State) -> Problem | None:
         most = state.run.limits.calls_per_turn if state.run else 0
@@ -87,3 +79,16 @@ class Judge:
         except Exception as error:
             return Verdict("deny", f"the tool's own check failed: {type(error).__name__}")
         return shut or verdict
+
+
+def _judged(call: CallState, entry: Registered, verdict: Verdict, now: float) -> list[Durable]:
+    judged = CallJudged(
+        call_id=call.call.id,
+        verdict=verdict.decision,
+        rule=verdict.rule,
+        exclusive=entry.tool.exclusive,
+        expires_at=now + entry.tool.approval_s if verdict.decision == "ask" else 0.0,
+    )
+    if verdict.decision == "deny":
+        return [judged, CallEnded(result=denied_by_rule(call.call, verdict.rule, now))]
+    return [judged]

@@ -93,9 +93,9 @@ def begun(state: State, deps: Deps) -> RunStarted:
 def ended(step: End, state: State, deps: Deps) -> RunEnded:
     """A limit is never silent and never empty: the caller is told in their language."""
     assert state.run is not None
-    answered = bool(state.history) and isinstance(state.history[-1], ModelText)
+    cut_short = step.detail == "length" and isinstance(state.history[-1], ModelText)
     message = None
-    if step.ending == "limit" and not answered:
+    if step.ending == "limit" and not cut_short:
         text = limit_message(state.run.request.caller.locale)
         message = ModelText(id=deps.mint.id("item"), at=deps.mint.now(), text=text)
     return RunEnded(ending=step.ending, detail=step.detail, message=message)

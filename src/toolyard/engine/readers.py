@@ -97,6 +97,8 @@ class Readers:
         try:
             await future
         finally:
+            if future in self._waiting:
+                self._waiting.remove(future)
             if timer is not None:
                 timer.cancel()
 

@@ -4,15 +4,19 @@ It decides nothing about permission: the policy does. An offer is the same objec
 what was encoded for it can be used again.
 """
 
-import difflib
 import hashlib
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
+from toolyard.codec import checked
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Misconfigured
+from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.items import Problem
 from toolyard.core.ports import Gate, Offer, Policy, Question, Venue
+from toolyard.core.settings import Settings
 from toolyard.core.state import State
 from toolyard.core.tools import NAME, Tool, definition_hash
 from toolyard.engine.schemas import Schemas
@@ -56,6 +60,16 @@ class Registry:
     def names(self) -> list[str]:
         return list(self._tools)
 
+    def usable(self, caller: Caller) -> list[Tool]:
+        """What this caller may use in a conversation where everything is enabled."""
+        return [
+            entry.tool
+            for entry in self._tools.values()
+            if not entry.on_demand
+            and not (entry.gate and _shut(entry.gate, caller))
+            and self._policy.judge(Question(tool=entry.tool, caller=caller, settings=Settings())).decision != "deny"
+        ]
+
     def dispatchable(self) -> list[str]:
         """The tools that their venues say they run."""
         venues = {id(entry.venue): entry.venue for entry in self._tools.values()}
@@ -72,7 +86,7 @@ class Registry:
 
     def unknown(self, name: str, offered: Iterable[str]) -> Problem:
         """What to tell a model that asked for a tool which is not there: the ones that are, nearest first."""
-        near = sorted(offered, key=lambda other: -difflib.SequenceMatcher(None, name, other).ratio())
+        near = sorted(offered, key=lambda other: -_likeness(name[:64].lower(), other.lower()))
         known = ", ".join(near[:MOST_NAMED]) or "none"
         return Problem(
             error=f"there is no tool named {name[:64]!r}; there are: {known}",
@@ -95,7 +109,7 @@ class Registry:
             return self._made((), ())
         caller = run.request.caller
         gated = frozenset(name for name, gate in self._gates.items() if _shut(gate, caller))
-        basis = (self._version, caller, state.settings.tools, state.has_handles, gated)
+        basis = (self._version, caller, in_effect(state).tools, state.has_handles, gated)
         key: object = (basis, run.id) if run.request.app_tools else basis
         if self._policy.steady and (offer := self._offers.get(key)):
             return offer
@@ -106,7 +120,7 @@ class Registry:
     def verdict_question(self, tool: Tool, state: State, arguments: dict[str, object] | None) -> Question:
         caller = state.run.request.caller if state.run else Caller()
         return Question(
-            tool=tool, caller=caller, settings=state.settings, remembered=state.remembered, arguments=arguments
+            tool=tool, caller=caller, settings=in_effect(state), remembered=state.remembered, arguments=arguments
         )
 
     def _offered(self, entry: Registered, state: State) -> bool:
@@ -131,6 +145,10 @@ class Registry:
 
     def _check(self, entry: Registered) -> None:
         self._check_name(entry.tool, entry.tool.name in self._tools)
+        try:
+            checked(entry.tool)
+        except Invalid as error:
+            raise Misconfigured(f"tool {entry.tool.name!r}: {error}") from None
         self.schemas.compile(entry.tool, entry.hash)
 
     def _check_name(self, tool: Tool, taken: bool) -> None:
@@ -140,6 +158,21 @@ class Registry:
             )
         if taken:
             raise Misconfigured(f"two tools are named {tool.name!r}: rename one, for example with @tool(name=…)")
+
+
+def in_effect(state: State) -> Settings:
+    """What the run began with; but a tool that was disabled since is disabled at once."""
+    run, now = state.run, state.settings
+    if run is None or run.settings is now or now.tools is None:
+        return now if run is None else run.settings
+    began = run.settings.tools
+    return replace(run.settings, tools=now.tools if began is None else began & now.tools)
+
+
+def _likeness(one: str, other: str) -> float:
+    """How many pairs of letters two names share."""
+    pairs, others = {*itertools.pairwise(one)}, {*itertools.pairwise(other)}
+    return len(pairs & others) / (len(pairs | others) or 1)
 
 
 def _shut(gate: Gate, caller: Caller) -> bool:

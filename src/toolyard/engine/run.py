@@ -20,6 +20,7 @@ class Run:
         self._service = service
         self._start = start
         self._from: Cursor | None = None
+        self._begun = False
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Every event of this run, durable and fleeting, through all its waits to its end."""
@@ -31,9 +32,9 @@ class Run:
         """The same, with the durable events as the log keeps them: stamped and numbered."""
         reader = await self._service.follow(self.conversation, self._from)
         try:
-            if self._from is None:
-                self._from = reader.cursor
-                await self._service.submit(self.conversation, self._start)
+            if self._from is None and not self._begun:
+                self._begun = True
+                await self._begin(reader.cursor)
             running = False
             async for item in reader:
                 if not isinstance(item, Entry):
@@ -47,6 +48,14 @@ class Run:
         finally:
             reader.detach()
 
+    async def _begin(self, place: Cursor) -> None:
+        try:
+            await self._service.submit(self.conversation, self._start)
+        except BaseException:
+            self._begun = False  # it was refused: whoever iterates again tries again
+            raise
+        self._from = place
+
     async def stop(self, call_id: str = "") -> None:
         """Stop the whole run, or one call of it."""
-        await self._service.submit(self.conversation, Stop(by=self._start.by, call_id=call_id))
+        await self._service.submit(self.conversation, Stop(by=self._start.by, call_id=call_id, run_id=self.id))

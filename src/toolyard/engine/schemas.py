@@ -12,6 +12,7 @@ from toolyard.core.items import Problem
 from toolyard.core.tools import Tool
 
 MOST_ERRORS = 10
+MOST_KEPT = 10_000
 
 
 class Schemas:
@@ -24,6 +25,8 @@ class Schemas:
         """The validator of a tool whose definition hashes to `key`. Raises Misconfigured for a broken schema."""
         validator = self._validators.get(key)
         if validator is None:
+            if len(self._validators) >= MOST_KEPT:
+                self._validators.clear()  # those still in use are compiled again when they are asked for
             validator = self._validators[key] = _compiled(tool)
         return validator
 

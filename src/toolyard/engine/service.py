@@ -1,41 +1,44 @@
-"""What a surface may ask of the engine: submit a command, follow a conversation, look at its state.
+"""What a surface may ask of the engine: submit a command, follow a conversation, look at its state, see what there is.
 
-It owns the conversations of this process: it claims one when somebody asks for it, drives it while there is something
-to do, wakes it when a wait is over, and lets go of it when it is idle. It does not know any wire protocol.
+It does not know any wire protocol, nor how a conversation is driven.
 """
 
 import asyncio
-import logging
-from collections.abc import Coroutine, Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 from msgspec import Struct
 
+from toolyard.codec import checked
 from toolyard.core.caller import Caller
-from toolyard.core.commands import Approve, Command, Deliver, Start
+from toolyard.core.commands import AddMessage, Approve, Change, Command, Deliver, Open, Start
 from toolyard.core.cursor import Cursor
 from toolyard.core.decide import decide
-from toolyard.core.errors import Invalid, Misconfigured, NotFound, RateLimited, Refused, StoreDown, Unavailable
+from toolyard.core.errors import (
+    Forbidden,
+    Invalid,
+    Misconfigured,
+    NotFound,
+    RateLimited,
+    Refused,
+    Unavailable,
+)
 from toolyard.core.events import Entry
+from toolyard.core.history import faults
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
-from toolyard.core.plan import Rest, plan
-from toolyard.core.ports import Allowance, Card, Failure, Mint, Store, Value
+from toolyard.core.ports import Allowance, Card, Failure, Mint, Place, Selection, Store, Value
 from toolyard.core.results import failed
-from toolyard.core.settings import Settings
+from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import CallState, State
 from toolyard.core.tools import Tool
-from toolyard.engine.journal import Journal
-from toolyard.engine.loop import drive
+from toolyard.engine.journal import Observe
+from toolyard.engine.metrics import Load, Metrics
+from toolyard.engine.owner import STOPPING, Owner
 from toolyard.engine.readers import Reader
-from toolyard.engine.telemetry import Telemetry
+from toolyard.engine.telemetry import Observers, Telemetry
 from toolyard.engine.workers import Deps
-
-MOST_IDLE = 1024
-LONGEST_NAP_S = 3600.0
-STORE_DOWN_NAP_S = 5.0
-
-_log = logging.getLogger("toolyard.service")
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -47,32 +50,38 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 class Service:
-    def __init__(self, deps: Deps, store: Store, tasks: asyncio.TaskGroup) -> None:
+    def __init__(self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, observers: Sequence[Observe] = ()) -> None:
         self._deps = deps
         self._store = store
-        self._tasks = tasks
-        self._telemetry = Telemetry()
-        self._journals: dict[str, Journal] = {}
-        self._opening: dict[str, asyncio.Event] = {}
-        self._drivers: dict[str, asyncio.Task[None]] = {}
-        self._alarm = asyncio.Event()
-        self._alarms: asyncio.Task[None] | None = None
+        self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
+        observe = Observers(Telemetry().observe, self.metrics.observe, *observers).observe
+        self._owner = Owner(deps, store, tasks, observe)
 
     async def start(self) -> None:
         """Take up every run that an earlier process left open, and keep watch over waits."""
-        self._alarms = self._tasks.create_task(self._watch())
+        self._owner.start()
 
     async def submit(self, conversation: str, command: Command) -> None:
         """Have a command decided. When this returns its events are stored. Raises Refused or Invalid."""
         if self._deps.draining:
-            raise Unavailable("the server is about to stop; send this again in a moment")
-        journal = await self._owned(conversation)
+            raise Unavailable(STOPPING)
+        journal = await self._owner.journal(conversation)
+        checked(command)
         self._check(command, journal.state)
         events = decide(journal.state, command, self._deps.mint.now())
         run_id = command.run_id if isinstance(command, Start) else ""
         journal.emit(*events, run=run_id, correlation_id=command.correlation_id)
-        self._wake(journal)
+        self._owner.wake(journal)
         await journal.committed()
+
+    async def change(
+        self, conversation: str, by: Caller, edit: Callable[[Settings], SettingsChange], *, correlation_id: str = ""
+    ) -> Settings:
+        """Change the settings from what they are at this moment: of two who change at once, both count."""
+        settings = (await self._owner.journal(conversation)).state.settings
+        change = edit(settings)
+        await self.submit(conversation, Change(by=by, correlation_id=correlation_id, change=change))
+        return change.applied_to(settings)
 
     def request(
         self,
@@ -111,6 +120,30 @@ class Service:
     def default_settings(self) -> Settings:
         return self._deps.default_settings
 
+    @property
+    def limits(self) -> Limits:
+        """The yard's own, from which a conversation's are made."""
+        return self._deps.limits
+
+    @property
+    def requests_per_minute(self) -> int:
+        return self._deps.requests_per_minute
+
+    def tools(self, caller: Caller) -> list[Tool]:
+        """What this caller may use where everything is enabled."""
+        return self._deps.registry.usable(caller)
+
+    async def conversations(
+        self, caller: Caller, *, text: str = "", after: Place | None = None, most: int = 50, everyone: bool = False
+    ) -> Sequence[Card]:
+        """The caller's own, newest change first; `everyone` is for those who may see what is another user's."""
+        if everyone and not caller.may_see(Caller(user="", tenant=caller.tenant)):
+            raise Forbidden("the conversations of other users are listed for operators and approvers only")
+        if not everyone and not caller.user:
+            return ()  # an empty user would select everybody's
+        user = "" if everyone else caller.user
+        return await self._store.cards(Selection(tenant=caller.tenant, user=user, text=text, after=after, most=most))
+
     async def known(self, conversation: str, caller: Caller, may: Literal["see", "decide", "own"] = "own") -> Card:
         """The card of a conversation in which this caller may do so much. Raises NotFound for any other."""
         card = await self._store.card(conversation)
@@ -128,13 +161,8 @@ class Service:
 
     async def forget(self, conversation: str) -> None:
         """Stop what runs in it and delete it, with everything that belongs to it."""
-        journal = self._journals.pop(conversation, None)
-        if driver := self._drivers.get(conversation):
-            driver.cancel()
-            await asyncio.wait((driver,))
-        await self._store.forget(conversation)
-        if journal is not None:
-            journal.readers.fail(NotFound("the conversation was deleted"))
+        await self._store.forget(conversation)  # first: whoever is due to take up a stopped run must not find it
+        await self._owner.forget(conversation, NotFound("the conversation was deleted"))
 
     async def admit(self, caller: Caller) -> Allowance:
         """Count a new request of this caller. Raises RateLimited with the time to come again."""
@@ -144,12 +172,12 @@ class Service:
         allowance = await self._store.take(f"{caller.tenant}/{caller.user}", per_minute, self._deps.mint.now())
         if not allowance.granted:
             said = f"more than {per_minute} requests in a minute; come again in {allowance.retry_after_s:.0f} s"
-            raise RateLimited(said, retry_after_s=allowance.retry_after_s)
+            raise RateLimited(said, retry_after_s=allowance.retry_after_s, per_minute=per_minute)
         return allowance
 
     async def deliver(self, conversation: str, call_id: str, answer: Value | Failure, by: Caller) -> None:
         """Hand in the application's result for a call that it was given. Raises Refused for any but the first."""
-        journal = await self._owned(conversation)
+        journal = await self._owner.journal(conversation)
         call = journal.state.calls.get(call_id)
         tool = self._tool(call, journal.state) if call else None
         if call is None or tool is None:
@@ -161,35 +189,49 @@ class Service:
 
     async def follow(self, conversation: str, after: Cursor | None = None) -> Reader:
         """Every entry after the cursor, or from now on, then what happens, without end. Detach it when done."""
-        journal = await self._owned(conversation)
-        return journal.follow(Cursor(journal.readers.stored) if after is None else after)
+        if self._deps.draining:
+            raise Unavailable(STOPPING)
+        journal = await self._owner.journal(conversation)
+        end = journal.readers.stored
+        if after is not None and after.seq > end:
+            raise Invalid(f"the place {str(after)!r} is beyond the end of this conversation's log, which is at {end}")
+        return journal.follow(Cursor(end) if after is None else after)
 
     async def entries(self, conversation: str, *, after: int = 0, until: int = 0) -> Sequence[Entry]:
         """The stored entries after one and up to another, or up to the last."""
         return await self._store.read(conversation, after, max(0, until - after))
 
+    async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
+        """The conversations and runs that carry this id, whoever may see them."""
+        return await self._store.traced(correlation_id)
+
+    async def load(self) -> Load:
+        """What is going on now. The waiting ones are counted in the store: most of them no process holds."""
+        states = [journal.state for journal in self._owner]
+        waiting, _ = await self._store.due(math.inf)
+        due, _ = await self._store.due(self._deps.mint.now())
+        return Load(
+            running=sum(state.run is not None and state.run.suspended_at is None for state in states),
+            waiting=max(0, len(waiting) - len(due)),
+            queued=sum(len(state.queue) for state in states),
+            open_streams=sum(journal.readers.attached for journal in self._owner),
+        )
+
     async def state(self, conversation: str) -> State:
-        return (await self._owned(conversation)).state
+        return (await self._owner.journal(conversation)).state
 
     async def close(self, grace_s: float) -> None:
         """Begin nothing new, let running work end for a while, then let go. What was cut off is taken up later."""
-        self._deps.draining = True
-        if self._alarms:
-            self._alarms.cancel()
-        for journal in self._journals.values():
-            journal.signal()
-            journal.readers.fail(Unavailable("the server is about to stop; come back with the last event's id"))
-        drivers = list(self._drivers.values())
-        if drivers:
-            _, late = await asyncio.wait(drivers, timeout=grace_s)
-            for driver in late:
-                driver.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await self._owner.close(grace_s)
 
     def _check(self, command: Command, state: State) -> None:
         """What needs the tools to be checked, and so cannot be left to `decide`."""
+        if isinstance(command, Open | AddMessage | Start):
+            self._check_model(command.settings.model)
         if isinstance(command, Start):
             self._check_start(command)
+        elif isinstance(command, Change):
+            self._check_model(command.change.model or "")
         elif isinstance(command, Approve) and command.arguments is not None:
             call = state.calls.get(command.call_id)
             problem = self._deps.judge.check(call, state, command.arguments) if call else None
@@ -197,10 +239,12 @@ class Service:
                 raise Invalid(problem.error, problem.details)
 
     def _check_start(self, command: Start) -> None:
-        registry, allowed = self._deps.registry, self._deps.allowed_models
-        if command.model and allowed is not None and command.model not in allowed:
-            known = ", ".join(sorted(allowed))
-            raise Invalid(f"the model {command.model[:80]!r} is not one of: {known}", {"field": "model"})
+        registry = self._deps.registry
+        self._check_model(command.model)
+        if not command.input:
+            raise Invalid("there is nothing to answer: send a message", {"field": "input"})
+        if wrong := faults(command.input, open_end=True):
+            raise Invalid(f"no model would take this history: {'; '.join(wrong)}", {"field": "input"})
         try:
             registry.check_app_tools(command.app_tools)
         except Misconfigured as error:
@@ -209,90 +253,12 @@ class Service:
         if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools) is None:
             raise Invalid(registry.unknown(choice, registry.names()).error, {"field": "tool_choice"})
 
+    def _check_model(self, model: str) -> None:
+        allowed = self._deps.allowed_models
+        if model and allowed is not None and model not in allowed:
+            known = ", ".join(sorted(allowed))
+            raise Invalid(f"the model {model[:80]!r} is not one of: {known}", {"field": "model"})
+
     def _tool(self, call: CallState, state: State) -> Tool | None:
         entry = self._deps.registry.find(call.call.tool, state.run.request.app_tools if state.run else ())
         return entry.tool if entry else None
-
-    async def _owned(self, conversation: str) -> Journal:
-        """The journal of a conversation that this process owns, claimed and folded if it was not."""
-        while opening := self._opening.get(conversation):
-            await opening.wait()
-        journal = self._journals.get(conversation)
-        if journal is not None and not journal.broken:
-            return journal
-        self._opening[conversation] = opened = asyncio.Event()
-        try:
-            epoch = await self._store.claim(conversation)
-            entries = await self._store.read(conversation) if epoch > 1 else ()
-            journal = Journal(
-                conversation,
-                epoch,
-                entries,
-                log=self._store,
-                mint=self._deps.mint,
-                spawn=self._spawn,
-                observe=self._telemetry.observe,
-            )
-            self._journals[conversation] = journal
-            return journal
-        finally:
-            del self._opening[conversation]
-            opened.set()
-
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        self._tasks.create_task(work)
-
-    def _wake(self, journal: Journal) -> None:
-        if journal.conversation not in self._drivers:
-            self._drivers[journal.conversation] = self._tasks.create_task(self._drive(journal))
-
-    async def _drive(self, journal: Journal) -> None:
-        try:
-            while not self._at_rest(journal):
-                await drive(journal, self._deps)
-        except Exception as error:  # this conversation is let go of; whoever asks for it next claims it anew
-            if journal.broken:
-                _log.warning("conversation %s: %s", journal.conversation, journal.broken)
-            else:
-                _log.exception("conversation %s could not be driven", journal.conversation, exc_info=error)
-                self._journals.pop(journal.conversation, None)
-        finally:
-            del self._drivers[journal.conversation]
-            self._rested(journal)
-
-    def _at_rest(self, journal: Journal) -> bool:
-        state = journal.sound_state()
-        return self._deps.draining or isinstance(plan(state, journal.epoch, self._deps.mint.now()), Rest)
-
-    def _rested(self, journal: Journal) -> None:
-        if journal.broken:
-            self._journals.pop(journal.conversation, None)
-        elif journal.state.wake_at:
-            self._alarm.set()
-        if len(self._journals) > MOST_IDLE:
-            idle = [key for key, one in self._journals.items() if key not in self._drivers and not one.busy]
-            for key in idle[: len(self._journals) - MOST_IDLE // 2]:
-                del self._journals[key]
-
-    async def _watch(self) -> None:
-        """Wake the conversations whose time has come; sleep until the next one's."""
-        while True:
-            self._alarm.clear()
-            try:
-                nap_s = await self._wake_due()
-            except StoreDown as error:
-                _log.warning("the store cannot be asked which runs are due: %s", error)
-                nap_s = STORE_DOWN_NAP_S
-            try:
-                async with asyncio.timeout(nap_s):
-                    await self._alarm.wait()
-            except TimeoutError:
-                pass
-
-    async def _wake_due(self) -> float:
-        """How long until the next one is due."""
-        now = self._deps.mint.now()
-        due, next_at = await self._store.due(now)
-        for conversation in due:
-            self._wake(await self._owned(conversation))
-        return LONGEST_NAP_S if next_at is None else min(LONGEST_NAP_S, max(0.0, next_at - now))

@@ -6,7 +6,7 @@ It does not know who reads the log; `configure_logging` is a convenience for pro
 import logging
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 
 from toolyard.core.events import (
@@ -21,7 +21,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.items import Call
+from toolyard.core.items import Call, Result
 
 log = logging.getLogger("toolyard")
 correlation: ContextVar[str] = ContextVar("toolyard_correlation_id", default="")
@@ -33,19 +33,39 @@ _SECRET_TEXT = re.compile(
     r"|\b(pass(?:word|wd)|secret|token|api[-_]?key)(\s*[=:]\s*)\"?[^\s\",;&]{3,}"
 )
 MASK = "***"
+DEEPEST = 20
 
 
-def masked(value: object) -> object:
-    """The value with everything that looks like a secret left out."""
+def masked(value: object, depth: int = 0) -> object:
+    """The value with everything that looks like a secret left out, and what lies too deep."""
+    if depth > DEEPEST:
+        return "…"
     if isinstance(value, str):
         return _SECRET_TEXT.sub(lambda found: f"{found[1] or (found[2] + found[3])}{MASK}", value)
     if isinstance(value, Mapping):
         pairs: Mapping[object, object] = value  # pyright: ignore[reportUnknownVariableType]
-        return {key: MASK if _SECRET_KEY.search(str(key)) else masked(one) for key, one in pairs.items()}
+        return {key: MASK if _SECRET_KEY.search(str(key)) else masked(one, depth + 1) for key, one in pairs.items()}
     if isinstance(value, list | tuple):
         several: list[object] = list(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        return [masked(one) for one in several]
+        return [masked(one, depth + 1) for one in several]
     return value
+
+
+class Observers:
+    """Tells each entry to several. One that fails is logged the first time; the commit and the others do not notice."""
+
+    def __init__(self, *observers: Callable[[Entry], None]) -> None:
+        self._observers = observers
+        self._failed: set[int] = set()
+
+    def observe(self, entry: Entry) -> None:
+        for number, observe in enumerate(self._observers):
+            try:
+                observe(entry)
+            except Exception:
+                if number not in self._failed:
+                    self._failed.add(number)
+                    log.exception("an observer failed and may miss more; this is said once: %r", observe)
 
 
 class Telemetry:
@@ -57,7 +77,8 @@ class Telemetry:
     def observe(self, entry: Entry) -> None:
         event = entry.event
         if isinstance(event, TurnEnded):
-            self._calls.update((item.id, item) for item in event.items if isinstance(item, Call))
+            over = {item.call_id for item in event.items if isinstance(item, Result)}
+            self._calls.update((i.id, i) for i in event.items if isinstance(i, Call) and i.id not in over)
         if log.isEnabledFor(logging.INFO):
             self._line(entry)
         if isinstance(event, CallEnded):

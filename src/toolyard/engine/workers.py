@@ -27,11 +27,11 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.items import ModelText, Problem, Result
+from toolyard.core.items import Call, ModelText, Problem, Result
 from toolyard.core.limits import Limits
 from toolyard.core.plan import MOST_OWNERS
 from toolyard.core.ports import Context, Failure, Later, Mint, Model, ModelRequest, Policy, Value
-from toolyard.core.results import cancelled, failed, unknown
+from toolyard.core.results import cancelled, problem_of, unknown
 from toolyard.core.settings import Settings
 from toolyard.core.state import CallState, State
 from toolyard.engine.governor import Governor
@@ -44,6 +44,8 @@ from toolyard.engine.telemetry import correlation
 STOP_GRACE_S = 2.0
 FIRST_BACKOFF_S = 0.1
 MOST_BACKOFF_S = 5.0
+MOST_CALLS = 1000
+"""A turn that asks for more fails; up to here each call over the limit is answered by itself."""
 
 _log = logging.getLogger("toolyard.workers")
 
@@ -90,7 +92,7 @@ class Workers:
         request = ModelRequest(
             model=run.model,
             turn=number,
-            system=system_text(deps.system_prompt, state.settings),
+            system=system_text(deps.system_prompt, run.settings),
             history=state.history,
             offer=offer,
             tool_choice=tool_choice_now(run, offer),
@@ -111,10 +113,13 @@ class Workers:
         self._turn = self._group.create_task(self._ask(request))
 
     async def _ask(self, request: ModelRequest) -> None:
+        event = await self._streamed(request)
+        if self._turn is not asyncio.current_task():
+            return  # it was stopped, and let go of too late to say anything
         try:
-            self._journal.emit(await self._streamed(request))
-        except Refused:
-            _log.exception("a turn that was over has ended once more; dropped")
+            self._journal.emit(event)
+        except Refused as error:
+            self._journal.emit(TurnFailed(problem=_gave_nonsense(request.model, str(error))))
 
     async def _streamed(self, request: ModelRequest) -> TurnEnded | TurnFailed:
         try:
@@ -122,24 +127,24 @@ class Workers:
             async with aclosing(model.stream(request)) as events:
                 async for event in events:
                     if isinstance(event, TurnEnded | TurnFailed):
-                        return event
+                        return _bounded(event, request.model)
                     self._journal.tell(event)
             why = "it gave neither an end nor a failure"
-        except Exception as error:  # a model's failure ends the run, not the process
-            _log.exception("model %s failed", request.model, extra={"correlation_id": request.correlation_id})
+        except BaseException as error:  # a model's failure ends the run, not the process
+            if is_own_cancellation(error):
+                raise
+            _log.error("model %s failed", request.model, exc_info=error, extra=_bound(request.correlation_id))
             why = f"{type(error).__name__}: {error}"
-        return TurnFailed(problem=Problem(error=f"the model {request.model} failed: {why}", error_type="model_error"))
+        return TurnFailed(problem=_gave_nonsense(request.model, why))
 
     def run(self, calls: Sequence[CallState], state: State) -> None:
         """Start the calls whose time has come; what may not run any more is closed instead."""
         events: list[Durable] = []
         started: list[tuple[CallState, Registered]] = []
         for call in calls:
-            entry, problem = self._deps.judge.again(call, state)
-            if entry is None:
-                assert problem is not None
-                outcome = "denied" if problem.error_type == "permission_denied" else "error"
-                events.append(CallEnded(result=failed(call.call, outcome, problem, self._deps.mint.now())))
+            entry = self._deps.judge.again(call, state, self._deps.mint.now())
+            if isinstance(entry, list):
+                events += entry
                 continue
             attempt = call.attempt + 1
             events.append(CallStarted(call_id=call.call.id, epoch=self._journal.epoch, attempt=attempt))
@@ -194,12 +199,14 @@ class Workers:
         try:
             async with deadline:
                 return await entry.venue.run(replace(call.call, arguments=call.arguments), tool, context)
-        except Exception as error:
-            if deadline.expired():
+        except BaseException as error:
+            if deadline.expired() and isinstance(error, TimeoutError):
                 return Failure(problem=_late(tool.timeout_s, tool.idempotent), passing=True)
-            _log.exception("venue %s failed", tool.venue, extra={"correlation_id": context.correlation_id})
+            if is_own_cancellation(error):
+                raise
+            _log.error("venue %s failed", tool.venue, exc_info=error, extra=_bound(context.correlation_id))
             said = f"{type(error).__name__}: {error}"
-            return Failure(problem=Problem(error=said, error_type="execution_error"), passing=True)
+            return Failure(problem=problem_of(said, "execution_error"), passing=True)
 
     def _context(self, call: CallState, attempt: int, timeout_s: float) -> Context:
         run, call_id, journal = self._journal.state.run, call.call.id, self._journal
@@ -234,8 +241,8 @@ class Workers:
         """An owner died with these in flight. Run again what is safe to run again; own up to the rest."""
         now, events, again = self._deps.mint.now(), list[Durable](), list[CallState]()
         for call in calls:
-            entry, _ = self._deps.judge.again(call, state)
-            safe = entry is not None and (entry.tool.idempotent or entry.tool.venue == "client")
+            entry = self._deps.judge.again(call, state, now)
+            safe = not isinstance(entry, list) and (entry.tool.idempotent or entry.tool.venue == "client")
             if safe and call.owners < MOST_OWNERS:
                 again.append(call)
             else:
@@ -248,6 +255,7 @@ class Workers:
         tasks = [task for call in calls if (task := self._calls.pop(call.call.id, None))]
         if self._journal.state.turn is not None and self._turn is not None:
             tasks.append(self._turn)
+            self._turn = None
         for task in tasks:
             task.cancel()
         if tasks:
@@ -266,6 +274,27 @@ class Workers:
     def _may_have_run(self, call: CallState) -> bool:
         entry = self._deps.registry.find(call.call.tool)
         return call.attempt > 0 and not (entry is not None and entry.tool.idempotent)
+
+
+def is_own_cancellation(error: BaseException) -> bool:
+    """Whether somebody stops this task; a CancelledError that comes from inside is a failure like any other."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
+def _bound(correlation_id: str) -> dict[str, str]:
+    return {"correlation_id": correlation_id}
+
+
+def _gave_nonsense(model: str, why: str) -> Problem:
+    return problem_of(f"the model {model} failed: {why}", "model_error")
+
+
+def _bounded(event: TurnEnded | TurnFailed, model: str) -> TurnEnded | TurnFailed:
+    calls = sum(isinstance(item, Call) for item in event.items) if isinstance(event, TurnEnded) else 0
+    if calls <= MOST_CALLS:
+        return event
+    return TurnFailed(problem=_gave_nonsense(model, f"it asked for {calls} calls at once"))
 
 
 def _late(timeout_s: float, idempotent: bool) -> Problem:

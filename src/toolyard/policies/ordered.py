@@ -58,7 +58,7 @@ def _asked(rule: Rule, question: Question) -> Verdict | None:
     except Exception:  # fail closed, and say so
         _log.exception("rule %s failed for tool %s; denied", name, question.tool.name)
         return Verdict("deny", f"the rule {name} failed")
-    if verdict is None or isinstance(verdict, Verdict):
+    if verdict is None or (isinstance(verdict, Verdict) and verdict.decision in ("allow", "ask", "deny")):
         return verdict
     return Verdict("deny", f"the rule {name} gave no verdict")
 

@@ -1,1 +1,1 @@
-"""Where logs, claims and blobs are kept."""
+"""Where logs, claims, blobs, the catalog and keys are kept."""

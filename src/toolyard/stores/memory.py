@@ -1,9 +1,15 @@
 """Keeps conversations in this process's memory, as the objects they are. Knows no encoding, and forgets all at exit."""
 
 from collections.abc import Sequence
+from itertools import islice
+
+from msgspec.structs import replace
 
 from toolyard.core.errors import Fenced, StoreDown
-from toolyard.core.events import Entry
+from toolyard.core.events import ConversationChanged, ConversationOpened, Entry, RunQueued
+from toolyard.core.ports import Allowance, Card, Key, Selection
+from toolyard.stores._entries import folded, mentioned, shown
+from toolyard.stores._gcra import Gcra
 
 
 class MemoryStore:
@@ -11,22 +17,31 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._epochs: dict[str, int] = {}
+        """Negative for a conversation that was forgotten: nobody's, and the next claim counts on from there."""
         self._entries: dict[str, list[Entry]] = {}
         """Of a claimed conversation; entry number n sits at n - 1, as `append` lets no gap in."""
         self._wake_at: dict[str, float] = {}
         self._blobs: dict[tuple[str, str], bytes] = {}
+        self._opened: dict[str, Card] = {}
+        """As they were when their title or description was set last."""
+        self._traces: dict[tuple[str, str], tuple[str, float]] = {}
+        """By conversation and run: its correlation id, and when it was queued."""
+        self._keys: dict[str, Key] = {}
+        self._limits = Gcra()
         self._closed = False
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
         self._require_open()
         current = self._epochs.get(conversation)
-        if epoch != current:
+        if epoch != current or epoch < 0:
             raise Fenced(f"epoch {epoch} does not own conversation {conversation!r}: its epoch is {current}")
         kept = self._entries[conversation]
         for seq, entry in enumerate(entries, len(kept) + 1):
             if entry.seq != seq:
                 raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
         kept.extend(entries)
+        for entry in shown(entries):
+            self._project(conversation, entry)
         if wake_at is None:
             self._wake_at.pop(conversation, None)
         else:
@@ -40,7 +55,7 @@ class MemoryStore:
     async def claim(self, conversation: str) -> int:
         self._require_open()
         self._entries.setdefault(conversation, [])
-        epoch = self._epochs.get(conversation, 0) + 1
+        epoch = abs(self._epochs.get(conversation, 0)) + 1
         self._epochs[conversation] = epoch
         return epoch
 
@@ -52,14 +67,89 @@ class MemoryStore:
 
     async def put(self, conversation: str, handle: str, body: bytes) -> None:
         self._require_open()
-        self._blobs[conversation, handle] = body
+        if self._epochs.get(conversation, 0) >= 0:
+            self._blobs[conversation, handle] = body
 
     async def get(self, conversation: str, handle: str) -> bytes | None:
         self._require_open()
         return self._blobs.get((conversation, handle))
 
+    async def card(self, conversation: str) -> Card | None:
+        self._require_open()
+        card = self._opened.get(conversation)
+        return replace(card, updated_at=self._entries[conversation][-1].at) if card else None
+
+    async def cards(self, wanted: Selection) -> Sequence[Card]:
+        self._require_open()
+        cards = [card for conversation in self._opened if (card := await self.card(conversation))]
+        cards.sort(key=lambda card: card.place, reverse=True)
+        return list(islice((card for card in cards if self._is_wanted(card, wanted)), wanted.most))
+
+    async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
+        self._require_open()
+        runs = [(at, run) for run, (id, at) in self._traces.items() if id == correlation_id]
+        return [run for _, run in sorted(runs)]
+
+    async def forget(self, conversation: str) -> None:
+        self._require_open()
+        if conversation in self._epochs:
+            self._epochs[conversation] = -abs(self._epochs[conversation])
+        self._entries.pop(conversation, None)
+        self._wake_at.pop(conversation, None)
+        self._opened.pop(conversation, None)
+        self._blobs = {key: body for key, body in self._blobs.items() if key[0] != conversation}
+        self._traces = {key: trace for key, trace in self._traces.items() if key[0] != conversation}
+
+    async def keys(self) -> Sequence[Key]:
+        self._require_open()
+        return [self._keys[name] for name in sorted(self._keys)]
+
+    async def save_key(self, key: Key) -> None:
+        self._require_open()
+        self._keys[key.name] = key
+
+    async def revoke_key(self, name: str) -> bool:
+        self._require_open()
+        return self._keys.pop(name, None) is not None
+
+    async def take(self, who: str, per_minute: int, now: float) -> Allowance:
+        self._require_open()
+        return self._limits.take(who, per_minute, now)
+
     async def close(self) -> None:
         self._closed = True
+
+    def _project(self, conversation: str, entry: Entry) -> None:
+        match entry.event:
+            case ConversationOpened(owner=owner, settings=settings):
+                self._opened[conversation] = Card(
+                    id=conversation,
+                    user=owner.user,
+                    tenant=owner.tenant,
+                    title=settings.title,
+                    description=settings.description,
+                    created_at=entry.at,
+                    updated_at=entry.at,
+                )
+            case ConversationChanged(settings=settings) if card := self._opened.get(conversation):
+                changed = replace(card, title=settings.title, description=settings.description)
+                self._opened[conversation] = changed
+            case RunQueued() if entry.correlation_id:
+                self._traces.setdefault((conversation, entry.run), (entry.correlation_id, entry.at))
+            case _:
+                pass
+
+    def _is_wanted(self, card: Card, wanted: Selection) -> bool:
+        if card.tenant != wanted.tenant or (wanted.user and card.user != wanted.user):
+            return False
+        if wanted.after and card.place >= wanted.after:
+            return False
+        needle, entries = folded(wanted.text), self._entries[card.id]
+        return (
+            needle in folded(card.title)
+            or needle in folded(card.description)
+            or mentioned(needle, entries, lambda: entries)
+        )
 
     def _require_open(self) -> None:
         if self._closed:

@@ -1,4 +1,4 @@
-"""Keeps conversations in one SQLite file, which one process owns. Does not know what an entry means."""
+"""Keeps conversations and keys in one SQLite file, which one process owns. What an entry means, the catalog knows."""
 
 import asyncio
 import os
@@ -7,60 +7,45 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeVar, get_args
 
-from msgspec import DecodeError
+import msgspec
 
-from toolyard import codec
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown
 from toolyard.core.events import Entry
+from toolyard.core.ports import Allowance, Card, Key, Selection
+from toolyard.stores import _catalog
+from toolyard.stores._entries import shown
+from toolyard.stores._gcra import Gcra
 from toolyard.stores._lock import sole_owner
+from toolyard.stores._schema import decoded, encoded, prepare
 from toolyard.stores._writer import Writer, store_down
 
 Synchronous = Literal["NORMAL", "FULL"]
 """NORMAL outlives a crash of the process; FULL also outlives a power cut, at the price of a disk flush per commit."""
 
-APPLICATION_ID = 0x546F6F6C  # "Tool", in the file's header
-SCHEMA_VERSION = 1
-_SCHEMA = f"""
-BEGIN IMMEDIATE;
-CREATE TABLE conversations (
-    id TEXT PRIMARY KEY,
-    epoch INTEGER NOT NULL,
-    last_seq INTEGER NOT NULL DEFAULT 0,
-    wake_at REAL
-) WITHOUT ROWID;
-CREATE INDEX conversations_waiting ON conversations (wake_at) WHERE wake_at IS NOT NULL;
-CREATE TABLE batches (
-    conversation TEXT NOT NULL,
-    last_seq INTEGER NOT NULL,
-    entries BLOB NOT NULL,  -- one line each: a batch costs one row, however many it holds
-    PRIMARY KEY (conversation, last_seq)
-);
-CREATE TABLE blobs (
-    conversation TEXT NOT NULL,
-    handle TEXT NOT NULL,
-    body BLOB NOT NULL,
-    PRIMARY KEY (conversation, handle)
-);
-PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {SCHEMA_VERSION};
-COMMIT;
-"""
+SEARCHED_AT_ONCE = 32
 _CLAIM = """INSERT INTO conversations (id, epoch) VALUES (?, 1)
-ON CONFLICT (id) DO UPDATE SET epoch = epoch + 1 RETURNING epoch"""
-_ADVANCE = """UPDATE conversations SET last_seq = last_seq + :count, wake_at = :wake_at
-WHERE id = :id AND epoch = :epoch AND (:count = 0 OR last_seq + 1 = :first)"""
+ON CONFLICT (id) DO UPDATE SET epoch = abs(epoch) + 1 RETURNING epoch"""
+_ADVANCE = """UPDATE conversations
+SET last_seq = last_seq + :count, wake_at = :wake_at, updated_at = coalesce(:at, updated_at)
+WHERE id = :id AND epoch = :epoch AND epoch > 0 AND (:count = 0 OR last_seq + 1 = :first)"""
 _INSERT = "INSERT INTO batches (conversation, last_seq, entries) VALUES (?, ?, ?)"
 _READ = "SELECT entries FROM batches WHERE conversation = ? AND last_seq > ? ORDER BY last_seq"
 _DUE = """SELECT id, wake_at FROM conversations WHERE wake_at <= :now
 UNION ALL SELECT NULL, min(wake_at) FROM conversations WHERE wake_at > :now"""
-_PUT = "INSERT OR REPLACE INTO blobs (conversation, handle, body) VALUES (?, ?, ?)"
+_PUT = """INSERT OR REPLACE INTO blobs (conversation, handle, body) SELECT :id, :handle, :body
+WHERE NOT EXISTS (SELECT 1 FROM conversations WHERE id = :id AND epoch < 0)"""
 _GET = "SELECT body FROM blobs WHERE conversation = ? AND handle = ?"
+_KEYS = "SELECT key FROM keys ORDER BY name"
+_SAVE_KEY = "INSERT OR REPLACE INTO keys (name, key) VALUES (?, ?)"
+_REVOKE_KEY = "DELETE FROM keys WHERE name = ?"
 
 _T = TypeVar("_T")
+_key = msgspec.json.Decoder(Key)
 
 
 class SqliteStore:
@@ -68,6 +53,7 @@ class SqliteStore:
 
     def __init__(self, file: "_OwnFile") -> None:
         self._file = file
+        self._limits = Gcra()
         self._writer = Writer(file.writing, file.path, file.resources)
 
     @classmethod
@@ -85,15 +71,19 @@ class SqliteStore:
         for seq, entry in enumerate(entries, first):
             if entry.seq != seq:
                 raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
-        lines = b"\n".join(codec.encode_entries(entries))
-        row = {"id": conversation, "epoch": epoch, "first": first, "count": len(entries), "wake_at": wake_at}
+        lines = encoded(entries)
+        at = entries[-1].at if entries else None
+        row = {"id": conversation, "epoch": epoch, "first": first, "count": len(entries), "wake_at": wake_at, "at": at}
         last = first + len(entries) - 1
+        projected = shown(entries)
 
         def work(connection: sqlite3.Connection) -> int:
             if not connection.execute(_ADVANCE, row).rowcount:
                 raise Fenced(_why_fenced(connection, conversation, epoch, first))
             if lines:
                 connection.execute(_INSERT, (conversation, last, lines))
+            for entry in projected:
+                _catalog.project(connection, conversation, entry)
             return last
 
         await self._writer.run(work, len(lines))
@@ -101,8 +91,8 @@ class SqliteStore:
     async def read(self, conversation: str, after: int = 0, most: int = 0) -> Sequence[Entry]:
         def query(connection: sqlite3.Connection) -> list[Entry]:
             with closing(connection.execute(_READ, (conversation, after))) as batches:
-                entries = (codec.decode_entry(line) for (lines,) in batches for line in lines.split(b"\n"))
-                return list(islice((entry for entry in entries if entry.seq > after), most or None))
+                entries = (entry for (lines,) in batches for entry in decoded(lines) if entry.seq > after)
+                return list(islice(entries, most or None))
 
         return await self._query(query)
 
@@ -121,8 +111,10 @@ class SqliteStore:
         return await self._query(query)
 
     async def put(self, conversation: str, handle: str, body: bytes) -> None:
+        row = {"id": conversation, "handle": handle, "body": body}
+
         def work(connection: sqlite3.Connection) -> int:
-            return connection.execute(_PUT, (conversation, handle, body)).rowcount
+            return connection.execute(_PUT, row).rowcount
 
         await self._writer.run(work, len(body))
 
@@ -133,21 +125,62 @@ class SqliteStore:
 
         return await self._query(query)
 
+    async def card(self, conversation: str) -> Card | None:
+        return await self._query(lambda connection: _catalog.card(connection, conversation))
+
+    async def cards(self, wanted: Selection) -> Sequence[Card]:
+        if not wanted.text:
+            return await self._query(lambda connection: _catalog.page(connection, wanted))
+        ids = await self._query(lambda connection: _catalog.ids(connection, wanted))
+        found: list[Card] = []
+        for start in range(0, len(ids), SEARCHED_AT_ONCE):  # few at a time: who only wants to read is let in between
+            among = ids[start : start + SEARCHED_AT_ONCE]
+            found += await self._query(partial(_catalog.search, among=among, text=wanted.text))
+            if len(found) >= wanted.most:
+                break
+        return found[: wanted.most]
+
+    async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
+        return await self._query(lambda connection: _catalog.traced(connection, correlation_id))
+
+    async def forget(self, conversation: str) -> None:
+        await self._writer.run(lambda connection: _catalog.forget(connection, conversation))
+
+    async def keys(self) -> Sequence[Key]:
+        def query(connection: sqlite3.Connection) -> list[Key]:
+            return [_key.decode(key) for (key,) in connection.execute(_KEYS).fetchall()]
+
+        return await self._query(query)
+
+    async def save_key(self, key: Key) -> None:
+        row = (key.name, msgspec.json.encode(key))
+        await self._writer.run(lambda connection: connection.execute(_SAVE_KEY, row).rowcount)
+
+    async def revoke_key(self, name: str) -> bool:
+        return bool(await self._writer.run(lambda connection: connection.execute(_REVOKE_KEY, (name,)).rowcount))
+
+    async def take(self, who: str, per_minute: int, now: float) -> Allowance:
+        self._require_open()
+        return self._limits.take(who, per_minute, now)
+
     async def close(self) -> None:
         await self._writer.close()
 
     async def _query(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
+        self._require_open()
         path = self._file.path
-        if self._writer.closed:
-            raise StoreDown(f"{path} is closed: open the store again")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._file.readers, query, self._file.reading)
         except sqlite3.Error as error:
             raise store_down(path, error) from error
-        except DecodeError as error:
+        except msgspec.DecodeError as error:
             raise StoreDown(
                 f"{path} holds an entry that cannot be read: {error}. A newer version may read it"
             ) from error
+
+    def _require_open(self) -> None:
+        if self._writer.closed:
+            raise StoreDown(f"{self._file.path} is closed: open the store again")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,7 +203,7 @@ def _own(path: Path, synchronous: Synchronous) -> _OwnFile:
             resources.enter_context(sole_owner(path))
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             writing = resources.enter_context(closing(_connect(path, "rw")))
-            _require_our_file(writing, path)
+            prepare(writing, path)
             _set_durability(writing, path, synchronous)
             reading = resources.enter_context(closing(_connect(path, "ro")))
             readers = resources.enter_context(ThreadPoolExecutor(1, thread_name_prefix="toolyard-reader"))
@@ -183,21 +216,6 @@ def _connect(path: Path, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
     return sqlite3.connect(f"{path.as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False)
 
 
-def _require_our_file(connection: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file; refuse what another program or a newer version made."""
-    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    if not objects:
-        connection.executescript(_SCHEMA)
-    elif application != APPLICATION_ID:
-        raise Misconfigured(f"{path} is a database of another program: give another path")
-    elif version > SCHEMA_VERSION:
-        raise Misconfigured(
-            f"{path} is of schema version {version}, and this Toolyard knows up to {SCHEMA_VERSION}: use a newer one"
-        )
-
-
 def _set_durability(connection: sqlite3.Connection, path: Path, synchronous: Synchronous) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
@@ -208,6 +226,8 @@ def _set_durability(connection: sqlite3.Connection, path: Path, synchronous: Syn
 def _why_fenced(connection: sqlite3.Connection, conversation: str, epoch: int, first: int) -> str:
     row = connection.execute("SELECT epoch, last_seq FROM conversations WHERE id = ?", (conversation,)).fetchone()
     current, last_seq = row or (None, 0)
+    if current is not None and current < 0:
+        return f"conversation {conversation!r} was deleted"
     if epoch != current:
         return f"epoch {epoch} does not own conversation {conversation!r}: its epoch is {current}"
     return f"entry {first} of conversation {conversation!r} is out of order: {last_seq + 1} comes next"

@@ -15,6 +15,7 @@ _SAID = {
     415: "The body is not application/json",
     422: "A field is wrong; details.fields lists each",
     429: "Too many requests; see Retry-After",
+    502: "The model failed; the error says how",
     503: "The server is about to stop, or its store cannot be reached",
 }
 

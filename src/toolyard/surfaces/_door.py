@@ -24,8 +24,10 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 OPEN_PATHS = frozenset({"/healthz", "/openapi.json", "/docs"})
 STALLED_S = 60.0
 """A client that takes nothing for so long is cut off; it may come back with its last event's id."""
+_EXPOSED = b"x-correlation-id, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset"
 _ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
-_TRACEPARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}")
+_TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
+"""As W3C writes it; a later version may add fields. Zeros and version ff are no trace."""
 
 
 class Door:
@@ -70,7 +72,7 @@ class Door:
                 b"access-control-allow-headers",
                 b"authorization, content-type, x-api-key, x-correlation-id, last-event-id",
             ),
-            (b"access-control-expose-headers", b"x-correlation-id, retry-after"),
+            (b"access-control-expose-headers", _EXPOSED),
             (b"vary", b"origin"),
         ]
 

@@ -1,6 +1,7 @@
 """How an error is told over HTTP: one shape for all, no stack trace, no secret."""
 
 import logging
+from math import ceil
 
 import msgspec
 from litestar import Response
@@ -8,11 +9,13 @@ from litestar.exceptions import HTTPException, ValidationException
 from msgspec import Struct
 
 from toolyard.core.errors import (
+    Fenced,
     Forbidden,
     Invalid,
     NotFound,
     RateLimited,
     Refused,
+    RunFailed,
     StoreDown,
     ToolyardError,
     Unauthenticated,
@@ -22,6 +25,15 @@ from toolyard.surfaces._visit import Visitor, visit_of
 
 _log = logging.getLogger("toolyard.http")
 
+
+class ModelFailed(RunFailed):
+    """The run that a caller waited for ended as failed; `details` says where to look (HTTP 502)."""
+
+    def __init__(self, message: str, details: dict[str, object]) -> None:
+        super().__init__(message)
+        self.details = details
+
+
 _TOLD: dict[type[ToolyardError], tuple[int, str]] = {
     Unauthenticated: (401, "unauthenticated"),
     Forbidden: (403, "permission_denied"),
@@ -29,6 +41,8 @@ _TOLD: dict[type[ToolyardError], tuple[int, str]] = {
     Refused: (409, "conflict"),
     Invalid: (422, "validation_error"),
     RateLimited: (429, "rate_limited"),
+    ModelFailed: (502, "model_error"),
+    Fenced: (503, "unavailable"),
     Unavailable: (503, "unavailable"),
     StoreDown: (503, "unavailable"),
 }
@@ -60,9 +74,8 @@ def error_body(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, d
             kind = _BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
         case ToolyardError() if type(error) in _TOLD:
             status, kind = _TOLD[type(error)]
-            details = error.details if isinstance(error, Invalid) else {}
-            if isinstance(error, RateLimited):
-                headers["retry-after"] = str(max(1, round(error.retry_after_s + 0.5)))
+            details = error.details if isinstance(error, Invalid | ModelFailed) else {}
+            headers = _rate_headers(error) if isinstance(error, RateLimited) else {}
         case RecursionError():
             status, kind, said = 400, "invalid_json", "the body is nested too deeply"
         case _:
@@ -70,6 +83,26 @@ def error_body(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, d
             status, kind, said = 500, "internal_error", "something went wrong here; the log knows more by this id"
     body = ErrorBody(error=said, error_type=kind, correlation_id=correlation_id, details=details)
     return status, body, headers
+
+
+def _rate_headers(error: RateLimited) -> dict[str, str]:
+    whole_after_s = error.retry_after_s + 60 * (error.per_minute - 1) / error.per_minute
+    after = {"retry-after": str(max(1, ceil(error.retry_after_s)))}
+    return after | rate_headers(error.per_minute, 0, whole_after_s)
+
+
+def rate_headers(per_minute: int, remaining: int, whole_after_s: float) -> dict[str, str]:
+    """What is left of a caller's allowance, and in how many seconds it is whole again."""
+    return {
+        "x-ratelimit-limit": str(per_minute),
+        "x-ratelimit-remaining": str(remaining),
+        "x-ratelimit-reset": str(ceil(whole_after_s)),
+    }
+
+
+def invalid(key: str, message: str) -> Invalid:
+    """A field that is wrong in a way that its type does not tell."""
+    return Invalid(f"{key}: {message}", {"fields": [{"key": key, "message": message}]})
 
 
 def answer_error(request: Visitor, error: Exception) -> Response[ErrorBody]:

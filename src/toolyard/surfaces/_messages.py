@@ -46,44 +46,73 @@ class Message(Struct, kw_only=True):
 
 def to_messages(items: Iterable[Item]) -> list[Message]:
     """Items as messages: the text and the calls of one turn are one assistant message."""
-    messages: list[Message] = []
+    return [told(group) for group in grouped(items)]
+
+
+def grouped(items: Iterable[Item]) -> list[list[Item]]:
+    """The items that make up each message: what the model thought, said and called in one turn belongs together."""
+    groups: list[list[Item]] = []
+    thought: list[Item] = []
     for item in items:
         match item:
-            case UserMessage():
-                messages.append(_message(item, "user", content=item.text))
-            case SystemText(text=text):
-                messages.append(_message(item, "system", content=text))
-            case ModelText(text=text):
-                messages.append(_message(item, "assistant", content=text))
-            case Call():
-                _assistant(messages, item).append(_tool_call(item))
-            case Result():
-                messages.append(_message(item, "tool", content=item.content, tool_call_id=item.call_id, name=item.tool))
             case Reasoning():
-                pass  # what the model thought is not a message
-    return messages
+                thought.append(item)
+                continue
+            case Call() if groups and isinstance(groups[-1][-1], ModelText | Call):
+                groups[-1] += [*thought, item]
+            case ModelText() | Call():
+                groups.append([*thought, item])
+            case UserMessage() | SystemText() | Result():
+                groups.append([item])
+        thought = []
+    return groups
 
 
-def _assistant(messages: list[Message], call: Call) -> list[ToolCall]:
-    """The calls of the assistant message that this one belongs to: the last, or a new one."""
-    if not messages or messages[-1].role != "assistant":
-        messages.append(_message(call, "assistant"))
-    last = messages[-1]
-    if last.tool_calls is None:
-        last.tool_calls = []
-    return last.tool_calls
+def told(group: Sequence[Item]) -> Message:
+    """One message. What the model thought is no part of it."""
+    first = next(item for item in group if not isinstance(item, Reasoning))
+    message = Message(id=first.id, role=_ROLES[type(first)], timestamp=iso(first.at))
+    for item in group:
+        match item:
+            case UserMessage() | SystemText() | ModelText():
+                message.content = item.text
+            case Call():
+                message.tool_calls = [*(message.tool_calls or ()), _tool_call(item)]
+            case Result():
+                message.content, message.tool_call_id, message.name = item.content, item.call_id, item.tool
+            case Reasoning():
+                pass
+    return message
+
+
+_ROLES: dict[type[Item], str] = {
+    UserMessage: "user",
+    SystemText: "system",
+    ModelText: "assistant",
+    Call: "assistant",
+    Result: "tool",
+}
+
+
+def removable(items: Iterable[Item], message_id: str) -> frozenset[str]:
+    """The items that go with a message, none if there is no such message. A call's result goes where the call goes."""
+    groups = grouped(items)
+    group = next((group for group in groups if told(group).id == message_id), list[Item]())
+    if group and isinstance(group[0], Result):
+        call_id = group[0].call_id
+        asking = next((group for group in groups if any(item.id == call_id for item in group)), list[Item]())
+        left = [item for item in asking if item.id != call_id and not isinstance(item, Reasoning)]
+        return frozenset({message_id}) if left else frozenset(item.id for item in asking)
+    return frozenset(item.id for item in group)
+
+
+def iso(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def _tool_call(call: Call) -> ToolCall:
     arguments = msgspec.json.encode(call.arguments).decode()
     return ToolCall(id=call.id, function=CalledFunction(name=call.tool, arguments=arguments))
-
-
-def _message(
-    item: Item, role: str, *, content: str | None = None, tool_call_id: str | None = None, name: str | None = None
-) -> Message:
-    at = datetime.fromtimestamp(item.at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    return Message(id=item.id, role=role, timestamp=at, content=content, tool_call_id=tool_call_id, name=name)
 
 
 def to_items(messages: Sequence[Message], mint: Mint) -> list[Item]:

@@ -1,7 +1,7 @@
 """Server-sent events: what a reader hands out, as bytes, each event whole in one piece. It does not know any route."""
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 
 import msgspec
 from litestar.response import Stream
@@ -19,6 +19,7 @@ from toolyard.surfaces._objects import Objects
 HEARTBEAT_S = 15.0
 PRIMED = 1000
 """How many entries before a reader's place are looked at, so that it knows the names of the calls in flight."""
+EMPTY: Mapping[str, str] = {}
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 Render = Callable[[Published, Cursor], bytes]
@@ -94,7 +95,7 @@ async def stream(reader: Reader, render: Render, only: OneRun, correlation_id: s
         reader.detach()
 
 
-async def begun(service: Service, conversation: str, start: Start) -> Stream:
+async def begun(service: Service, conversation: str, start: Start, headers: Mapping[str, str]) -> Stream:
     """Start a run and stream it. What refuses the start is answered before the stream begins."""
     reader = await service.follow(conversation)
     try:
@@ -103,8 +104,8 @@ async def begun(service: Service, conversation: str, start: Start) -> Stream:
         reader.detach()
         raise
     render = object_render(Objects())
-    return event_stream(stream(reader, render, OneRun(start.run_id), start.correlation_id))
+    return event_stream(stream(reader, render, OneRun(start.run_id), start.correlation_id), headers)
 
 
-def event_stream(pieces: AsyncGenerator[bytes, None]) -> Stream:
-    return Stream(pieces, media_type="text/event-stream", headers=HEADERS)
+def event_stream(pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str] = EMPTY) -> Stream:
+    return Stream(pieces, media_type="text/event-stream", headers={**HEADERS, **headers})

@@ -11,7 +11,17 @@ from msgspec import Struct
 
 from toolyard.engine.access import Access
 from toolyard.engine.service import Service
-from toolyard.surfaces import respond
+from toolyard.surfaces import (
+    conversation_calls,
+    conversation_messages,
+    conversation_runs,
+    conversation_tools,
+    conversations,
+    keys,
+    metrics,
+    respond,
+    traces,
+)
 from toolyard.surfaces._door import App as AsgiApp
 from toolyard.surfaces._door import Door
 from toolyard.surfaces._errors import answer_error
@@ -51,7 +61,18 @@ def docs(request: Visitor) -> str:
 
 def asgi(service: Service, access: Access, cors_origins: frozenset[str] = frozenset()) -> Door:
     app = Litestar(
-        [healthz, openapi, docs, *respond.routes(service)],
+        [
+            *(healthz, openapi, docs),
+            *respond.routes(service),
+            *conversations.routes(service),
+            *conversation_messages.routes(service),
+            *conversation_tools.routes(service),
+            *conversation_runs.routes(service),
+            *conversation_calls.routes(service),
+            *traces.routes(service),
+            *metrics.routes(service),
+            *keys.routes(access),
+        ],
         exception_handlers={Exception: answer_error},
         openapi_config=OpenAPIConfig(
             title="Toolyard",

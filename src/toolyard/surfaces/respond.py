@@ -13,6 +13,7 @@ from toolyard.core.items import Item, TextPart, UserMessage
 from toolyard.core.settings import Note
 from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS
+from toolyard.surfaces._known import admitted
 from toolyard.surfaces._messages import Message, to_items
 from toolyard.surfaces._sse import begun
 from toolyard.surfaces._visit import Visitor, visit_of
@@ -66,8 +67,8 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
             model=data.model,
             settings=replace(settings, context=notes) if notes else settings,
         )
-        await service.admit(visit.caller)
-        return await begun(service, data.conversation_id or service.mint.id("conversation"), start)
+        headers = await admitted(service, visit.caller)
+        return await begun(service, data.conversation_id or service.mint.id("conversation"), start, headers)
 
     @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
     async def tools_health(request: Visitor) -> ToolsHealth:

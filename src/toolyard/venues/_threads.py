@@ -9,7 +9,8 @@ from collections.abc import Callable
 from contextvars import copy_context
 from queue import SimpleQueue
 
-Job = tuple[Callable[[], object], asyncio.AbstractEventLoop, "asyncio.Future[object]"]
+Outcome = tuple[object, BaseException | None]
+Job = tuple[Callable[[], object], asyncio.AbstractEventLoop, "asyncio.Future[Outcome]"]
 
 
 class TooManyAbandoned(Exception):
@@ -31,12 +32,12 @@ class Threads:
             raise TooManyAbandoned
         async with self._free:
             loop = asyncio.get_running_loop()
-            future: asyncio.Future[object] = loop.create_future()
+            future: asyncio.Future[Outcome] = loop.create_future()
             context = copy_context()
             jobs = self._idle.pop() if self._idle else self._new_thread()
             jobs.put((lambda: context.run(function), loop, future))
             try:
-                value = await asyncio.shield(future)
+                answer, error = await asyncio.shield(future)
             except asyncio.CancelledError:
                 if not future.done():
                     self.abandoned += 1
@@ -45,7 +46,9 @@ class Threads:
             finally:
                 if future.done():
                     self._rest(jobs)
-            return value
+            if error is not None:
+                raise error
+            return answer
 
     def close(self) -> None:
         self.closed = True
@@ -81,11 +84,6 @@ class Threads:
                 return
 
 
-def _settle(future: "asyncio.Future[object]", answer: object, error: BaseException | None) -> None:
-    if future.cancelled():
-        return
-    if error is None:
-        future.set_result(answer)
-    else:
-        future.set_exception(error)
-        future.exception()  # an abandoned one is asked by nobody
+def _settle(future: "asyncio.Future[Outcome]", answer: object, error: BaseException | None) -> None:
+    if not future.cancelled():
+        future.set_result((answer, error))

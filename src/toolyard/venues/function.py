@@ -8,6 +8,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from traceback import format_exception
 from typing import Protocol, cast, overload, runtime_checkable
 
 import msgspec
@@ -16,6 +17,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured, ToolError
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Gate, Later, Value, Verdict
+from toolyard.core.results import plain, problem_of
 from toolyard.core.tools import Approval, Tool
 from toolyard.venues._signature import Signature
 from toolyard.venues._threads import Threads, TooManyAbandoned
@@ -136,7 +138,7 @@ def _made(function: Function, rules: Mapping[str, object]) -> FunctionTool:
 
 def as_tool(thing: object) -> FunctionTool | ExecutorTool:
     """A tool made by `@tool`, a plain typed function, an executor, or an executor class without arguments."""
-    if isinstance(thing, FunctionTool):
+    if isinstance(thing, FunctionTool | ExecutorTool):
         return thing
     if inspect.isclass(thing) and hasattr(thing, "execute"):
         thing = cast(Callable[[], object], thing)()
@@ -160,7 +162,7 @@ class FunctionVenue:
     def __init__(self, tools: Iterable[object], *, threads: int = 32) -> None:
         self._threads = Threads(threads)
         self._tools: dict[str, FunctionTool | ExecutorTool] = {}
-        self._abandoned: set[asyncio.Task[object]] = set()
+        self._abandoned: set[asyncio.Task[Value | Failure]] = set()
         for one in map(as_tool, tools):
             if one.definition.name in self._tools:
                 raise Misconfigured(f"two tools are named {one.definition.name!r}: rename one, with @tool(name=…)")
@@ -173,39 +175,45 @@ class FunctionVenue:
         return self._tools[tool].gate()
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
-        work = asyncio.ensure_future(self._tools[tool.name].run(call, context, self._threads))
+        work = asyncio.ensure_future(self._answer(self._tools[tool.name], call, context))
         try:
             await asyncio.wait((work,))
         except asyncio.CancelledError:
             await self._stop(work, tool)
             raise
+        if work.cancelled():
+            return Failure(problem=Problem(error="the tool cancelled itself", error_type="execution_error"))
+        return work.result()
+
+    async def _answer(self, one: "FunctionTool | ExecutorTool", call: Call, context: Context) -> Value | Failure:
+        """Whatever a tool raises is an answer to the model; only being stopped is not."""
         try:
-            return Value(value=work.result())
+            return Value(value=await one.run(call, context, self._threads))
+        except asyncio.CancelledError:
+            raise
         except ToolError as error:
-            problem = Problem(error=error.message, error_type=error.error_type, details=error.details)
+            problem = problem_of(error.message, error.error_type, error.details)
             return Failure(problem=problem, passing=error.error_type in _PASSING)
         except TooManyAbandoned:
             said = "too many earlier calls still hang in threads that cannot be stopped; restart the server"
             return Failure(problem=Problem(error=said, error_type="unavailable"))
-        except (Exception, asyncio.CancelledError) as error:  # a tool's failure is an answer to the model
-            _log.warning("tool %s raised", tool.name, exc_info=error)
+        except BaseException as error:
+            _log.warning("tool %s raised\n%s", one.definition.name, plain("".join(format_exception(error))))
             said = f"{type(error).__name__}: {_first_lines(error)}"
-            return Failure(problem=Problem(error=said, error_type="execution_error"), passing=True)
+            return Failure(problem=problem_of(said, "execution_error"), passing=True)
 
     async def close(self) -> None:
         for work in self._abandoned:
             work.cancel()
         self._threads.close()
 
-    async def _stop(self, work: "asyncio.Task[object]", tool: Tool) -> None:
+    async def _stop(self, work: "asyncio.Task[Value | Failure]", tool: Tool) -> None:
         work.cancel()
         await asyncio.wait((work,), timeout=STUBBORN_S)
         if not work.done():
             _log.warning("tool %s ignores being stopped; it was abandoned", tool.name)
             self._abandoned.add(work)
             work.add_done_callback(self._abandoned.discard)
-        elif not work.cancelled():
-            work.exception()  # what it raised on the way out interests nobody
 
 
 async def _called(call: Callable[[], object], function: Function, threads: Threads) -> object:

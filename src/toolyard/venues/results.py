@@ -1,16 +1,20 @@
 """The built-in tool that reads results which were too large for the model. It reads only its own conversation's."""
 
+import re
 from collections.abc import Sequence
+from itertools import islice
 
 import msgspec
 from msgspec import Struct
 
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Blobs, Context, Failure, Gate, Value
+from toolyard.core.results import boundary
 from toolyard.core.tools import Tool
 
 MOST_BYTES = 12_000
 MOST_MATCHES = 20
+MOST_FOUND = 1000
 AROUND = 200
 
 READ_RESULT = Tool(
@@ -64,27 +68,18 @@ class ResultsVenue:
 
 
 def _slice(body: bytes, wanted: _Arguments) -> dict[str, object]:
-    piece = body[wanted.offset : wanted.offset + wanted.length]
-    end = wanted.offset + len(piece)
+    start = boundary(body, min(wanted.offset, len(body)))
+    end = boundary(body, min(wanted.offset + wanted.length, len(body)))
     after: dict[str, object] = {"next_offset": end} if end < len(body) else {}
-    return {"text": piece.decode(errors="ignore"), "offset": wanted.offset, "total_bytes": len(body), **after}
+    return {"text": body[start:end].decode(), "offset": start, "total_bytes": len(body), **after}
 
 
 def _found(body: bytes, pattern: str) -> dict[str, object]:
-    wanted = [part.lower().encode() for part in pattern.split("|") if part]
-    lowered = body.lower()
-    hits = sorted(place for part in wanted for place in _places(lowered, part))
+    text = body.decode()
+    wanted = "|".join(re.escape(part) for part in pattern.split("|") if part)
+    hits = list(islice(re.finditer(wanted, text, re.IGNORECASE), MOST_FOUND)) if wanted else []
     matches = [
-        {"offset": place, "text": body[max(0, place - AROUND) : place + AROUND].decode(errors="ignore")}
-        for place in hits[:MOST_MATCHES]
+        {"offset": len(text[: hit.start()].encode()), "text": text[max(0, hit.start() - AROUND) : hit.end() + AROUND]}
+        for hit in hits[:MOST_MATCHES]
     ]
     return {"matches": matches, "found": len(hits), "total_bytes": len(body)}
-
-
-def _places(body: bytes, part: bytes, most: int = 1000) -> list[int]:
-    places: list[int] = []
-    at = body.find(part)
-    while at >= 0 and len(places) < most:
-        places.append(at)
-        at = body.find(part, at + len(part))
-    return places

@@ -1,0 +1,95 @@
+"""What the commands share: flags, the configuration they read, and a way to say that they were used wrongly."""
+
+import argparse
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from toolyard.core.errors import ToolyardError
+from toolyard.engine.telemetry import configure_logging
+from toolyard.settings import Config, load, located
+
+NOT_SETTINGS = ("TOOLYARD_KEY", "TOOLYARD_URL", "TOOLYARD_MODEL_KEY")
+"""Variables of ours that are no settings of a server."""
+Flag = Literal["model", "store", "tools", "host", "port"]
+_FLAGS: dict[Flag, str] = {
+    "host": "default: 127.0.0.1; any other needs a key",
+    "port": "default: 8080; 0 takes a free one and prints it",
+    "model": "such as openai:gpt-4o-mini, dashscope:qwen-plus, ollama:qwen3, http://host/v1#model, toolyard:demo",
+    "store": "memory: or sqlite:///path/to/toolyard.db; default: in the user's data directory",
+    "tools": "modules or files with tools, such as ./my_tools.py",
+}
+
+
+class Commands(Protocol):
+    """Where a command adds itself."""
+
+    def add_parser(
+        self, name: str, *, help: str, description: str, epilog: str, formatter_class: type[argparse.HelpFormatter]
+    ) -> argparse.ArgumentParser: ...
+
+
+class Misused(ToolyardError):
+    """The command was given something that it cannot make sense of: exit code 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """The configuration, and the folder that its modules are looked for in."""
+
+    config: Config
+    base: Path
+
+
+def command(
+    commands: Commands, name: str, run: Callable[[argparse.Namespace], int | None], about: str, examples: str
+) -> argparse.ArgumentParser:
+    """A command with its help: what it does in a sentence, then examples."""
+    made = commands.add_parser(
+        name,
+        help=about,
+        description=f"{about[0].upper()}{about[1:]}.",
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    made.set_defaults(run=run)
+    return made
+
+
+def add_config_flags(parser: argparse.ArgumentParser, *flags: Flag, default: str | None = None) -> None:
+    """`default` is argparse.SUPPRESS where a command within a command has the same flags once more."""
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", default=default, help="default: toolyard.toml here, if there is one"
+    )
+    for flag in flags:
+        several = "+" if flag == "tools" else None
+        parser.add_argument(f"--{flag}", nargs=several, metavar=flag.upper(), default=default, help=_FLAGS[flag])
+    parser.add_argument(
+        "--verbose",
+        action="store_true",
+        default=default or False,
+        help="show the log lines, each with its correlation id",
+    )
+
+
+def add_server_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--url", default=os.environ.get("TOOLYARD_URL", ""), help="a running server (or TOOLYARD_URL)")
+    parser.add_argument(
+        "--key", default=os.environ.get("TOOLYARD_KEY", ""), help="the key to come in with (or TOOLYARD_KEY)"
+    )
+
+
+def set_up(options: argparse.Namespace) -> Setup:
+    """The configuration that the flags, the environment and the file come to. Raises Misconfigured."""
+    if options.verbose:
+        configure_logging()
+    flags: dict[str, object] = {name: getattr(options, name, None) for name in _FLAGS}
+    file = located(options.config)
+    config = load(options.config, environment(), flags)
+    return Setup(config, file.parent if file else Path.cwd())
+
+
+def environment() -> Mapping[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in NOT_SETTINGS}

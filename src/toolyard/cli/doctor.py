@@ -1,0 +1,192 @@
+"""`toolyard doctor`: what is set up, what is missing, and what to do about it. It changes nothing."""
+
+import argparse
+import asyncio
+import importlib.util
+import os
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+
+import aiohttp
+
+from toolyard.address import Address, database_of, is_loopback, published_address, url_of
+from toolyard.app import open_store
+from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
+from toolyard.cli._server import owner_url
+from toolyard.configured import DEMO, ModelPlace, configured_tools, model_place, unused, wiring
+from toolyard.core.errors import Misconfigured, ToolyardError
+from toolyard.core.ports import Key
+from toolyard.settings import Config, located
+
+EXAMPLES = """  toolyard doctor
+  toolyard doctor --config shop/toolyard.toml
+
+Exit code 1 if something must be fixed before `toolyard serve` can work.
+"""
+OLDEST = (3, 11)
+ANSWER_S = 3.0
+PACKAGES = ("litestar", "uvicorn", "httptools", "rich", "jwt", *(() if sys.platform == "win32" else ("uvloop",)))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    well: bool
+    about: str
+    said: str
+
+    def __str__(self) -> str:
+        lines = self.said.splitlines() or [""]
+        more = "".join(f"\n             {line}" for line in lines[1:])
+        return f"{'✓' if self.well else '✗'} {self.about:<9} {lines[0]}{more}"
+
+
+def add_to(commands: Commands) -> None:
+    made = command(commands, "doctor", run, "check the set-up and say what to fix", EXAMPLES)
+    add_config_flags(made, "host", "port", "model", "store", "tools")
+
+
+def run(options: argparse.Namespace) -> int:
+    findings = list(_first(options))
+    for finding in findings:
+        print(finding)
+    try:
+        setup = set_up(options)
+    except Misconfigured:
+        return 1
+    return asyncio.run(_rest(setup, all(finding.well for finding in findings)))
+
+
+async def _rest(setup: Setup, well: bool) -> int:
+    async for finding in _checks(setup):
+        print(finding, flush=True)
+        well = well and finding.well
+    print("All is well: `toolyard serve` starts." if well else "What is marked with ✗ must be fixed.")
+    return 0 if well else 1
+
+
+def _first(options: argparse.Namespace) -> Iterator[Finding]:
+    """What can be said without a configuration, and whether there is one."""
+    running = ".".join(map(str, sys.version_info[:3]))
+    yield Finding(
+        sys.version_info >= OLDEST, "python", f"{running}; Toolyard {version('toolyard')} needs 3.11 or newer"
+    )
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    yield Finding(
+        not missing,
+        "packages",
+        f"without {', '.join(missing)}: pip install 'toolyard[server]'" if missing else "those of the server are there",
+    )
+    try:
+        set_up(options)
+        file = located(options.config)
+        yield Finding(True, "config", str(file) if file else "no toolyard.toml here: the defaults hold")
+    except Misconfigured as error:
+        yield Finding(False, "config", str(error))
+
+
+async def _checks(setup: Setup) -> AsyncIterator[Finding]:
+    config = setup.config
+    yield _tools(setup)
+    for name in config.models or (DEMO,):
+        yield await _model(name, config)
+    server, keys, finding = await _store(config)
+    yield finding
+    yield _port(config, server)
+    yield _callers(config, keys)
+    for said in unused(config):
+        yield Finding(True, "note", said)
+
+
+def _tools(setup: Setup) -> Finding:
+    try:
+        tools = configured_tools(setup.config, setup.base)
+        wiring(setup.config, setup.base)
+    except ToolyardError as error:
+        return Finding(False, "tools", str(error))
+    if not tools:
+        return Finding(True, "tools", "none yet; `toolyard serve` says how to add the first one")
+    return Finding(True, "tools", f"{len(tools)}: {', '.join(one.definition.name for one in tools)}")
+
+
+async def _model(name: str, config: Config) -> Finding:
+    if name == DEMO:
+        return Finding(True, "model", f"{DEMO}, a script: set `model` to connect a real one")
+    try:
+        place = model_place(name, config, os.environ)
+    except Misconfigured as error:
+        return Finding(False, "model", str(error))
+    if place.key_variable:
+        return Finding(False, "model", f"{name} needs a key: set the environment variable {place.key_variable}")
+    return await _reached(name, place)
+
+
+async def _reached(name: str, place: ModelPlace) -> Finding:
+    headers = {**({"authorization": f"Bearer {place.api_key}"} if place.api_key else {}), **place.headers}
+    timeout = aiohttp.ClientTimeout(total=ANSWER_S)
+    try:
+        async with (
+            aiohttp.ClientSession(timeout=timeout, trust_env=True) as session,
+            session.get(f"{place.base_url.rstrip('/')}/models", headers=headers, allow_redirects=False) as answer,
+        ):
+            if answer.status in (401, 403):
+                return Finding(False, "model", f"{name}: {place.base_url} refuses the key ({answer.status}); renew it")
+            return Finding(answer.status < 500, "model", f"{name}: {place.base_url} answers ({answer.status})")
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        said = str(error) or f"no answer within {ANSWER_S:g} s"
+        return Finding(False, "model", f"{name}: {place.base_url} cannot be reached: {said}; is it up, is it allowed?")
+
+
+async def _store(config: Config) -> tuple[Address | None, list[Key] | None, Finding]:
+    """The server that has the store, if one runs; the keys that it holds, if it can be opened; what is to say."""
+    try:
+        store = await open_store(config.store)
+    except Misconfigured as error:
+        try:
+            url = owner_url(config.store, error)
+        except Misconfigured:
+            return None, None, Finding(False, "store", str(error))
+        address = published_address(config.store)
+        return (
+            address,
+            None,
+            Finding(True, "store", f"{config.store} is served at {url} by process {address and address.pid}"),
+        )
+    except ToolyardError as error:
+        return None, None, Finding(False, "store", str(error))
+    try:
+        keys = list(await store.keys())
+    finally:
+        await store.close()
+    said = (
+        "memory: nothing outlives the server" if database_of(config.store) is None else f"{config.store} can be written"
+    )
+    return None, keys, Finding(True, "store", said)
+
+
+def _port(config: Config, server: Address | None) -> Finding:
+    where = f"{config.host} port {config.port}"
+    if server is not None and server.url == url_of(config.host, config.port):
+        return Finding(True, "port", f"{where} is the server's own, process {server.pid}")
+    try:
+        socket.create_server(
+            (config.host, config.port), family=socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        ).close()
+    except OSError as error:
+        said = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        return Finding(False, "port", f"{where}: {said}; choose another with --port or `port`")
+    return Finding(True, "port", f"{where} is free")
+
+
+def _callers(config: Config, keys: list[Key] | None) -> Finding:
+    count = len(config.keys) + len(keys or ())
+    if count or config.jwt:
+        return Finding(True, "callers", f"{count} keys" + (" and tokens" if config.jwt else ""))
+    if keys is None:
+        return Finding(True, "callers", "the running server knows its keys: `toolyard keys list`")
+    if is_loopback(config.host):
+        return Finding(True, "callers", "no key: everybody on this machine, and nobody else")
+    said = f"no key, and {config.host} can be reached by others: `toolyard keys add NAME --user USER --role admin`"
+    return Finding(False, "callers", said)

@@ -1,0 +1,84 @@
+"""`toolyard serve`: the server, and the few lines that it begins with."""
+
+import argparse
+import importlib
+import shlex
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+
+import msgspec
+
+from toolyard.app import Wiring
+from toolyard.cli._common import Commands, add_config_flags, command, set_up
+from toolyard.configured import DEMO, unused, wiring
+from toolyard.core.errors import Misconfigured
+from toolyard.core.tools import Tool
+from toolyard.settings import Config
+from toolyard.venues.function import as_tool
+from toolyard.yard import Yard
+
+EXAMPLES = """  toolyard serve                                  with toolyard.toml of this folder, if there is one
+  toolyard serve --config shop/toolyard.toml
+  toolyard serve --tools ./my_tools.py --model openai:gpt-4o-mini
+  toolyard serve --port 0 --store memory:         a free port, and nothing is kept
+
+SIGTERM or Ctrl-C stops it cleanly: what runs has 5 seconds to end, the rest is taken up at the next start.
+"""
+FIRST_TOOL = """none yet. Put a typed function into a file, say my_tools.py:
+
+             from toolyard import tool
+
+             @tool(idempotent=True)
+             def opening_hours(day: str) -> str:
+                 "When the shop is open on a day of the week."
+                 return "closed" if day.lower() == "sunday" else "9 to 18"
+
+           and start with: toolyard serve --tools ./my_tools.py"""
+NO_MODEL = f"""{DEMO}: no model is configured, so this one answers. It follows a script and
+           understands a few sentences only. To connect a real one, start with
+           --model openai:gpt-4o-mini and OPENAI_API_KEY set, or --model ollama:qwen3 without any key."""
+
+
+def add_to(commands: Commands) -> None:
+    made = command(commands, "serve", run, "serve tools and a model over HTTP", EXAMPLES)
+    add_config_flags(made, "host", "port", "model", "store", "tools")
+
+
+def run(options: argparse.Namespace) -> None:
+    setup = set_up(options)
+    wired = wiring(setup.config, setup.base)
+    try:
+        serving = importlib.import_module("toolyard.serving")
+    except ImportError as error:
+        raise Misconfigured(f"the server needs more packages: pip install 'toolyard[server]' ({error})") from None
+
+    def announce(url: str, yard: Yard) -> None:
+        print("\n".join(welcome(setup.config, wired, url, asks_for_keys=not yard.access.local)), flush=True)
+
+    serving.serve(wired, setup.config.host, setup.config.port, announce)
+    print("Stopped.", flush=True)
+
+
+def welcome(config: Config, wired: Wiring, url: str, *, asks_for_keys: bool) -> Iterator[str]:
+    """What somebody who has just started a server wants to know."""
+    tools = [as_tool(one).definition for one in wired.tools]
+    everybody = "everybody on this machine, as administrator; `toolyard keys add --help` tells how to let others in"
+    yield f"Toolyard {version('toolyard')} listens on {url}"
+    yield f"  model    {config.models[0] if config.models else NO_MODEL}"
+    yield f"  tools    {f'{len(tools)}: ' + ', '.join(tool.name for tool in tools) if tools else FIRST_TOOL}"
+    yield f"  store    {config.store}"
+    yield f"  callers  {'those with a key' + ' or a token' * bool(config.jwt) if asks_for_keys else everybody}"
+    for said in unused(config):
+        yield f"  note     {said}"
+    yield ""
+    yield "Try it from another terminal:"
+    yield f"  {curl(url, tools, asks_for_keys)}"
+    yield f"  toolyard chat --url {url}"
+
+
+def curl(url: str, tools: Sequence[Tool], asks_for_keys: bool) -> str:
+    """A line that can be pasted into a terminal as it is."""
+    said = next((example for tool in tools for example in tool.examples), "hello")
+    key = ' -H "Authorization: Bearer $TOOLYARD_KEY"' if asks_for_keys else ""
+    body = shlex.quote(msgspec.json.encode({"prompt": said}).decode())
+    return f"curl -N {url}/ai/respond{key} -H 'Content-Type: application/json' -d {body}"

@@ -1,0 +1,167 @@
+"""A configuration becomes a wiring: names become tools with their rules, models, keys, defaults. It opens nothing."""
+
+import dataclasses
+import difflib
+import importlib
+import os
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from toolyard.app import Wiring
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Misconfigured
+from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.ports import Model, ModelRequest
+from toolyard.core.settings import Settings
+from toolyard.demo import demo_script
+from toolyard.models.openai_chat import PROVIDERS, OpenAIChat
+from toolyard.models.openai_chat import Provider as KnownProvider
+from toolyard.models.scripted import Scripted
+from toolyard.settings import Config, Jwt, Provider, ToolRules, load_tools, ruled
+from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
+
+DEMO = "toolyard:demo"
+OWN_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
+_UNKNOWN = KnownProvider("")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelPlace:
+    """Where a model of a name is to be had, and with which key."""
+
+    base_url: str
+    model: str
+    provider: str = "openai"
+    api_key: str = field(default="", repr=False)
+    key_variable: str = ""
+    """The variable that must hold the key and does not; empty if nothing is missing."""
+    headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+
+
+def wiring(config: Config, base: Path) -> Wiring:
+    """What a server of this configuration is put together from. Raises Misconfigured with what to change."""
+    tools = configured_tools(config, base)
+    models = config.models or (DEMO,)
+    return Wiring(
+        model=models[0],
+        named_model=partial(named_model, config=config, environment=os.environ),
+        allowed_models=frozenset(models),
+        tools=tools,
+        store=config.store,
+        limits=config.limits.of_a_run,
+        requests_per_minute=config.limits.requests_per_minute,
+        system_prompt=config.system_prompt.strip(),
+        default_settings=_default_settings(config, [one.definition.name for one in tools]),
+        keys=[key.key for key in config.keys],
+        verify=_verifier(config.jwt) if config.jwt else None,
+        cors_origins=frozenset(config.cors_origins),
+    )
+
+
+def configured_tools(config: Config, base: Path) -> list[FunctionTool | ExecutorTool]:
+    """The tools of the configuration, each with the rules that `[tool.NAME]` sets in place of its own."""
+    tools = [as_tool(thing) for thing in load_tools(config.tools, base)]
+    _require_known(config.tool, "[tool.{}]", tools, config)
+    return [_with_rules(one, config.tool.get(one.definition.name)) for one in tools]
+
+
+def unused(config: Config) -> Iterator[str]:
+    """What the configuration sets and this version does not act on: better said than found out."""
+    if len(config.models) > 1:
+        yield f"the models after {config.models[0]} can be named in a request, but none is fallen back to"
+    if config.servers:
+        yield "[servers] are not started"
+    if config.divisions:
+        yield "[divisions] have no prompts, tools or limits of their own"
+
+
+def model_place(name: str, config: Config, environment: Mapping[str, str]) -> ModelPlace:
+    """What a model's name stands for. Raises Misconfigured if it stands for nothing."""
+    if urlsplit(name).scheme in ("http", "https"):
+        base_url, _, model = name.partition("#")
+        if not model:
+            raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
+        return ModelPlace(base_url=base_url, model=model, api_key=environment.get(OWN_KEY_VARIABLE, ""))
+    provider, _, model = name.partition(":")
+    set_up, known = config.providers.get(provider, Provider()), PROVIDERS.get(provider, _UNKNOWN)
+    base_url = set_up.base_url or environment.get(f"{provider.upper()}_BASE_URL") or known.base_url
+    if not base_url or not model:
+        names = ", ".join(f"{one}:…" for one in (*PROVIDERS, *(config.providers.keys() - PROVIDERS)))
+        raise Misconfigured(f"{name!r} is not a model: use {DEMO}, one of {names} or http://host/v1#model")
+    variable = known.key_variable
+    api_key = set_up.api_key or (environment.get(variable, "") if variable else "")
+    missing = variable if not api_key and not set_up.headers else ""
+    return ModelPlace(
+        base_url=base_url,
+        model=model,
+        provider=provider,
+        api_key=api_key,
+        key_variable=missing,
+        headers=set_up.headers,
+    )
+
+
+def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Model:
+    if name == DEMO:
+        return _Demo()
+    place = model_place(name, config, environment)
+    if place.key_variable:
+        raise Misconfigured(f"{name!r} needs a key: set the environment variable {place.key_variable}")
+    return OpenAIChat(
+        base_url=place.base_url,
+        model=place.model,
+        api_key=place.api_key,
+        provider=place.provider,
+        headers=place.headers,
+    )
+
+
+class _Demo:
+    """The scripted model of the demo, without the memory that tests have of it."""
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        return Scripted(demo_script).stream(request)
+
+    async def close(self) -> None:
+        pass
+
+
+def _default_settings(config: Config, known: Collection[str]) -> Settings:
+    chosen = config.default_tools
+    if chosen == "all":
+        return Settings()
+    names = frozenset[str]() if chosen == "none" else frozenset(chosen)
+    unknown = sorted(names - set(known))
+    if unknown and not config.servers:
+        raise Misconfigured(f"default_tools names {unknown[0]!r}, which is not a tool{_near(unknown[0], known)}")
+    return Settings(tools=names)
+
+
+def _require_known(
+    names: Collection[str], shown_as: str, tools: Collection[FunctionTool | ExecutorTool], config: Config
+) -> None:
+    """A rule for a tool that is not there would protect nothing. Servers may bring tools of any name."""
+    known = [one.definition.name for one in tools]
+    for name in names:
+        if name not in known and not config.servers:
+            raise Misconfigured(f"{shown_as.format(name)}: there is no tool named {name!r}{_near(name, known)}")
+
+
+def _near(name: str, known: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _with_rules(tool: FunctionTool | ExecutorTool, rules: ToolRules | None) -> FunctionTool | ExecutorTool:
+    return tool if rules is None else dataclasses.replace(tool, definition=ruled(tool.definition, rules))
+
+
+def _verifier(jwt: Jwt) -> Callable[[str], Caller]:
+    try:
+        tokens = importlib.import_module("toolyard.tokens")
+    except ImportError as error:
+        raise Misconfigured(f"[jwt] needs more packages: pip install 'toolyard[server]' ({error})") from None
+    return tokens.verifier(jwt)

@@ -1,0 +1,253 @@
+"""One run as a trace: its turns, calls and waits with their times, folded from the log. Pure; it draws nothing."""
+
+from collections.abc import Iterable, Sequence
+from typing import Literal, assert_never
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.events import (
+    CallAnswered,
+    CallApproved,
+    CallDenied,
+    CallEnded,
+    CallEvent,
+    CallJudged,
+    CallParked,
+    CallStarted,
+    ConversationChanged,
+    ConversationOpened,
+    Decision,
+    Ending,
+    Entry,
+    Finish,
+    HistoryCompacted,
+    MessageAdded,
+    MessageRemoved,
+    ParkedKind,
+    RunEnded,
+    RunEvent,
+    RunQueued,
+    RunStarted,
+    RunSuspended,
+    StopRequested,
+    TurnEnded,
+    TurnEvent,
+    TurnFailed,
+    TurnStarted,
+)
+from toolyard.core.items import Call, Item, Outcome, Problem, Result, Usage
+
+Status = Literal["queued", "running", "waiting", "ended"]
+
+
+class TurnSpan(Struct, frozen=True, kw_only=True):
+    """One model request. Neither `finish` nor `problem` means that it is under way."""
+
+    number: int
+    started_at: float
+    ended_at: float | None = None
+    offered: int = 0
+    model: str = ""
+    """The one that answered, as its provider names it."""
+    finish: Finish | None = None
+    problem: Problem | None = None
+    usage: Usage = Usage()
+    restarted: int = 0
+    """How often it began again because its owner died."""
+
+
+class CallSpan(Struct, frozen=True, kw_only=True):
+    """One call. A time that is None has not come, or was skipped."""
+
+    id: str
+    tool: str
+    arguments: dict[str, object]
+    requested_at: float
+    turn: int = 0
+    """The turn that asked for it; 0 for a call that was made directly."""
+    edited: dict[str, object] | None = None
+    """What a person made of the arguments, if they did."""
+    provider_ran_it: bool = False
+    judged_at: float | None = None
+    verdict: Decision | None = None
+    rule: str = ""
+    asked_at: float | None = None
+    decided_at: float | None = None
+    decided_by: str = ""
+    started_at: float | None = None
+    attempts: int = 0
+    parked_at: float | None = None
+    parked_for: ParkedKind | None = None
+    answered_at: float | None = None
+    answered_by: str = ""
+    ended_at: float | None = None
+    outcome: Outcome | None = None
+    error: Problem | None = None
+    duration_ms: float | None = None
+    """How long it ran, as it was measured; from its first start to its end where nobody did; None if it never ran."""
+
+
+class Wait(Struct, frozen=True, kw_only=True):
+    """A time in which the run had nothing to do but wait for people or for the application."""
+
+    started_at: float
+    waiting_for: tuple[str, ...]
+    ended_at: float | None = None
+
+
+class Trace(Struct, frozen=True, kw_only=True):
+    run_id: str
+    conversation: str
+    correlation_id: str
+    user: str
+    status: Status
+    queued_at: float
+    last_at: float
+    """When something happened last: where an open end is drawn to."""
+    model: str = ""
+    ending: Ending | None = None
+    detail: str = ""
+    started_at: float | None = None
+    ended_at: float | None = None
+    usage: Usage = Usage()
+    turns: tuple[TurnSpan, ...] = ()
+    calls: tuple[CallSpan, ...] = ()
+    waits: tuple[Wait, ...] = ()
+
+
+def trace_of(entries: Sequence[Entry], run_id: str) -> Trace | None:
+    """The trace of a run from its conversation's log; what is still open has no end. None if there is no such run."""
+    own = [entry for entry in entries if entry.run == run_id]
+    queued = next((entry for entry in own if isinstance(entry.event, RunQueued)), None)
+    if queued is None or not isinstance(queued.event, RunQueued):
+        return None
+    folding = _Folding(queued, queued.event)
+    for entry in own:
+        folding.add(entry)
+    return folding.trace()
+
+
+class _Folding:
+    def __init__(self, entry: Entry, queued: RunQueued) -> None:
+        self._run = Trace(
+            run_id=entry.run,
+            conversation=entry.conversation,
+            correlation_id=entry.correlation_id,
+            user=queued.caller.user,
+            model=queued.model,
+            status="queued",
+            queued_at=entry.at,
+            last_at=entry.at,
+        )
+        self._input = queued.input
+        self._turns: list[TurnSpan] = []
+        self._calls: dict[str, CallSpan] = {}
+        self._waits: list[Wait] = []
+
+    def trace(self) -> Trace:
+        calls = tuple(self._calls.values())
+        return replace(self._run, turns=tuple(self._turns), calls=calls, waits=tuple(self._waits))
+
+    def add(self, entry: Entry) -> None:
+        event = entry.event
+        self._run = replace(self._run, last_at=entry.at)
+        match event:
+            case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
+                self._add_run(event, entry.at)
+            case TurnStarted() | TurnEnded() | TurnFailed():
+                self._add_turn(event, entry.at)
+            case (
+                CallJudged() | CallApproved() | CallDenied() | CallStarted()
+                | CallParked() | CallAnswered() | CallEnded()
+            ):  # fmt: skip
+                self._resume(entry.at)
+                self._add_call(event, entry.at)
+            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryCompacted():
+                pass  # of the conversation, not of its run
+            case _:
+                assert_never(event)
+
+    def _add_run(self, event: RunEvent, at: float) -> None:
+        match event:
+            case RunQueued():
+                pass
+            case RunStarted(model=model):
+                self._run = replace(self._run, status="running", model=model, started_at=at)
+                self._request(self._input, at, turn=0)
+            case StopRequested():
+                self._resume(at)
+            case RunSuspended(waiting_for=waiting_for):
+                self._run = replace(self._run, status="waiting")
+                self._waits.append(Wait(started_at=at, waiting_for=waiting_for))
+            case RunEnded(ending=ending, detail=detail):
+                self._resume(at)
+                self._run = replace(self._run, status="ended", ending=ending, detail=detail, ended_at=at)
+            case _:
+                assert_never(event)
+
+    def _resume(self, at: float) -> None:
+        if self._run.status == "waiting":
+            self._run = replace(self._run, status="running")
+            self._waits[-1] = replace(self._waits[-1], ended_at=at)
+
+    def _add_turn(self, event: TurnEvent, at: float) -> None:
+        match event:
+            case TurnStarted(number=number, offered=offered):
+                if self._turns and self._turns[-1].number == number:
+                    again = self._turns[-1]
+                    self._turns[-1] = replace(again, offered=offered, restarted=again.restarted + 1)
+                else:
+                    self._turns.append(TurnSpan(number=number, started_at=at, offered=offered))
+            case TurnEnded(finish=finish, usage=usage, model=model, items=items):
+                turn = replace(self._turns[-1], ended_at=at, finish=finish, usage=usage, model=model)
+                self._turns[-1] = turn
+                self._run = replace(self._run, usage=self._run.usage.plus(usage))
+                self._request(items, at, turn=turn.number)
+            case TurnFailed(problem=problem):
+                self._turns[-1] = replace(self._turns[-1], ended_at=at, problem=problem)
+            case _:
+                assert_never(event)
+
+    def _request(self, items: Iterable[Item], at: float, turn: int) -> None:
+        """Calls join the trace; those of a history that came along, with their results, are none of this run's."""
+        results = {item.call_id: item for item in items if isinstance(item, Result)}
+        for call in (item for item in items if isinstance(item, Call)):
+            span = CallSpan(id=call.id, tool=call.tool, arguments=call.arguments, requested_at=at, turn=turn)
+            result = results.get(call.id)
+            if result is None:
+                self._calls[call.id] = span
+            elif turn:
+                self._calls[call.id] = replace(_ended(span, result, at), provider_ran_it=True)
+
+    def _add_call(self, event: CallEvent, at: float) -> None:
+        if isinstance(event, CallEnded):
+            span = self._calls[event.result.call_id]
+            self._calls[span.id] = _ended(span, event.result, at)
+            return
+        span = self._calls[event.call_id]
+        match event:
+            case CallJudged(verdict=verdict, rule=rule):
+                asked_at = at if verdict == "ask" else None
+                span = replace(span, judged_at=at, verdict=verdict, rule=rule, asked_at=asked_at)
+            case CallApproved(by=by, arguments=edited):
+                span = replace(span, decided_at=at, decided_by=by, edited=edited)
+            case CallDenied(by=by):
+                span = replace(span, decided_at=at, decided_by=by)
+            case CallStarted(attempt=attempt):
+                started_at = at if span.started_at is None else span.started_at
+                span = replace(span, started_at=started_at, attempts=attempt)
+            case CallParked(kind=kind):
+                span = replace(span, parked_at=at, parked_for=kind)
+            case CallAnswered(by=by):
+                span = replace(span, answered_at=at, answered_by=by)
+            case _:
+                assert_never(event)
+        self._calls[span.id] = span
+
+
+def _ended(span: CallSpan, result: Result, at: float) -> CallSpan:
+    took_ms = result.duration_ms or None
+    if took_ms is None and span.started_at is not None:
+        took_ms = (at - span.started_at) * 1000
+    return replace(span, ended_at=at, outcome=result.outcome, error=result.error, duration_ms=took_ms)

@@ -1,0 +1,122 @@
+"""Finds the line on which a key of a TOML text stands. It reads texts that tomllib accepts, and no values."""
+
+import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+Path = Sequence[str | int]
+"""The way to a value, as in tomllib's answer: keys, and for an array of tables the index."""
+
+_BETWEEN = re.compile(r"(?:[ \t\n]++|#[^\n]*+)*+")
+_SPACE = re.compile(r"[ \t]*+")
+_BARE = re.compile(r"[A-Za-z0-9_-]++")
+_QUOTED = re.compile(r"""'[^'\n]*+'|"(?:[^"\\\n]|\\.)*+\"""")
+_VALUE_PART = re.compile(
+    r'''"""(?:[^"\\]|\\.|"(?!""))*+"""(?:"{0,2}+)'''  # a closing """ may follow one or two quotes of the text
+    r"""|'{3}(?:[^']|'(?!''))*+'{3}(?:'{0,2}+)"""
+    r"""|"(?:[^"\\\n]|\\.)*+"|'[^'\n]*+'"""
+    r"""|\#[^\n]*+|[\[{]|[\]}]|\n|[^"'\#\[\]{}\n]++""",
+    re.DOTALL,
+)
+
+
+@dataclass(slots=True)
+class _Node:
+    line: int
+    children: "dict[str, _Node]" = field(default_factory=lambda: dict[str, _Node]())
+    elements: "list[_Node]" = field(default_factory=lambda: list[_Node]())
+    """The tables of an array of tables."""
+
+    def child(self, key: str, line: int) -> "_Node":
+        """The node under a key: in an array of tables, that of its last table."""
+        table = self.elements[-1] if self.elements else self
+        return table.children.setdefault(key, _Node(line))
+
+    def step(self, key: str | int) -> "_Node | None":
+        if isinstance(key, int):
+            return self.elements[key] if 0 <= key < len(self.elements) else None
+        return self.children.get(key)
+
+
+class TomlLines:
+    """Where the keys of a text are. What stands inside a value (an inline table, an array) is on its key's line."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text.replace("\r\n", "\n")
+        self._at = 0
+        self._line = 1
+        self._root = _Node(1)
+        table = self._root
+        while self._skip(_BETWEEN) < len(self._text):
+            if self._text.startswith("[", self._at):
+                table = self._header()
+            else:
+                self._pair(table)
+
+    def of(self, path: Path) -> int:
+        """The line of the last part of the path that the text names; 1 if it names none."""
+        return self._found(path)[0].line
+
+    def names(self, path: Path) -> bool:
+        """Whether the text names all of the path."""
+        return self._found(path)[1] == len(path)
+
+    def _found(self, path: Path) -> tuple[_Node, int]:
+        node = self._root
+        for number, key in enumerate(path):
+            inner = node.step(key)
+            if inner is None:
+                return node, number
+            node = inner
+        return node, len(path)
+
+    def _header(self) -> _Node:
+        array = self._text.startswith("[[", self._at)
+        line = self._line
+        self._at += 2 if array else 1
+        node = self._descend(self._root, line)
+        self._at += 2 if array else 1
+        if array:
+            node.elements.append(_Node(line))
+        return node
+
+    def _pair(self, table: _Node) -> None:
+        self._descend(table, self._line)
+        self._at += 1  # the equals sign
+        depth = 0
+        while self._at < len(self._text):
+            part = _VALUE_PART.match(self._text, self._at)
+            if part is None or (part[0] == "\n" and depth == 0):
+                break
+            depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(part[0], 0)
+            self._pass(part.end())
+
+    def _descend(self, node: _Node, line: int) -> _Node:
+        """Read a dotted key, up to what follows it, and go where it leads."""
+        while True:
+            node = node.child(self._key(), line)
+            self._skip(_SPACE)
+            if not self._text.startswith(".", self._at):
+                return node
+            self._at += 1
+
+    def _key(self) -> str:
+        self._skip(_SPACE)
+        if bare := _BARE.match(self._text, self._at):
+            self._at = bare.end()
+            return bare[0]
+        quoted = _QUOTED.match(self._text, self._at)
+        if quoted is None:
+            raise ValueError(f"line {self._line}: no key where one must be")
+        self._at = quoted.end()
+        return str(tomllib.loads(f"key = {quoted[0]}")["key"])
+
+    def _skip(self, what: re.Pattern[str]) -> int:
+        found = what.match(self._text, self._at)
+        self._pass(found.end() if found else self._at)
+        return self._at
+
+    def _pass(self, to: int) -> None:
+        self._line += self._text.count("\n", self._at, to)
+        self._at = to

@@ -1,0 +1,163 @@
+"""The tables of the SQLite store, and how a file of an earlier version gets those of today, in place.
+
+A step never changes once it was released: it knows what was written then, not what the code of today would write.
+"""
+
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+import msgspec
+
+from toolyard import codec
+from toolyard.core.errors import Misconfigured, StoreDown
+from toolyard.core.events import Entry
+
+APPLICATION_ID = 0x546F6F6C  # "Tool", in the file's header
+_FIRST = (
+    """CREATE TABLE conversations (
+    id TEXT PRIMARY KEY,
+    epoch INTEGER NOT NULL,
+    last_seq INTEGER NOT NULL DEFAULT 0,
+    wake_at REAL
+) WITHOUT ROWID""",
+    "CREATE INDEX conversations_waiting ON conversations (wake_at) WHERE wake_at IS NOT NULL",
+    """CREATE TABLE batches (
+    conversation TEXT NOT NULL,
+    last_seq INTEGER NOT NULL,
+    entries BLOB NOT NULL,  -- one line each: a batch costs one row, however many it holds
+    PRIMARY KEY (conversation, last_seq)
+)""",
+    """CREATE TABLE blobs (
+    conversation TEXT NOT NULL,
+    handle TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (conversation, handle)
+)""",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+)
+_SECOND = (
+    # No index holds updated_at: each would make every append about a quarter dearer, for lists that are sorted rarely.
+    "ALTER TABLE conversations ADD COLUMN updated_at REAL",
+    # What an append does not change sits apart from what it does, so that its row stays short.
+    """CREATE TABLE cards (
+    conversation TEXT PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    user TEXT NOT NULL,
+    title TEXT NOT NULL,
+    description TEXT NOT NULL,
+    created_at REAL NOT NULL
+) WITHOUT ROWID""",
+    "CREATE INDEX cards_of ON cards (tenant, user)",
+    """CREATE TABLE traces (
+    conversation TEXT NOT NULL,
+    run TEXT NOT NULL,
+    correlation_id TEXT NOT NULL,
+    at REAL NOT NULL,
+    PRIMARY KEY (conversation, run)
+) WITHOUT ROWID""",
+    "CREATE INDEX traces_of ON traces (correlation_id, at)",
+    "CREATE TABLE keys (name TEXT PRIMARY KEY, key BLOB NOT NULL) WITHOUT ROWID",
+)
+
+
+def encoded(entries: Sequence[Entry]) -> bytes:
+    """A batch as its row keeps it."""
+    return b"\n".join(codec.encode_entries(entries))
+
+
+def decoded(batch: bytes) -> Iterator[Entry]:
+    return map(codec.decode_entry, batch.split(b"\n"))
+
+
+def prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """Give the file the tables of today; refuse what another program or a newer version made."""
+    (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    if not objects:
+        version = 0
+    elif application != APPLICATION_ID:
+        raise Misconfigured(f"{path} is a database of another program: give another path")
+    if version > SCHEMA_VERSION:
+        raise Misconfigured(
+            f"{path} is of schema version {version}, and this Toolyard knows up to {SCHEMA_VERSION}: use a newer one"
+        )
+    if version == SCHEMA_VERSION:
+        return
+    try:
+        with connection:  # commits, or undoes all of it
+            connection.execute("BEGIN IMMEDIATE")
+            for step in _STEPS[version:]:
+                step(connection)
+            connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
+    except msgspec.MsgspecError as error:
+        raise StoreDown(f"{path} holds an entry that cannot be read: {error}. The file was left as it is") from error
+
+
+class _OwnerOfFirst(msgspec.Struct):
+    user: str = "local"
+    tenant: str = ""
+
+
+class _SettingsOfFirst(msgspec.Struct):
+    title: str = ""
+    description: str = ""
+
+
+class _EventOfFirst(msgspec.Struct):
+    type: str
+    owner: _OwnerOfFirst = msgspec.field(default_factory=_OwnerOfFirst)
+    settings: _SettingsOfFirst = msgspec.field(default_factory=_SettingsOfFirst)
+
+
+class _EntryOfFirst(msgspec.Struct):
+    """What the catalog needs of an entry, as files of the first version hold it."""
+
+    at: float
+    event: _EventOfFirst
+    run: str = ""
+    correlation_id: str = ""
+
+
+_entry_of_first = msgspec.json.Decoder(_EntryOfFirst)
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    for statement in _FIRST:
+        connection.execute(statement)
+
+
+def _add_catalog(connection: sqlite3.Connection) -> None:
+    for statement in _SECOND:
+        connection.execute(statement)
+    changed = dict[str, float]()
+    query = "SELECT conversation, entries FROM batches ORDER BY conversation, last_seq"
+    for conversation, lines in connection.execute(query):
+        for line in lines.split(b"\n"):
+            entry = _entry_of_first.decode(line)
+            changed[conversation] = entry.at
+            _catalogue(connection, conversation, entry)
+    rows = [(at, conversation) for conversation, at in changed.items()]
+    connection.executemany("UPDATE conversations SET updated_at = ? WHERE id = ?", rows)
+
+
+def _catalogue(connection: sqlite3.Connection, conversation: str, entry: _EntryOfFirst) -> None:
+    event = entry.event
+    settings = event.settings
+    match event.type:
+        case "conversation.opened":
+            row = (conversation, event.owner.tenant, event.owner.user, settings.title, settings.description, entry.at)
+            connection.execute("INSERT OR REPLACE INTO cards VALUES (?, ?, ?, ?, ?, ?)", row)
+        case "conversation.changed":
+            row = (settings.title, settings.description, conversation)
+            connection.execute("UPDATE cards SET title = ?, description = ? WHERE conversation = ?", row)
+        case "run.queued" if entry.correlation_id:
+            row = (conversation, entry.run, entry.correlation_id, entry.at)
+            connection.execute("INSERT OR IGNORE INTO traces VALUES (?, ?, ?, ?)", row)
+        case _:
+            pass
+
+
+_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_make_tables, _add_catalog)
+SCHEMA_VERSION = len(_STEPS)

@@ -1,0 +1,27 @@
+"""Tools as a conversation's routes show them: by the server they run on. It does not know any route.
+
+A venue that has no servers of its own stands for one: function tools are under the server id `function`.
+"""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from toolyard.core.settings import Settings
+from toolyard.core.tools import Tool
+
+
+class ToolName(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A tool, and the server it is on."""
+
+    server_id: str
+    tool_name: str
+
+
+def server_id(tool: Tool) -> str:
+    return tool.venue
+
+
+def enabled_tools(usable: Iterable[Tool], settings: Settings) -> list[ToolName]:
+    """Of the tools that a caller may use, those that the conversation has enabled."""
+    return [ToolName(server_id=server_id(tool), tool_name=tool.name) for tool in usable if settings.allows(tool.name)]

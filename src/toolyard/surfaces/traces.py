@@ -1,0 +1,86 @@
+"""`GET /traces/{id}` and `GET /conversations/{id}/runs/{id}`: runs with turns, calls and waits. It draws nothing."""
+
+from collections.abc import Sequence
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import NotFound
+from toolyard.core.events import Entry
+from toolyard.engine.service import Service
+from toolyard.engine.trace import Trace, trace_of
+from toolyard.surfaces._answers import ERRORS
+from toolyard.surfaces._known import PathId
+from toolyard.surfaces._visit import Visitor, visit_of
+
+MOST_RUNS = 100
+"""How many runs of one correlation id are shown: its latest."""
+
+
+class RunAnswer(Struct, frozen=True, kw_only=True):
+    run: Trace
+    success: bool = True
+
+
+class TraceAnswer(Struct, frozen=True, kw_only=True):
+    """The runs of one correlation id that the caller may see, oldest first; `earlier` counts those left out."""
+
+    correlation_id: str
+    runs: list[Trace]
+    earlier: int = 0
+    success: bool = True
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    @get("/conversations/{conversation_id:str}/runs/{run_id:str}", responses=ERRORS, tags=["traces"])
+    async def show_run(request: Visitor, conversation_id: PathId, run_id: PathId) -> RunAnswer:
+        """One run: its turns, calls and waits with their times. A run that is still open has open ends."""
+        await service.known(conversation_id, visit_of(request.scope).caller, "see")
+        trace = trace_of(await service.entries(conversation_id), run_id)
+        if trace is None:
+            raise NotFound(f"there is no run {run_id[:80]!r} in this conversation")
+        return RunAnswer(run=trace)
+
+    @get("/traces/{correlation_id:path}", responses=ERRORS, tags=["traces"])
+    async def show_trace(request: Visitor, correlation_id: PathId) -> TraceAnswer:
+        """Every run under a correlation id that the caller may see: their own, or their tenant's for its operators."""
+        wanted = correlation_id.removeprefix("/")
+        runs = await seen(service, wanted, visit_of(request.scope).caller)
+        if not runs:
+            raise NotFound(f"there is no trace {wanted[:128]!r}")
+        traces = await traces_of(service, runs[-MOST_RUNS:])
+        return TraceAnswer(correlation_id=wanted, runs=traces, earlier=max(0, len(runs) - MOST_RUNS))
+
+    return [show_run, show_trace]
+
+
+async def seen(service: Service, correlation_id: str, caller: Caller) -> list[tuple[str, str]]:
+    """The conversations and runs of this id that the caller may see."""
+    found: list[tuple[str, str]] = []
+    may: dict[str, bool] = {}
+    for conversation, run_id in await service.traced(correlation_id):
+        if conversation not in may:
+            may[conversation] = await _may_see(service, conversation, caller)
+        if may[conversation]:
+            found.append((conversation, run_id))
+    return found
+
+
+async def _may_see(service: Service, conversation: str, caller: Caller) -> bool:
+    try:
+        await service.known(conversation, caller, "see")
+    except NotFound:
+        return False
+    return True
+
+
+async def traces_of(service: Service, runs: Sequence[tuple[str, str]]) -> list[Trace]:
+    """Each conversation's log is read once, however many of its runs are asked for."""
+    logs: dict[str, Sequence[Entry]] = {}
+    for conversation, _ in runs:
+        if conversation not in logs:
+            logs[conversation] = await service.entries(conversation)
+    found = (trace_of(logs[conversation], run_id) for conversation, run_id in runs)
+    return [trace for trace in found if trace is not None]

@@ -1,0 +1,538 @@
+"""What a hostile review found: each of these took down more than itself once, and must not again."""
+
+import asyncio
+import contextlib
+import logging
+import math
+import re
+import sqlite3
+import sys
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from support import ending, entries, events_of, in_yard, problem, result, results, sound, text, until
+from toolyard import (
+    Caller,
+    Context,
+    Limits,
+    Question,
+    Scripted,
+    Settings,
+    ToolError,
+    UserMessage,
+    Verdict,
+    Yard,
+    call,
+    say,
+    tool,
+)
+from toolyard.core.errors import Invalid, Misconfigured, Refused
+from toolyard.core.events import (
+    CallJudged,
+    CallStarted,
+    ModelDelta,
+    RunQueued,
+    RunSuspended,
+    TextAppended,
+    TurnEnded,
+    TurnFailed,
+)
+from toolyard.core.items import Call, Item, ModelText, Result, TextPart
+from toolyard.core.ports import ModelRequest
+from toolyard.core.settings import SettingsChange
+from toolyard.models.scripted import Turn, together
+
+
+class Panic(BaseException):
+    """Such as a native extension raises."""
+
+
+@tool
+def panic() -> None:
+    """Raises what nobody catches."""
+    raise Panic("in the tool")
+
+
+@tool
+async def leave() -> None:
+    """Would end the program."""
+    sys.exit(3)
+
+
+@tool
+def exhausted() -> object:
+    """Everyday code that raises StopIteration."""
+    return next(iter(()))
+
+
+@tool
+async def cancel_itself() -> None:
+    """Raises the error that means being stopped."""
+    raise asyncio.CancelledError
+
+
+@tool
+def bad_words() -> None:
+    """An error with half a character, as names of files may have."""
+    raise FileNotFoundError("no file b\udcff")
+
+
+@tool
+def bad_details() -> None:
+    """An error whose parts cannot be written."""
+    raise ToolError(ValueError("x"), 404, {"o": object()})  # pyright: ignore[reportArgumentType]
+
+
+HOSTILE = [panic, leave, exhausted, cancel_itself, bad_words, bad_details]
+
+
+@pytest.mark.parametrize("store", ["memory:", "sqlite"])
+@pytest.mark.parametrize("name", [one.definition.name for one in HOSTILE])
+def test_whatever_a_tool_raises_is_an_answer_and_the_yard_goes_on(name: str, store: str, tmp_path: Path) -> None:
+    async def test(yard: Yard) -> None:
+        events = await events_of(yard.run("go"))
+        assert result(events).outcome == "error" and ending(events).ending == "done"
+        assert await yard.ask("still there?") == "fine"
+
+    where = store if store == "memory:" else f"sqlite:///{tmp_path}/yard.db"
+    in_yard(test, [call(name), say("sorry"), say("fine")], HOSTILE, store=where)
+
+
+def deep(levels: int) -> dict[str, object]:
+    made: dict[str, object] = {}
+    for _ in range(levels):
+        made = {"x": made}
+    return made
+
+
+@pytest.mark.parametrize(
+    "request_options",
+    [
+        {"message": "bad \ud800"},
+        {"message": "x", "correlation_id": "\udcff"},
+        {"message": "x", "caller": Caller(user="\udcff")},
+        {"message": "x", "caller": Caller(user=17)},  # pyright: ignore[reportArgumentType]
+        {"message": "x", "limits": Limits(run_seconds=math.inf)},
+        {"message": (Call(id="c", at=0.0, tool="t", arguments={"x": object()}),)},
+        {"message": (Call(id="c", at=0.0, tool="t", arguments=deep(5000)),)},
+        {"message": ()},
+    ],
+)
+def test_what_cannot_be_kept_is_refused_to_its_sender_and_nobody_else_notices(
+    request_options: dict[str, object], tmp_path: Path
+) -> None:
+    async def test(yard: Yard) -> None:
+        with pytest.raises(Invalid):
+            await yard.ask(**request_options)  # pyright: ignore[reportArgumentType]
+        assert await yard.ask("still there?") == "fine"
+
+    in_yard(test, [say("fine")], store=f"sqlite:///{tmp_path}/yard.db")
+
+
+def test_a_tool_with_a_rule_that_cannot_be_kept_is_refused_when_the_yard_opens() -> None:
+    @tool(approval="ask", approval_s=math.inf)
+    def never() -> None:
+        """Would wait for ever."""
+
+    async def test(yard: Yard) -> None: ...
+
+    with pytest.raises(Misconfigured, match="'never'"):
+        in_yard(test, [], [never])
+
+
+def test_a_rule_with_an_unknown_word_denies() -> None:
+    def shouting(question: Question) -> Verdict:
+        return Verdict("Allow", "loud")  # pyright: ignore[reportArgumentType]
+
+    async def test(yard: Yard) -> None:
+        assert problem(result(await events_of(yard.run("go")))) == ("denied", "permission_denied")
+
+    in_yard(test, [call("panic"), say("ok")], [panic], rules=[shouting])
+
+
+def test_a_log_line_that_fails_does_not_end_the_yard(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, logger="toolyard")
+
+    @tool
+    def take(x: dict[str, object]) -> str:
+        """Takes anything."""
+        return "ok"
+
+    async def test(yard: Yard) -> None:
+        assert ending(await events_of(yard.run("go"))).ending == "done"
+        assert await yard.ask("still there?") == "fine"
+
+    in_yard(test, [call("take", x=deep(490)), say("ok"), say("fine")], [take])
+
+
+def test_one_conversation_that_cannot_be_read_keeps_no_other_from_being_taken_up(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+
+    @tool(approval="ask", approval_s=0.2)
+    def wait() -> None:
+        """Asks."""
+
+    async def before() -> None:
+        async with Yard(tools=[wait], model=Scripted([call("wait")] * 2), store=store) as yard:
+            for conversation in ("a-broken", "b-sound"):
+                await until(yard.run("go", conversation=conversation), RunSuspended)
+
+    async def after() -> None:
+        async with Yard(tools=[wait], model=Scripted([say("late")]), store=store) as yard:
+            assert len(await entries(yard, "b-sound")) > 5
+
+    asyncio.run(before())
+    spoil(tmp_path / "yard.db", "a-broken")
+    asyncio.run(asyncio.wait_for(after(), 20))
+
+
+def spoil(database: Path, conversation: str) -> None:
+    """Make the entries of one conversation unreadable."""
+    with sqlite3.connect(database) as connection:
+        changed = connection.execute(
+            "update batches set entries = cast('not json' as blob) where conversation = ?", (conversation,)
+        )
+        assert changed.rowcount > 0
+    connection.close()
+
+
+@pytest.mark.parametrize("attempt", range(5))
+def test_an_approval_expires_in_time_however_the_commit_falls(attempt: int, tmp_path: Path) -> None:
+    @tool(approval="ask", approval_s=0.1)
+    def wait() -> None:
+        """Asks."""
+
+    async def test(yard: Yard) -> None:
+        assert result(await events_of(yard.call("wait", {}))).outcome == "expired"
+
+    in_yard(test, [], [wait], store=f"sqlite:///{tmp_path}/yard.db?synchronous=FULL")
+
+
+def test_stopping_a_run_in_line_leaves_the_one_in_front_alone() -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Waits."""
+        await gate.wait()
+        return "waited"
+
+    async def test(yard: Yard) -> None:
+        first, second = yard.run("one", conversation="c"), yard.run("two", conversation="c")
+        running = asyncio.create_task(events_of(first))
+        await until(yard.run("x", conversation="other"), RunQueued)
+        await until(second, RunQueued)
+        await second.stop()
+        assert ending(await events_of(second)).ending == "cancelled"
+        gate.set()
+        assert ending(await running).ending == "done"
+        with pytest.raises(Refused, match="has ended or never was"):
+            await second.stop()
+        assert [item.text for item in await yard.history("c") if isinstance(item, UserMessage)] == ["one"]
+
+    def script(request: ModelRequest) -> Turn:
+        first = request.history[0]
+        asks = isinstance(first, UserMessage) and first.text == "one" and len(request.history) == 1
+        return call("wait") if asks else say("ok")
+
+    in_yard(test, script, [wait])
+
+
+def test_a_clean_close_keeps_every_result_that_was_reached(tmp_path: Path) -> None:
+    async def once(store: str) -> list[str]:
+        release = asyncio.Event()
+
+        @tool
+        async def work(name: str) -> str:
+            """Ends while the yard closes."""
+            await release.wait()
+            return name
+
+        async with Yard(
+            tools=[work], model=Scripted([together(*(call("work", name=n) for n in "ab"))]), store=store
+        ) as yard:
+            run = yard.run("go", conversation="c")
+            started = 0
+            async for event in run:
+                started += isinstance(event, CallStarted)
+                if started == 2:
+                    break
+            asyncio.get_running_loop().call_later(0.01, release.set)
+        async with Yard(tools=[work], model=Scripted([say("ok")]), store=store) as yard:
+            await entries(yard, "c")
+            return [item.content for item in await yard.history("c") if isinstance(item, Result)]
+
+    for number in range(8):
+        assert asyncio.run(asyncio.wait_for(once(f"sqlite:///{tmp_path}/{number}.db"), 20)) == ["a", "b"]
+
+
+def user(words: str, item_id: str = "u1") -> UserMessage:
+    return UserMessage(id=item_id, at=0.0, parts=(TextPart(text=words),))
+
+
+CALL = Call(id="c1", at=0.0, tool="panic", arguments={})
+RESULT = Result(id="c1.result", at=0.0, call_id="c1", tool="panic", outcome="ok", content="x")
+
+
+@pytest.mark.parametrize("input", [(CALL, user("x")), (CALL, CALL), (RESULT,), (RESULT, CALL), (user("x"), user("y"))])
+def test_input_that_would_brick_a_conversation_is_refused(input: tuple[Item, ...]) -> None:
+    async def test(yard: Yard) -> None:
+        with pytest.raises(Invalid, match="no model would take this history"):
+            await yard.ask(input, conversation="c")
+        assert await yard.ask("fine?", conversation="c") == "fine"
+
+    in_yard(test, [say("fine")], [panic])
+
+
+def test_a_message_that_is_sent_again_is_refused_and_not_said_twice() -> None:
+    async def test(yard: Yard) -> None:
+        assert await yard.ask(user("hello"), conversation="c") == "one"
+        with pytest.raises(Refused, match="u1 is in this conversation already"):
+            await yard.ask(user("hello"), conversation="c")
+        assert await yard.ask("go on", conversation="c") == "two"
+
+    in_yard(test, [say("one"), say("two")])
+
+
+def test_a_model_that_uses_an_id_twice_fails_its_turn_and_the_next_message_works() -> None:
+    def twice(request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        async def events() -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+            yield TurnEnded(items=(CALL, CALL), finish="calls")
+
+        return events()
+
+    class Careless:
+        stream = staticmethod(twice)
+
+        async def close(self) -> None: ...
+
+    async def test() -> None:
+        async with asyncio.timeout(20), Yard(tools=[panic], model=Careless()) as yard:
+            events = await events_of(yard.run("go", conversation="c"))
+            assert ending(events).ending == "failed" and "used already" in ending(events).detail
+            assert not await sound(yard, "c")
+
+    asyncio.run(test())
+
+
+def test_a_call_that_needs_approval_by_the_time_it_runs_asks_for_it() -> None:
+    strict: list[bool] = []
+
+    def now_strict(question: Question) -> Verdict | None:
+        return Verdict("ask", "since today") if strict and question.tool.name == "pay" else None
+
+    @tool(exclusive=True)
+    async def first() -> None:
+        """Runs alone; meanwhile the rules change."""
+        strict.append(True)
+
+    @tool
+    async def pay() -> str:
+        """Waits behind the exclusive one."""
+        return "paid"
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go")
+        suspended, _ = await until(run, RunSuspended)
+        assert len(suspended.waiting_for) == 1
+        await yard.approve(run.conversation, suspended.waiting_for[0])
+        events = await events_of(run)
+        assert [one.outcome for one in results(events)] == ["ok", "ok"]
+        assert [event.verdict for event in events if isinstance(event, CallJudged)] == ["allow", "allow", "ask"]
+
+    in_yard(test, [together(call("first"), call("pay")), say("ok")], [first, pay], rules=[now_strict])
+
+
+class Stubborn:
+    """A model that lets go late and then answers all the same; and after that as told."""
+
+    def __init__(self) -> None:
+        self.turns = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        self.turns += 1
+        text = f"answer {self.turns}"
+        if self.turns == 1:
+            yield TextAppended(turn=request.turn, offset=0, text="x")
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+        yield TurnEnded(items=(ModelText(id=request.mint.id("item"), at=0.0, text=text),), finish="stop")
+
+    async def close(self) -> None: ...
+
+
+def test_the_late_answer_of_a_stopped_turn_is_nobodys_answer() -> None:
+    async def test() -> None:
+        async with asyncio.timeout(20), Yard(model=Stubborn()) as yard:
+            run = yard.run("one", conversation="c")
+            await until(run, TextAppended)
+            await run.stop()
+            assert ending(await events_of(run)).ending == "cancelled"
+            assert await yard.ask("two", conversation="c") == "answer 2"
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), Panic(), SystemExit(1)])
+def test_whatever_a_model_raises_fails_its_run_and_only_that(error: BaseException) -> None:
+    def script(request: ModelRequest) -> Turn:
+        first = request.history[0]
+        if isinstance(first, UserMessage) and first.text == "bad":
+            raise error
+        return say("fine")
+
+    async def test(yard: Yard) -> None:
+        end = ending(await events_of(yard.run("bad")))
+        assert end.ending == "failed" and type(error).__name__ in end.detail
+        assert await yard.ask("good") == "fine"
+
+    in_yard(test, script)
+
+
+def test_a_model_that_pauses_for_ever_meets_the_limit_of_turns() -> None:
+    class Pausing:
+        turns = 0
+
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+            Pausing.turns += 1
+            yield TurnEnded(items=(), finish="paused")
+
+        async def close(self) -> None: ...
+
+    async def test() -> None:
+        async with asyncio.timeout(20), Yard(model=Pausing(), limits=Limits(turns_per_request=5)) as yard:
+            end = ending(await events_of(yard.run("go")))
+            assert (end.ending, end.detail, Pausing.turns) == ("limit", "turns_per_request", 5)
+
+    asyncio.run(test())
+
+
+def test_a_stranger_may_neither_start_nor_stop_nor_change_anything() -> None:
+    ann, eve = Caller(user="ann", tenant="t1"), Caller(user="eve", tenant="t2")
+
+    async def test(yard: Yard) -> None:
+        assert await yard.ask("hello", caller=ann, conversation="c") == "hi"
+        with pytest.raises(Refused, match="is not 'eve''s"):
+            await yard.ask("what did she say?", caller=eve, conversation="c")
+        with pytest.raises(Refused, match="is not 'eve''s"):
+            await yard.change("c", SettingsChange(system_prompt="be rude"), caller=eve)
+        with pytest.raises(Refused, match="may not stop"):
+            await yard.stop("c", caller=eve)
+
+    in_yard(test, [say("hi")])
+
+
+def test_a_change_of_settings_holds_from_the_next_run_on_but_a_disabled_tool_is_disabled_at_once() -> None:
+    seen: list[ModelRequest] = []
+
+    @tool
+    async def change(context: Context) -> None:
+        """Somebody changes the settings meanwhile."""
+        await yards[0].change(context.conversation, SettingsChange(system_prompt="new", tools=frozenset({"change"})))
+
+    @tool
+    def other() -> None:
+        """Disabled in the middle."""
+
+    yards: list[Yard] = []
+
+    def script(request: ModelRequest) -> Turn:
+        seen.append(request)
+        return call("change") if len(seen) == 1 else say("ok")
+
+    async def test(yard: Yard) -> None:
+        yards.append(yard)
+        for message in ("one", "two"):
+            await yard.ask(message, conversation="c", settings=Settings(system_prompt="old"))
+        assert [request.system for request in seen] == ["old", "old", "new"]
+        assert [len(request.offer.tools) for request in seen] == [2, 1, 1]
+
+    in_yard(test, script, [change, other])
+
+
+def test_time_that_nobody_drove_a_run_is_not_its_own(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+
+    @tool(idempotent=True)
+    async def hang() -> None:
+        """Hangs in the first process."""
+        if not again:
+            await asyncio.Event().wait()
+
+    again: list[bool] = []
+    limits = Limits(run_seconds=0.5)
+
+    async def before() -> None:
+        async with Yard(tools=[hang], model=Scripted([call("hang")]), store=store, grace_s=0, limits=limits) as yard:
+            await until(yard.run("go", conversation="c"), CallStarted)
+
+    async def after() -> None:
+        async with Yard(tools=[hang], model=Scripted([say("done")]), store=store, limits=limits) as yard:
+            last = (await entries(yard, "c"))[-1]
+            assert getattr(last.event, "ending", "") == "done", last
+
+    asyncio.run(before())
+    age(tmp_path / "yard.db", 3600)
+    again.append(True)
+    asyncio.run(asyncio.wait_for(after(), 20))
+
+
+def age(database: Path, seconds: float) -> None:
+    """Make everything in the log so much older."""
+    with sqlite3.connect(database) as connection:
+        for number, body in connection.execute("select rowid, entries from batches").fetchall():
+            older = re.sub(r'"at":([0-9.]+)', lambda found: f'"at":{float(found[1]) - seconds}', body.decode())
+            connection.execute("update batches set entries = ? where rowid = ?", (older.encode(), number))
+    connection.close()
+
+
+def test_text_that_the_time_limit_cut_off_is_followed_by_the_limits_message() -> None:
+    class Slow:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+            yield TextAppended(turn=request.turn, offset=0, text="The answ")
+            await asyncio.Event().wait()
+            yield TurnEnded(items=(), finish="stop")
+
+        async def close(self) -> None: ...
+
+    async def test() -> None:
+        async with asyncio.timeout(20), Yard(model=Slow(), limits=Limits(run_seconds=0.05)) as yard:
+            events = await events_of(yard.run("go"))
+            assert text(events) == "The answ"
+            assert ending(events).ending == "limit" and ending(events).message is not None
+
+    asyncio.run(test())
+
+
+def test_reading_on_in_a_large_result_loses_no_character() -> None:
+    whole = "高筋面粉É" * 8000
+
+    @tool
+    def export() -> str:
+        """A lot of Chinese."""
+        return whole
+
+    pieces: list[str] = []
+
+    def script(request: ModelRequest) -> Turn:
+        found = [item for item in request.history if isinstance(item, Result)]
+        if not found:
+            return call("export")
+        if len(found) == 1:
+            return call("read_result", handle=found[0].handle, pattern="粉é")
+        told: dict[str, object] = msgspec.json.decode(found[-1].content)
+        if len(found) == 2:
+            assert told["found"] == 1000
+            return call("read_result", handle=found[0].handle, length=11_999)
+        pieces.append(str(told["text"]))
+        offset = told.get("next_offset")
+        return call("read_result", handle=found[0].handle, offset=offset, length=11_999) if offset else say("ok")
+
+    async def test(yard: Yard) -> None:
+        await yard.ask("go")
+        assert "".join(pieces) == whole
+
+    in_yard(test, script, [export])
