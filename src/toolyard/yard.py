@@ -1,6 +1,7 @@
 """Toolyard as a library: a yard of tools, a model, and runs to follow. It translates; the service does the work."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
@@ -23,6 +24,7 @@ from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
 
+_log = logging.getLogger("toolyard")
 LOCAL = Caller(user="local", roles=frozenset({"admin"}))
 
 
@@ -85,6 +87,10 @@ class Yard:
     ) -> None:
         try:
             await self._opened.close()
+        except Exception as complaint:
+            if error is None:
+                raise
+            _log.warning("the yard closed with a complaint of its own: %s", complaint)
         finally:
             await self._tasks.__aexit__(None, None, None)
 

@@ -38,6 +38,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except BrokenPipeError:  # whoever read our output has left
         sys.stderr.close()
         sys.exit(1)
+    except Exception as error:  # a fault of ours: told as shortly, unless more is wanted
+        if getattr(options, "verbose", False):
+            raise
+        print(f"toolyard: an unexpected {type(error).__name__}: {error} (--verbose shows where)", file=sys.stderr)
+        sys.exit(1)
     sys.exit(code)
 
 

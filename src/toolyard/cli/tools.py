@@ -7,7 +7,7 @@ from dataclasses import replace
 import msgspec
 
 from toolyard.cli._common import Commands, Misused, add_config_flags, command, set_up
-from toolyard.cli._terminal import Terminal, plain, table
+from toolyard.cli._terminal import Interrupted, Left, Terminal, plain, table
 from toolyard.configured import configured_tools, wiring
 from toolyard.core.caller import Caller
 from toolyard.core.events import CallEnded, CallJudged, RunEnded
@@ -71,7 +71,7 @@ async def _call(options: argparse.Namespace, arguments: dict[str, object]) -> in
         async for event in run:
             match event:
                 case CallJudged(verdict="ask", call_id=call_id):
-                    if options.yes or terminal.agrees(f"{options.name} asks first. Run it?"):
+                    if options.yes or _agrees(terminal, options.name):
                         await yard.approve(run.conversation, call_id, caller=caller)
                     else:
                         await yard.deny(run.conversation, call_id, caller=caller)
@@ -83,3 +83,10 @@ async def _call(options: argparse.Namespace, arguments: dict[str, object]) -> in
                 case _:
                     pass
         return code
+
+
+def _agrees(terminal: Terminal, name: str) -> bool:
+    try:
+        return terminal.agrees(f"{name} asks first. Run it?")
+    except (Left, Interrupted):
+        return False

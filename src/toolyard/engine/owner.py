@@ -115,7 +115,7 @@ class Owner:
         try:
             while not self._at_rest(journal):
                 await drive(journal, self._deps)
-            await journal.committed()
+                await journal.committed()  # meanwhile a command may have come: look again
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # this conversation is let go of; whoever asks for it next claims it anew

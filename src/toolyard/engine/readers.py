@@ -136,8 +136,10 @@ class Reader:
 
     async def batch(self, within_s: float) -> list[tuple[Published, Cursor]]:
         """All that is there, each with its cursor, as soon as there is something; nothing if that takes too long."""
-        if not self._ready and not self._detached:
-            await self._advance(within_s)
+        clock = asyncio.get_running_loop().time
+        until = clock() + within_s
+        while not (self._ready or self._detached) and (left_s := until - clock()) > 0:
+            await self._advance(left_s)
         while not self._behind and (item := self._readers.after(self._position)) is not None:
             self._position += 1
             self._take(item)

@@ -1,9 +1,13 @@
 """What the routes answer besides their own bodies, as the OpenAPI page tells it."""
 
+from dataclasses import dataclass
+
 from litestar.openapi.datastructures import ResponseSpec
+from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, Schema
 
 from toolyard.surfaces._errors import ErrorBody
 
+EVENTS = "text/event-stream"
 _SAID = {
     400: "The body is not JSON",
     401: "No key, or one that is not known",
@@ -23,3 +27,13 @@ ERRORS = {
     status: ResponseSpec(data_container=ErrorBody, description=said, generate_examples=False)
     for status, said in _SAID.items()
 }
+
+
+@dataclass
+class OrStream(Operation):
+    """A route that answers with JSON, or with a stream where that was asked for."""
+
+    def __post_init__(self) -> None:
+        answered = (self.responses or {}).get("200")
+        if isinstance(answered, OpenAPIResponse):
+            answered.content = {**(answered.content or {}), EVENTS: OpenAPIMediaType(schema=Schema())}

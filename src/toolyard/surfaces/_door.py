@@ -7,7 +7,7 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from ipaddress import ip_address
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from toolyard.core.errors import Forbidden, Invalid
 from toolyard.core.ports import Mint
@@ -102,15 +102,23 @@ def _correlation_id(headers: dict[str, str], mint: Mint) -> str:
 
 def _guard_local(scope: Scope, headers: dict[str, str], origins: frozenset[str]) -> None:
     """No web site may drive a server that asks nobody for a key."""
-    if not _is_loopback(urlsplit(f"//{headers.get('host', '')}").hostname or ""):
+    if not _is_loopback(_split(f"//{headers.get('host', '')}").hostname or ""):
         raise Forbidden("without a key this server answers only to a loopback Host; add a key with `toolyard keys add`")
     origin = headers.get("origin")
-    if origin is not None and origin not in origins and urlsplit(origin).netloc != headers.get("host"):
+    if origin is not None and origin not in origins and _split(origin).netloc != headers.get("host"):
         raise Forbidden("a page of another origin may not use this server; list it in cors_origins, and add a key")
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if scope["method"] in ("POST", "PUT", "PATCH", "DELETE") and has_body and kind != "application/json":
         raise Invalid("send the body as application/json", {"field": "content-type"})
+
+
+def _split(address: str) -> SplitResult:
+    """The parts of an address, all empty where it is none, as `http://[` is."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
 
 
 def _is_loopback(host: str) -> bool:

@@ -76,6 +76,8 @@ def error_body(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, d
             status, kind = _TOLD[type(error)]
             details = error.details if isinstance(error, Invalid | ModelFailed) else {}
             headers = _rate_headers(error) if isinstance(error, RateLimited) else {}
+        case UnicodeDecodeError():
+            status, kind, said = 400, "invalid_json", "the body is not UTF-8"
         case RecursionError():
             status, kind, said = 400, "invalid_json", "the body is nested too deeply"
         case _:

@@ -22,6 +22,7 @@ from toolyard.surfaces import (
     respond,
     traces,
 )
+from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._door import App as AsgiApp
 from toolyard.surfaces._door import Door
 from toolyard.surfaces._errors import answer_error
@@ -35,7 +36,7 @@ class Health(Struct, kw_only=True):
     version: str
 
 
-@get("/healthz", tags=["server"])
+@get("/healthz", responses={status: ERRORS[status] for status in (403, 405)}, tags=["server"])
 async def healthz() -> Health:
     """Whether the server answers. Needs no key."""
     return Health(status="ok", version=version("toolyard"))

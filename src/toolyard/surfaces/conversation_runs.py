@@ -16,15 +16,20 @@ from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.limits import Limits
 from toolyard.core.settings import Settings
 from toolyard.engine.service import Service
-from toolyard.surfaces._answers import ERRORS
+from toolyard.surfaces._answers import ERRORS, EVENTS, OrStream
 from toolyard.surfaces._chat import ChatAnswer, chatted
 from toolyard.surfaces._known import PathId, admitted, max_turns_of, state_of
 from toolyard.surfaces._sse import OneRun, as_objects, begun, entry_render, event_stream, stream
 from toolyard.surfaces._visit import Visit, Visitor, visit_of
 
 CONVERSATION = "/conversations/{conversation_id:str}"
-JSON, EVENTS = "application/json", "text/event-stream"
+JSON = "application/json"
 AFTER = "The id of the last event seen; the header Last-Event-ID wins. An id beyond the end is refused."
+ANSWERED = ResponseSpec(
+    data_container=ChatAnswer,
+    description="The run ended: it was answered, reached a limit or was stopped. Or its stream, if that was asked for",
+    generate_examples=False,
+)
 NOT_YET = ResponseSpec(
     data_container=ChatAnswer,
     description="The run goes on without an answer yet: it waits for somebody, or is in line",
@@ -53,7 +58,17 @@ class Cancelled(Struct, kw_only=True):
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    @post(f"{CONVERSATION}/chat", status_code=200, responses={**ERRORS, 202: NOT_YET}, tags=["runs"])
+    return [*_routes_that_start(service), *_routes_of_runs(service)]
+
+
+def _routes_that_start(service: Service) -> list[HTTPRouteHandler]:
+    @post(
+        f"{CONVERSATION}/chat",
+        status_code=200,
+        responses={**ERRORS, 200: ANSWERED, 202: NOT_YET},
+        operation_class=OrStream,
+        tags=["runs"],
+    )
     async def chat(
         request: Visitor, conversation_id: PathId, data: JSONBody[ChatBody]
     ) -> Response[ChatAnswer] | Stream:
@@ -73,7 +88,11 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         unfinished = answer.status in ("waiting", "queued", "running")
         return Response(answer, status_code=202 if unfinished else 200, headers=headers)
 
-    @get(f"{CONVERSATION}/events", responses=ERRORS, tags=["runs"])
+    return [chat]
+
+
+def _routes_of_runs(service: Service) -> list[HTTPRouteHandler]:
+    @get(f"{CONVERSATION}/events", media_type=EVENTS, responses=ERRORS, tags=["runs"])
     async def events(
         request: Visitor,
         conversation_id: PathId,
@@ -102,7 +121,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         )
         return Cancelled(message="The call is being stopped" if call_id else "The run is being stopped")
 
-    return [chat, events, cancel]
+    return [events, cancel]
 
 
 def limits_of(settings: Settings, yard: Limits) -> Limits:

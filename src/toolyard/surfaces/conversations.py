@@ -106,13 +106,10 @@ class Deleted(Struct, kw_only=True):
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    async def shown(request: Visitor, conversation_id: str, message: str) -> ConversationAnswer:
-        caller = visit_of(request.scope).caller
-        card = await service.known(conversation_id, caller, "see")
-        state = await state_of(service, conversation_id, caller, "see")
-        made = conversation(card, state, service.limits, service.tools(caller))
-        return ConversationAnswer(conversation=made, message=message)
+    return [*_routes_of_all(service), *_routes_of_one(service)]
 
+
+def _routes_of_all(service: Service) -> list[HTTPRouteHandler]:
     async def page(request: Visitor, limit: int, after: str, whose: str, text: str = "") -> ConversationList:
         caller, place = visit_of(request.scope).caller, parse_place(after)
         cards = await service.conversations(
@@ -128,7 +125,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         await service.submit(
             conversation_id, Open(by=visit.caller, correlation_id=visit.correlation_id, settings=settings)
         )
-        return await shown(request, conversation_id, f"Conversation {data.title!r} created")
+        return await shown(service, request, conversation_id, f"Conversation {data.title!r} created")
 
     @get("/conversations", responses=ERRORS, tags=["conversations"])
     async def list_all(
@@ -148,10 +145,14 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         """Those with a text in the title, the description or a message, in upper or lower case."""
         return await page(request, limit, after, whose, q)
 
+    return [create, list_all, search]
+
+
+def _routes_of_one(service: Service) -> list[HTTPRouteHandler]:
     @get("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
     async def show(request: Visitor, conversation_id: PathId) -> ConversationAnswer:
         """One conversation, with its messages."""
-        return await shown(request, conversation_id, "Conversation found")
+        return await shown(service, request, conversation_id, "Conversation found")
 
     @put("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
     async def change(
@@ -166,7 +167,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
             lambda settings: parse_change(data, settings, service.limits),
             correlation_id=visit.correlation_id,
         )
-        return await shown(request, conversation_id, "Conversation changed")
+        return await shown(service, request, conversation_id, "Conversation changed")
 
     @delete("/conversations/{conversation_id:str}", status_code=200, responses=ERRORS, tags=["conversations"])
     async def remove(request: Visitor, conversation_id: PathId) -> Deleted:
@@ -175,7 +176,15 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         await service.forget(conversation_id)
         return Deleted(message=f"Conversation {conversation_id!r} deleted")
 
-    return [create, list_all, search, show, change, remove]
+    return [show, change, remove]
+
+
+async def shown(service: Service, request: Visitor, conversation_id: str, message: str) -> ConversationAnswer:
+    caller = visit_of(request.scope).caller
+    card = await service.known(conversation_id, caller, "see")
+    state = await state_of(service, conversation_id, caller, "see")
+    made = conversation(card, state, service.limits, service.tools(caller))
+    return ConversationAnswer(conversation=made, message=message)
 
 
 def parse_new(data: NewConversation, default: Settings, yard: Limits) -> Settings:

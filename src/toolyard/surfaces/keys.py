@@ -2,6 +2,7 @@
 
 from litestar import delete, get, post
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, JSONBody
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
@@ -64,14 +65,14 @@ def routes(access: Access) -> list[HTTPRouteHandler]:
         return KeyList(keys=[shown(key) for key in keys], count=len(keys))
 
     @post("/keys", responses=ERRORS, tags=["keys"])
-    async def add_key(request: Visitor, data: NewKey) -> KeyMade:
+    async def add_key(request: Visitor, data: JSONBody[NewKey]) -> KeyMade:
         """Make a key. With the first one the server begins to ask everybody for theirs."""
         key = parse_key(data, _admin(request))
         secret = await access.add(key)
         return KeyMade(key=shown(key), secret=secret)
 
     @delete("/keys/{name:str}", status_code=200, responses=ERRORS, tags=["keys"])
-    async def revoke_key(request: Visitor, name: str) -> KeyRevoked:
+    async def revoke_key(request: Visitor, name: FromPath[str]) -> KeyRevoked:
         """Take a key back; it opens nothing from now on."""
         if all(key.name != name for key in _seen_by(_admin(request), access)):
             raise NotFound(f"there is no key named {name[:LONGEST_NAME]!r}")

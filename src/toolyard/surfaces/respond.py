@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from toolyard.core.items import Item, TextPart, UserMessage
 from toolyard.core.settings import Note
 from toolyard.engine.service import Service
-from toolyard.surfaces._answers import ERRORS
+from toolyard.surfaces._answers import ERRORS, EVENTS
 from toolyard.surfaces._known import admitted
 from toolyard.surfaces._messages import Message, to_items
 from toolyard.surfaces._sse import begun
@@ -50,7 +50,7 @@ class ToolsHealth(Struct, kw_only=True):
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    @post("/ai/respond", status_code=200, responses=ERRORS, tags=["respond"])
+    @post("/ai/respond", status_code=200, media_type=EVENTS, responses=ERRORS, tags=["respond"])
     async def respond(request: Visitor, data: JSONBody[RespondBody]) -> Stream:
         """Answer a prompt as a stream of server-sent events."""
         visit = visit_of(request.scope)

@@ -1,0 +1,66 @@
+"""`toolyard chat` with lines from a pipe: with a yard of its own, and with a server."""
+
+from pathlib import Path
+
+from cli.process import serving, toolyard
+
+TOOLS = """
+from toolyard import tool
+
+@tool(approval="ask")
+def ha_service_call(domain: str, service: str, entity_id: str) -> dict[str, object]:
+    "Switch something."
+    return {"ok": True, "item": f"{service} {entity_id}"}
+"""
+EDITED = '{"domain": "light", "service": "turn_off", "entity_id": "light.hall"}'
+
+
+def test_the_demo_needs_nothing_and_keeps_nothing(tmp_path: Path) -> None:
+    done = toolyard(tmp_path, "chat", "--demo", typed="add milk to groceries\nshow my groceries\n")
+    assert done.code == 0, done.errors
+    assert "→ add_to_groceries …" in done.out and "← add_to_groceries: ok" in done.out
+    assert "I've added milk to your grocery list." in done.out
+    assert 'On your list: ["milk"]' in done.out
+    assert not (tmp_path / "data").exists()
+
+
+def test_commands_begin_with_a_slash(tmp_path: Path) -> None:
+    lines = "/help\n/nonsense\n/history\nadd milk\n/history\n/new\n/history\n/quit\nadd sugar\n"
+    done = toolyard(tmp_path, "chat", "--demo", typed=lines)
+    assert done.code == 0
+    assert done.out.count("begin another conversation") == 2 and "there is no command /nonsense" in done.out
+    assert done.out.count("  user: add milk") == 1 and "sugar" not in done.out
+
+
+def test_approvals_are_decided_at_the_prompt_and_remembered_in_the_store(tmp_path: Path) -> None:
+    (tmp_path / "my_tools.py").write_text(TOOLS)
+    lines = (
+        f"turn on the hall light\ny\nturn on the hall light\nn\ntoo bright\nturn on the hall light\nx\ne\n{EDITED}\n"
+    )
+    done = toolyard(tmp_path, "chat", "--tools", "./my_tools.py", typed=lines)
+    assert done.code == 0, done.errors
+    asked = '{"service":"turn_on","entity_id":"light.hall","domain":"light"}'
+    assert done.out.count(asked) == 3
+    assert "I've asked for turn_on light.hall." in done.out
+    assert "That did not work: the user declined: too bright" in done.out
+    assert done.out.count("← ha_service_call: ok") == 2
+    assert (tmp_path / "data" / "toolyard" / "toolyard.db").exists()
+
+
+def test_a_running_server_is_found_by_the_store_and_shows_the_same(tmp_path: Path) -> None:
+    (tmp_path / "my_tools.py").write_text(TOOLS)
+    with serving(tmp_path, "--tools", "./my_tools.py") as server:
+        lines = f"turn on the hall light\ne\n{{}}\ne\n{EDITED}\nturn on the hall light\nn\ntoo bright\n/history\n"
+        done = toolyard(tmp_path, "chat", typed=lines)
+        assert done.code == 0, done.errors
+        assert f"server {server.url}" in done.out
+        assert "! wrong arguments" in done.out and "← ha_service_call: ok" in done.out
+        assert "That did not work: the user declined: too bright" in done.out
+        assert done.out.count("  user: turn on the hall light") == 2
+
+
+def test_input_that_ends_at_a_question_leaves_the_run_waiting(tmp_path: Path) -> None:
+    (tmp_path / "my_tools.py").write_text(TOOLS)
+    done = toolyard(tmp_path, "chat", "--tools", "./my_tools.py", typed="turn on the hall light\n")
+    assert done.code == 0, done.errors
+    assert "run it?" in done.out and "←" not in done.out

@@ -1,0 +1,61 @@
+"""`toolyard doctor`: one line for each thing, and what to do about it."""
+
+import socket
+from pathlib import Path
+
+from cli.process import serving, toolyard
+
+BAD = """
+model = ["openai:gpt-4o-mini", "http://127.0.0.1:9/v1#none", "nonsense"]
+tools = ["./broken.py"]
+store = "sqlite:////proc/none/toolyard.db"
+host = "0.0.0.0"
+port = {port}
+"""
+
+
+def lines(out: str) -> dict[str, str]:
+    """The mark and the words of each finding."""
+    return {line.split()[1]: line for line in out.splitlines() if line[:1] in "✓✗"}
+
+
+def test_a_set_up_that_works_is_well(tmp_path: Path) -> None:
+    done = toolyard(tmp_path, "doctor", "--port", "0")
+    assert done.code == 0, done.out
+    assert set(lines(done.out)) == {"python", "packages", "config", "tools", "model", "store", "port", "callers"}
+    assert "✗" not in done.out and "All is well" in done.out
+
+
+def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
+    (tmp_path / "broken.py").write_text("import nowhere_to_be_found\n")
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        (tmp_path / "toolyard.toml").write_text(BAD.format(port=taken.getsockname()[1]))
+        done = toolyard(tmp_path, "doctor")
+    assert done.code == 1
+    found = [line for line in done.out.splitlines() if line.startswith("✗")]
+    assert [line.split()[1] for line in found] == ["tools", "model", "model", "model", "store", "port"]
+    assert "No module named 'nowhere_to_be_found'" in found[0]
+    assert "set the environment variable OPENAI_API_KEY" in found[1]
+    assert "http://127.0.0.1:9/v1 cannot be reached" in found[2]
+    assert "'nonsense' is not a model" in found[3]
+
+
+def test_a_wrong_file_is_told_with_all_its_errors(tmp_path: Path) -> None:
+    (tmp_path / "toolyard.toml").write_text("prot = 1\nhost = 2\n")
+    done = toolyard(tmp_path, "doctor")
+    assert done.code == 1
+    assert "line 1: prot is not a setting" in done.out and "line 2: host must be" in done.out
+
+
+def test_others_could_come_in_without_a_key(tmp_path: Path) -> None:
+    done = toolyard(tmp_path, "doctor", "--host", "0.0.0.0", "--port", "0")
+    assert done.code == 1
+    assert lines(done.out)["callers"].startswith("✗ callers   no key, and 0.0.0.0 can be reached by others")
+
+
+def test_a_running_server_is_no_fault(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        done = toolyard(tmp_path, "doctor", "--port", server.url.rpartition(":")[2])
+    assert done.code == 0, done.out
+    assert f"is served at {server.url}" in lines(done.out)["store"]
+    assert f"the server's own, process {server.process.pid}" in lines(done.out)["port"]

@@ -1,0 +1,50 @@
+"""`toolyard keys`: in the store while no server runs, through the server while one does."""
+
+from pathlib import Path
+
+from cli.process import ask, serving, toolyard
+
+
+def bearer(secret: str) -> dict[str, str]:
+    return {"authorization": f"Bearer {secret}"}
+
+
+def test_a_key_that_is_added_while_the_server_runs_is_asked_for_at_once(tmp_path: Path) -> None:
+    with serving(tmp_path) as server:
+        tools = f"{server.url}/ai/tools/health"
+        assert ask(tools)[0] == 200
+        added = toolyard(tmp_path, "keys", "add", "me", "--user", "me", "--role", "admin")
+        assert added.code == 0, added.errors
+        secret = added.out.splitlines()[0]
+        assert ask(tools)[0] == 401
+        assert ask(tools, headers=bearer("ty_wrong"))[0] == 401
+        assert ask(tools, headers=bearer(secret))[0] == 200
+        refused = toolyard(tmp_path, "keys", "list")
+        assert refused.code == 1 and "send your API key" in refused.errors
+        second = toolyard(tmp_path, "keys", "add", "shop", "--user", "shop", "--trusted", "--key", secret)
+        assert second.code == 0, second.errors
+        listed = toolyard(tmp_path, "keys", "list", TOOLYARD_KEY=secret)
+        assert [line.split()[:3] for line in listed.out.splitlines()[1:]] == [
+            ["me", "me", "admin"],
+            ["shop", "shop", "-"],
+        ]
+        assert secret not in listed.out
+        assert toolyard(tmp_path, "keys", "revoke", "me", TOOLYARD_KEY=secret).code == 0
+        assert ask(tools, headers=bearer(secret))[0] == 401
+        assert ask(tools, headers=bearer(second.out.splitlines()[0]))[0] == 200
+
+
+def test_without_a_server_keys_are_kept_in_the_store(tmp_path: Path) -> None:
+    first = toolyard(tmp_path, "keys", "add", "ann", "--user", "ann", "--tenant", "acme", "--division", "shoes")
+    assert first.code == 0 and "It cannot manage keys" in first.out
+    again = toolyard(tmp_path, "keys", "add", "ann", "--user", "ann")
+    assert again.code == 1 and "there is a key named 'ann' already" in again.errors
+    secret = first.out.splitlines()[0]
+    assert secret.startswith("ty_")
+    assert secret.encode() not in b"".join(file.read_bytes() for file in (tmp_path / "data" / "toolyard").iterdir())
+    with serving(tmp_path) as server:
+        assert ask(f"{server.url}/ai/tools/health")[0] == 401
+        assert ask(f"{server.url}/keys", headers=bearer(secret))[0] == 403
+    assert toolyard(tmp_path, "keys", "revoke", "nobody").errors == "toolyard: there is no key named 'nobody'\n"
+    assert toolyard(tmp_path, "keys", "revoke", "ann").code == 0
+    assert "There are no keys" in toolyard(tmp_path, "keys", "list").out

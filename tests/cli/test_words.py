@@ -1,0 +1,84 @@
+"""The words of the command: help, usage, and what is wrong with a configuration. All before anything is started."""
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from toolyard.cli import main, parser
+
+
+def told(*words: str) -> int | str | None:
+    with pytest.raises(SystemExit) as ended:
+        main(words)
+    return ended.value.code
+
+
+@pytest.mark.parametrize(
+    ("toml", "complaint"),
+    [
+        ("prot = 1", "toolyard.toml line 1: prot is not a setting; did you mean port?"),
+        ("\nhost = 7", "toolyard.toml line 2: host must be a text"),
+        ("model = 'gpt'", "'gpt' is not a model: use toolyard:demo, one of openai:…"),
+        ("tools = ['./none.py']", "there is no file"),
+        ("[tool.delete]\napproval = 'always'", "[tool.delete]: there is no tool named 'delete'"),
+        ("default_tools = ['delete']", "default_tools names 'delete', which is not a tool"),
+    ],
+)
+def test_a_wrong_configuration_is_told_in_a_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], toml: str, complaint: str
+) -> None:
+    file = tmp_path / "toolyard.toml"
+    file.write_text(toml)
+    assert told("serve", "--config", str(file), "--port", "0", "--store", "memory:") == 1
+    out, errors = capsys.readouterr()
+    assert complaint in errors and errors.startswith("toolyard: ") and errors.count("\n") == 1 and out == ""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        ["nonsense"],
+        ["serve", "--nonsense"],
+        ["keys"],
+        ["keys", "add", "me"],
+        ["keys", "add", "", "--user", "me", "--store", "memory:"],
+        ["tools", "call", "x", "["],
+        ["tools", "call", "x", "[1]"],
+        ["chat", "--demo", "--url", "http://127.0.0.1:1"],
+        ["chat", "--url", "nowhere"],
+        ["trace", "x", "--url", "http://127.0.0.1:1", "--key", "schlüssel"],
+    ],
+)
+def test_a_command_that_makes_no_sense_ends_with_2(words: list[str]) -> None:
+    assert told(*words) == 2
+
+
+@pytest.mark.parametrize(
+    "words",
+    [["serve"], ["chat"], ["tools"], ["tools", "call"], ["keys"], ["keys", "add"], ["trace"], ["doctor"]],
+)
+def test_every_help_has_examples(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert told(*words, "--help") == 0
+    assert f"\nexamples:\n  toolyard {words[0]}" in capsys.readouterr().out
+
+
+def test_the_help_of_the_whole_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told("--help") == 0
+    out = capsys.readouterr().out
+    assert all(f"\n    {name} " in out for name in ("serve", "chat", "tools", "keys", "trace", "doctor"))
+
+
+def test_every_command_in_the_documents_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text("utf-8")
+    lines = [line for line in page.splitlines() if line.startswith("toolyard ")]
+    assert len(lines) > 10
+    for line in lines:
+        assert parser().parse_args(shlex.split(line)[1:])
+
+
+def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert told("trace", "x", "--url", "http://127.0.0.1:1", "--store", "memory:") == 1
+    errors = capsys.readouterr().err
+    assert "no server answers at http://127.0.0.1:1" in errors and errors.count("\n") == 1

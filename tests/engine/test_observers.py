@@ -1,0 +1,43 @@
+"""Whoever is told of entries cannot do harm to those who write them."""
+
+import asyncio
+import logging
+
+import pytest
+
+from support import ending, events_of
+from toolyard import Scripted, Yard, call, say, tool
+from toolyard.app import Wiring
+from toolyard.core.events import Entry, Event, RunEnded, name_of
+
+
+@tool
+def search(q: str) -> str:
+    """Find it."""
+    return q
+
+
+def test_an_observer_that_fails_is_logged_once_and_neither_the_run_nor_the_next_observer_notices(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    seen: list[str] = []
+
+    def broken(entry: Entry) -> None:
+        raise ValueError(f"cannot take {entry.seq}")
+
+    def sound(entry: Entry) -> None:
+        seen.append(name_of(entry.event))
+
+    async def test() -> list[Event]:
+        model = Scripted([call("search", q="x"), say("done")])
+        wiring = Wiring(model=model, tools=(search,), observers=(broken, sound))
+        async with asyncio.timeout(20), Yard.wired(wiring) as yard:
+            return await events_of(yard.run("go"))
+
+    caplog.set_level(logging.ERROR)
+    events = asyncio.run(test())
+    assert ending(events) == RunEnded(ending="done", detail=ending(events).detail)
+    assert seen[0] == "conversation.opened" and seen[-1] == "run.ended"
+    assert [record.message.partition(":")[0] for record in caplog.records] == [
+        "an observer failed and may miss more; this is said once"
+    ]

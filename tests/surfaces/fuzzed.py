@@ -1,0 +1,286 @@
+"""What the fuzz tests share: a server in a thread of its own, what Schemathesis is told, and what answers are held to.
+
+It does not know which requests are made.
+"""
+
+import asyncio
+import http.client
+import json
+import os
+import socket
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager
+from random import Random
+from typing import Any, cast
+from urllib.parse import urlsplit
+from zlib import crc32
+
+import requests
+import schemathesis
+import uvicorn
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from toolyard import Scripted, Tool, call, say, tool
+from toolyard.app import App, AsgiApp, Models, Wiring, open_store
+from toolyard.core.items import Call, UserMessage
+from toolyard.core.ports import Context, Gate, Key, Later, ModelRequest
+from toolyard.models.scripted import Turn, together
+
+Json = Any
+Case = schemathesis.Case[Any]
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "4"))
+"""How many requests of each kind; `make fuzz` makes more."""
+PATIENCE_S = 20.0
+SILENCE_S = 0.05
+"""A stream that says nothing for so long is left: one that follows a conversation has no end."""
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@tool(approval="ask")
+def pay(amount: int) -> str:
+    """Pay."""
+    return f"paid {amount}"
+
+
+class Elsewhere:
+    """A venue whose calls wait: for the application, or for an answer."""
+
+    def tools(self) -> Sequence[Tool]:
+        return [Tool(name="search", venue="mcp"), Tool(name="book", venue="mcp")]
+
+    def gate(self, tool: str) -> Gate | None:
+        return None
+
+    async def run(self, call: Call, tool: Tool, context: Context) -> Later:
+        if tool.name == "search":
+            return Later(kind="client")
+        return Later(kind="question", question={"message": "Which day?"}, resume_token="t")
+
+    async def close(self) -> None:
+        pass
+
+
+TURNS = {
+    "add": call("add", a=1, b=2),
+    "pay": call("pay", amount=5),
+    "search": call("search"),
+    "book": call("book"),
+    "everything": together(call("pay", amount=1), call("search"), call("book"), call("add", a=1, b=1)),
+    "nonsense": together(call("no_such_tool"), call("add", a="one")),
+}
+"""What the model does when it is told such a word; to anything else it says something."""
+
+
+def reply(request: ModelRequest) -> Turn:
+    last = request.history[-1]
+    return TURNS.get(last.text, say("You said: ", last.text)) if isinstance(last, UserMessage) else say("done")
+
+
+@asynccontextmanager
+async def fuzzed_app(store: str, keys: Sequence[Key]) -> AsyncGenerator[AsgiApp, None]:
+    """The server. Its model complains at the end if it was ever handed a history that a strict one would refuse."""
+    model = Scripted(reply)
+    wiring = Wiring(model=model, tools=[add, pay], keys=keys, allowed_models=frozenset({"given"}))
+    async with asyncio.TaskGroup() as tasks:
+        app = App(wiring, Models(model), await open_store(store), tasks)
+        app.registry.add(Elsewhere())
+        await app.service.start()
+        yield await app.asgi()
+        await app.close()
+
+
+@contextmanager
+def apart(opened: Callable[[], AbstractAsyncContextManager[AsgiApp]]) -> Generator[str]:
+    """The address of an application behind a real socket, in a thread of its own."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    ready: Future[uvicorn.Server] = Future()
+
+    async def serve() -> None:
+        async with opened() as app:
+            config = uvicorn.Config(
+                app, http="httptools", ws="none", lifespan="off", log_level="critical", timeout_graceful_shutdown=1
+            )
+            server = uvicorn.Server(config)
+            ready.set_result(server)
+            await server.serve([listening])
+
+    with listening, ThreadPoolExecutor(1) as pool:
+        serving = pool.submit(asyncio.run, serve())
+        wait([serving, ready], PATIENCE_S, FIRST_COMPLETED)
+        if serving.done():
+            serving.result()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            ready.result(0).should_exit = True
+            serving.result(PATIENCE_S)
+
+
+def sent(case: Case, url: str, headers: Mapping[str, str]) -> schemathesis.Response:
+    """The answer to a request; of a stream, what it says before it falls silent."""
+    prepared = requests.Request(**case.as_transport_kwargs(base_url=url, headers=dict(headers))).prepare()
+    host, path = urlsplit(url).netloc, (prepared.url or "").removeprefix(url)
+    connection = http.client.HTTPConnection(host, timeout=PATIENCE_S)
+    try:
+        connection.request(prepared.method or "", path, prepared.body, dict(prepared.headers))
+        wire = connection.sock
+        answer = connection.getresponse()
+        told: dict[str, list[str]] = {}
+        for name, value in answer.getheaders():
+            told.setdefault(name.lower(), []).append(value)
+        streamed = told.get("content-type", [""])[0].startswith("text/event-stream")
+        body = _until_silence(answer, wire) if streamed else answer.read()
+    finally:
+        connection.close()
+    return schemathesis.Response(answer.status, told, body, prepared, 0.0, True)
+
+
+def _until_silence(answer: http.client.HTTPResponse, wire: socket.socket) -> bytes:
+    wire.settimeout(SILENCE_S)
+    pieces: list[bytes] = []
+    try:
+        while piece := answer.read1():
+            pieces.append(piece)
+    except TimeoutError:
+        pass
+    return b"".join(pieces)
+
+
+def well_told(context: schemathesis.CheckContext, response: schemathesis.Response, case: Case) -> None:
+    """One correlation id, and a body that is what its content type says."""
+    (correlation_id,) = response.headers.get("x-correlation-id", ["", ""])
+    body: Json
+    kind = response.headers.get("content-type", [""])[0].partition(";")[0]
+    match kind:
+        case "" if response.status_code == 204 and case.method == "OPTIONS":
+            body = None
+        case "application/json":
+            body = json.loads(response.content)
+        case "text/event-stream":
+            assert response.content.decode().endswith("\n\n") or not response.content
+            lines = [line for line in response.content.decode().split("\n") if line.startswith("data: ")]
+            body = [json.loads(line.removeprefix("data: ")) for line in lines]
+        case "text/plain":
+            assert case.path == "/metrics" and response.status_code == 200
+            body = response.content.decode()
+        case _:
+            raise AssertionError(f"no answer is {kind!r}")
+    if response.status_code >= 400:
+        assert set(body) == {"ok", "success", "error", "error_type", "details", "correlation_id"}, body
+        assert body["correlation_id"] == correlation_id and "Traceback" not in str(body), body
+
+
+CHECKS: list[Any] = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+    well_told,
+]
+
+
+def page_of(url: str) -> Json:
+    return requests.get(f"{url}/openapi.json", timeout=PATIENCE_S).json()
+
+
+WORDS: dict[str, dict[str, list[str]]] = {
+    "chat": {"content": [*TURNS], "tool_choice": ["auto", "none", "add"], "model": ["", "given"]},
+    "respond": {"prompt": [*TURNS], "tool_choice": ["auto"], "model": ["", "given"]},
+    "conversations": {"model": ["", "given"]},
+    "cancel": {"call_id": [""]},
+    "keys": {"name": ["one", "two", "three"], "user": ["eve"]},
+    "tools": {"server_id": ["function", "mcp"], "tool_name": ["add", "pay", "search", "book"]},
+}
+"""Texts that mean something to this server: by the end of the path, and by the field that takes them."""
+
+
+def strict(page: Json) -> Json:
+    """The page without unknown fields, which are refused: a sequence is to get on."""
+    for methods in page["paths"].values():
+        for about in methods.values():
+            content = about.get("requestBody", {}).get("content", {})
+            taken = content.get("application/json", {}).get("schema", {})
+            for one in (taken, *taken.get("oneOf", ())):
+                if "$ref" in one:
+                    page["components"]["schemas"][one["$ref"].rpartition("/")[2]]["additionalProperties"] = False
+    return page
+
+
+class Known:
+    """The ids that answers have told, by the conversation they belong to and the parameter that takes them."""
+
+    def __init__(self) -> None:
+        self._ids: dict[tuple[str, str], list[str]] = {}
+
+    def hear(self, response: schemathesis.Response, conversation: str) -> None:
+        """Take in an answer about a conversation, or about none."""
+        self._add("", "correlation_id", response.headers["x-correlation-id"][0])
+        text = response.content.decode()
+        lines = [line.removeprefix("data: ") for line in text.split("\n") if line.startswith("data: ")]
+        if response.headers.get("content-type", [""])[0] == "application/json":
+            lines = [text]
+        for line in lines:
+            self._look(json.loads(line), "", conversation)
+
+    def _look(self, told: Json, under: str, conversation: str) -> None:
+        if isinstance(told, list):
+            for one in cast(list[Json], told):
+                self._look(one, under.removesuffix("s"), conversation)
+        if not isinstance(told, dict):
+            return
+        for name, value in cast(dict[str, Json], told).items():
+            parameter = f"{under.rpartition('_')[2]}_id" if name == "id" else name
+            if isinstance(value, str) and (parameter in WITHIN or parameter in ANYWHERE):
+                self._add(conversation if parameter in WITHIN else "", parameter, value)
+            self._look(value, name, conversation)
+
+    def _add(self, conversation: str, parameter: str, value: str) -> None:
+        ids = self._ids.setdefault((conversation, parameter), [])
+        if value and value not in ids:
+            ids.append(value)
+
+    def one(self, parameter: str, random: Random, conversation: str = "") -> str:
+        """One of the latest, or now and then one that nobody has heard of."""
+        told = self._ids.get((conversation if parameter in WITHIN else "", parameter), [])[-3:]
+        return random.choice(told) if told and random.random() < 0.9 else "nobody"
+
+    def put_into(self, case: Case, random: Random) -> None:
+        """Put what means something into a request, and sometimes leave what is there."""
+        here = self.one("conversation_id", random)
+        for parameter in case.path_parameters:
+            case.path_parameters[parameter] = (
+                here if parameter == "conversation_id" else self.one(parameter, random, here)
+            )
+        if not isinstance(case.body, dict):
+            return
+        body: dict[str, Json] = dict(case.body)
+        words = WORDS.get(case.path.rpartition("/")[2], {})
+        body |= {name: random.choice(texts) for name, texts in words.items() if name in body and random.random() < 0.8}
+        if case.path == "/ai/respond" and "conversation_id" in body:
+            body["conversation_id"] = here
+        if case.path.endswith("/result"):
+            body = dict([*body.items()][:1])  # a result or an error, not both
+        case.body = body
+
+
+WITHIN = {"message_id", "context_id", "call_id", "run_id"}
+ANYWHERE = {"conversation_id", "name"}
+
+
+def wants_a_stream(case: Case) -> dict[str, str]:
+    """About every other chat is asked for as a stream."""
+    odd = crc32(repr(case.body).encode()) % 2
+    return {"accept": "text/event-stream"} if odd and case.path.endswith("/chat") else {}

@@ -1,0 +1,266 @@
+"""Calls that wait for somebody: each is decided, answered or delivered once, in any order, by those who may."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+
+import pytest
+
+from surfaces.inside import Inside
+from surfaces.talk import Json, Talk, both_ways, key, talk, talking, wired
+from toolyard import Caller, Scripted, Tool, call, say, tool
+from toolyard.app import App, Models, Wiring
+from toolyard.core.events import RunSuspended
+from toolyard.core.items import Call
+from toolyard.core.ports import Context, Failure, Gate, Later, Value
+from toolyard.models.scripted import Turn, together
+from toolyard.stores.memory import MemoryStore
+
+THREE = together(*(call("delete_file", path=path) for path in ("/a", "/b", "/c")))
+VERBS: list[tuple[str, dict[str, object]]] = [
+    *(("approve", {}), ("deny", {}), ("answer", {"content": {}}), ("result", {"result": 1}))
+]
+
+
+def deleting(ran: list[str], **rules: object) -> object:
+    @tool(approval="ask", **rules)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    def delete_file(path: str) -> str:
+        """Delete a file."""
+        ran.append(path)
+        return f"{path} is gone"
+
+    return delete_file
+
+
+async def waiting(http: Talk) -> tuple[str, list[str]]:
+    """A conversation whose run waits, and the paths of its calls."""
+    path = await http.create()
+    told = await http.post(f"{path}/chat", {"content": "delete"}, expect=202)
+    return path, [f"{path}/calls/{one['call_id']}" for one in told["waiting"]]
+
+
+async def results(http: Talk, path: str) -> list[Json]:
+    return [one["content"] for one in await http.messages(path) if one["role"] == "tool"]
+
+
+@both_ways
+def test_calls_are_decided_one_by_one_in_any_order_and_each_only_once(way: str) -> None:
+    ran: list[str] = []
+
+    async def test(http: Talk) -> None:
+        path, (first, second, third) = await waiting(http)
+        approved = await http.post(f"{third}/approve")
+        assert set(approved) == {"success", "call_id", "message"} and third.endswith(approved["call_id"])
+        await http.post(f"{first}/deny", {"reason": "keep it"})
+        for verb in ("approve", "deny"):
+            for late in (first, third):
+                assert (await http.post(f"{late}/{verb}", {}, expect=409))["error_type"] == "conflict"
+        await http.post(f"{second}/approve", {"arguments": {"path": "/b2"}})
+        assert (await http.until_done(path))[-1][1]["ending"] == "done"
+        denied, edited, approved = await results(http, path)
+        assert json.loads(denied)["error_type"] == "denied_by_user" and "keep it" in denied
+        assert edited.endswith("/b2 is gone") and '"/b2"' in edited and approved == "/c is gone"
+        assert ran == ["/c", "/b2"]
+        for late in (first, second, third):
+            await http.post(f"{late}/approve", expect=409)
+        assert ran == ["/c", "/b2"]
+
+    talk(test, [THREE, say("done")], way=way, tools=[deleting(ran)])
+
+
+def test_of_many_who_decide_at_once_one_is_heard() -> None:
+    ran: list[str] = []
+
+    async def test(http: Talk) -> None:
+        path, (only,) = await waiting(http)
+        answers = await asyncio.gather(*(http.answer("POST", f"{only}/approve") for _ in range(50)))
+        assert sorted(status for status, _, _ in answers) == [200] + [409] * 49
+        await http.until_done(path)
+        assert ran == ["/"]
+
+    talk(test, [call("delete_file", path="/"), say("ok")], tools=[deleting(ran)])
+
+
+def test_edited_arguments_are_checked_and_a_wrong_edit_leaves_the_call_waiting() -> None:
+    ran: list[str] = []
+
+    async def test(http: Talk) -> None:
+        path, (only,) = await waiting(http)
+        for wrong in ({"path": 1}, {}, {"path": "/x", "force": True}):
+            told = await http.post(f"{only}/approve", {"arguments": wrong}, expect=422)
+            assert told["error_type"] == "validation_error"
+        await http.post(f"{only}/approve", {"arguments": {"path": "/x"}})
+        await http.until_done(path)
+        assert ran == ["/x"]
+
+    talk(test, [call("delete_file", path="/"), say("ok")], tools=[deleting(ran)])
+
+
+@pytest.mark.parametrize(("remember", "asked_again"), [("no", True), ("tool", False), ("conversation", False)])
+def test_an_approval_is_remembered_where_the_caller_says_so(remember: str, asked_again: bool) -> None:
+    ran: list[str] = []
+
+    async def test(http: Talk) -> None:
+        path, (only,) = await waiting(http)
+        await http.post(f"{only}/approve", {"remember": remember})
+        await http.until_done(path)
+        status, _, _ = await http.answer("POST", f"{path}/chat", {"content": "again"})
+        assert status == (202 if asked_again else 200)
+
+    again = call("delete_file", path="/2")
+    script = [call("delete_file", path="/1"), say("ok"), again, *(() if asked_again else (say("ok"),))]
+    talk(test, script, tools=[deleting(ran)])
+
+
+def test_a_decision_after_the_time_to_decide_is_refused_and_nothing_runs() -> None:
+    ran: list[str] = []
+
+    async def test(http: Talk) -> None:
+        path, (only,) = await waiting(http)
+        await http.until_done(path)  # nobody decided
+        await http.post(f"{only}/approve", expect=409)
+        assert json.loads((await results(http, path))[0])["error_type"] == "approval_expired"
+        assert ran == []
+
+    talk(test, [call("delete_file", path="/"), say("ok")], tools=[deleting(ran, approval_s=0.05)])
+
+
+def test_the_owner_and_the_approvers_of_the_tenant_decide_and_nobody_else() -> None:
+    ran: list[str] = []
+
+    async def test(http: Talk) -> None:
+        path, (first, second, third) = await waiting(http.by("ann"))
+        for who in ("bob", "op", "eve"):
+            for verb, body in VERBS:
+                await http.by(who).post(f"{first}/{verb}", body, expect=404)
+        await http.by("ann").post(f"{first}/approve")
+        await http.by("boss").post(f"{second}/approve")
+        await http.by("boss").post(f"{third}/deny")
+        await http.by("boss").until_done(path)
+        trace = await http.by("op").get(path)
+        assert trace["conversation"]["status"] == "idle" and ran == ["/a", "/b"]
+
+    keys = [key("ann"), key("bob"), key("op", "operator"), key("boss", "approver"), key("eve", "approver", tenant="e")]
+    talk(test, [THREE, say("ok")], tools=[deleting(ran)], keys=keys)
+
+
+def test_what_a_call_does_not_wait_for_is_a_conflict_and_a_call_that_never_was_is_not_found() -> None:
+    ran: list[str] = []
+
+    async def test(http: Talk) -> None:
+        path, (only,) = await waiting(http)
+        await http.post(f"{only}/result", {"result": "forged"}, expect=409)
+        await http.post(f"{only}/answer", {"content": {}}, expect=409)
+        for verb, body in VERBS:
+            await http.post(f"{path}/calls/call_forged/{verb}", body, expect=404)
+        await http.post(f"{only}/approve", {"remember": "for ever"}, expect=422)
+        await http.post(f"{only}/approve", {"argument": {}}, expect=422)
+        assert ran == [] and (await http.get(path))["conversation"]["status"] == "waiting"
+
+    talk(test, [call("delete_file", path="/")], tools=[deleting(ran)])
+
+
+SEARCH = Tool(name="search", venue="client")
+
+
+def handed_out(test: Callable[[Talk, str, str], Awaitable[None]], script: Sequence[Turn], way: str = "inside") -> None:
+    """A run whose call was handed to the application."""
+
+    async def run() -> None:
+        async with asyncio.timeout(30), wired(script) as yard, talking(yard, way) as http:
+            begun = yard.run("go", app_tools=[SEARCH], caller=Caller(user="local"))
+            async for event in begun:
+                if isinstance(event, RunSuspended):
+                    path = f"/conversations/{begun.conversation}"
+                    await test(http, path, f"{path}/calls/{event.waiting_for[0]}/result")
+                    break
+
+    asyncio.run(run())
+
+
+@both_ways
+@pytest.mark.parametrize(
+    ("body", "content"),
+    [
+        ({"result": {"found": ["Milk"]}}, {"found": ["Milk"]}),
+        ({"result": None}, None),
+        ({"result": 0}, 0),
+        ({"error": "sold out"}, {"ok": False, "error": "sold out", "error_type": "execution_error", "details": {}}),
+        (
+            {"error": {"error": "sold out", "error_type": "not_found", "details": {"at": 3}}},
+            {"ok": False, "error": "sold out", "error_type": "not_found", "details": {"at": 3}},
+        ),
+    ],
+)
+def test_the_applications_result_or_error_is_taken_once(way: str, body: Json, content: Json) -> None:
+    async def test(http: Talk, path: str, result: str) -> None:
+        for wrong in ({}, {"result": 1, "error": "x"}, {"error": 5}, {"error": {"no": 1}}, {"value": 1}):
+            await http.post(result, wrong, expect=422)
+        await http.post(result.replace("/result", "/approve"), expect=409)
+        await http.post(result, body)
+        await http.post(result, body, expect=409)
+        await http.until_done(path)
+        assert [json.loads(one) for one in await results(http, path)] == [content]
+
+    handed_out(test, [call("search"), say("ok")], way)
+
+
+def test_a_text_that_the_application_gives_is_the_text_that_the_model_reads() -> None:
+    async def test(http: Talk, path: str, result: str) -> None:
+        await http.post(result, {"result": "two bottles"})
+        await http.until_done(path)
+        assert await results(http, path) == ["two bottles"]
+
+    handed_out(test, [call("search"), say("ok")])
+
+
+class Asking:
+    """A venue whose tool asks the user before it does something."""
+
+    def tools(self) -> Sequence[Tool]:
+        return [Tool(name="book", venue="mcp")]
+
+    def gate(self, tool: str) -> Gate | None:
+        return None
+
+    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
+        if context.answer is None:
+            return Later(kind="question", question={"message": "Which day?"}, resume_token="t")
+        return Value(value=context.answer)
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("body", "told"),
+    [
+        ({"content": {"day": "Monday"}}, {"reply": "accepted", "content": {"day": "Monday"}}),
+        ({"reply": "declined"}, {"reply": "declined", "content": {}}),
+    ],
+)
+def test_a_question_that_a_tool_asks_is_shown_and_answered_once(body: Json, told: Json) -> None:
+    async def run() -> None:
+        model, store = Scripted([call("book"), say("booked")]), MemoryStore()
+        async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+            app = App(Wiring(model=model), Models(model), store, tasks)
+            app.registry.add(Asking())
+            await app.service.start()
+            http = Talk(Inside(await app.asgi(), {}))
+            path = await http.create()
+            (asked,) = (await http.post(f"{path}/chat", {"content": "book"}, expect=202))["waiting"]
+            assert (asked["name"], asked["for"]) == ("book", "answer")
+            shown = await http.get(f"{path}/tools/available")
+            assert shown["available_tools"][0]["server_id"] == "mcp"
+            answer = f"{path}/calls/{asked['call_id']}/answer"
+            await http.post(answer, {"content": "Monday"}, expect=422)
+            await http.post(answer, body)
+            await http.post(answer, body, expect=409)
+            seen = await http.until_done(path)
+            assert [one["question"] for _, one in seen if one["type"] == "question.asked"] == [
+                {"message": "Which day?"}
+            ]
+            assert [json.loads(one) for one in await results(http, path)] == [told]
+            await app.close()
+
+    asyncio.run(run())

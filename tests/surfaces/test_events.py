@@ -1,0 +1,256 @@
+"""A conversation's stream: from any place, for any number of readers, however slow, across drops and restarts."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from surfaces.talk import Json, Talk, both_ways, is_over, others, said, talk, talking, wired
+from toolyard import call, say, tool
+from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.items import ModelText
+from toolyard.core.ports import ModelRequest
+from toolyard.engine.readers import RING
+from toolyard.models.scripted import together
+
+WORDS = ["Ich ", "hätte ", "gern ", "面粉 ", "und ", "🥛."]
+
+
+@tool
+async def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+class Stepwise:
+    """A model that says a word each time it is let."""
+
+    def __init__(self, words: list[str] = WORDS, let: int = 0) -> None:
+        self.words = words
+        self.let = asyncio.Semaphore(let)
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        offset = 0
+        for word in self.words:
+            await self.let.acquire()
+            await asyncio.sleep(0)  # others have their turn, as with a model that is far away
+            yield TextAppended(turn=request.turn, offset=offset, text=word)
+            offset += len(word.encode())
+        await self.let.acquire()
+        text = ModelText(id=request.mint.id("item"), at=request.mint.now(), text="".join(self.words))
+        yield TurnEnded(items=(text,), finish="stop")
+
+    async def close(self) -> None:
+        pass
+
+
+async def some(http: Talk, path: str, count: int, last: str = "") -> list[tuple[str, Json]]:
+    """So many events, then the client is gone."""
+    seen: list[tuple[str, Json]] = []
+    async with aclosing(http.events(f"{path}/events", last)) as events:
+        async for event in events:
+            seen.append(event)
+            if len(seen) == count:
+                break
+    return seen
+
+
+@both_ways
+def test_a_client_that_drops_after_any_event_and_rejoins_has_no_gap_and_no_repeat(way: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        reading = asyncio.ensure_future(http.until_done(path))  # live, in the model's own pieces
+        await http.post(f"{path}/chat", {"content": "go"})
+        whole = await reading
+        assert said(whole) == "Eins. " + "".join(WORDS)
+        for index, (last, _) in enumerate(whole[:-1]):
+            joined = [*whole[: index + 1], *await http.until_done(path, last)]
+            assert said(joined) == said(whole), f"left after {last}"
+            assert others(joined) == others(whole), f"left after {last}"
+        for count in range(1, len(await http.until_done(path))):  # from the log, in pieces as large as can be
+            first = await some(http, path, count)
+            joined = [*first, *await http.until_done(path, first[-1][0])]
+            assert (said(joined), others(joined)) == (said(whole), others(whole))
+
+    talk(test, [together(say("Eins. "), call("add", a=1, b=2)), say(*WORDS)], way=way, tools=[add])
+
+
+@both_ways
+def test_a_client_that_drops_after_every_piece_of_an_answer_in_progress_gets_it_whole(way: str) -> None:
+    model = Stepwise()
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
+        seen: list[tuple[str, Json]] = []
+        for _ in WORDS:
+            model.let.release()
+            seen += await some(http, path, 1, seen[-1][0] if seen else "")
+        assert [event["content"] for _, event in seen] == WORDS
+        model.let.release()
+        seen += await http.until_done(path, seen[-1][0])
+        assert said(seen) == "".join(WORDS) == (await chat)["assistant_message"]["content"]
+        assert len(others(seen)) == 1
+
+    talk(test, model, way=way)
+
+
+@both_ways
+def test_any_number_of_readers_see_the_same_from_wherever_they_begin(way: str) -> None:
+    model = Stepwise()
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        early = [asyncio.ensure_future(http.until_done(path)) for _ in range(3)]
+        chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
+        for _ in WORDS[:3]:
+            model.let.release()
+        half = await some(http, path, 3)  # what three words came to, in pieces
+        late = asyncio.ensure_future(http.until_done(path))
+        for _ in WORDS[3:]:
+            model.let.release()
+        model.let.release()
+        await chat
+        for seen in (*await asyncio.gather(*early), await late):
+            assert said(seen) == "".join(WORDS) and is_over(seen[-1][1])
+        assert said(half) == "".join(WORDS[:3])
+
+    talk(test, model, way=way)
+
+
+def test_a_reader_that_takes_nothing_slows_nobody_and_misses_nothing() -> None:
+    pieces = ["x" * 10_000] * (3 * RING)  # more than any buffer on the way holds
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        async with aclosing(http.events(f"{path}/events")) as events:
+            chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
+            seen = [await anext(events)]
+            assert (await chat)["status"] == "done"  # all is said while this reader looked elsewhere
+            async for event in events:
+                seen.append(event)
+                if is_over(event[1]):
+                    break
+        assert said(seen) == "".join(pieces)
+        assert len(seen) < len(pieces)  # it was overrun, and got the rest from the log
+
+    talk(test, Stepwise(pieces, let=len(pieces) + 1), way="socket")
+
+
+@both_ways
+def test_the_stream_stays_open_and_shows_every_run_each_closed_by_its_done(way: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        async with aclosing(http.events(f"{path}/events")) as events:
+            for content in ("one", "two"):
+                answer = await http.post(f"{path}/chat", {"content": content})
+                seen: list[tuple[str, Json]] = []
+                async for event in events:
+                    seen.append(event)
+                    if is_over(event[1]):
+                        break
+                assert (said(seen), seen[-1][1]["run_id"]) == (f"to {content}", answer["run_id"])
+
+    talk(test, [say("to one"), say("to two")], way=way)
+
+
+@both_ways
+def test_the_logs_own_entries_are_served_where_they_are_asked_for(way: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        await http.post(f"{path}/chat", {"content": "go"})
+        seen: list[tuple[str, Json]] = []
+        async with aclosing(http.events(f"{path}/events?format=entries")) as events:
+            async for event in events:
+                seen.append(event)
+                if event[1].get("event", {}).get("type") == "run.ended":
+                    break
+        entries = [(last, event) for last, event in seen if "event" in event]
+        assert [entry["seq"] for _, entry in entries] == list(range(1, len(entries) + 1))
+        assert [last for last, _ in entries] == [str(entry["seq"]) for _, entry in entries]
+        assert entries[0][1]["event"]["type"] == "conversation.opened"
+        async with aclosing(http.events(f"{path}/events?format=entries&after={entries[-2][0]}")) as events:
+            assert await anext(events) == seen[-1]
+        async with aclosing(http.events(f"{path}/events?after=1", last=entries[-2][0])) as events:
+            assert (await anext(events))[1]["type"] == "done"  # the header wins over the address
+
+    talk(test, [say("ok")], way=way)
+
+
+@both_ways
+@pytest.mark.parametrize("last", ["x", "1.2", "-1", "1.2.3.4", "9" * 40, "1e3", "999", "999.1.2"])
+def test_a_place_that_was_never_given_out_is_refused(way: str, last: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        for status, told, _ in (
+            await http.answer("GET", f"{path}/events", last_event_id=last),
+            await http.answer("GET", f"{path}/events?after={last}"),
+        ):
+            assert (status, told["error_type"]) == (422, "validation_error"), told
+        await http.get(f"{path}/events?format=xml", expect=422)
+
+    talk(test, way=way)
+
+
+@both_ways
+def test_after_a_restart_in_the_middle_of_an_answer_the_stream_goes_on(way: str, tmp_path: Path) -> None:
+    """The turn begins again, the stream says so, and what was said of it before is dropped."""
+    store = f"sqlite:///{tmp_path}/yard.db"
+
+    async def run() -> None:
+        model = Stepwise()
+        async with wired(model, store=store, grace_s=0.0) as yard, talking(yard, way) as http:
+            path = await http.create()
+            async with aclosing(http.chat_stream(path, "go")) as events:
+                for _ in WORDS[:3]:
+                    model.let.release()
+                before = [await anext(events) for _ in WORDS[:3]]
+                await yard.service.close(0)
+                ending = [event async for event in events]
+            assert [event["error_type"] for _, event in ending] == ["unavailable"]
+        async with wired([say(*WORDS)], store=store) as yard, talking(yard, way) as http:
+            after = await http.until_done(path, before[-1][0])
+            assert [event["type"] for event in others(after)] == ["turn.restarted", "done"]
+            assert said(after) == "".join(WORDS)
+            assert (await http.messages(path))[-1]["content"] == "".join(WORDS)
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+
+
+def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_each_call_once(tmp_path: Path) -> None:
+    store, ran = f"sqlite:///{tmp_path}/yard.db", list[str]()
+    stuck = asyncio.Event()
+
+    @tool(name="look", idempotent=True)
+    async def hanging() -> str:
+        """Hangs."""
+        ran.append("first")
+        stuck.set()
+        await asyncio.Event().wait()
+        return ""
+
+    @tool(name="look", idempotent=True)
+    async def working() -> str:
+        """Works."""
+        ran.append("second")
+        return "seen"
+
+    async def run() -> None:
+        first_yard = wired([call("look")], store=store, grace_s=0.0, tools=[hanging])
+        async with first_yard as yard, talking(yard, "socket") as http:
+            path = await http.create()
+            async with aclosing(http.chat_stream(path, "go")) as events:
+                first = [await anext(events)]
+                await stuck.wait()
+                await yard.service.close(0)
+        async with wired([say("Seen.")], store=store, tools=[working]) as yard, talking(yard, "socket") as http:
+            seen = [*first, *await http.until_done(path, first[-1][0])]
+            states = [event.get("state") or event["type"] for event in others(seen)]
+            assert (states, said(seen)) == (["started", "finished", "done"], "Seen.")
+            assert seen[1][1]["name"] == "look"  # although this reader began after its start
+            assert (await http.messages(path))[2]["content"] == "seen"
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert ran == ["first", "second"]

@@ -1,0 +1,128 @@
+"""The shape of our costs, in seconds and without peers: what must not grow does not, and the bench itself runs.
+
+Process CPU, the lowest of several, is compared with itself only; the figures proper are `make bench`.
+"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Generator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import process_time
+
+from toolyard import UserMessage, Yard, tool
+from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.items import Call, Item, ModelText, TextPart
+from toolyard.core.ports import ModelRequest
+from toolyard.models.openai_chat import to_wire
+
+BENCH = Path(__file__).parent.parent / "bench"
+FIRST, LAST = 3, 13
+MOST_GROWTH = 3
+
+
+class WritingModel:
+    """Writes every request as the wire does, asks for `add` some times, then ends."""
+
+    def __init__(self, *, forgetful: bool = False) -> None:
+        self.sent_bytes = 0
+        self._forgetful = forgetful
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        if self._forgetful:
+            request.memo.clear()
+        self.sent_bytes = len(to_wire(request))
+        mint = request.mint
+        if request.turn <= LAST:
+            call = Call(id=mint.id("call"), at=mint.now(), tool="add", arguments={"a": request.turn, "b": 1})
+            yield TurnEnded(items=(call,), finish="calls")
+        else:
+            yield TurnEnded(items=(ModelText(id=mint.id("text"), at=mint.now(), text="done"),), finish="stop")
+
+    async def close(self) -> None:
+        """Nothing to close."""
+
+
+def talk(messages: int) -> Sequence[Item]:
+    """A question after so many messages, the user's and the model's by turns."""
+    items: list[Item] = []
+    for number in range(messages // 2):
+        asked = TextPart(text=f"And what about number {number}?")
+        items.append(UserMessage(id=f"asked_{number}", at=0.0, parts=(asked,)))
+        items.append(ModelText(id=f"said_{number}", at=0.0, text=f"Number {number} is fine, as it was."))
+    return [*items, UserMessage(id="question", at=0.0, parts=(TextPart(text="Please add."),))]
+
+
+async def steady_cpu_s(model: WritingModel, *, messages: int = 0, tools: int = 1) -> float:
+    """CPU of one turn in the middle of a run: the lowest of several runs."""
+    ticks: list[float] = []
+
+    async def add(a: int, b: int) -> int:
+        """Add two numbers."""
+        ticks.append(process_time())
+        return a + b
+
+    others = [tool(name=f"add_{number}")(add) for number in range(1, tools)]
+    each: list[float] = []
+    async with Yard(tools=[add, *others], model=model) as yard:
+        for _ in range(8):
+            ticks.clear()
+            await yard.ask(talk(messages))
+            each.append((ticks[LAST - 1] - ticks[FIRST - 1]) / (LAST - FIRST))
+    return min(each)
+
+
+def test_a_request_after_a_thousand_messages_costs_about_what_it_costs_after_ten() -> None:
+    short, long = WritingModel(), WritingModel()
+    few = asyncio.run(steady_cpu_s(short, messages=10))
+    many = asyncio.run(steady_cpu_s(long, messages=1000))
+    assert long.sent_bytes > 10 * short.sent_bytes, "the history was not sent"
+    assert many <= MOST_GROWTH * few
+
+
+def test_the_comparison_notices_a_history_that_is_encoded_anew_each_turn() -> None:
+    few = asyncio.run(steady_cpu_s(WritingModel(forgetful=True), messages=10))
+    many = asyncio.run(steady_cpu_s(WritingModel(forgetful=True), messages=1000))
+    assert many > MOST_GROWTH * few
+
+
+def test_a_request_with_a_thousand_tools_costs_about_what_it_costs_with_ten() -> None:
+    short, long = WritingModel(), WritingModel()
+    few = asyncio.run(steady_cpu_s(short, tools=10))
+    many = asyncio.run(steady_cpu_s(long, tools=1000))
+    assert long.sent_bytes > 10 * short.sent_bytes, "the tools were not sent"
+    assert many <= MOST_GROWTH * few
+
+
+def test_many_runs_at_once_on_sqlite_end_well_and_share_their_commits() -> None:
+    told = run_script("loops/many_runs.py", "100", "5")
+    assert told["errors"] == 0
+    assert told["commits_per_turn"] < 1
+
+
+def test_our_loop_and_the_hand_loop_do_the_same_work_on_the_mock_server() -> None:
+    with mock_server() as url:
+        order = json.dumps({"scenario": "turns", "url": url, "least_s": 0})
+        for script in ("loops/toolyard_loop.py", "loops/hand_loop.py"):
+            told = run_script(script, given=order)  # a loop that skips calls or text answers with an error
+            assert told.get("us", 0) > 0, told
+
+
+def run_script(script: str, *arguments: str, given: str = "") -> dict[str, float]:
+    """The one line of JSON that a script of the bench prints."""
+    done = subprocess.run(
+        [sys.executable, str(BENCH / script), *arguments], input=given, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@contextmanager
+def mock_server() -> Generator[str, None, None]:
+    command = [sys.executable, str(BENCH / "mock_server.py")]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdin and server.stdout
+        with server.stdin:  # it ends when this does
+            yield f"http://127.0.0.1:{int(server.stdout.readline())}"
