@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from wire.strict_chat import StrictChat, asks, says
 
 ROOT = Path(__file__).parent.parent

@@ -38,8 +38,8 @@ EXPORTS = [
 ]
 MAY_USE_ANY = {"venues/_signature.py"}
 """Where pydantic's own types are handled: it takes and gives Any."""
-MAY_CREATE_TASKS = {"engine/owner.py", "engine/workers.py", "venues/function.py"}
-"""Where a task group is owned, or a tool is raced against its deadline and always awaited."""
+MAY_CREATE_TASKS = {"engine/owner.py", "engine/workers.py"}
+"""Where tasks are owned: they end with what owns them."""
 MAY_IMPORT_INSIDE = {"app.py"}
 """The composition root loads adapters of optional extras by name."""
 

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from toolyard.core.errors import Misconfigured
@@ -32,6 +32,9 @@ from toolyard.venues.function import FunctionVenue
 from toolyard.venues.results import ResultsVenue
 
 _log = logging.getLogger("toolyard.app")
+
+if TYPE_CHECKING:
+    from toolyard.engine.schemas import Schemas
 
 Message = MutableMapping[str, object]
 AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -159,6 +162,11 @@ class Wiring:
     """Told of every entry once it is stored; one that fails is logged and does no harm."""
 
 
+def _schemas() -> "Schemas":
+    """Loaded when a tool needs it: it is a third of what a yard of typed functions takes in memory."""
+    return importlib.import_module("toolyard.engine.schemas").Schemas()
+
+
 class App:
     """A service with everything that it stands on, to be closed together."""
 
@@ -170,7 +178,7 @@ class App:
         self._store = store
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
         policy = Ordered(wiring.rules)
-        self.registry = Registry(policy, ClientVenue())
+        self.registry = Registry(policy, ClientVenue(), _schemas)
         self.registry.add(self._function)
         self.registry.add(ResultsVenue(store), on_demand=True)
         deps = Deps(

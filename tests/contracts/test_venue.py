@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 
 import pytest
 
@@ -96,7 +95,7 @@ def test_a_venue_lists_tools_that_can_be_offered_and_closes(made: Callable[[], A
         venue = await made()
         for one in venue.tools():
             assert NAME.fullmatch(one.name) and one.parameters["type"] == "object" and one.description
-            venue.gate(one.name)
+            assert venue.own(one.name) is not None
         await venue.close()
 
     asyncio.run(test())
@@ -109,7 +108,7 @@ def test_a_venue_answers_with_a_value_a_failure_or_later(
     async def test() -> None:
         venue = await made()
         known = {one.name: one for one in venue.tools()}.get(name) or Tool(name=name, venue="client")
-        answer = await venue.run(wanted(name, arguments), known, replace(CONTEXT))
+        answer = await venue.run(wanted(name, arguments), known, CONTEXT)
         if isinstance(answer, Failure):
             assert answer.problem.error_type == expected and answer.problem.error
         else:

@@ -7,7 +7,7 @@ import pytest
 from pydantic import BaseModel
 
 from support import events_of, in_yard, problem, result, results
-from toolyard import Yard, call, say, tool
+from toolyard import Settings, Yard, call, say, tool
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn
@@ -134,3 +134,22 @@ def test_a_hundred_megabytes_are_refused_with_what_to_do() -> None:
         assert problem(found) == ("error", "too_large") and "have the tool return a link" in found.content
 
     in_yard(test, [call("give"), say("ok")], [give])
+
+
+def test_a_conversation_that_names_its_tools_can_still_read_on_in_a_large_result() -> None:
+    @tool
+    def export() -> str:
+        """A lot of text."""
+        return "x" * 20_000
+
+    def script(request: ModelRequest) -> Turn:
+        last = request.history[-1]
+        if isinstance(last, Result) and last.handle:
+            return call("read_result", handle=last.handle)
+        return say("ok") if isinstance(last, Result) else call("export")
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go", settings=Settings(tools=frozenset({"export"})))
+        assert [one.outcome for one in results(await events_of(run))] == ["ok", "ok"]
+
+    in_yard(test, script, [export])

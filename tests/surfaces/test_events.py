@@ -139,6 +139,26 @@ def test_a_reader_that_takes_nothing_slows_nobody_and_misses_nothing() -> None:
     talk(test, Stepwise(pieces, let=len(pieces) + 1), way="socket")
 
 
+def test_a_reader_that_has_left_is_not_kept() -> None:
+    async def run() -> None:
+        async with asyncio.timeout(30), wired([say("ok"), say("ok")]) as yard, talking(yard) as http:
+            path = await http.create()
+            await http.post(f"{path}/chat", {"content": "go"})
+            async with (
+                aclosing(http.events(f"{path}/events")) as waiting,
+                aclosing(http.events(f"{path}/events")) as cut,
+            ):
+                await anext(cut)  # left with events still to come
+                assert [(await anext(waiting))[1]["type"] for _ in range(2)] == ["text.delta", "done"]
+                assert (await yard.service.load()).open_streams == 2
+            assert (await yard.service.load()).open_streams == 0
+            async with aclosing(http.chat_stream(path, "again")) as events:
+                await anext(events)
+            assert (await yard.service.load()).open_streams == 0
+
+    asyncio.run(run())
+
+
 @both_ways
 def test_the_stream_stays_open_and_shows_every_run_each_closed_by_its_done(way: str) -> None:
     async def test(http: Talk) -> None:

@@ -5,7 +5,7 @@ from msgspec import Struct
 from toolyard.core.errors import Invalid
 
 
-class Cursor(Struct, frozen=True):
+class Cursor(Struct, frozen=True, gc=False):
     seq: int = 0
     turn: int = 0
     seen: int = 0

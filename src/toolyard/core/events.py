@@ -24,7 +24,7 @@ Remember = Literal["no", "tool", "conversation"]
 Reply = Literal["accepted", "declined", "cancelled"]
 
 
-class _Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class _Event(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
     pass
 
 
@@ -209,7 +209,7 @@ Fleeting = ModelDelta | CallProgressed
 Event = Durable | Fleeting
 
 
-class Entry(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Entry(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One durable event as the log keeps it: stamped and numbered."""
 
     conversation: str

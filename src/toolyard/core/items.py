@@ -35,7 +35,7 @@ class FilePart(Struct, frozen=True, kw_only=True, tag="file"):
 Part = TextPart | ImagePart | FilePart
 
 
-class _Item(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
+class _Item(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
     id: str
     at: float
 
@@ -92,7 +92,7 @@ class Result(_Item, frozen=True, kw_only=True, tag="result"):
 Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result
 
 
-class Usage(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """Tokens of one turn or of one run, as the provider counted them."""
 
     input_tokens: int = 0

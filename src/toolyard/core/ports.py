@@ -1,7 +1,6 @@
 """The seams. Each is one small protocol; each implementation is one file, wired in `app.py`."""
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
 from typing import Protocol
 
 from msgspec import Struct
@@ -30,8 +29,7 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     hashes: dict[str, str]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ModelRequest:
+class ModelRequest(Struct, frozen=True, kw_only=True):
     """Everything that a model needs for one turn."""
 
     model: str
@@ -42,7 +40,7 @@ class ModelRequest:
     tool_choice: str
     mint: Mint
     correlation_id: str = ""
-    memo: dict[str, object] = field(default_factory=dict[str, object])
+    memo: dict[str, object] = {}
     """The conversation's scratch pad: a wire keeps what it has encoded here, under its own name."""
 
 
@@ -54,8 +52,7 @@ class Model(Protocol):
     async def close(self) -> None: ...
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Context:
+class Context(Struct, frozen=True, kw_only=True):
     """What a tool may know about the call that it serves."""
 
     caller: Caller
@@ -74,31 +71,39 @@ class Context:
     resume_token: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Value:
+class Value(Struct, frozen=True, kw_only=True):
     """A venue's answer when the tool came to a value: anything that can be written as JSON."""
 
     value: object
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Failure:
+class Failure(Struct, frozen=True, kw_only=True):
     """A venue's answer when the tool failed. `passing` says that trying again may help."""
 
     problem: Problem
     passing: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Later:
+class Later(Struct, frozen=True, kw_only=True):
     """A venue's answer when the result, or an answer that it needs, will come from outside."""
 
     kind: ParkedKind
-    question: dict[str, object] = field(default_factory=dict[str, object])
+    question: dict[str, object] = {}
     resume_token: str = ""
 
 
 Gate = Callable[[Caller], "Verdict | None"]
+Check = Callable[[dict[str, object]], Problem | None]
+
+
+class Own(Struct, frozen=True, kw_only=True):
+    """What a tool itself has to say, if anything: who may use it, and whether arguments fit it.
+
+    The gate is asked at offer and at call. Without a check the tool's JSON Schema is what arguments are held to.
+    """
+
+    gate: Gate | None = None
+    check: Check | None = None
 
 
 class Venue(Protocol):
@@ -106,9 +111,7 @@ class Venue(Protocol):
 
     def tools(self) -> Sequence[Tool]: ...
 
-    def gate(self, tool: str) -> Gate | None:
-        """A check of the tool's own, asked at offer and at call, if it has one."""
-        ...
+    def own(self, tool: str) -> Own: ...
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later: ...
 
@@ -120,8 +123,7 @@ class Verdict(Struct, frozen=True):
     rule: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
+class Question(Struct, frozen=True, kw_only=True):
     """What a rule is asked: may this caller use this tool here? `arguments` is None when tools are listed."""
 
     tool: Tool

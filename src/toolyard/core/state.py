@@ -48,7 +48,7 @@ from toolyard.core.settings import Settings
 Phase = Literal["requested", "asking", "allowed", "running", "parked", "closed"]
 
 
-class CallState(Struct, frozen=True, kw_only=True):
+class CallState(Struct, frozen=True, gc=False, kw_only=True):
     """One call of the open turn, until the last one of the turn closes."""
 
     call: Call
@@ -72,7 +72,7 @@ class CallState(Struct, frozen=True, kw_only=True):
         return self.call.arguments if edited is None else edited
 
 
-class TurnState(Struct, frozen=True, kw_only=True):
+class TurnState(Struct, frozen=True, gc=False, kw_only=True):
     """A model request in flight."""
 
     number: int
@@ -86,7 +86,7 @@ class QueuedRun(Struct, frozen=True, kw_only=True):
     request: RunQueued
 
 
-class RunState(Struct, frozen=True, kw_only=True):
+class RunState(Struct, frozen=True, gc=False, kw_only=True):
     """The run in front."""
 
     id: str
@@ -114,7 +114,7 @@ class RunState(Struct, frozen=True, kw_only=True):
         return end - self.started_at - self.waited_s
 
 
-class State(Struct, frozen=True, kw_only=True):
+class State(Struct, frozen=True, gc=False, kw_only=True):
     owner: Caller | None = None
     settings: Settings = Settings()
     history: History = History()
@@ -160,15 +160,15 @@ def _taken_over(state: State, entry: Entry) -> State:
 
 def _applied(state: State, entry: Entry) -> State:
     event = entry.event
-    match event:
-        case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryCompacted():
-            return _conversation(state, event)
-        case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
-            return _run(state, event, entry)
+    match event:  # the frequent ones first
+        case CallEnded() | CallStarted() | CallJudged() | CallParked() | CallApproved() | CallDenied() | CallAnswered():
+            return _call(_resumed(state, entry.at), event)
         case TurnStarted() | TurnEnded() | TurnFailed():
             return _turn(state, event)
-        case CallJudged() | CallApproved() | CallDenied() | CallStarted() | CallParked() | CallAnswered() | CallEnded():
-            return _call(_resumed(state, entry.at), event)
+        case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
+            return _run(state, event, entry)
+        case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryCompacted():
+            return _conversation(state, event)
         case _:
             assert_never(event)
 
@@ -302,6 +302,10 @@ def _open_calls(items: Sequence[Item]) -> dict[str, CallState]:
 
 def _call(state: State, event: CallEvent) -> State:
     match event:
+        case CallEnded():
+            return _closed(state, event.result)
+        case CallStarted():
+            return _call_started(state, event)
         case CallJudged():
             return _judged(state, event)
         case CallApproved():
@@ -311,8 +315,6 @@ def _call(state: State, event: CallEvent) -> State:
             return _with(state, replace(call, phase="allowed", approved=event))
         case CallDenied():
             return _with(state, _call_in(state, event.call_id, "asking"))
-        case CallStarted():
-            return _call_started(state, event)
         case CallParked():
             call = _call_in(state, event.call_id, "running")
             # Whoever runs it next is a first owner again: this one did not die.
@@ -321,8 +323,6 @@ def _call(state: State, event: CallEvent) -> State:
         case CallAnswered():
             call = _call_in(state, event.call_id, "parked")
             return _with(state, replace(call, phase="allowed", answer=event))
-        case CallEnded():
-            return _closed(state, event.result)
         case _:
             assert_never(event)
 

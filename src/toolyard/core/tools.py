@@ -36,6 +36,8 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Must not run beside other calls of its conversation."""
     max_result_bytes: int = 16_384
     examples: tuple[str, ...] = ()
+    built_in: bool = False
+    """Ours, and not for a conversation to choose or leave out."""
     sources: dict[str, str] = {}
     """For a parameter whose value comes from another tool, that tool's name."""
 

@@ -18,6 +18,8 @@ from toolyard.engine.readers import Reader, Readers
 
 Spawn = Callable[[Coroutine[None, None, None]], None]
 Observe = Callable[[Entry], None]
+CLOSE_S = 0.001
+"""Two moments so close are one: a timer for the one serves the other."""
 _log = logging.getLogger("toolyard.journal")
 
 
@@ -49,6 +51,8 @@ class Journal:
         self._held: deque[tuple[int, Fleeting]] = deque()
         self._commits: list[tuple[int, asyncio.Future[None]]] = []
         self._change: asyncio.Future[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = 0.0
 
     def sound_state(self) -> State:
         """The tip. Raises Fenced or StoreDown if the store no longer follows it."""
@@ -105,11 +109,21 @@ class Journal:
             return
         loop = asyncio.get_running_loop()
         self._change = loop.create_future()
-        timer = loop.call_later(max(0.0, until - self._mint.now()), self.signal)
-        try:
-            await self._change
-        finally:
-            timer.cancel()
+        if self._timer is None or abs(self._timer_at - until) > CLOSE_S:
+            self.settle()
+            self._timer_at = until
+            self._timer = loop.call_later(max(0.0, until - self._mint.now()), self._ring)
+        await self._change
+
+    def settle(self) -> None:
+        """Nobody waits any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        self.signal()
 
     def signal(self) -> None:
         if self._change is not None and not self._change.done():

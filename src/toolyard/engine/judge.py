@@ -25,10 +25,10 @@ class Judge:
 
     def again(self, call: CallState, state: State, now: float) -> Registered | list[Durable]:
         """Before a call runs, perhaps long after it was judged: its tool, or what becomes of it instead."""
-        entry = self._find(call, state)
+        entry = self.find(call, state)
         if entry is None:
             return [CallEnded(result=failed(call.call, "error", self._unknown(call, state), now))]
-        if problem := self._registry.schemas.check(entry.tool, entry.hash, call.arguments):
+        if problem := self._registry.unfit(entry, call.arguments):
             return [CallEnded(result=failed(call.call, "error", problem, now))]
         verdict = self._verdict(entry, call, state)
         if verdict.decision == "allow" or (verdict.decision == "ask" and call.approved is not None):
@@ -37,16 +37,16 @@ class Judge:
 
     def check(self, call: CallState, state: State, arguments: dict[str, object]) -> Problem | None:
         """Whether edited arguments fit the tool."""
-        entry = self._find(call, state)
-        return self._registry.schemas.check(entry.tool, entry.hash, arguments) if entry else None
+        entry = self.find(call, state)
+        return self._registry.unfit(entry, arguments) if entry else None
 
     def _one(self, call: CallState, position: int, state: State, now: float) -> list[Durable]:
         problem = self._unfit(call, position, state)
-        entry = self._find(call, state)
+        entry = self.find(call, state)
         if problem is None and entry is None:
             problem = self._unknown(call, state)
         if problem is None and entry is not None:
-            problem = self._registry.schemas.check(entry.tool, entry.hash, call.arguments)
+            problem = self._registry.unfit(entry, call.arguments)
         if problem is not None or entry is None:
             assert problem is not None
             return [CallEnded(result=failed(call.call, "error", problem, now))]
@@ -66,16 +66,16 @@ class Judge:
             return Problem(error="this request is to be answered without tools", error_type="permission_denied")
         return None
 
-    def _find(self, call: CallState, state: State) -> Registered | None:
+    def find(self, call: CallState, state: State) -> Registered | None:
         return self._registry.find(call.call.tool, state.run.request.app_tools if state.run else ())
 
     def _verdict(self, entry: Registered, call: CallState, state: State) -> Verdict:
         question = self._registry.verdict_question(entry.tool, state, call.arguments)
         verdict = self._policy.judge(question)
-        if verdict.decision == "deny" or entry.gate is None:
+        if verdict.decision == "deny" or entry.own.gate is None:
             return verdict
         try:
-            shut = entry.gate(question.caller)
+            shut = entry.own.gate(question.caller)
         except Exception as error:
             return Verdict("deny", f"the tool's own check failed: {type(error).__name__}")
         return shut or verdict

@@ -1,6 +1,5 @@
 """The loop. It decides nothing and keeps nothing: `plan` decides, the journal keeps, workers do."""
 
-import asyncio
 from collections.abc import Sequence
 from typing import assert_never
 
@@ -34,24 +33,25 @@ async def drive(journal: Journal, deps: Deps) -> None:
     Nothing long is awaited here: turns and calls are workers that end by emitting, so that an approval, a client's
     result or a stop is dealt with while others run.
     """
-    async with asyncio.TaskGroup() as group:
-        workers = Workers(journal, deps, group)
+    async with Workers(journal, deps) as workers:
+        judged: State | None = None
         while not deps.draining:
             state = journal.sound_state()
             step = plan(state, journal.epoch, deps.mint.now())
             match step:
-                case BeginRun() | GiveUpTurn() | Judge() | Expire() | Suspend() | End():
-                    journal.emit(*events_of(step, state, deps))
+                case Wait(until):
+                    await journal.changed(state, until)
+                case Run(calls):
+                    workers.run(calls, state, just_judged=state is judged)
                 case AskModel():
                     workers.ask(state)
-                case Run(calls):
-                    workers.run(calls, state)
+                case BeginRun() | GiveUpTurn() | Judge() | Expire() | Suspend() | End():
+                    journal.emit(*events_of(step, state, deps))
+                    judged = journal.state if isinstance(step, Judge) else None
                 case Recover(calls):
                     workers.recover(calls, state)
                 case StopWork(calls):
                     await workers.stop(calls)
-                case Wait(until):
-                    await journal.changed(state, until)
                 case Rest():
                     return
                 case _:

@@ -132,6 +132,7 @@ class Owner:
         return self._deps.draining or isinstance(plan(state, journal.epoch, self._deps.mint.now()), Rest)
 
     def _rested(self, journal: Journal) -> None:
+        journal.settle()
         current = self._journals.get(journal.conversation)
         if current is not journal:
             if current is not None:

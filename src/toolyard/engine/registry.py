@@ -6,38 +6,41 @@ what was encoded for it can be used again.
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.codec import checked
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.items import Problem
-from toolyard.core.ports import Gate, Offer, Policy, Question, Venue
+from toolyard.core.ports import Gate, Offer, Own, Policy, Question, Venue
 from toolyard.core.settings import Settings
 from toolyard.core.state import State
 from toolyard.core.tools import NAME, Tool, definition_hash
-from toolyard.engine.schemas import Schemas
+
+if TYPE_CHECKING:  # loaded by name, where it is wired: typed functions do without
+    from toolyard.engine.schemas import Schemas
 
 MOST_OFFERS = 512
 MOST_NAMED = 20
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Registered:
+class Registered(Struct, frozen=True, kw_only=True):
     tool: Tool
     venue: Venue
-    gate: Gate | None
+    own: Own
     hash: str
     on_demand: bool = False
     """Offered only once the conversation holds a result that was cut."""
 
 
 class Registry:
-    def __init__(self, policy: Policy, client: Venue) -> None:
-        self.schemas = Schemas()
+    def __init__(self, policy: Policy, client: Venue, schemas: Callable[[], "Schemas"]) -> None:
+        self._make_schemas = schemas
+        self._schemas: Schemas | None = None
         self._policy = policy
         self._client = client
         self._tools: dict[str, Registered] = {}
@@ -48,14 +51,25 @@ class Registry:
     def add(self, venue: Venue, *, on_demand: bool = False) -> None:
         for tool in venue.tools():
             entry = Registered(
-                tool=tool, venue=venue, gate=venue.gate(tool.name), hash=definition_hash(tool), on_demand=on_demand
+                tool=tool, venue=venue, own=venue.own(tool.name), hash=definition_hash(tool), on_demand=on_demand
             )
             self._check(entry)
             self._tools[tool.name] = entry
-            if entry.gate:
-                self._gates[tool.name] = entry.gate
+            if entry.own.gate:
+                self._gates[tool.name] = entry.own.gate
         self._version += 1
         self._offers.clear()
+
+    @property
+    def schemas(self) -> "Schemas":
+        """Made when the first tool comes that has only a schema to hold arguments to."""
+        self._schemas = self._schemas or self._make_schemas()
+        return self._schemas
+
+    def unfit(self, entry: Registered, arguments: dict[str, object]) -> Problem | None:
+        """What is wrong with the arguments, field by field."""
+        check = entry.own.check
+        return check(arguments) if check else self.schemas.check(entry.tool, entry.hash, arguments)
 
     def names(self) -> list[str]:
         return list(self._tools)
@@ -66,7 +80,7 @@ class Registry:
             entry.tool
             for entry in self._tools.values()
             if not entry.on_demand
-            and not (entry.gate and _shut(entry.gate, caller))
+            and not (entry.own.gate and _shut(entry.own.gate, caller))
             and self._policy.judge(Question(tool=entry.tool, caller=caller, settings=Settings())).decision != "deny"
         ]
 
@@ -82,7 +96,7 @@ class Registry:
         app_tool = next((tool for tool in app_tools if tool.name == name), None)
         if app_tool is None:
             return None
-        return Registered(tool=app_tool, venue=self._client, gate=None, hash=definition_hash(app_tool))
+        return Registered(tool=app_tool, venue=self._client, own=Own(), hash=definition_hash(app_tool))
 
     def unknown(self, name: str, offered: Iterable[str]) -> Problem:
         """What to tell a model that asked for a tool which is not there: the ones that are, nearest first."""
@@ -149,7 +163,8 @@ class Registry:
             checked(entry.tool)
         except Invalid as error:
             raise Misconfigured(f"tool {entry.tool.name!r}: {error}") from None
-        self.schemas.compile(entry.tool, entry.hash)
+        if entry.own.check is None:
+            self.schemas.compile(entry.tool, entry.hash)
 
     def _check_name(self, tool: Tool, taken: bool) -> None:
         if not NAME.fullmatch(tool.name):

@@ -9,6 +9,8 @@ from toolyard.core.events import Entry, Event, RunEnded, RunStarted
 from toolyard.engine.readers import Published
 from toolyard.engine.service import Service
 
+PATIENCE_S = 3600.0
+
 
 class Run:
     """One request on its way: iterate over its events. Leaving the iteration does not stop the run; `stop` does."""
@@ -36,15 +38,16 @@ class Run:
                 self._begun = True
                 await self._begin(reader.cursor)
             running = False
-            async for item in reader:
-                if not isinstance(item, Entry):
-                    if running:
+            while True:
+                for item, _ in await reader.batch(PATIENCE_S):
+                    if not isinstance(item, Entry):
+                        if running:
+                            yield item
+                    elif item.run == self.id:
+                        running = running or isinstance(item.event, RunStarted)
                         yield item
-                elif item.run == self.id:
-                    running = running or isinstance(item.event, RunStarted)
-                    yield item
-                    if isinstance(item.event, RunEnded):
-                        return
+                        if isinstance(item.event, RunEnded):
+                            return
         finally:
             reader.detach()
 

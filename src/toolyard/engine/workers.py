@@ -8,7 +8,8 @@ import asyncio
 import itertools
 import logging
 import random
-from collections.abc import Awaitable, Callable, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -16,7 +17,7 @@ from time import perf_counter
 import msgspec
 from msgspec.structs import replace
 
-from toolyard.core.errors import Refused
+from toolyard.core.errors import Refused, ToolyardError, Unavailable
 from toolyard.core.events import (
     CallEnded,
     CallParked,
@@ -31,9 +32,10 @@ from toolyard.core.items import Call, ModelText, Problem, Result
 from toolyard.core.limits import Limits
 from toolyard.core.plan import MOST_OWNERS
 from toolyard.core.ports import Context, Failure, Later, Mint, Model, ModelRequest, Policy, Value
-from toolyard.core.results import cancelled, problem_of, unknown
+from toolyard.core.results import cancelled, failed, problem_of, unknown
 from toolyard.core.settings import Settings
 from toolyard.core.state import CallState, State
+from toolyard.core.tools import Tool
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Journal
 from toolyard.engine.judge import Judge
@@ -42,6 +44,8 @@ from toolyard.engine.registry import Registered, Registry
 from toolyard.engine.telemetry import correlation
 
 STOP_GRACE_S = 2.0
+STUBBORN_S = 1.0
+"""How long something that was cancelled may take to notice before it is let go of."""
 FIRST_BACKOFF_S = 0.1
 MOST_BACKOFF_S = 5.0
 MOST_CALLS = 1000
@@ -72,15 +76,52 @@ class Deps:
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     draining: bool = field(default=False)
     """Set when the process is about to stop: nothing new is begun."""
+    abandoned: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
+
+    def abandon(self, task: "asyncio.Task[None]") -> None:
+        """Keep hold of a task that does not end, so that it is not lost without a trace; nobody waits for it."""
+        self.abandoned.add(task)
+        task.add_done_callback(self.abandoned.discard)
 
 
 class Workers:
-    def __init__(self, journal: Journal, deps: Deps, group: asyncio.TaskGroup) -> None:
+    """The tasks of one conversation. They end with it; one that cannot be stopped is let go of, and said so."""
+
+    def __init__(self, journal: Journal, deps: Deps) -> None:
         self._journal = journal
         self._deps = deps
-        self._group = group
+        self._loop = asyncio.get_running_loop()
         self._turn: asyncio.Task[None] | None = None
         self._calls: dict[str, asyncio.Task[None]] = {}
+
+    async def __aenter__(self) -> "Workers":
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        """What still runs may end, unless something went wrong or somebody stops this: then it is stopped, too."""
+        tasks = [*self._calls.values(), *([self._turn] if self._turn else [])]
+        if not tasks:
+            return
+        try:
+            if error is None:
+                await asyncio.wait(tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks, timeout=STOP_GRACE_S)
+
+    def _start(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+        task = self._loop.create_task(work)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: "asyncio.Task[None]") -> None:
+        """A worker ends by emitting. One that fails instead is a fault of ours, or the store's: nothing can go on."""
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not self._journal.broken:
+            _log.error("a worker of conversation %s failed", self._journal.conversation, exc_info=error)
+            known = error if isinstance(error, ToolyardError) else Unavailable("this conversation cannot go on")
+            self._journal.give_up(known)
 
     def ask(self, state: State) -> None:
         """Begin a model turn."""
@@ -110,7 +151,7 @@ class Workers:
                 removed=() if same else tuple(name for name in state.offered if name not in offer.hashes),
             )
         )
-        self._turn = self._group.create_task(self._ask(request))
+        self._turn = self._start(self._ask(request))
 
     async def _ask(self, request: ModelRequest) -> None:
         event = await self._streamed(request)
@@ -137,12 +178,13 @@ class Workers:
             why = f"{type(error).__name__}: {error}"
         return TurnFailed(problem=_gave_nonsense(request.model, why))
 
-    def run(self, calls: Sequence[CallState], state: State) -> None:
+    def run(self, calls: Sequence[CallState], state: State, *, just_judged: bool = False) -> None:
         """Start the calls whose time has come; what may not run any more is closed instead."""
         events: list[Durable] = []
         started: list[tuple[CallState, Registered]] = []
         for call in calls:
-            entry = self._deps.judge.again(call, state, self._deps.mint.now())
+            known = self._deps.judge.find(call, state) if just_judged else None
+            entry = known or self._deps.judge.again(call, state, self._deps.mint.now())
             if isinstance(entry, list):
                 events += entry
                 continue
@@ -151,7 +193,7 @@ class Workers:
             started.append((replace(call, attempt=attempt), entry))
         self._journal.emit(*events)
         for call, entry in started:
-            self._calls[call.call.id] = self._group.create_task(self._call(call, entry))
+            self._calls[call.call.id] = self._start(self._call(call, entry))
 
     async def _call(self, call: CallState, entry: Registered) -> None:
         call_id, tool, deps = call.call.id, entry.tool, self._deps
@@ -195,10 +237,12 @@ class Workers:
         tool = entry.tool
         context = self._context(call, attempt, tool.timeout_s)
         correlation.set(context.correlation_id)
+        asked = call.call if call.approved is None else replace(call.call, arguments=call.arguments)
         deadline = asyncio.timeout(tool.timeout_s)
+        watchdog = self._loop.call_later(tool.timeout_s + STUBBORN_S, self._abandon, call, tool)
         try:
             async with deadline:
-                return await entry.venue.run(replace(call.call, arguments=call.arguments), tool, context)
+                return await entry.venue.run(asked, tool, context)
         except BaseException as error:
             if deadline.expired() and isinstance(error, TimeoutError):
                 return Failure(problem=_late(tool.timeout_s, tool.idempotent), passing=True)
@@ -207,11 +251,21 @@ class Workers:
             _log.error("venue %s failed", tool.venue, exc_info=error, extra=_bound(context.correlation_id))
             said = f"{type(error).__name__}: {error}"
             return Failure(problem=problem_of(said, "execution_error"), passing=True)
+        finally:
+            watchdog.cancel()
+
+    def _abandon(self, call: CallState, tool: Tool) -> None:
+        """A tool that does not even let itself be cancelled: its call ends without it."""
+        if (task := self._calls.pop(call.call.id, None)) is not None:
+            _log.warning("tool %s ignores its deadline; it was abandoned", tool.name)
+            self._deps.abandon(task)
+            late = _late(tool.timeout_s, tool.idempotent)
+            self._journal.emit(CallEnded(result=failed(call.call, "timeout", late, self._deps.mint.now())))
 
     def _context(self, call: CallState, attempt: int, timeout_s: float) -> Context:
         run, call_id, journal = self._journal.state.run, call.call.id, self._journal
         assert run is not None
-        loop, reports = asyncio.get_running_loop(), itertools.count()
+        loop, home, reports = self._loop, threading.get_ident(), itertools.count()
 
         def tell(event: CallProgressed) -> None:
             current = journal.state.calls.get(call_id)
@@ -220,7 +274,10 @@ class Workers:
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:
             event = CallProgressed(call_id=call_id, offset=next(reports), progress=done, total=total, message=message)
-            loop.call_soon_threadsafe(tell, event)  # the tool may be in a thread
+            if threading.get_ident() == home:
+                tell(event)
+            else:
+                loop.call_soon_threadsafe(tell, event)
 
         answer = call.answer
         return Context(
@@ -259,7 +316,10 @@ class Workers:
         for task in tasks:
             task.cancel()
         if tasks:
-            await asyncio.wait(tasks, timeout=STOP_GRACE_S)
+            _, stubborn = await asyncio.wait(tasks, timeout=STUBBORN_S)
+            for task in stubborn:
+                _log.warning("something in conversation %s ignores being stopped", self._journal.conversation)
+                self._deps.abandon(task)
         state, now, events = self._journal.state, self._deps.mint.now(), list[Durable]()
         if state.turn is not None:
             text = self._journal.readers.live_text()

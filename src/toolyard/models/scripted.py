@@ -4,9 +4,9 @@ It is as strict as a strict provider: a history with an orphan, a double or a ba
 """
 
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct
 
 from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.history import faults
@@ -19,23 +19,21 @@ class ScriptError(AssertionError):
     """The conversation did not go as the script says."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
+class Wanted(Struct, frozen=True, kw_only=True):
     """One call of a scripted turn."""
 
     tool: str
-    arguments: dict[str, object] = field(default_factory=dict[str, object])
+    arguments: dict[str, object] = {}
     unreadable: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class Turn(Struct, frozen=True, kw_only=True):
     """One reply: a text in pieces, calls, or a failure."""
 
     text: Sequence[str] = ()
     calls: Sequence[Wanted] = ()
     failure: Problem | None = None
-    usage: Usage = field(default_factory=lambda: Usage(input_tokens=10, output_tokens=5))
+    usage: Usage = Usage(input_tokens=10, output_tokens=5)
 
 
 def say(*pieces: str) -> Turn:

@@ -28,7 +28,7 @@ def division(question: Question) -> Verdict | None:
 
 
 def conversation(question: Question) -> Verdict | None:
-    if question.settings.allows(question.tool.name):
+    if question.tool.built_in or question.settings.allows(question.tool.name):
         return None
     return Verdict("deny", "it is not enabled in this conversation")
 

@@ -48,7 +48,9 @@ class Door:
             if self._access.local:
                 _guard_local(scope, headers, self._origins)
             if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-                await _answer(send, 204 if (b"access-control-allow-origin" in dict(added)) else 403, b"", added)
+                if b"access-control-allow-origin" not in dict(added):
+                    raise Forbidden("a page of this origin may not use this server; list it in cors_origins")
+                await _answer(send, 204, b"", added)
                 return
             caller = LOCAL if path in OPEN_PATHS else self._access.caller(headers)
         except Exception as error:

@@ -6,12 +6,16 @@ from msgspec import Meta, Struct
 
 from toolyard.core.settings import Note
 
+NoteName = Annotated[str, Meta(min_length=1, max_length=500)]
+NoteText = Annotated[str, Meta(max_length=100_000)]
+MOST_NOTES = 100
+
 
 class NoteBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """A named text that the model is given beside the prompt."""
 
-    descriptive_name: Annotated[str, Meta(min_length=1, max_length=500)]
-    content: Annotated[str, Meta(max_length=100_000)]
+    descriptive_name: NoteName
+    content: NoteText
 
 
 def note_body(note: Note) -> NoteBody:

@@ -18,10 +18,9 @@ from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import PathId, state_of
 from toolyard.surfaces._messages import Message, grouped, removable, to_messages, told
-from toolyard.surfaces._notes import NoteBody, note_body
+from toolyard.surfaces._notes import MOST_NOTES, NoteBody, note_body
 from toolyard.surfaces._visit import Visitor, visit_of
 
-MOST_NOTES = 100
 MESSAGES = "/conversations/{conversation_id:str}/messages"
 CONTEXT = "/conversations/{conversation_id:str}/context"
 

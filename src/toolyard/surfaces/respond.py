@@ -1,12 +1,12 @@
 """`POST /ai/respond`: a prompt in, a stream of objects out; and whether every tool that is offered can be run."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from litestar import get, post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
 from litestar.response import Stream
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolyard.core.items import Item, TextPart, UserMessage
@@ -15,6 +15,7 @@ from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS, EVENTS
 from toolyard.surfaces._known import admitted
 from toolyard.surfaces._messages import Message, to_items
+from toolyard.surfaces._notes import MOST_NOTES, NoteName, NoteText
 from toolyard.surfaces._sse import begun
 from toolyard.surfaces._visit import Visitor, visit_of
 
@@ -28,7 +29,7 @@ class RespondBody(Struct, forbid_unknown_fields=True, kw_only=True):
     mode: Literal["tools+chat", "chat-only"] = "tools+chat"
     conversation_id: str = ""
     model: str = ""
-    context: dict[str, str] = {}
+    context: Annotated[dict[NoteName, NoteText], Meta(max_length=MOST_NOTES)] = {}
     web_search: str = ""
     tool_choice: str = "auto"
 

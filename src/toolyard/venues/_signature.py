@@ -4,14 +4,18 @@ import inspect
 from collections.abc import Callable
 from typing import Any, NotRequired, get_type_hints
 
-from pydantic import ConfigDict, PydanticUserError, TypeAdapter, with_config
+import msgspec
+from pydantic import ConfigDict, PydanticUserError, TypeAdapter, ValidationError, with_config
 from pydantic.errors import PydanticSchemaGenerationError
 from pydantic.json_schema import GenerateJsonSchema
-from pydantic_core import PydanticSerializationError, to_jsonable_python
+from pydantic_core import ErrorDetails, PydanticSerializationError, to_jsonable_python
 from typing_extensions import TypedDict
 
 from toolyard.core.errors import Misconfigured
+from toolyard.core.items import Problem
 from toolyard.core.ports import Context
+
+MOST_ERRORS = 10
 
 
 class Signature:
@@ -38,8 +42,23 @@ class Signature:
             raise Misconfigured(f"tool {name!r}: a parameter's type has no JSON form: {why}") from None
 
     def read(self, arguments: dict[str, object]) -> dict[str, object]:
-        """The arguments as the function's own types. Raises ValueError, which names every field that is wrong."""
-        return self._adapter.validate_python(arguments)
+        """The arguments as the function's own types, read as strictly as JSON allows. Raises ValidationError."""
+        return self._adapter.validate_json(msgspec.json.encode(arguments), strict=True)
+
+    def check(self, arguments: dict[str, object]) -> Problem | None:
+        """Every field that is wrong, and what was expected there."""
+        try:
+            self.read(arguments)
+        except ValidationError as error:
+            found = [_told(fault) for fault in error.errors(include_url=False, include_input=False)[:MOST_ERRORS]]
+            named = "; ".join(f"{fault['field']}: {fault['problem']}" for fault in found)
+            return Problem(error=f"wrong arguments: {named}", error_type="validation_error", details={"fields": found})
+        return None
+
+
+def _told(fault: ErrorDetails) -> dict[str, object]:
+    path = ".".join(str(part) for part in fault["loc"])
+    return {"field": path or "(the whole)", "problem": fault["msg"], "expected": fault["type"]}
 
 
 def _parameters(function: Callable[..., object], name: str) -> list[tuple[inspect.Parameter, object]]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from toolyard.core.items import Call
-from toolyard.core.ports import Context, Gate, Later
+from toolyard.core.ports import Context, Later, Own
 from toolyard.core.tools import Tool
 
 
@@ -13,8 +13,8 @@ class ClientVenue:
     def tools(self) -> Sequence[Tool]:
         return ()
 
-    def gate(self, tool: str) -> Gate | None:
-        return None
+    def own(self, tool: str) -> Own:
+        return Own()
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Later:
         return Later(kind="client")

@@ -8,22 +8,23 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from traceback import format_exception
-from typing import Protocol, cast, overload, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, cast, overload, runtime_checkable
 
 import msgspec
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured, ToolError
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import Context, Failure, Gate, Later, Value, Verdict
+from toolyard.core.ports import Context, Failure, Later, Own, Value, Verdict
 from toolyard.core.results import plain, problem_of
 from toolyard.core.tools import Approval, Tool
-from toolyard.venues._signature import Signature
 from toolyard.venues._threads import Threads, TooManyAbandoned
 
-STUBBORN_S = 1.0
-"""How long an async tool that was cancelled may take to notice before it is abandoned."""
+if TYPE_CHECKING:  # pydantic is loaded with the first tool: whoever has none does not pay for it
+    from toolyard.venues._signature import Signature
+
 _PASSING = frozenset({"unavailable", "timeout"})
 _log = logging.getLogger("toolyard.tools")
 
@@ -53,22 +54,19 @@ class FunctionTool:
 
     definition: Tool
     function: Function
-    signature: Signature
+    signature: "Signature"
 
     def __call__(self, *args: object, **kwargs: object) -> object:
         return self.function(*args, **kwargs)
 
     async def run(self, call: Call, context: Context, threads: Threads) -> object:
-        try:
-            arguments = self.signature.read(call.arguments)
-        except ValueError as error:
-            raise ToolError(f"wrong arguments: {_first_lines(error)}", "validation_error") from None
+        arguments = self.signature.read(call.arguments)
         if self.signature.context_parameter:
             arguments[self.signature.context_parameter] = context
         return await _called(lambda: self.function(**arguments), self.function, threads)
 
-    def gate(self) -> None:
-        return None
+    def own(self) -> Own:
+        return Own(check=self.signature.check)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +77,15 @@ class ExecutorTool:
     async def run(self, call: Call, context: Context, threads: Threads) -> object:
         return await _called(lambda: self.executor.execute(call, context), self.executor.execute, threads)
 
-    def gate(self) -> Gate:
-        def check(caller: Caller) -> Verdict | None:
+    def own(self) -> Own:
+        def gate(caller: Caller) -> Verdict | None:
             if not self.executor.is_enabled():
                 return Verdict("deny", "the tool is disabled")
             if not self.executor.requires_permission() or any(map(self.executor.has_permission, caller.roles)):
                 return None
             return Verdict("deny", "it needs a permission that no role of the caller has")
 
-        return check
+        return Own(gate=gate)
 
 
 @overload
@@ -119,7 +117,7 @@ def tool(function: Function | None = None, /, **rules: object) -> FunctionTool |
 
 def _made(function: Function, rules: Mapping[str, object]) -> FunctionTool:
     name = str(rules.get("name") or getattr(function, "__name__", ""))
-    signature = Signature(function, name)
+    signature: Signature = import_module("toolyard.venues._signature").Signature(function, name)
     given = {key: value for key, value in rules.items() if key not in ("name", "description") and value is not None}
     try:
         definition = msgspec.convert(
@@ -162,7 +160,6 @@ class FunctionVenue:
     def __init__(self, tools: Iterable[object], *, threads: int = 32) -> None:
         self._threads = Threads(threads)
         self._tools: dict[str, FunctionTool | ExecutorTool] = {}
-        self._abandoned: set[asyncio.Task[Value | Failure]] = set()
         for one in map(as_tool, tools):
             if one.definition.name in self._tools:
                 raise Misconfigured(f"two tools are named {one.definition.name!r}: rename one, with @tool(name=…)")
@@ -171,24 +168,13 @@ class FunctionVenue:
     def tools(self) -> Sequence[Tool]:
         return [one.definition for one in self._tools.values()]
 
-    def gate(self, tool: str) -> Gate | None:
-        return self._tools[tool].gate()
+    def own(self, tool: str) -> Own:
+        return self._tools[tool].own()
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
-        work = asyncio.ensure_future(self._answer(self._tools[tool.name], call, context))
-        try:
-            await asyncio.wait((work,))
-        except asyncio.CancelledError:
-            await self._stop(work, tool)
-            raise
-        if work.cancelled():
-            return Failure(problem=Problem(error="the tool cancelled itself", error_type="execution_error"))
-        return work.result()
-
-    async def _answer(self, one: "FunctionTool | ExecutorTool", call: Call, context: Context) -> Value | Failure:
         """Whatever a tool raises is an answer to the model; only being stopped is not."""
         try:
-            return Value(value=await one.run(call, context, self._threads))
+            return Value(value=await self._tools[tool.name].run(call, context, self._threads))
         except asyncio.CancelledError:
             raise
         except ToolError as error:
@@ -198,22 +184,12 @@ class FunctionVenue:
             said = "too many earlier calls still hang in threads that cannot be stopped; restart the server"
             return Failure(problem=Problem(error=said, error_type="unavailable"))
         except BaseException as error:
-            _log.warning("tool %s raised\n%s", one.definition.name, plain("".join(format_exception(error))))
+            _log.warning("tool %s raised\n%s", tool.name, plain("".join(format_exception(error))))
             said = f"{type(error).__name__}: {_first_lines(error)}"
             return Failure(problem=problem_of(said, "execution_error"), passing=True)
 
     async def close(self) -> None:
-        for work in self._abandoned:
-            work.cancel()
         self._threads.close()
-
-    async def _stop(self, work: "asyncio.Task[Value | Failure]", tool: Tool) -> None:
-        work.cancel()
-        await asyncio.wait((work,), timeout=STUBBORN_S)
-        if not work.done():
-            _log.warning("tool %s ignores being stopped; it was abandoned", tool.name)
-            self._abandoned.add(work)
-            work.add_done_callback(self._abandoned.discard)
 
 
 async def _called(call: Callable[[], object], function: Function, threads: Threads) -> object:

@@ -3,12 +3,13 @@
 import re
 from collections.abc import Sequence
 from itertools import islice
+from typing import Annotated
 
 import msgspec
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import Blobs, Context, Failure, Gate, Value
+from toolyard.core.ports import Blobs, Context, Failure, Own, Value
 from toolyard.core.results import boundary
 from toolyard.core.tools import Tool
 
@@ -21,6 +22,7 @@ READ_RESULT = Tool(
     name="read_result",
     description="Read on in a result that was too large to be shown whole, or find a text in it.",
     idempotent=True,
+    built_in=True,
     parameters={
         "type": "object",
         "properties": {
@@ -38,11 +40,19 @@ READ_RESULT = Tool(
 )
 
 
-class _Arguments(Struct):
+class _Arguments(Struct, forbid_unknown_fields=True):
     handle: str
-    offset: int = 0
-    length: int = 8000
+    offset: Annotated[int, Meta(ge=0)] = 0
+    length: Annotated[int, Meta(ge=1, le=MOST_BYTES)] = 8000
     pattern: str = ""
+
+
+def _check(arguments: dict[str, object]) -> Problem | None:
+    try:
+        msgspec.convert(arguments, _Arguments)
+    except msgspec.ValidationError as error:
+        return Problem(error=f"wrong arguments: {error}", error_type="validation_error")
+    return None
 
 
 class ResultsVenue:
@@ -52,8 +62,8 @@ class ResultsVenue:
     def tools(self) -> Sequence[Tool]:
         return (READ_RESULT,)
 
-    def gate(self, tool: str) -> Gate | None:
-        return None
+    def own(self, tool: str) -> Own:
+        return Own(check=_check)
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure:
         wanted = msgspec.convert(call.arguments, _Arguments)
