@@ -12,7 +12,7 @@ from toolyard import Caller, Scripted, Tool, call, say, tool
 from toolyard.app import App, Models, Wiring
 from toolyard.core.events import RunSuspended
 from toolyard.core.items import Call
-from toolyard.core.ports import Context, Failure, Gate, Later, Value
+from toolyard.core.ports import Context, Failure, Later, Own, Value
 from toolyard.models.scripted import Turn, together
 from toolyard.stores.memory import MemoryStore
 
@@ -220,8 +220,8 @@ class Asking:
     def tools(self) -> Sequence[Tool]:
         return [Tool(name="book", venue="mcp")]
 
-    def gate(self, tool: str) -> Gate | None:
-        return None
+    def own(self, tool: str) -> Own:
+        return Own()
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
         if context.answer is None:
