@@ -148,6 +148,10 @@ class Policy(Protocol):
 class Log(Protocol):
     """Where the entries of conversations are kept."""
 
+    def append_now(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> bool:
+        """The same as `append` where there is nothing to wait for; False, and nothing done, where there is."""
+        ...
+
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
         """Commit the batch whole, together with when its owner must look again. Raises Fenced or StoreDown."""
         ...

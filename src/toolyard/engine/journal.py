@@ -86,7 +86,7 @@ class Journal:
         self.signal()  # first the driver, which may add to this commit; then the commit
         if not self._flushing:
             self._flushing = True
-            self._spawn(self._flush())
+            asyncio.get_running_loop().call_soon(self._begin_flush)
 
     def tell(self, event: Fleeting) -> None:
         """Show a fleeting event to live readers, never before the entries that were emitted before it."""
@@ -139,6 +139,21 @@ class Journal:
 
     async def _read(self, after: int, most: int) -> Sequence[Entry]:
         return await self._log.read(self.conversation, after, most)
+
+    def _begin_flush(self) -> None:
+        """Store what was emitted in this go: at once where the store can, else in a task of its own."""
+        try:
+            done = self._log.append_now(self.conversation, self.epoch, self._staged, self.state.wake_at)
+        except (Fenced, StoreDown) as error:
+            self._flushing = False
+            self.give_up(error)
+            return
+        if not done:
+            self._spawn(self._flush())
+            return
+        batch, self._staged = self._staged, []
+        self._flushing = False
+        self._publish(batch)
 
     async def _flush(self) -> None:
         try:

@@ -24,6 +24,8 @@ from toolyard.core.items import ModelText
 
 RING = 1024
 PAGE = 500
+BATCH = 128
+"""How much a reader takes in one go: what it has taken it holds until it is handed out."""
 
 Published = Entry | Fleeting
 ReadLog = Callable[[int, int], Awaitable[Sequence[Entry]]]
@@ -74,9 +76,10 @@ class Readers:
         for future in waiting:
             _settle(future)
 
-    def after(self, position: int) -> Published | None:
-        """The publication at that position, if it is still in the ring and there is one."""
-        return self._ring[position - self._base] if position < self.end else None
+    def since(self, position: int) -> list[Published]:
+        """What was published at that position and next after it."""
+        start = position - self._base
+        return self._ring[start : start + BATCH]
 
     def overran(self, position: int) -> bool:
         return position < self._base
@@ -127,22 +130,28 @@ class Reader:
         return self
 
     async def __anext__(self) -> Published:
-        while not self._ready:
-            if self._detached:
-                raise StopAsyncIteration
-            await self._advance(None)
+        if not self._ready:
+            self._ready.extend(await self.batch())
+        if not self._ready:
+            raise StopAsyncIteration
         item, self.cursor = self._ready.popleft()
         return item
 
-    async def batch(self, within_s: float) -> list[tuple[Published, Cursor]]:
+    async def batch(self, within_s: float | None = None) -> list[tuple[Published, Cursor]]:
         """All that is there, each with its cursor, as soon as there is something; nothing if that takes too long."""
         clock = asyncio.get_running_loop().time
-        until = clock() + within_s
-        while not (self._ready or self._detached) and (left_s := until - clock()) > 0:
-            await self._advance(left_s)
-        while not self._behind and (item := self._readers.after(self._position)) is not None:
-            self._position += 1
-            self._take(item)
+        until = None if within_s is None else clock() + within_s
+        while not self._ready:
+            if self._behind:
+                await self._catch_up()
+                continue
+            self._drain()
+            left_s = None if until is None else until - clock()
+            if self._ready or self._detached or (left_s is not None and left_s <= 0):
+                break
+            if self._readers.broken:
+                raise self._readers.broken
+            await self._readers.more(left_s)
         found = list(self._ready)
         self._ready.clear()
         if found:
@@ -159,17 +168,12 @@ class Reader:
     def _behind(self) -> bool:
         return self._position < 0 or self._readers.overran(self._position)
 
-    async def _advance(self, within_s: float | None) -> None:
-        """One step: from the log, from the ring, or wait."""
-        if self._behind:
-            await self._catch_up()
-        elif (item := self._readers.after(self._position)) is not None:
-            self._position += 1
+    def _drain(self) -> None:
+        """Take what the ring holds from here on, a bounded piece of it."""
+        found = self._readers.since(self._position)
+        for item in found:
             self._take(item)
-        elif self._readers.broken:
-            raise self._readers.broken
-        else:
-            await self._readers.more(within_s)
+        self._position += len(found)
 
     async def _catch_up(self) -> None:
         """Read the log up to what is stored now; then the turn in progress; then go on from the ring."""

@@ -9,8 +9,6 @@ from toolyard.core.events import Entry, Event, RunEnded, RunStarted
 from toolyard.engine.readers import Published
 from toolyard.engine.service import Service
 
-PATIENCE_S = 3600.0
-
 
 class Run:
     """One request on its way: iterate over its events. Leaving the iteration does not stop the run; `stop` does."""
@@ -39,7 +37,7 @@ class Run:
                 await self._begin(reader.cursor)
             running = False
             while True:
-                for item, _ in await reader.batch(PATIENCE_S):
+                for item, _ in await reader.batch():
                     if not isinstance(item, Entry):
                         if running:
                             yield item

@@ -75,12 +75,13 @@ class Telemetry:
         self._calls: dict[str, Call] = {}
 
     def observe(self, entry: Entry) -> None:
+        if not log.isEnabledFor(logging.INFO):
+            return
         event = entry.event
         if isinstance(event, TurnEnded):
             over = {item.call_id for item in event.items if isinstance(item, Result)}
             self._calls.update((i.id, i) for i in event.items if isinstance(i, Call) and i.id not in over)
-        if log.isEnabledFor(logging.INFO):
-            self._line(entry)
+        self._line(entry)
         if isinstance(event, CallEnded):
             self._calls.pop(event.result.call_id, None)
 

@@ -36,6 +36,7 @@ from toolyard.core.results import cancelled, failed, problem_of, unknown
 from toolyard.core.settings import Settings
 from toolyard.core.state import CallState, State
 from toolyard.core.tools import Tool
+from toolyard.engine.deadline import STUBBORN_S, Deadline
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Journal
 from toolyard.engine.judge import Judge
@@ -44,8 +45,6 @@ from toolyard.engine.registry import Registered, Registry
 from toolyard.engine.telemetry import correlation
 
 STOP_GRACE_S = 2.0
-STUBBORN_S = 1.0
-"""How long something that was cancelled may take to notice before it is let go of."""
 FIRST_BACKOFF_S = 0.1
 MOST_BACKOFF_S = 5.0
 MOST_CALLS = 1000
@@ -238,13 +237,11 @@ class Workers:
         context = self._context(call, attempt, tool.timeout_s)
         correlation.set(context.correlation_id)
         asked = call.call if call.approved is None else replace(call.call, arguments=call.arguments)
-        deadline = asyncio.timeout(tool.timeout_s)
-        watchdog = self._loop.call_later(tool.timeout_s + STUBBORN_S, self._abandon, call, tool)
+        deadline = Deadline(self._loop, tool.timeout_s, lambda: self._abandon(call, tool))
         try:
-            async with deadline:
-                return await entry.venue.run(asked, tool, context)
+            return await entry.venue.run(asked, tool, context)
         except BaseException as error:
-            if deadline.expired() and isinstance(error, TimeoutError):
+            if deadline.made(error):
                 return Failure(problem=_late(tool.timeout_s, tool.idempotent), passing=True)
             if is_own_cancellation(error):
                 raise
@@ -252,7 +249,7 @@ class Workers:
             said = f"{type(error).__name__}: {error}"
             return Failure(problem=problem_of(said, "execution_error"), passing=True)
         finally:
-            watchdog.cancel()
+            deadline.over()
 
     def _abandon(self, call: CallState, tool: Tool) -> None:
         """A tool that does not even let itself be cancelled: its call ends without it."""

@@ -30,7 +30,7 @@ class MemoryStore:
         self._limits = Gcra()
         self._closed = False
 
-    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
+    def append_now(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> bool:
         self._require_open()
         current = self._epochs.get(conversation)
         if epoch != current or epoch < 0:
@@ -46,6 +46,10 @@ class MemoryStore:
             self._wake_at.pop(conversation, None)
         else:
             self._wake_at[conversation] = wake_at
+        return True
+
+    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
+        self.append_now(conversation, epoch, entries, wake_at)
 
     async def read(self, conversation: str, after: int = 0, most: int = 0) -> Sequence[Entry]:
         self._require_open()

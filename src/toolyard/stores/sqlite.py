@@ -66,6 +66,9 @@ class SqliteStore:
         """How many transactions were committed since it was opened."""
         return self._writer.commits
 
+    def append_now(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> bool:
+        return False  # the writer thread commits
+
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
         first = entries[0].seq if entries else 0
         for seq, entry in enumerate(entries, first):

@@ -44,13 +44,13 @@ async def healthz() -> Health:
 
 @get("/openapi.json", include_in_schema=False, sync_to_thread=False)
 def openapi(request: Visitor) -> dict[str, object]:
-    return request.app.openapi_schema.to_schema()
+    return described(request.app)
 
 
 @get("/docs", include_in_schema=False, media_type="text/html", sync_to_thread=False)
 def docs(request: Visitor) -> str:
     """The API as a plain page that loads nothing, from here or from anywhere else."""
-    paths: dict[str, dict[str, dict[str, str]]] = request.app.openapi_schema.to_schema().get("paths", {})
+    paths = cast(dict[str, dict[str, dict[str, str]]], described(request.app)["paths"])
     rows = [
         f"<tr><td><code>{method.upper()}</code></td><td><code>{html.escape(path)}</code></td>"
         f"<td>{html.escape(about.get('description', ''))}</td></tr>"
@@ -58,6 +58,13 @@ def docs(request: Visitor) -> str:
         for method, about in methods.items()
     ]
     return PAGE.format(rows="\n".join(rows))
+
+
+def described(app: Litestar) -> dict[str, object]:
+    """The API's description, made once: it takes long, and anybody may ask for it."""
+    if "description" not in app.state:
+        app.state["description"] = app.openapi_schema.to_schema()
+    return cast(dict[str, object], app.state["description"])
 
 
 def asgi(service: Service, access: Access, cors_origins: frozenset[str] = frozenset()) -> Door:

@@ -1,0 +1,66 @@
+"""A deadline cancels its task, tells its own doing from a stop, and lets go of what does not listen."""
+
+import asyncio
+import contextlib
+
+from toolyard.engine.deadline import Deadline
+
+
+async def attempt(after_s: float, work: asyncio.Event, abandoned: asyncio.Event) -> str:
+    deadline = Deadline(asyncio.get_running_loop(), after_s, abandoned.set)
+    try:
+        await work.wait()
+        return "done"
+    except asyncio.CancelledError as error:
+        if deadline.made(error):
+            return "late"
+        raise
+    finally:
+        deadline.over()
+
+
+def test_work_that_ends_in_time_is_left_alone() -> None:
+    async def test() -> None:
+        work, abandoned = asyncio.Event(), asyncio.Event()
+        work.set()
+        assert await attempt(10, work, abandoned) == "done"
+
+    asyncio.run(test())
+
+
+def test_work_that_is_late_is_told_and_its_task_is_not_marked_as_stopped() -> None:
+    async def test() -> None:
+        task = asyncio.create_task(attempt(0.01, asyncio.Event(), asyncio.Event()))
+        assert await task == "late" and task.cancelling() == 0
+
+    asyncio.run(test())
+
+
+def test_a_stop_is_not_taken_for_a_deadline() -> None:
+    async def test() -> None:
+        task = asyncio.create_task(attempt(10, asyncio.Event(), asyncio.Event()))
+        await asyncio.sleep(0)
+        task.cancel()
+        assert (await asyncio.gather(task, return_exceptions=True))[0].__class__ is asyncio.CancelledError
+
+    asyncio.run(test())
+
+
+def test_what_ignores_its_deadline_is_let_go_of() -> None:
+    async def stubborn(release: asyncio.Event, abandoned: asyncio.Event) -> int:
+        deadline = Deadline(asyncio.get_running_loop(), 0.01, abandoned.set)
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+        deadline.over()
+        task = asyncio.current_task()
+        return task.cancelling() if task else -1
+
+    async def test() -> None:
+        release, abandoned = asyncio.Event(), asyncio.Event()
+        task = asyncio.create_task(stubborn(release, abandoned))
+        await asyncio.wait_for(abandoned.wait(), 10)
+        release.set()
+        assert await task == 0
+
+    asyncio.run(test())
