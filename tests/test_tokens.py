@@ -26,7 +26,12 @@ PATIENCE_S = 20.0
 
 
 def claims(**more: object) -> dict[str, object]:
-    base: dict[str, object] = {"sub": "ann", "iss": "https://id.example", "aud": "toolyard", "exp": time.time() + 86_400}
+    base: dict[str, object] = {
+        "sub": "ann",
+        "iss": "https://id.example",
+        "aud": "toolyard",
+        "exp": time.time() + 86_400,
+    }
     return {name: value for name, value in {**base, **more}.items() if value is not None}
 
 

@@ -17,6 +17,7 @@ import uvicorn
 
 from toolyard.address import is_loopback, published, url_of
 from toolyard.app import Message, Wiring, open_store
+from toolyard.bounded_http import BoundedHttp
 from toolyard.core.errors import Misconfigured
 from toolyard.yard import Yard
 
@@ -110,7 +111,7 @@ def told_to_stop() -> Generator[asyncio.Event]:
 def _settings(app: Callable[..., Awaitable[None]]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http="httptools",
+        http=BoundedHttp,
         ws="none",
         lifespan="off",
         log_config=None,

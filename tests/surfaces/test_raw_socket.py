@@ -9,9 +9,9 @@ from functools import partial
 from urllib.parse import urlsplit
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings, strategies
+from hypothesis import given, strategies
 
-from surfaces.fuzzed import EXAMPLES, PATIENCE_S, SILENCE_S, apart, fuzzed_app
+from surfaces.fuzzed import EXAMPLES, PATIENCE_S, SILENCE_S, apart, bounded, fuzzed_app
 from surfaces.talk import key
 
 HOST = b"Host: 127.0.0.1\r\n"
@@ -213,14 +213,7 @@ VALID = [
 cuts = strategies.tuples(strategies.integers(0, 400), strategies.integers(0, 8), strategies.binary(max_size=8))
 
 
-@settings(
-    max_examples=25 * EXAMPLES,
-    derandomize=True,
-    deadline=None,
-    database=None,
-    phases=[Phase.generate],
-    suppress_health_check=list(HealthCheck),
-)
+@bounded(25 * EXAMPLES)
 @given(raw=strategies.sampled_from(VALID), changes=strategies.lists(cuts, min_size=1, max_size=4))
 def test_a_request_with_a_few_bytes_wrong_does_no_harm(
     url: str, raw: bytes, changes: list[tuple[int, int, bytes]]

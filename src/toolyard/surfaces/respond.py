@@ -23,7 +23,7 @@ from toolyard.surfaces._visit import Visitor, visit_of
 class RespondBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """What to answer, and how."""
 
-    prompt: str
+    prompt: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
     history: list[Message] = []
     conversation_history: list[Message] = []
     mode: Literal["tools+chat", "chat-only"] = "tools+chat"

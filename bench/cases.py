@@ -1,0 +1,217 @@
+"""What is measured, and what each figure must be. It does not know how a table looks."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import median
+
+import peers
+from contest import LOOPS, OURS, Contest, Contestant, ContestError, cpu_ms
+
+YARD, SQLITE, HAND = OURS
+PYDANTIC_AI = "pydantic-ai"
+MOST_MB = 52
+MOST_TOGETHER_MS = 60
+OWN_IMPORTS = {YARD: "import toolyard", HAND: "import aiohttp, msgspec"}
+OWN_READY = {
+    YARD: f"""
+import asyncio
+from toolyard import Yard
+{peers.ADD}
+async def main():
+    async with Yard(tools=[add], model="http://127.0.0.1:9/v1#x"): pass
+asyncio.run(main())
+""",
+    HAND: "import aiohttp, msgspec",
+}
+
+Cells = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One row: what each contestant came to, and if something is required, whether it is reached."""
+
+    what: str
+    cells: Cells = field(default_factory=dict[str, float])
+    digits: int = 0
+    must: str = ""
+    reached: str = ""
+    passed: bool | None = None
+    required: bool = True
+    growth: Cells = field(default_factory=dict[str, float])
+    """How many times dearer than in the row before."""
+
+
+@dataclass(frozen=True)
+class Effort:
+    rounds: int
+    growth_peer_rounds: int
+    """Growth of the peers is shown, not required, and takes them long."""
+    together: int = 20
+    runs: int = 1000
+
+
+Case = Callable[[Contest, Effort], list[Figure]]
+
+
+def medians(answers: Mapping[str, Sequence[float]]) -> dict[str, float]:
+    return {name: median(values) for name, values in answers.items() if values}
+
+
+def at_most(what: str, cells: Cells, most: float, beside: str, who: str = YARD) -> Figure:
+    """`who` costs at most so many times what `beside` costs."""
+    must = f"≤ 1/{1 / most:.0f} of {beside}" if most < 1 else f"≤ {most:g}× the {beside}"
+    if who not in cells or beside not in cells:
+        return Figure(what, cells, must=must, reached="not measured")
+    ratio = cells[who] / cells[beside]
+    reached = f"1/{1 / ratio:.1f}" if most < 1 else f"{ratio:.2f}×"
+    return Figure(what, cells, must=must, reached=reached, passed=ratio <= most)
+
+
+def turns(contest: Contest, effort: Effort) -> list[Figure]:
+    [answers] = contest.rounds("tool turns", [{"scenario": "turns"}], effort.rounds, effort.rounds)
+    cells = medians(answers)
+    return [
+        at_most("CPU per tool turn, µs", cells, 1 / 20, PYDANTIC_AI),
+        replace(at_most("— beside the hand loop", cells, 2.5, HAND), cells={}),
+        replace(at_most("— on SQLite", cells, 4, HAND, who=SQLITE), cells={}),
+    ]
+
+
+def chunks(contest: Contest, effort: Effort) -> list[Figure]:
+    orders = [
+        {"scenario": "own", "streams": 20},
+        {"scenario": "own", "streams": 1},
+        {"scenario": "batched", "streams": 1},
+    ]
+    own, alone, batched = map(medians, contest.rounds("chunks", orders, effort.rounds, effort.rounds))
+    return [
+        at_most("CPU per chunk in its own packet (20 streams at once), µs", own, 1 / 8, PYDANTIC_AI),
+        replace(at_most("— one stream, asleep before each chunk", alone, 1 / 8, PYDANTIC_AI), required=False),
+        replace(at_most("CPU per chunk, batched, µs", batched, 1 / 30, PYDANTIC_AI), digits=1),
+    ]
+
+
+def history(contest: Contest, effort: Effort) -> list[Figure]:
+    return _growth(contest, effort, "prior messages", "prior", {"tools": 1})
+
+
+def tools(contest: Contest, effort: Effort) -> list[Figure]:
+    return _growth(contest, effort, "registered tools", "tools", {"prior": 0})
+
+
+def _growth(contest: Contest, effort: Effort, what: str, key: str, rest: Mapping[str, int]) -> list[Figure]:
+    orders = [{"scenario": "steady", key: count, **rest} for count in (10, 1000)]
+    few, many = map(medians, contest.rounds(what, orders, effort.rounds, effort.growth_peer_rounds))
+    growth = {name: many[name] / few[name] for name in many}
+    worst = max(growth[YARD], growth[SQLITE])
+    must, reached = "≤ 2× that with 10", f"{growth[YARD]:.2f}×, SQLite {growth[SQLITE]:.2f}×"
+    return [
+        Figure(f"CPU per model request with 10 {what}, µs", few),
+        Figure(f"— with 1,000 {what}", many, must=must, reached=reached, passed=worst <= 2, growth=growth),
+    ]
+
+
+def together(contest: Contest, effort: Effort) -> list[Figure]:
+    order = {"scenario": "together", "times": effort.together}
+    [answers] = contest.rounds("eight tools at once", [order], effort.rounds, effort.rounds)
+    cells = medians(answers)
+    wall = cells[YARD]
+    return [
+        Figure(
+            "8 tools of 50 ms in one turn, whole run, wall ms",
+            cells,
+            digits=1,
+            must=f"≤ {MOST_TOGETHER_MS} ms",
+            reached=f"{wall:.1f} ms",
+            passed=wall <= MOST_TOGETHER_MS,
+        )
+    ]
+
+
+def imports(contest: Contest, effort: Effort) -> list[Figure]:
+    of_peers = {peer.name: peer for peer in peers.PEERS}
+    plain = {**OWN_IMPORTS, **{name: peer.imports for name, peer in of_peers.items()}}
+    ready = {**OWN_READY, **{name: peer.ready for name, peer in of_peers.items()}}
+    imported = _import_cpu(contest, "import", plain, effort.rounds)
+    prepared = _import_cpu(contest, "ready", ready, effort.rounds)
+    return [
+        at_most("CPU of the import, ms", imported, 1 / 4, PYDANTIC_AI),
+        replace(at_most("— until ready for a first request, ms", prepared, 1 / 4, PYDANTIC_AI), required=False),
+    ]
+
+
+def _import_cpu(contest: Contest, what: str, code: Mapping[str, str], rounds: int) -> dict[str, float]:
+    answers: dict[str, list[float]] = {}
+    for number in range(rounds + 1):  # the first one only fills the file cache
+        for contestant in contest.contestants:
+            if contestant.name in code and contestant.name not in contest.absent:
+                contest.tell(f"{what}: round {number} of {rounds}, {contestant.name}")
+                _add_cpu(contest, contestant, code[contestant.name], answers if number else {})
+    return medians(answers)
+
+
+def _add_cpu(contest: Contest, contestant: Contestant, code: str, answers: dict[str, list[float]]) -> None:
+    try:
+        answers.setdefault(contestant.name, []).append(cpu_ms(contestant.python, code))
+    except ContestError as error:
+        if not contestant.is_peer:
+            raise
+        contest.absent[contestant.name] = str(error)
+
+
+def memory(contest: Contest, effort: Effort) -> list[Figure]:
+    cells = medians(contest.fresh("memory", {"scenario": "memory"}, min(3, effort.rounds)))
+    used = cells[YARD]
+    return [
+        Figure(
+            "Resident memory after a run, MB",
+            cells,
+            digits=1,
+            must=f"≤ {MOST_MB} MB",
+            reached=f"{used:.1f} MB",
+            passed=used <= MOST_MB,
+        )
+    ]
+
+
+def many(contest: Contest, effort: Effort) -> list[Figure]:
+    contest.tell(f"{effort.runs} runs at once")
+    found, alone = _many_runs(effort.runs, 5), _many_runs(1, 40)
+    errors = round(found["errors"])
+    return [
+        Figure(
+            f"{effort.runs:,} runs × 5 turns at once on SQLite, errors",
+            {SQLITE: errors},
+            must="0",
+            reached=str(errors),
+            passed=errors == 0,
+        ),
+        Figure("— memory per active run, KB", {SQLITE: found["kb_per_run"]}),
+        Figure("— tool turns per second", {SQLITE: found["turns_per_s"]}),
+        Figure("— commits per tool turn, all at once", {SQLITE: found["commits_per_turn"]}, digits=3),
+        Figure("— commits per tool turn, one run alone", {SQLITE: alone["commits_per_turn"]}, digits=2),
+    ]
+
+
+def _many_runs(runs: int, turns_each: int) -> dict[str, float]:
+    command = [sys.executable, str(LOOPS / "many_runs.py"), str(runs), str(turns_each)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ContestError(f"{runs} runs at once failed: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
+
+
+CASES: dict[str, Case] = {
+    "turns": turns,
+    "chunks": chunks,
+    "history": history,
+    "tools": tools,
+    "together": together,
+    "import": imports,
+    "memory": memory,
+    "many": many,
+}

@@ -1,0 +1,96 @@
+"""Many runs at once in one process on SQLite, with a scripted model and a tool that waits until all have come to it.
+
+`python bench/loops/many_runs.py RUNS TURNS` prints one line of JSON.
+"""
+
+import asyncio
+import gc
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter, process_time
+
+from toolyard import Scripted, Yard, call, say
+from toolyard.core.events import RunEnded
+from toolyard.core.items import Result
+from toolyard.core.ports import ModelRequest
+from toolyard.models.scripted import Turn
+
+sys.path.insert(0, str(Path(__file__).parent))
+from _measure import resident_mb
+
+
+class Meeting:
+    """The tool. In the middle of the runs everybody waits for the last one, so that all are active at one moment."""
+
+    def __init__(self, runs: int, middle: int, measure: Callable[[], float]) -> None:
+        self._missing = runs
+        self._middle = middle
+        self._measure = measure
+        self._all_here = asyncio.Event()
+        self.active_mb = 0.0
+
+    async def add(self, a: int, b: int) -> int:
+        """Add two numbers."""
+        if a == self._middle:
+            self._missing -= 1
+            if not self._missing:
+                self.active_mb = self._measure()
+                self._all_here.set()
+            await self._all_here.wait()
+        return a + b
+
+
+def script(turns: int) -> Scripted:
+    """As many calls as turns, then a text. What it was asked is not kept: it would count as memory of the runs."""
+
+    def turn(request: ModelRequest) -> Turn:
+        model.requests.clear()
+        done = sum(isinstance(item, Result) for item in request.history)
+        return call("add", a=done, b=1) if done < turns else say("done")
+
+    model = Scripted(turn)
+    return model
+
+
+async def follow(yard: Yard) -> str:
+    ending = "no end"
+    async for event in yard.run("add"):
+        if isinstance(event, RunEnded):
+            ending = event.ending
+    return ending
+
+
+def settled_mb() -> float:
+    gc.collect()
+    return resident_mb()
+
+
+async def measure(runs: int, turns: int, directory: str) -> dict[str, float]:
+    meeting = Meeting(runs, turns // 2, settled_mb)
+    store = f"sqlite:///{directory}/bench.db"
+    async with Yard(tools=[meeting.add], model=script(turns), store=store) as yard:
+        before_mb = settled_mb()
+        wall, cpu = perf_counter(), process_time()
+        endings = await asyncio.gather(*(follow(yard) for _ in range(runs)))
+        wall, cpu = perf_counter() - wall, process_time() - cpu
+        commits = yard._opened._store.commits  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
+    return {
+        "errors": sum(ending != "done" for ending in endings),
+        "kb_per_run": (meeting.active_mb - before_mb) * 1024 / runs,
+        "turns_per_s": runs * turns / wall,
+        "cpu_us_per_turn": cpu / runs / turns * 1e6,
+        "commits_per_turn": commits / runs / turns,
+    }
+
+
+def main() -> None:
+    runs, turns = map(int, sys.argv[1:3])
+    with TemporaryDirectory() as directory:
+        print(json.dumps(asyncio.run(measure(runs, turns, directory))))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Ours, as a user writes it: a yard, a tool, and `async for event in yard.run(…)`. `TOOLYARD_STORE` names the store."""
+
+import os
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from toolyard import Limits, UserMessage, Yard, tool
+from toolyard.core.events import TextAppended, TurnStarted
+from toolyard.core.items import Item, ModelText, TextPart
+
+sys.path.insert(0, str(Path(__file__).parent))
+from _measure import QUESTION, Run, Setting, main
+
+
+def tools_of(setting: Setting) -> list[object]:
+    others = [tool(name=f"add_{number}")(setting.add) for number in range(1, setting.tools)]
+    return [setting.add, setting.nap, *others]
+
+
+def question(setting: Setting) -> str | Sequence[Item]:
+    if not setting.prior:
+        return QUESTION
+    items: list[Item] = []
+    for number, (asked, said) in enumerate(setting.texts()):
+        items.append(UserMessage(id=f"asked_{number}", at=0.0, parts=(TextPart(text=asked),)))
+        items.append(ModelText(id=f"said_{number}", at=0.0, text=said))
+    return [*items, UserMessage(id="question", at=0.0, parts=(TextPart(text=QUESTION),))]
+
+
+@asynccontextmanager
+async def toolyard(setting: Setting) -> AsyncIterator[Run]:
+    store = os.environ.get("TOOLYARD_STORE", "memory:")
+    model, asked = f"{setting.base_url}#bench", question(setting)
+    async with Yard(tools=tools_of(setting), model=model, store=store, limits=Limits()) as yard:
+
+        async def run() -> str:
+            text: list[str] = []
+            async for event in yard.run(asked):
+                if isinstance(event, TextAppended):
+                    text.append(event.text)
+                elif isinstance(event, TurnStarted):
+                    text.clear()
+            return "".join(text)
+
+        yield run
+
+
+if __name__ == "__main__":
+    main(toolyard)

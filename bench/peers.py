@@ -1,0 +1,109 @@
+"""The peers' own virtual environment: made on first use, with whichever of them can be installed."""
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+HOME = Path(__file__).parent.parent / ".venv-peers"
+PYTHON = HOME / "bin" / "python"
+INSTALL_S = 600
+VERSIONS = """
+import importlib.metadata, sys
+for name in sys.argv[1:]:
+    try: print(name, importlib.metadata.version(name))
+    except importlib.metadata.PackageNotFoundError: pass
+"""
+
+
+@dataclass(frozen=True)
+class Peer:
+    name: str
+    package: str
+    """The distribution whose version is told."""
+    pins: tuple[str, ...]
+    imports: str
+    """What importing it means."""
+    ready: str
+    """Imports, one tool and one agent: ready for a first request."""
+
+
+ADD = "async def add(a: int, b: int) -> int: return a + b"
+PEERS = (
+    Peer(
+        "pydantic-ai",
+        "pydantic-ai-slim",
+        ("pydantic-ai-slim[openai]==2.66.0",),
+        "import pydantic_ai",
+        f"""
+from pydantic_ai import Agent
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.providers.openai import OpenAIProvider
+{ADD}
+Agent(OpenAIChatModel("x", provider=OpenAIProvider(base_url="http://127.0.0.1:9/v1", api_key="x")), tools=[add])
+""",
+    ),
+    Peer(
+        "openai SDK",
+        "openai",
+        ("openai==3.49.0",),
+        "import openai",
+        'import openai; openai.AsyncOpenAI(base_url="http://127.0.0.1:9/v1", api_key="x").chat.completions',
+    ),
+    Peer(
+        "openai-agents",
+        "openai-agents",
+        ("openai-agents==0.24.0",),
+        "import agents",
+        f"""
+from agents import Agent, OpenAIChatCompletionsModel, Runner, function_tool
+from openai import AsyncOpenAI
+{ADD}
+client = AsyncOpenAI(base_url="http://127.0.0.1:9/v1", api_key="x")
+Agent(name="x", model=OpenAIChatCompletionsModel(model="x", openai_client=client), tools=[function_tool(add)])
+""",
+    ),
+    Peer(
+        "langgraph",
+        "langgraph",
+        ("langgraph==1.2.20", "langchain-openai==1.7.3"),
+        "import langgraph.prebuilt",
+        f"""
+from langchain_core.tools import StructuredTool
+from langchain_openai import ChatOpenAI
+from langgraph.prebuilt import create_react_agent
+{ADD}
+model = ChatOpenAI(model="x", base_url="http://127.0.0.1:9/v1", api_key="x")
+create_react_agent(model, [StructuredTool.from_function(coroutine=add, name="add", description="Add.")])
+""",
+    ),
+)
+
+
+def installed(wanted: Iterable[Peer], tell: Callable[[str], None]) -> dict[str, str]:
+    """The version of each wanted peer that is there, after an attempt to install those that are not."""
+    peers = list(wanted)
+    if not PYTHON.exists():
+        tell(f"making {HOME.name}")
+        subprocess.run([sys.executable, "-m", "venv", str(HOME)], check=True, capture_output=True)
+    known = _versions(peers)
+    for peer in peers:
+        if peer.name not in known:
+            tell(f"installing {peer.name}")
+            _install(peer)
+    return _versions(peers)
+
+
+def _install(peer: Peer) -> None:
+    command = [str(PYTHON), "-m", "pip", "install", "-q", "--disable-pip-version-check", *peer.pins]
+    with suppress(subprocess.TimeoutExpired):  # the versions will show that it is not there
+        subprocess.run(command, capture_output=True, timeout=INSTALL_S, check=False)
+
+
+def _versions(peers: list[Peer]) -> dict[str, str]:
+    packages = {peer.package: peer.name for peer in peers}
+    found = subprocess.run([str(PYTHON), "-c", VERSIONS, *packages], capture_output=True, text=True, check=True)
+    pairs = (line.split() for line in found.stdout.splitlines())
+    return {packages[package]: version for package, version in pairs}

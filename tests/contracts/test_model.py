@@ -1,0 +1,111 @@
+"""The model contract, over every model: deltas, then one end; what was streamed is what is kept."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+
+import pytest
+
+from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.items import Call, ModelText
+from toolyard.core.ports import Model
+from toolyard.models.openai_chat import OpenAIChat
+from toolyard.models.scripted import Scripted, Turn, call, fail, say, together
+from wire.local import CountingMint, request, user
+from wire.strict_chat import Reply, StrictChat, asks, refuses, says
+
+Event = ModelDelta | TurnEnded | TurnFailed
+Made = Callable[[str], AbstractAsyncContextManager[Model]]
+
+SCRIPTED: dict[str, Turn] = {
+    "a text": say("I've ", "added ", "面粉 🥛."),
+    "calls": together(say("Let me see. "), call("add", a=1), call("add", a=2)),
+    "a failure": fail("no such model"),
+}
+CHAT: dict[str, Reply] = {
+    "a text": says("I've ", "added ", "面粉 🥛."),
+    "calls": asks(("add", {"a": 1}), ("add", {"a": 2}), text="Let me see. "),
+    "a failure": refuses(404, "no such model"),
+}
+
+
+def scripted(reply: str) -> AbstractAsyncContextManager[Model]:
+    return nullcontext(Scripted([SCRIPTED[reply]]))
+
+
+@asynccontextmanager
+async def openai_chat(reply: str) -> AsyncGenerator[Model, None]:
+    async with StrictChat(CHAT[reply]).serving() as base_url:
+        model = OpenAIChat(base_url=base_url, model="m", api_key="k")
+        yield model
+        await model.close()
+
+
+MODELS: list[Made] = [scripted, openai_chat]
+
+
+def events_of(made: Made, reply: str) -> list[Event]:
+    async def test() -> list[Event]:
+        async with asyncio.timeout(20), made(reply) as model:
+            return [event async for event in model.stream(request([user("hi")], mint=CountingMint()))]
+
+    return asyncio.run(test())
+
+
+def ended(events: Sequence[Event]) -> TurnEnded:
+    assert isinstance(events[-1], TurnEnded), events[-1]
+    return events[-1]
+
+
+@pytest.mark.parametrize("made", MODELS)
+@pytest.mark.parametrize("reply", SCRIPTED)
+def test_a_model_gives_deltas_and_then_exactly_one_end(made: Made, reply: str) -> None:
+    *deltas, last = events_of(made, reply)
+    assert isinstance(last, TurnEnded | TurnFailed)
+    assert not any(isinstance(event, TurnEnded | TurnFailed) for event in deltas)
+
+
+@pytest.mark.parametrize("made", MODELS)
+@pytest.mark.parametrize("reply", ["a text", "calls"])
+def test_the_text_that_was_streamed_is_kept_and_offsets_count_its_bytes(made: Made, reply: str) -> None:
+    events = events_of(made, reply)
+    said = ""
+    for event in events:
+        if isinstance(event, TextAppended):
+            assert event.offset == len(said.encode())
+            said += event.text
+    assert said == "".join(item.text for item in ended(events).items if isinstance(item, ModelText)) != ""
+
+
+@pytest.mark.parametrize("made", MODELS)
+def test_calls_come_last_with_ids_of_ours_and_the_finish_says_that_there_are_some(made: Made) -> None:
+    events = events_of(made, "calls")
+    turn = ended(events)
+    assert turn.finish == "calls"
+    calls = [item for item in turn.items if isinstance(item, Call)]
+    assert list(turn.items[-2:]) == calls and [one.arguments for one in calls] == [{"a": 1}, {"a": 2}]
+    assert len({item.id for item in turn.items}) == len(turn.items) and all(one.id.startswith("call") for one in calls)
+    assert {event.index for event in events if isinstance(event, ArgumentsAppended)} == {0, 1}
+
+
+@pytest.mark.parametrize("made", MODELS)
+def test_a_text_ends_with_stop_and_counts_tokens(made: Made) -> None:
+    turn = ended(events_of(made, "a text"))
+    assert turn.finish == "stop" and turn.usage.total > 0
+
+
+@pytest.mark.parametrize("made", MODELS)
+def test_a_failure_is_data_with_the_providers_words(made: Made) -> None:
+    (failure,) = events_of(made, "a failure")
+    assert isinstance(failure, TurnFailed) and "no such model" in failure.problem.error and failure.problem.error_type
+
+
+@pytest.mark.parametrize("made", MODELS)
+def test_a_stream_can_be_left_in_the_middle(made: Made) -> None:
+    async def test() -> None:
+        async with asyncio.timeout(20), made("a text") as model:
+            stream = model.stream(request([user("hi")], mint=CountingMint()))
+            assert isinstance(await anext(stream), TextAppended)
+            await stream.aclose()
+
+    asyncio.run(test())

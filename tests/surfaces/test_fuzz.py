@@ -1,0 +1,285 @@
+"""Schemathesis reads the server's own OpenAPI page and does its worst: no 5xx, no answer that the page does not tell.
+
+`make fuzz` does the same with more examples.
+"""
+
+from collections import Counter
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractContextManager, asynccontextmanager
+from functools import partial
+from pathlib import Path
+from random import Random
+from typing import Any, cast
+
+import pytest
+import schemathesis
+from hypothesis import given, strategies
+from litestar import Litestar, Request, Response, delete, get, post
+from litestar.datastructures import State
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi.datastructures import ResponseSpec
+from litestar.params import FromPath
+from msgspec import Struct
+from schemathesis import GenerationMode
+from schemathesis.core.failures import FailureGroup
+
+from surfaces.fuzzed import (
+    CHECKS,
+    EXAMPLES,
+    Case,
+    Json,
+    Known,
+    apart,
+    bounded,
+    fuzzed_app,
+    page_of,
+    sent,
+    strict,
+    wants_a_stream,
+)
+from surfaces.talk import key
+from toolyard.app import AsgiApp
+
+Headers = Mapping[str, str]
+KEYS = [key("ann"), key("op", "operator", "approver"), key("boss", "admin")]
+NOBODY: Headers = {}
+ANN: Headers = {"x-api-key": "ann"}
+OPERATOR: Headers = {"authorization": "Bearer op"}
+BOSS: Headers = {"x-api-key": "boss"}
+CREATE, DELETE = "POST /conversations", "DELETE /conversations/{conversation_id}"
+CHAT = "POST /conversations/{conversation_id}/chat"
+FIRST_KEY = "POST /keys"
+"""Not asked of a local server, which would then ask everybody for a key."""
+SEQUENCES, STEPS = 6 * EXAMPLES, 30
+OFTEN = {"chat": 6, "messages": 2, "context": 2, "approve": 4, "deny": 4, "answer": 4, "result": 4, "respond": 2}
+
+
+class Fuzz:
+    """Requests to one server, each answer checked. The first that fails raises."""
+
+    def __init__(self, url: str, page: Json, skip: str = "") -> None:
+        self._url = url
+        self._schema: Any = schemathesis.openapi.from_dict(page)
+        found: list[Any] = [found.ok() for found in self._schema.get_all_operations()]
+        self._operations = {operation.label: operation for operation in found if operation.label != skip}
+        self.seen: Counter[tuple[str, int]] = Counter()
+        """How often each operation answered with each status."""
+
+    def one_by_one(self, headers: Headers) -> None:
+        """Every operation by itself: the boundaries of what its schema allows, and past them; then at random."""
+        for operation in self._operations.values():
+            for case in self._schema.iter_coverage_cases(
+                operation, generation_modes=list(GenerationMode), generation_config=self._schema.config.generation
+            ):
+                self._ask(case, headers)
+            for mode in GenerationMode if _may_be_wrong(operation) else [GenerationMode.POSITIVE]:
+                self._at_random(operation.as_strategy(generation_mode=mode), headers)
+
+    def _at_random(self, cases: strategies.SearchStrategy[Case], headers: Headers) -> None:
+        @bounded(EXAMPLES)
+        @given(cases)
+        def ask(case: Case) -> None:
+            self._ask(case, headers)
+
+        ask()
+
+    def in_sequences(self, *callers: Headers) -> None:
+        """Requests in any order, with the ids that answers before them have told."""
+        cases = {
+            (label, mode): operation.as_strategy(
+                generation_mode=mode, path_parameters={one.name: "nobody" for one in operation.path_parameters}
+            )
+            for label, operation in self._operations.items()
+            for mode in GenerationMode
+        }
+        weights = [OFTEN.get(label.rpartition("/")[2], 1) for label in self._operations]
+
+        @bounded(SEQUENCES)
+        @given(strategies.data())
+        def sequence(data: strategies.DataObject) -> None:
+            random = Random(data.draw(strategies.binary(min_size=16, max_size=16)))  # each choice as likely as the next
+            first, known, gone = random.choice(callers), Known(), set[str]()
+            for label in (CREATE, CHAT, *random.choices([*self._operations], weights, k=STEPS)):
+                wrong = _may_be_wrong(self._operations[label]) and random.random() < 0.1
+                case = data.draw(cases[label, GenerationMode.NEGATIVE if wrong else GenerationMode.POSITIVE])
+                self._step(
+                    case, random.choice((first, first, first, first, *callers)), known, gone, None if wrong else random
+                )
+
+        sequence()
+
+    def _step(self, case: Case, headers: Headers, known: Known, gone: set[str], random: Random | None) -> None:
+        """One request of a sequence. A conversation that was deleted stays away."""
+        label = cast(str, case.operation.label)
+        if random is not None:
+            known.put_into(case, random)
+        response = self._ask(case, headers)
+        there = case.path_parameters.get("conversation_id", "")
+        known.hear(case, response)
+        assert there not in gone or response.status_code >= 400, (label, response.content)
+        if label == DELETE and response.status_code == 200:
+            gone.add(there)
+
+    def _ask(self, case: Case, headers: Headers) -> schemathesis.Response:
+        response = sent(case, self._url, {**headers, **wants_a_stream(case)})
+        self.seen[case.operation.label, response.status_code] += 1
+        cast(Any, case).validate_response(response, checks=CHECKS)
+        return response
+
+
+def _may_be_wrong(operation: Any) -> bool:
+    """A path takes any text, so only what has more to it can be asked in a wrong way."""
+    return bool(operation.body or operation.query)
+
+
+@pytest.mark.parametrize(
+    ("keys", "headers"),
+    [((), NOBODY), (KEYS, ANN), (KEYS, OPERATOR)],
+    ids=["local", "a user", "an operator"],
+)
+def test_every_operation_by_itself_answers_as_its_page_tells(
+    tmp_path: Path, keys: Sequence[Any], headers: Headers
+) -> None:
+    with apart(partial(fuzzed_app, f"sqlite:///{tmp_path}/toolyard.db", keys)) as url:
+        Fuzz(url, page_of(url), skip="" if keys else FIRST_KEY).one_by_one(headers)
+
+
+@pytest.mark.parametrize(
+    ("keys", "callers"), [((), (NOBODY,)), (KEYS, (ANN, OPERATOR, BOSS))], ids=["local", "with keys"]
+)
+def test_sequences_of_operations_answer_as_their_page_tells(keys: Sequence[Any], callers: Sequence[Headers]) -> None:
+    with apart(partial(fuzzed_app, "memory:", keys)) as url:
+        fuzz = Fuzz(url, strict(page_of(url)), skip="" if keys else FIRST_KEY)
+        fuzz.in_sequences(*callers)
+    reached = {label.rpartition("/")[2] for label, status in fuzz.seen if status < 300}
+    assert {"chat", "messages", "context", "tools", "cancel", "respond", "{run_id}"} <= reached, fuzz.seen
+    assert {"approve", "deny", "answer", "result"} & reached and (CHAT, 202) in fuzz.seen, fuzz.seen
+
+
+@get("/openapi.json", include_in_schema=False, sync_to_thread=False)
+def page(request: Request[object, object, State]) -> dict[str, Any]:
+    return request.app.openapi_schema.to_schema()
+
+
+def apart_with(*routes: HTTPRouteHandler, trace: str = "trace") -> AbstractContextManager[str]:
+    """Another server than ours, to see that the checks can fail."""
+
+    def added(response: Response[object]) -> Response[object]:
+        if trace:
+            response.headers["x-correlation-id"] = trace
+        return response
+
+    def told(request: Request[object, object, State], error: Exception) -> Response[dict[str, object]]:
+        status = getattr(error, "status_code", 500)
+        body: dict[str, object] = {
+            "ok": False,
+            "success": False,
+            "error": "",
+            "error_type": "",
+            "details": {},
+            "correlation_id": trace,
+        }
+        return Response(body, status_code=status, headers={"x-correlation-id": trace} if trace else {})
+
+    @asynccontextmanager
+    async def opened() -> AsyncGenerator[AsgiApp, None]:
+        app = Litestar([page, *routes], logging_config=None, after_request=added, exception_handlers={Exception: told})
+        yield cast(AsgiApp, app)
+
+    return apart(opened)
+
+
+class Told(Struct):
+    number: int
+
+
+@get("/it", sync_to_thread=False)
+def sound() -> Told:
+    return Told(number=1)
+
+
+@get("/it", sync_to_thread=False)
+def failing() -> Told:
+    raise RuntimeError("a bug")
+
+
+@get("/it", responses={503: ResponseSpec(Told)}, sync_to_thread=False)
+def unavailable() -> Response[Told]:
+    return Response(Told(number=1), status_code=503)
+
+
+@get("/it", sync_to_thread=False)
+def undocumented() -> Response[Told]:
+    return Response(Told(number=1), status_code=418)
+
+
+@get("/it", sync_to_thread=False)
+def of_another_kind() -> Response[str]:
+    return Response("<p>1</p>", media_type="text/html")
+
+
+@get("/it", sync_to_thread=False)
+def of_another_shape() -> Response[Told]:
+    return Response(cast(Told, {"number": "one"}))
+
+
+def test_a_sound_server_passes() -> None:
+    with apart_with(sound) as url:
+        fuzz = Fuzz(url, page_of(url))
+        fuzz.one_by_one({})
+    assert fuzz.seen["GET /it", 200] > 0
+
+
+@pytest.mark.parametrize(
+    ("route", "trace", "said"),
+    [
+        (failing, "trace", "Server error"),
+        (unavailable, "trace", "Server error"),
+        (undocumented, "trace", "Undocumented"),
+        (of_another_kind, "trace", "no answer is 'text/html'"),
+        (of_another_shape, "trace", "Response violates schema"),
+        (sound, "", "there are 0 correlation ids"),
+    ],
+)
+def test_a_server_that_breaks_its_word_is_caught(route: HTTPRouteHandler, trace: str, said: str) -> None:
+    with apart_with(route, trace=trace) as url, pytest.raises(FailureGroup, match=said):
+        Fuzz(url, page_of(url)).one_by_one({})
+
+
+class Made(Struct):
+    id: str
+
+
+class Answer(Struct):
+    conversation: Made
+
+
+ONE = Answer(conversation=Made(id="one"))
+
+
+@post("/conversations", sync_to_thread=False)
+def make() -> Answer:
+    return ONE
+
+
+@delete("/conversations/{conversation_id:str}", status_code=200, sync_to_thread=False)
+def forget(conversation_id: FromPath[str]) -> Answer:
+    return ONE
+
+
+@get("/conversations/{conversation_id:str}", sync_to_thread=False)
+def show(conversation_id: FromPath[str]) -> Answer:
+    return ONE
+
+
+@post("/conversations/{conversation_id:str}/chat", sync_to_thread=False)
+def chat(conversation_id: FromPath[str]) -> Answer:
+    return ONE
+
+
+def test_a_conversation_that_outlives_its_end_is_caught_by_a_sequence() -> None:
+    with (
+        apart_with(make, forget, show, chat) as url,
+        pytest.raises(AssertionError, match=r"not in \{'one'\}"),
+    ):
+        Fuzz(url, page_of(url)).in_sequences({})
