@@ -40,6 +40,7 @@ MAY_USE_ANY = {"venues/_signature.py"}
 """Where pydantic's own types are handled: it takes and gives Any."""
 MAY_CREATE_TASKS = {"engine/owner.py", "engine/workers.py"}
 """Where tasks are owned: they end with what owns them."""
+PROTOCOL = {"Protocol", "typing.Protocol"}
 MAY_IMPORT_INSIDE = {"app.py"}
 """The composition root loads adapters of optional extras by name."""
 
@@ -77,7 +78,7 @@ def wide_protocols(source: str) -> list[str]:
     return [
         f"{node.name} has {methods} methods"
         for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ClassDef) and any("Protocol" in ast.unparse(base) for base in node.bases)
+        if isinstance(node, ast.ClassDef) and any(ast.unparse(base) in PROTOCOL for base in node.bases)
         if (methods := sum(isinstance(own, _FUNCTION) for own in node.body)) > MOST_METHODS
     ]
 
