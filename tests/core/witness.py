@@ -63,6 +63,10 @@ class Witness:
                 self._queued.append(entry.run)
             case RunStarted():
                 self._begun.append(self._queued[len(self._begun)])
+            case RunEnded(run_id=run_id) if run_id:
+                hold(run_id in self._queued[len(self._begun) :], f"{run_id} was not in line")
+                self._queued.remove(run_id)
+                self.runs_ended.add(run_id)
             case RunEnded():
                 hold(entry.run == self._begun[-1], f"{entry.run} ended out of turn")
                 hold(entry.run not in self.runs_ended, f"{entry.run} ended twice")
