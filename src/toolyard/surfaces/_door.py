@@ -58,7 +58,11 @@ class Door:
             await _answer(send, status, body, [*added, *((k.encode(), v.encode()) for k, v in more.items())])
             return
         scope[VISIT] = Visit(caller=caller, correlation_id=correlation_id)
-        await self._app(scope, receive, _sender(send, added))
+        sender = _Sender(send, added)
+        try:
+            await self._app(scope, receive, sender)
+        finally:
+            sender.close()
 
     def _added(self, correlation_id: str, headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
         """The headers that every answer carries."""
@@ -79,14 +83,41 @@ class Door:
         ]
 
 
-def _sender(send: Send, added: list[tuple[bytes, bytes]]) -> Send:
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *added]  # pyright: ignore[reportGeneralTypeIssues]
-        async with asyncio.timeout(STALLED_S):
-            await send(message)
+class _Sender:
+    """Sends what a route answers, with the headers of every answer; cuts off a client that takes nothing for too long.
 
-    return sending
+    One timer an answer, not one a chunk: it looks now and then whether the same chunk still waits.
+    """
+
+    def __init__(self, send: Send, added: list[tuple[bytes, bytes]], stalled_s: float = STALLED_S) -> None:
+        self._look_every_s = stalled_s / 2
+        self._send = send
+        self._added = added
+        self._sent = 0
+        self._waiting = -1
+        """The number of the chunk that was on its way when the timer looked last."""
+        self._task = asyncio.current_task()
+        self._loop = asyncio.get_running_loop()
+        self._timer = self._loop.call_later(self._look_every_s, self._look)
+        self._under_way = False
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message["headers"] = [*message.get("headers", ()), *self._added]  # pyright: ignore[reportGeneralTypeIssues]
+        self._under_way = True
+        await self._send(message)
+        self._under_way = False
+        self._sent += 1
+
+    def close(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        if self._under_way and self._waiting == self._sent and self._task is not None:
+            self._task.cancel()
+            return
+        self._waiting = self._sent if self._under_way else -1
+        self._timer = self._loop.call_later(self._look_every_s, self._look)
 
 
 def _headers(scope: Scope) -> dict[str, str]:

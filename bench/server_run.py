@@ -1,0 +1,94 @@
+"""Measures Toolyard's server beside a bare one and FastAPI with pydantic-ai: one table. Part of `bench/run.py`."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+
+import peers
+import report
+from cases import Figure
+from contest import ContestError
+from server_cases import FULL, QUICK, SERVER_CASES
+from server_contest import BARE, MODEL, PEER, PEERS, YARD, PacedModel, Servers
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "bench.md"
+TITLE = "# Servers, side by side"
+METHOD = """\
+CPU of the server's process, all its threads, read from outside by the load, which is a process of its own, as is the
+mock model. All servers run on uvicorn with uvloop and httptools and answer the same `POST /ai/respond` with the same
+events; ours keeps its journal in SQLite, the others keep nothing. A whole loop is ten turns that call `add` and a text
+of 20 chunks, 20 ms apart. A chunk's cost is taken while all streams are open; FastAPI with pydantic-ai cannot follow
+1,000 of them on one core, so all are compared at 100. Time to first token is what a server adds to the mock model's own
+time, with 50 streams of 20 chunks that begin at different moments. A reader that comes back sends the id of the first
+event as its `Last-Event-ID` and has everything when it has the last one. `python bench/server_run.py` measures anew."""
+
+
+def measured(quick: bool, only: Sequence[str], tell: Callable[[str], None]) -> tuple[list[Figure], list[str]]:
+    """The figures, and what has to be said about them."""
+    versions = peers.installed(PEERS, tell)
+    figures: list[Figure] = []
+    with TemporaryDirectory() as directory, PacedModel() as url:
+        environment = {"TOOLYARD_STORE": f"sqlite:///{directory}/bench.db"}
+        with Servers([YARD, MODEL, *versions], url, environment, tell) as servers:
+            for name in only or SERVER_CASES:
+                figures += SERVER_CASES[name](servers, QUICK if quick else FULL)
+        notes = [f"{peer.name} could not be installed here." for peer in PEERS if peer.name not in versions]
+        notes += [f"{name} left the contest: {why.splitlines()[0]}" for name, why in servers.absent.items()]
+    return figures, notes
+
+
+def table_of(figures: Sequence[Figure]) -> list[list[str]]:
+    return report.rows(figures, [YARD, BARE, PEER, MODEL])
+
+
+def markdown(figures: Sequence[Figure], notes: Sequence[str]) -> str:
+    table = table_of(figures)
+    head, *body = (f"| {' | '.join(row)} |" for row in table)
+    ruler = "|---|---|---|---|" + "---:|" * (len(table[0]) - 4)
+    ground = report.ground(FULL.rounds, peers.installed(PEERS, str))
+    return (
+        "\n".join(
+            [TITLE, "", METHOD, "", ground, "", head, ruler, *body, "", *(f"- {note}" for note in notes)]
+        ).rstrip()
+        + "\n"
+    )
+
+
+def write(figures: Sequence[Figure], notes: Sequence[str]) -> None:
+    """Put the section at the end of the document, in place of the one that is there."""
+    before = DOCUMENT.read_text().partition(TITLE)[0].rstrip() if DOCUMENT.exists() else ""
+    DOCUMENT.write_text(f"{before}\n\n{markdown(figures, notes)}".lstrip())
+
+
+def section(quick: bool, only: Sequence[str], to_write: bool, tell: Callable[[str], None]) -> list[Figure]:
+    """Measure, print the table, write it if asked to; the figures are the caller's to judge."""
+    began = perf_counter()
+    figures, notes = measured(quick, only, tell)
+    tell("done\n")
+    print(report.plain(table_of(figures)), *notes, f"Took {perf_counter() - began:.0f} s.", sep="\n")
+    if to_write:
+        write(figures, notes)
+    return figures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="one round of each, within 90 s")
+    parser.add_argument("--only", action="append", choices=list(SERVER_CASES), help="one case; may be repeated")
+    parser.add_argument("--write", action="store_true", help=f"write the section of docs/{DOCUMENT.name} as well")
+    given = parser.parse_args()
+    figures = section(given.quick, given.only or (), given.write, lambda said: print(f"… {said}", file=sys.stderr))
+    failed = [figure for figure in figures if figure.passed is False and figure.required]
+    for figure in failed:
+        print(f"missed: {figure.what} must be {figure.must} and is {figure.reached}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except ContestError as error:
+        sys.exit(f"the bench could not be finished: {error}")

@@ -1,0 +1,38 @@
+"""Ours, as `toolyard serve` serves it, with the store that `TOOLYARD_STORE` names.
+
+`TOOLYARD_PROFILE` names a file for a profile of it: `TOOLYARD_PROFILE=/tmp/x.prof python bench/server_run.py …`.
+"""
+
+import cProfile
+import os
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from toolyard import Limits, Yard
+from toolyard.app import Wiring
+from toolyard.serving import serve
+
+sys.path.insert(0, str(Path(__file__).parent))
+from _serve import add, tell, told
+
+MANY = 1_000_000
+
+
+def announce(url: str, yard: Yard) -> None:
+    tell(urlsplit(url).port or 0)
+
+
+def main() -> None:
+    limits = Limits(turns_per_request=MANY, turns_per_conversation=MANY)  # the long conversation is one run
+    wiring = Wiring(model=f"{told()}/v1#bench", tools=(add,), store=os.environ["TOOLYARD_STORE"], limits=limits)
+    to = os.environ.get("TOOLYARD_PROFILE")
+    with cProfile.Profile() if to else nullcontext() as profile:
+        serve(wiring, "127.0.0.1", 0, announce)
+    if profile and to:
+        profile.dump_stats(to)
+
+
+if __name__ == "__main__":
+    main()
