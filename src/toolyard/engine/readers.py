@@ -118,7 +118,7 @@ class Reader:
     """
 
     def __init__(self, readers: Readers, after: Cursor) -> None:
-        self.cursor = after
+        self.cursor = self._place = after
         self._readers = readers
         self._position = -1
         self._ready: deque[tuple[Published, Cursor]] = deque()
@@ -190,12 +190,12 @@ class Reader:
 
     def _take(self, item: Published) -> None:
         match item:
+            case TextAppended():
+                self._take_text(item)
             case Entry():
                 if item.seq > self._seq:
                     self._take_entry(item)
-            case TextAppended():
-                self._take_text(item)
-            case ReasoningAppended() | ArgumentsAppended() | CallProgressed():
+            case ArgumentsAppended() | ReasoningAppended() | CallProgressed():
                 self._hand_out(item)
 
     def _take_entry(self, entry: Entry) -> None:
@@ -222,5 +222,7 @@ class Reader:
         self._hand_out(event)
 
     def _hand_out(self, item: Published) -> None:
-        cursor = Cursor(self._seq, self._turn, self._seen) if self._seen else Cursor(self._seq)
-        self._ready.append((item, cursor))
+        place = self._place
+        if place.seq != self._seq or place.seen != self._seen:
+            place = self._place = Cursor(self._seq, self._turn, self._seen) if self._seen else Cursor(self._seq)
+        self._ready.append((item, place))
