@@ -7,6 +7,7 @@ from tempfile import TemporaryDirectory
 
 import peers
 import report
+import server_run
 from cases import CASES, Effort, Figure
 from contest import Contest, ContestError, MockServer, contestants
 
@@ -65,6 +66,8 @@ def main() -> int:
     print(ground, report.plain(table), *notes, sep="\n")
     if given.write:
         DOCUMENT.write_text(report.markdown(table, ground, notes))
+    if not (given.only or given.no_peers):
+        figures += server_run.section(given.quick, (), given.write, tell)
     failed = [figure for figure in figures if figure.passed is False and figure.required]
     for figure in failed:
         print(f"missed: {figure.what} must be {figure.must} and is {figure.reached}")

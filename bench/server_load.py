@@ -149,7 +149,7 @@ async def streams(order: Order) -> dict[str, float]:
     await asyncio.wait(overs, return_when=asyncio.FIRST_COMPLETED)
     chunks = sum(connection.words for connection in connections) - words
     wall_s, cpu_s, resident = perf_counter() - began, order.cpu_s() - before, order.resident_kib() - resident
-    await asyncio.wait(overs, timeout=2 * order.stream_s() + 20)
+    await asyncio.wait(overs, timeout=order.stream_s() + 10)
     lost = sum(not order.complete(bytes(connection.body)) for connection in connections)
     for connection in connections:
         connection.close()

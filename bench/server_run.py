@@ -1,8 +1,11 @@
 """Measures Toolyard's server beside a bare one and FastAPI with pydantic-ai: one table. Part of `bench/run.py`."""
 
 import argparse
+import os
+import platform
 import sys
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -18,12 +21,14 @@ DOCUMENT = Path(__file__).parent.parent / "docs" / "bench.md"
 TITLE = "# Servers, side by side"
 METHOD = """\
 CPU of the server's process, all its threads, read from outside by the load, which is a process of its own, as is the
-mock model. All servers run on uvicorn with uvloop and httptools and answer the same `POST /ai/respond` with the same
-events; ours keeps its journal in SQLite, the others keep nothing. A whole loop is ten turns that call `add` and a text
-of 20 chunks, 20 ms apart. A chunk's cost is taken while all streams are open; FastAPI with pydantic-ai cannot follow
-1,000 of them on one core, so all are compared at 100. Time to first token is what a server adds to the mock model's own
-time, with 50 streams of 20 chunks that begin at different moments. A reader that comes back sends the id of the first
-event as its `Last-Event-ID` and has everything when it has the last one. `python bench/server_run.py` measures anew."""
+mock model; medians of interleaved runs on a shared machine, so read the ratios. All servers run on uvicorn with
+uvloop and httptools and answer the same `POST /ai/respond` with the same kinds of events; ours keeps its journal in
+SQLite, the others keep nothing. A whole loop is ten turns that call `add` and a text of 20 chunks, 20 ms apart. A
+chunk's cost is taken while all streams are open. FastAPI with pydantic-ai was not tried with 1,000 streams, which by
+its cost a chunk would take several cores; the required mark is on 100 streams for everybody, which is our reading of
+the figure. Time to first token is what a server adds to the mock model's median time, with 50 streams of 20 chunks that
+begin at different moments. A reader that comes back sends the id of the first event as its `Last-Event-ID` and has
+everything when it has the last one. `python bench/server_run.py` measures anew."""
 
 
 def measured(quick: bool, only: Sequence[str], tell: Callable[[str], None]) -> tuple[list[Figure], list[str]]:
@@ -48,7 +53,8 @@ def markdown(figures: Sequence[Figure], notes: Sequence[str]) -> str:
     table = table_of(figures)
     head, *body = (f"| {' | '.join(row)} |" for row in table)
     ruler = "|---|---|---|---|" + "---:|" * (len(table[0]) - 4)
-    ground = report.ground(FULL.rounds, peers.installed(PEERS, str))
+    date, pins = datetime.now(UTC).date().isoformat(), dict.fromkeys(pin for peer in PEERS for pin in peer.pins)
+    ground = f"{date}, Python {platform.python_version()}, {os.cpu_count()} cores. Peers: {', '.join(pins)}."
     return (
         "\n".join(
             [TITLE, "", METHOD, "", ground, "", head, ruler, *body, "", *(f"- {note}" for note in notes)]
