@@ -43,6 +43,7 @@ from toolyard.core.events import (
 from toolyard.core.items import Call, Item, ModelText, Result, TextPart
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings import SettingsChange
+from toolyard.engine.owner import MOST_IDLE
 from toolyard.models.scripted import Turn, together
 
 
@@ -536,3 +537,14 @@ def test_reading_on_in_a_large_result_loses_no_character() -> None:
         assert "".join(pieces) == whole
 
     in_yard(test, script, [export])
+
+
+def test_a_conversation_that_is_just_opened_is_not_let_go_of_to_make_room() -> None:
+    async def test(yard: Yard) -> None:
+        readers = [await yard.follow(f"busy-{number}") for number in range(MOST_IDLE)]
+        async with asyncio.timeout(5):
+            assert await yard.ask("hello") == "hi"
+        for reader in readers:
+            reader.detach()
+
+    in_yard(test, [say("hi")])

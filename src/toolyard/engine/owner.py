@@ -50,13 +50,13 @@ class Owner:
             return journal
         if self._deps.draining:
             raise Unavailable(STOPPING)
+        self._make_room()  # before it is here: nobody is attached to it yet, and it would pass for idle
         self._opening[conversation] = opened = asyncio.Event()
         try:
             journal = self._journals[conversation] = await self._claimed(conversation)
         finally:
             del self._opening[conversation]
             opened.set()
-        self._make_room()
         return journal
 
     def wake(self, journal: Journal) -> None:
