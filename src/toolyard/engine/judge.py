@@ -7,7 +7,7 @@ from toolyard.core.items import Problem
 from toolyard.core.ports import Policy, Verdict
 from toolyard.core.results import denied_by_rule, failed
 from toolyard.core.state import CallState, State
-from toolyard.engine.registry import Registered, Registry
+from toolyard.engine.registry import Registered, Registry, shut
 
 
 class Judge:
@@ -72,13 +72,9 @@ class Judge:
     def _verdict(self, entry: Registered, call: CallState, state: State) -> Verdict:
         question = self._registry.verdict_question(entry.tool, state, call.arguments)
         verdict = self._policy.judge(question)
-        if verdict.decision == "deny" or entry.own.gate is None:
+        if verdict.decision == "deny":
             return verdict
-        try:
-            shut = entry.own.gate(question.caller)
-        except Exception as error:
-            return Verdict("deny", f"the tool's own check failed: {type(error).__name__}")
-        return shut or verdict
+        return shut(entry.own.gate, question.caller) or verdict
 
 
 def _judged(call: CallState, entry: Registered, verdict: Verdict, now: float) -> list[Durable]:

@@ -6,6 +6,7 @@ what was encoded for it can be used again.
 
 import hashlib
 import itertools
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,7 @@ from toolyard.codec import checked
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.items import Problem
-from toolyard.core.ports import Gate, Offer, Own, Policy, Question, Venue
+from toolyard.core.ports import Gate, Offer, Own, Policy, Question, Venue, Verdict
 from toolyard.core.settings import Settings
 from toolyard.core.state import State
 from toolyard.core.tools import NAME, Tool, definition_hash
@@ -25,6 +26,7 @@ if TYPE_CHECKING:  # loaded by name, where it is wired: typed functions do witho
     from toolyard.engine.schemas import Schemas
 
 MOST_OFFERS = 512
+_log = logging.getLogger("toolyard.registry")
 MOST_NAMED = 20
 
 
@@ -80,7 +82,7 @@ class Registry:
             entry.tool
             for entry in self._tools.values()
             if not entry.on_demand
-            and not (entry.own.gate and _shut(entry.own.gate, caller))
+            and not shut(entry.own.gate, caller)
             and self._policy.judge(Question(tool=entry.tool, caller=caller, settings=Settings())).decision != "deny"
         ]
 
@@ -122,7 +124,7 @@ class Registry:
         if run is None or run.request.tool_choice == "none":
             return self._made((), ())
         caller = run.request.caller
-        gated = frozenset(name for name, gate in self._gates.items() if _shut(gate, caller))
+        gated = frozenset(name for name, gate in self._gates.items() if shut(gate, caller))
         basis = (self._version, caller, in_effect(state).tools, state.has_handles, gated)
         key: object = (basis, run.id) if run.request.app_tools else basis
         if self._policy.steady and (offer := self._offers.get(key)):
@@ -190,10 +192,13 @@ def _likeness(one: str, other: str) -> float:
     return len(pairs & others) / (len(pairs | others) or 1)
 
 
-def _shut(gate: Gate, caller: Caller) -> bool:
-    """A gate that fails is shut."""
+def shut(gate: Gate | None, caller: Caller) -> Verdict | None:
+    """The denial of a tool's own check, if it denies. One that fails denies, and the log says why."""
+    if gate is None:
+        return None
     try:
         verdict = gate(caller)
-    except Exception:
-        return True
-    return verdict is not None and verdict.decision == "deny"
+        return verdict if verdict is not None and verdict.decision == "deny" else None
+    except Exception as error:
+        _log.exception("a tool's own check failed; denied")
+        return Verdict("deny", f"the tool's own check failed: {type(error).__name__}")
