@@ -9,8 +9,10 @@ import pytest
 from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText
 from toolyard.core.ports import Model
+from toolyard.models.anthropic import Anthropic
 from toolyard.models.openai_chat import OpenAIChat
 from toolyard.models.scripted import Scripted, Turn, call, fail, say, together
+from wire import strict_messages
 from wire.local import CountingMint, request, user
 from wire.strict_chat import Reply, StrictChat, asks, refuses, says
 
@@ -28,6 +30,12 @@ CHAT: dict[str, Reply] = {
     "a failure": refuses(404, "no such model"),
 }
 
+MESSAGES: dict[str, Reply] = {
+    "a text": strict_messages.says("I've ", "added ", "面粉 🥛."),
+    "calls": strict_messages.asks(("add", {"a": 1}), ("add", {"a": 2}), text="Let me see. "),
+    "a failure": strict_messages.refuses(404, "no such model", "not_found_error"),
+}
+
 
 def scripted(reply: str) -> AbstractAsyncContextManager[Model]:
     return nullcontext(Scripted([SCRIPTED[reply]]))
@@ -41,7 +49,15 @@ async def openai_chat(reply: str) -> AsyncGenerator[Model, None]:
         await model.close()
 
 
-MODELS: list[Made] = [scripted, openai_chat]
+@asynccontextmanager
+async def anthropic(reply: str) -> AsyncGenerator[Model, None]:
+    async with strict_messages.StrictMessages(MESSAGES[reply]).serving() as base_url:
+        model = Anthropic(base_url=base_url, model="m", api_key="k")
+        yield model
+        await model.close()
+
+
+MODELS: list[Made] = [scripted, openai_chat, anthropic]
 
 
 def events_of(made: Made, reply: str) -> list[Event]:
