@@ -41,7 +41,7 @@ def mismatches(value: object, expected: object, at: str = "$") -> list[str]:
 def _is_no_json(expected: object) -> bool:
     """Some types also take files, or what a reply was read to: a body that was sent holds neither."""
     kind = get_origin(expected) or expected
-    return kind is IO or (isinstance(kind, type) and issubclass(kind, BaseModel | PathLike))
+    return kind in (IO, PathLike) or (isinstance(kind, type) and issubclass(kind, BaseModel))
 
 
 def _in_union(value: object, choices: Sequence[object], at: str) -> list[str]:
