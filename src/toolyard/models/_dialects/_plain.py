@@ -52,6 +52,13 @@ def _everywhere(node: Schema, mend: Callable[[Schema], Schema]) -> Schema:
     for name in ("items", "contains", "additionalProperties", "propertyNames", "then", "else"):
         if isinstance(made.get(name), dict):
             made[name] = _everywhere(cast("Schema", made[name]), mend)
+    for name in ("not", "if"):  # what is loosened under these would make the whole stricter
+        if isinstance(made.get(name), dict):
+            inside = _everywhere(cast("Schema", made[name]), mend)
+            if mend is _with_items or inside == made[name]:
+                made[name] = inside
+            else:
+                del made[name]
     return mend(made)
 
 
