@@ -72,7 +72,7 @@ FAILING = [
         name="some other object",
         body=b'{"detail": "Not Found"}',
         error_type="model_error",
-        says="holds no reply: Not Found",
+        says="no chat completion: Not Found",
         content_type="application/json",
     ),
     Failing(
