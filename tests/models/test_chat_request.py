@@ -21,8 +21,7 @@ from toolyard.core.items import (
     UserMessage,
 )
 from toolyard.core.tools import Tool
-from toolyard.models._chat_request import MEMO, NO_RESULT  # pyright: ignore[reportPrivateUsage]
-from toolyard.models._encoding import Encoded  # pyright: ignore[reportPrivateUsage]
+from toolyard.models._chat_request import MEMO, NO_RESULT, Encoded  # pyright: ignore[reportPrivateUsage]
 from toolyard.models.openai_chat import to_wire
 from wire.local import NOW, offer, request, user
 from wire.strict_chat import faults_of
