@@ -10,22 +10,21 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from toolyard.app import Wiring
+from toolyard.app import Wiring, wired
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.core.settings import Settings
 from toolyard.demo import demo_script
-from toolyard.models.openai_chat import PROVIDERS, OpenAIChat
-from toolyard.models.openai_chat import Provider as KnownProvider
+from toolyard.models.providers import ANY, PROVIDERS
+from toolyard.models.providers import Provider as KnownProvider
 from toolyard.models.scripted import Scripted
 from toolyard.settings import Config, Jwt, Provider, ToolRules, load_tools, ruled
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
 
 DEMO = "toolyard:demo"
 OWN_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
-_UNKNOWN = KnownProvider("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +38,7 @@ class ModelPlace:
     key_variable: str = ""
     """The variable that must hold the key and does not; empty if nothing is missing."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    known: KnownProvider = ANY
 
 
 def wiring(config: Config, base: Path) -> Wiring:
@@ -88,7 +88,7 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
             raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
         return ModelPlace(base_url=base_url, model=model, api_key=environment.get(OWN_KEY_VARIABLE, ""))
     provider, _, model = name.partition(":")
-    set_up, known = config.providers.get(provider, Provider()), PROVIDERS.get(provider, _UNKNOWN)
+    set_up, known = config.providers.get(provider, Provider()), PROVIDERS.get(provider, ANY)
     base_url = set_up.base_url or environment.get(f"{provider.upper()}_BASE_URL") or known.base_url
     if not base_url or not model:
         names = ", ".join(f"{one}:…" for one in (*PROVIDERS, *(config.providers.keys() - PROVIDERS)))
@@ -103,6 +103,7 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
         api_key=api_key,
         key_variable=missing,
         headers=set_up.headers,
+        known=known,
     )
 
 
@@ -112,7 +113,8 @@ def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Mo
     place = model_place(name, config, environment)
     if place.key_variable:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {place.key_variable}")
-    return OpenAIChat(
+    return wired(
+        place.known,
         base_url=place.base_url,
         model=place.model,
         api_key=place.api_key,

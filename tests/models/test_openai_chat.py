@@ -15,7 +15,8 @@ from toolyard.core.history import History
 from toolyard.core.items import Call, Result, TextPart, UserMessage
 from toolyard.core.ports import Model
 from toolyard.core.tools import Tool
-from toolyard.models.openai_chat import PROVIDERS, OpenAIChat, Retry
+from toolyard.models.openai_chat import OpenAIChat, Retry
+from toolyard.models.providers import PROVIDERS
 from wire.local import (
     NOW,
     STREAM_HEAD,

@@ -1,4 +1,4 @@
-"""Where well-known providers of Chat Completions are, and which environment variable holds their key."""
+"""Well-known providers of models: where each is, which environment variable holds its key, and which wire it speaks."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,8 @@ class Provider:
     base_url: str
     key_variable: str = ""
     """Empty if none is needed."""
+    wire: str = "openai_chat.OpenAIChat"
+    """A file of this folder and the model in it; all are made with the same arguments."""
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -18,3 +20,5 @@ PROVIDERS: dict[str, Provider] = {
     "groq": Provider("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
     "openrouter": Provider("https://openrouter.ai/api/v1", "OPENROUTER_API_KEY"),
 }
+ANY = Provider("")
+"""A server that is only known by its address."""
