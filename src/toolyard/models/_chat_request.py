@@ -64,7 +64,7 @@ def _encoded_system(text: str) -> bytes:
     return encoded({"role": "system", "content": text}) + b","
 
 
-def _encoded_group(group: Sequence[Item], role: str) -> tuple[bytes, str]:
+def _encoded_group(group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
     """The messages of a group, each with a comma after it."""
     return b"".join([encoded(message) + b"," for message in _messages(group)]), role
 

@@ -12,8 +12,8 @@ from toolyard.core.ports import ModelRequest
 NO_RESULT = "no result was recorded"
 """What stands in for the result of a call that has none."""
 
-Encode = Callable[[Sequence[Item], str], tuple[bytes, str]]
-"""A group, and the role of the message before it → its bytes, and the role of its last message."""
+Encode = Callable[[Sequence[Item], str, bool], tuple[bytes, str]]
+"""A group, the role of the message before it, and whether it is the last → its bytes, the role of its last message."""
 
 
 class Kept:
@@ -46,12 +46,12 @@ class Kept:
         start = 0
         for number in range(1, len(items)):
             if _begins_group(items[number - 1], items[number]):
-                self._keep(*encode(items[start:number], self.role))
+                self._keep(*encode(items[start:number], self.role, False))
                 start = number
         group = items[start:]
         if not group:
             return b"", self.role
-        last, role = encode(group, self.role)
+        last, role = encode(group, self.role, True)
         if not _is_complete(group):
             self.count += start
             return last, role
