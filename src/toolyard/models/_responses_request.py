@@ -113,7 +113,7 @@ def _instructions(text: str) -> bytes:
     return b',"instructions":' + encoded(text)
 
 
-def _encoded_group(provider: str, model: str, group: Sequence[Item], role: str) -> tuple[bytes, str]:
+def _encoded_group(provider: str, model: str, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
     """The input items of a group, each with a comma after it."""
     return b"".join([encoded(item) + b"," for item in _input(group, provider, model)]), role
 
