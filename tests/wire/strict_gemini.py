@@ -15,17 +15,12 @@ from typing import Annotated, Literal, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from wire.schema_rules import walk
+from models.dialect_rules import gemini_faults
 from wire.strict import Reply, Strict
 
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")
 UNSIGNED = "skip_thought_signature_validator"
 MODEL = "gemini-3-flash"
-_WORDS = {
-    "$id", "$defs", "$ref", "$anchor", "type", "format", "title", "description", "enum", "items", "prefixItems",
-    "minItems", "maxItems", "minimum", "maximum", "anyOf", "oneOf", "properties", "additionalProperties", "required",
-    "propertyOrdering",
-}  # fmt: skip
 
 
 class _Strict(Struct, forbid_unknown_fields=True, rename="camel"):
@@ -279,21 +274,8 @@ def _tool_faults(asked: Body, model: str) -> list[str]:
 
 
 def _schema_faults(name: str, schema: dict[str, object]) -> list[str]:
-    found = [] if schema.get("type") == "object" else [f"{name}: parameters schema should be of type OBJECT"]
-    if not schema.get("properties"):
-        found.append(f"{name}: properties should be non-empty for OBJECT type")
-    for place, one in walk(schema):
-        found += [f"{name}{place}: Unknown name {word!r}" for word in sorted(one.keys() - _WORDS)]
-        if one.get("type") == "array" and not isinstance(one.get("items"), dict):
-            found.append(f"{name}{place}.items: missing field.")
-        values = one.get("enum")
-        if isinstance(values, list) and "" in values:
-            found.append(f"{name}{place}.enum: cannot be empty")
-        shape = one.get("properties")
-        missing = set(cast("list[str]", one.get("required", []))) - set(cast("dict[str, object]", shape or {}))
-        if missing:
-            found.append(f"{name}{place}.required: property is not defined")
-    return found
+    found = [] if schema.get("properties") else ["properties should be non-empty for OBJECT type"]
+    return [f"{name}: {fault}" for fault in [*found, *gemini_faults(schema)]]
 
 
 def refuses(status: int, message: str) -> Reply:

@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from wire.schema_rules import openai_faults
+from models.dialect_rules import openai_faults, strict_faults
 from wire.strict import Reply, Strict
 
 PATH = "/responses"
@@ -262,7 +262,8 @@ def _tool_faults(asked: Body) -> list[str]:
     found = [f"bad tool name {name!r}" for name in names if not NAME.fullmatch(name)]
     found += [f"tool name {name!r} is used twice" for name in _doubles(names)]
     for tool in functions:
-        found += openai_faults(tool.name, tool.parameters, strict=tool.strict)
+        rules = strict_faults if tool.strict else openai_faults
+        found += [f"{tool.name}: {fault}" for fault in rules(tool.parameters)]
     if asked.tool_choice is not None and not asked.tools:
         found.append("tool_choice needs tools")
     if isinstance(asked.tool_choice, Choice) and asked.tool_choice.name not in names:

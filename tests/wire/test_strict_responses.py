@@ -30,7 +30,12 @@ def thought(id: str = "rs_1", model: str = MODEL, **more: object) -> Json:
 
 
 def tool(name: str = "add", strict: bool = False, **schema: object) -> Json:
-    return {"type": "function", "name": name, "strict": strict, "parameters": {"type": "object", **schema}}
+    return {
+        "type": "function",
+        "name": name,
+        "strict": strict,
+        "parameters": {"type": "object", "properties": {}, **schema},
+    }
 
 
 def strictly(**properties: object) -> Json:
@@ -45,6 +50,7 @@ HI: Json = {"role": "user", "content": "hi"}
 OK: Json = {"role": "assistant", "content": "ok"}
 NAMED = {"type": "function", "name": "add"}
 SEARCH: Json = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}}
+A = {"a": {"type": "string"}}
 ENCRYPTED = ["reasoning.encrypted_content"]
 
 
@@ -58,7 +64,7 @@ ENCRYPTED = ["reasoning.encrypted_content"]
         body(HI, thought(), SEARCH, thought("rs_2"), {**OK, "phase": "final_answer"}),
         body(HI, tools=[tool()], tool_choice=NAMED),
         body(HI, tools=[tool(), {"type": "web_search"}], tool_choice="auto", max_tool_calls=3),
-        body(HI, tools=[strictly(a={"type": ["integer", "null"]}), tool("sub", anything=True)]),
+        body(HI, tools=[strictly(a={"type": ["integer", "null"]}), tool("sub", minProperties=1)]),
         body({"role": "user", "content": [{"type": "input_image", "image_url": "data:image/png;base64,AA=="}]}),
         body({"role": "user", "content": [{"type": "input_file", "file_url": "https://example.org/a.pdf"}]}),
     ],
@@ -120,14 +126,20 @@ def test_what_is_in_order_is_taken(good: bytes) -> None:
         (body(HI, tools=[tool(), tool()]), "used twice"),
         (body(HI, tools=[without(tool(), "strict")]), "strict"),
         (body(HI, tools=[{"type": "function", "function": tool()}]), "function"),
-        (body(HI, tools=[{**tool(), "parameters": {}}]), "must be of type 'object'"),
-        (body(HI, tools=[tool(anyOf=[{"type": "object"}])]), "'anyOf' at the top level"),
+        (body(HI, tools=[{**tool(), "parameters": {}}]), "of type object"),
+        (body(HI, tools=[tool(anyOf=[{"type": "object"}])]), "anyOf is not allowed at the top level"),
         (body(HI, tools=[tool(properties={"a": {"type": "array"}})]), "missing items"),
         (body(HI, tools=[tool(properties={"a": {"$ref": "#/$defs/A"}})]), "leads nowhere"),
-        (body(HI, tools=[tool(strict=True, properties={"a": {}}, required=["a"])]), "additionalProperties"),
-        (body(HI, tools=[tool(strict=True, properties={"a": {}}, additionalProperties=False)]), "'required'"),
-        (body(HI, tools=[strictly(a={"oneOf": [{"type": "string"}]})]), "'oneOf' is not permitted"),
-        (body(HI, tools=[strictly(a={"type": "string", "format": "uri"})]), "format 'uri'"),
+        (
+            body(HI, tools=[tool(strict=True, properties=A, required=["a"])]),
+            "additionalProperties",
+        ),
+        (
+            body(HI, tools=[tool(strict=True, properties=A, additionalProperties=False)]),
+            "required must name",
+        ),
+        (body(HI, tools=[strictly(a={"oneOf": [{"type": "string"}]})]), "'oneOf' is not supported"),
+        (body(HI, tools=[strictly(a={"description": "anything"})]), "needs a type"),
         (body(HI, tools=[strictly(a={"type": "object", "properties": {}})]), "additionalProperties"),
         (body(HI, tools=[{"type": "web_search", "max_uses": 2}]), "max_uses"),
         (body(HI, tools=[{"type": "web_search", "filters": {"blocked_domains": ["a"]}}]), "blocked_domains"),

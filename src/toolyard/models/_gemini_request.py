@@ -16,7 +16,6 @@ from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserM
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import convert
-from toolyard.models._gemini_chunks import Part
 from toolyard.models._gemini_native import offered, unsealed
 from toolyard.models._gemini_parts import parts_of, text_part
 from toolyard.models._kept import NO_RESULT, kept
@@ -106,7 +105,7 @@ def _contents(group: Sequence[Item], sealed_by: str) -> list[Content]:
     answers: list[object] = []
     for item in group:
         if isinstance(item, ModelText) and item.text:
-            said.append(Part(text=item.text, thought_signature=_signature(item, sealed_by)))
+            said.append(_signed({"text": item.text}, _signature(item, sealed_by)))
         elif isinstance(item, Call) and item.ran_at and item.ran_at == sealed_by.partition(":")[0]:
             said += _ran(item, results.get(item.id), sealed_by)
         elif isinstance(item, Call):
@@ -119,11 +118,14 @@ def _signature(item: ModelText | Call, sealed_by: str) -> str | None:
     return item.seal.data if item.seal is not None and item.seal.provider == sealed_by else None
 
 
+def _signed(part: dict[str, object], signature: str | None) -> dict[str, object]:
+    return {**part, "thoughtSignature": signature} if signature else part
+
+
 def _call(call: Call, sealed_by: str, *, first: bool) -> dict[str, object]:
     name = to_provider(call.tool, GEMINI)
     part: dict[str, object] = {"functionCall": {"id": call.id, "name": name, "args": call.arguments}}
-    signature = _signature(call, sealed_by) or (UNSIGNED if first else None)
-    return {**part, "thoughtSignature": signature} if signature else part
+    return _signed(part, _signature(call, sealed_by) or (UNSIGNED if first else None))
 
 
 def _answer(call: Call, result: Result | None) -> dict[str, object]:

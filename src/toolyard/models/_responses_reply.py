@@ -12,6 +12,7 @@ from toolyard.core.items import Call, Item, ModelText, Reasoning, Seal, Usage
 from toolyard.core.ports import Mint
 from toolyard.models._arguments import Arguments
 from toolyard.models._chat_calls import CallInProgress
+from toolyard.models._dialects import without_forced_nulls
 from toolyard.models._names import from_provider
 from toolyard.models._problems import WireFailure, error_type_in_stream, failure, words_in, words_of
 from toolyard.models._reader import UNREADABLE, decoded
@@ -25,7 +26,7 @@ from toolyard.models._responses_events import (
     decode_type,
 )
 from toolyard.models._responses_native import HOSTED, citations_of, hosted
-from toolyard.models._responses_request import sealed_reasoning
+from toolyard.models._responses_request import Tools, sealed_reasoning
 
 _CUT_SHORT: dict[str, Finish] = {"max_output_tokens": "length", "content_filter": "refused"}
 
@@ -38,7 +39,6 @@ class ResponsesReply:
         "_done",
         "_items",
         "_model",
-        "_names",
         "_provider",
         "_reasoning_bytes",
         "_refused",
@@ -46,16 +46,17 @@ class ResponsesReply:
         "_text_bytes",
         "_texts",
         "_thoughts",
+        "_tools",
         "_turn",
         "_whole",
     )
 
-    def __init__(self, turn: int, provider: str, model: str, names: list[str]) -> None:
-        """`names` are the tools on offer; `model` is the name that was asked for."""
+    def __init__(self, turn: int, provider: str, model: str, tools: Tools) -> None:
+        """`tools` are those on offer; `model` is the name that was asked for."""
         self._turn = turn
         self._provider = provider
         self._model = model
-        self._names = names
+        self._tools = tools
         self._items: dict[int, OutputItem] = {}
         self._done: set[int] = set()
         self._texts: dict[int, list[str]] = {}
@@ -151,7 +152,7 @@ class ResponsesReply:
             self._items[event.output_index] = item
             if item.type == "function_call":
                 call = self._call(event.output_index)
-                call.name = from_provider(item.name or "", self._names)
+                call.name = from_provider(item.name or "", self._tools.names)
                 call.provider_id = item.call_id or ""
 
     def done(self, event: Event, events: list[ModelDelta]) -> None:
@@ -222,11 +223,13 @@ class ResponsesReply:
         arguments = call.read(cut_off=not whole)
         if not whole and not arguments.unreadable:
             arguments = Arguments({}, "the reply was cut off before the arguments were complete")
+        schema = self._tools.strict.get(call.name)
+        value = without_forced_nulls(arguments.value, schema) if schema else arguments.value
         return Call(
             id=mint.id("call"),
             at=at,
             tool=call.name,
-            arguments=arguments.value,
+            arguments=value,
             provider_id=call.provider_id,
             unreadable=arguments.unreadable,
         )

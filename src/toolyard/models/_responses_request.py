@@ -29,6 +29,7 @@ from toolyard.core.items import (
 )
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
+from toolyard.models._dialects import Inexpressible, convert
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
 from toolyard.models._responses_events import OutputItem
@@ -38,7 +39,7 @@ from toolyard.models._unicode import encoded
 MEMO = "openai_responses"
 PHASES = ("commentary", "final_answer")
 _REASONS = re.compile(r"(?:^|[/:.])(?:o\d|gpt-[5-9]|gpt-\d\d|gpt-oss|codex)")
-_tools: "WeakKeyDictionary[Offer, _Tools]" = WeakKeyDictionary()
+_tools: "WeakKeyDictionary[Offer, Tools]" = WeakKeyDictionary()
 
 
 class _Signed(Struct, frozen=True):
@@ -50,10 +51,14 @@ class _Signed(Struct, frozen=True):
     summary: list[str] = []
 
 
-class _Tools(Struct, frozen=True):
+class Tools(Struct, frozen=True):
     """An offer in this wire's words."""
 
     encoded: bytes
+    """The tools as JSON; empty if there are none."""
+    names: tuple[str, ...]
+    strict: dict[str, dict[str, object]]
+    """The schemas of those that are held to them while the model writes."""
     include: tuple[str, ...]
     most_native: int
 
@@ -84,7 +89,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
     said: list[bytes | bytearray | memoryview] = [part for part in (known.joined, open_end) if part]
     if said:
         said[-1] = memoryview(said[-1])[:-1]  # without the last comma
-    tools = _encoded_tools(request.offer)
+    tools = tools_of(request.offer)
     return b"".join(
         (
             b'{"model":',
@@ -103,7 +108,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
     )
 
 
-def _include(model: str, tools: _Tools) -> bytes:
+def _include(model: str, tools: Tools) -> bytes:
     """What is to come along that does not by itself."""
     asked = [*(["reasoning.encrypted_content"] if reasons(model) else []), *tools.include]
     return b',"include":' + encoded(asked) if asked else b""
@@ -202,42 +207,49 @@ def _part(part: Part) -> dict[str, object]:
             assert_never(part)
 
 
-def _encoded_tools(offer: Offer) -> _Tools:
-    """The tools as JSON, once for each offer; empty if there are none."""
+def tools_of(offer: Offer) -> Tools:
+    """The offer in this wire's words, made once."""
     known = _tools.get(offer)
     if known is None:
-        native = {tool.name: native_tool(tool) for tool in offer.tools if tool.venue == "provider"}
-        offered = {name: asked for name, asked in native.items() if asked is not None}
-        shown = [*(_tool(tool) for tool in offer.tools if tool.venue != "provider"), *offered.values()]
-        known = _tools[offer] = _Tools(
+        functions = [tool for tool in offer.tools if tool.venue != "provider"]
+        native = [tool for tool in offer.tools if tool.venue == "provider" and native_tool(tool)]
+        shown = [*map(_function, functions), *map(native_tool, native)]
+        known = _tools[offer] = Tools(
             encoded(shown) if shown else b"",
-            tuple(INCLUDED[name] for name in offered),
-            _most_native([tool for tool in offer.tools if tool.name in offered and tool.venue == "provider"]),
+            tuple(tool.name for tool in functions),
+            {tool.name: tool.parameters for tool in functions if _strict(tool) is not None},
+            tuple(INCLUDED[tool.name] for tool in native),
+            _most_native(native),
         )
     return known
 
 
-def _most_native(tools: Sequence[Tool]) -> int:
+def _most_native(tools: Iterable[Tool]) -> int:
     """OpenAI counts the calls of all its own tools together: a bound is said if each of them has one."""
     uses = [tool.options.max_uses if tool.options else 0 for tool in tools]
     return sum(uses) if all(uses) else 0
 
 
-def _tool(tool: Tool) -> dict[str, object]:
+def _function(tool: Tool) -> dict[str, object]:
     described = {"description": tool.description} if tool.description else {}
-    return {
-        "type": "function",
-        "name": to_provider(tool.name),
-        **described,
-        "parameters": tool.parameters,
-        "strict": False,
-    }
+    exact = _strict(tool)
+    shape = convert(tool.parameters, "openai") if exact is None else exact
+    name = to_provider(tool.name)
+    return {"type": "function", "name": name, **described, "parameters": shape, "strict": exact is not None}
+
+
+def _strict(tool: Tool) -> dict[str, object] | None:
+    """The schema for OpenAI's strict mode, in which the model cannot write anything else; None if it has none."""
+    try:
+        return convert(tool.parameters, "openai_strict")
+    except Inexpressible:
+        return None
 
 
 def _tool_choice(request: ModelRequest) -> bytes:
     choice = request.tool_choice
     if choice in ("auto", "none", "required"):
         return encoded(choice)
-    if any(tool.name == choice and tool.venue == "provider" for tool in request.offer.tools):
+    if choice not in tools_of(request.offer).names:
         return b'"auto"'
     return encoded({"type": "function", "name": to_provider(choice)})

@@ -13,7 +13,7 @@ from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, Mo
 from toolyard.models._http import Deadlines, Retry
 from toolyard.models._reader import ReplyReader
 from toolyard.models._responses_reply import ResponsesReply
-from toolyard.models._responses_request import to_wire
+from toolyard.models._responses_request import to_wire, tools_of
 
 __all__ = ["OpenAIResponses", "from_wire", "to_wire"]
 
@@ -64,5 +64,5 @@ def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "
 
 
 def _reader(request: ModelRequest, model: str, provider: str) -> ReplyReader:
-    names = [tool.name for tool in request.offer.tools]
-    return ReplyReader(ResponsesReply(request.turn, provider, model or request.model, names), request.mint)
+    reply = ResponsesReply(request.turn, provider, model or request.model, tools_of(request.offer))
+    return ReplyReader(reply, request.mint)
