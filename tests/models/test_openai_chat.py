@@ -252,6 +252,6 @@ def test_what_cannot_be_sent_is_refused_when_the_model_is_made(made: Callable[[]
 
 
 def test_every_named_provider_has_an_address_that_can_be_used() -> None:
-    assert {"openai", "dashscope", "ollama", "deepseek", "groq", "openrouter"} <= PROVIDERS.keys()
+    assert {"openai", "anthropic", "dashscope", "ollama", "deepseek", "groq", "openrouter"} <= PROVIDERS.keys()
     for name, provider in PROVIDERS.items():
         asyncio.run(OpenAIChat(base_url=provider.base_url, provider=name).close())

@@ -14,6 +14,7 @@ class Provider:
 
 PROVIDERS: dict[str, Provider] = {
     "openai": Provider("https://api.openai.com/v1", "OPENAI_API_KEY"),
+    "anthropic": Provider("https://api.anthropic.com", "ANTHROPIC_API_KEY", "anthropic.Anthropic"),
     "dashscope": Provider("https://dashscope.aliyuncs.com/compatible-mode/v1", "DASHSCOPE_API_KEY"),
     "ollama": Provider("http://127.0.0.1:11434/v1"),
     "deepseek": Provider("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
