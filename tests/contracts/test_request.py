@@ -27,12 +27,18 @@ from toolyard.core.items import (
 )
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools import Tool
-from toolyard.models import gemini, openai_chat, openai_responses
+from toolyard.models import anthropic, gemini, openai_chat, openai_responses
 from toolyard.models._kept import NO_RESULT, Kept  # pyright: ignore[reportPrivateUsage]
-from wire import strict_chat, strict_gemini, strict_responses
+from wire import strict_chat, strict_gemini, strict_messages, strict_responses
 from wire.local import NOW, offer, request, user
 
-MODEL = {"openai_chat": "m", "openai_responses": "gpt-5-mini", "gemini": "gemini-3-flash"}
+MARK = b',"cache_control":{"type":"ephemeral"}'
+MODEL = {
+    "anthropic": "claude-sonnet-4-5",
+    "openai_chat": "m",
+    "openai_responses": "gpt-5-mini",
+    "gemini": "gemini-3-flash",
+}
 
 
 @dataclass(frozen=True)
@@ -42,12 +48,14 @@ class Wire:
     faults_of: Callable[[bytes], list[str]]
 
     def body(self, asked: ModelRequest) -> bytes:
-        return self.to_wire(asked, MODEL[self.name])
+        """Without what marks a place to cache up to: the one thing that may differ."""
+        return self.to_wire(asked, MODEL[self.name]).replace(MARK, b"")
 
 
 WIRES = [
     Wire("openai_chat", openai_chat.to_wire, strict_chat.faults_of),
     Wire("openai_responses", openai_responses.to_wire, strict_responses.faults_of),
+    Wire("anthropic", anthropic.to_wire, strict_messages.faults_of),
     Wire("gemini", gemini.to_wire, strict_gemini.faults_of),
 ]
 each_wire = pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
@@ -87,11 +95,12 @@ seals = st.sampled_from(
         Seal(provider="acme", data="x"),
         Seal(provider="openai", data='{"type":'),
         Seal(provider="gemini:m", data="?"),
+        Seal(provider="anthropic", data='{"name":'),
     ]
 )
 ids = st.sampled_from(["c1", "c2", "c3"])
 names = st.sampled_from(["add", "", "a.b/c", "3d-print", "x" * 80, "计算"])
-places = st.sampled_from(["", "", "openai", "gemini", "acme"])
+places = st.sampled_from(["", "", "openai", "anthropic", "gemini", "acme"])
 words = st.sampled_from(["", "yes", "a\ud83d"])
 parts = st.one_of(
     st.builds(lambda said: TextPart(text=said), words),
@@ -164,7 +173,9 @@ def test_a_body_is_the_same_whatever_was_kept_from_earlier_turns(
             assert wire.body(request(history, memo=memo)) == wire.body(request(items[:end]))
 
 
-@pytest.mark.parametrize("wire", [wire for wire in WIRES if wire.name == "gemini"], ids=lambda wire: wire.name)
+@pytest.mark.parametrize(
+    "wire", [wire for wire in WIRES if wire.name in ("anthropic", "gemini")], ids=lambda wire: wire.name
+)
 @given(items=histories)
 def test_a_history_that_does_not_begin_with_the_user_is_taken_too(wire: Wire, items: list[Item]) -> None:
     assert wire.faults_of(wire.body(request(items))) == []
@@ -227,7 +238,7 @@ def test_each_body_begins_with_the_bytes_of_the_one_before(wire: Wire) -> None:
         if n % 10 == 9:
             history = history.plus((text(f"e{n}"), user("more", f"u{n}")))
         body = wire.body(request(history, system="s", tools=TOOLS, memo=memo))
-        end = before.rindex(b"]}]" if wire.name == "gemini" else b"]", 0, before.rindex(b',"tool'))
+        end = before.rindex(b"]}]" if wire.name in ("anthropic", "gemini") else b"]", 0, before.rindex(b',"tool'))
         assert body.startswith(before[:end])
         assert said(body)[: len(said(before))] == said(before)
         before = body

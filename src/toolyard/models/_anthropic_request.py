@@ -6,13 +6,14 @@ provider is to cache is marked at four places at most, and nothing else differs 
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import msgspec
 
-from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, SystemText, UserMessage
+from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, Seal, SystemText, UserMessage
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import ProviderOptions, Tool
 from toolyard.models._anthropic_blocks import REDACTED, SealedCall, SealedResult
@@ -45,6 +46,7 @@ _decode_call = msgspec.json.Decoder(SealedCall).decode
 _decode_result = msgspec.json.Decoder(SealedResult).decode
 _USER = b'{"role":"user","content":[{"type":'
 _ASSISTANT = b'{"role":"assistant","content":[{"type":'
+T = TypeVar("T")
 RoleBlock = tuple[str, Block]
 
 
@@ -157,7 +159,7 @@ def _blocks(group: Sequence[Item], last: bool) -> Iterable[RoleBlock]:
         return [] if is_blank(first.text) else [("user", text_block(f"<system>\n{first.text}\n</system>"))]
     if isinstance(first, UserMessage):
         return [("user", block) for block in parts(first)]
-    calls = {item.id: item for item in group if isinstance(item, Call) and item.ran_at != PROVIDER}
+    calls = {item.id: item for item in group if isinstance(item, Call) and not _sealed_call(item)}
     results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
     said = [*_said(group, last), *(_tool_use(call) for call in calls.values())]
     while said and said[-1]["type"] in ("thinking", "redacted_thinking"):
@@ -176,25 +178,23 @@ def _said(group: Sequence[Item], last: bool) -> Iterator[Block]:
                 yield from _text(item)
             case Reasoning() if block := _thought(item):
                 yield block
-            case Call(ran_at="anthropic"):
+            case Call() if sealed := _sealed_call(item):
                 if item.id in going_on or _answered(item, group[number:]):
                     waiting[item.id] = item
-                    yield _server_tool_use(item)
-            case Result(ran_at="anthropic") if call := waiting.pop(item.call_id, None):
-                yield _server_result(item, call)
+                    yield _server_tool_use(item, sealed)
+            case Result() if (found := _sealed_result(item)) and (call := waiting.pop(item.call_id, None)):
+                yield {"type": found.type, "tool_use_id": call.provider_id, "content": found.content}
             case _:
                 pass
 
 
 def _answered(call: Call, rest: Sequence[Item]) -> bool:
-    return any(isinstance(item, Result) and item.call_id == call.id and item.ran_at == PROVIDER for item in rest)
+    return any(isinstance(item, Result) and item.call_id == call.id and _sealed_result(item) for item in rest)
 
 
 def _text(item: ModelText) -> list[Block]:
     """A text in the blocks that its citations belong to."""
-    pieces = [(len(item.text), list[dict[str, object]]())]
-    if item.seal is not None and item.seal.provider == PROVIDER:
-        pieces = _decode_pieces(item.seal.data)
+    pieces = _unsealed(item.seal, _decode_pieces) or [(len(item.text), list[dict[str, object]]())]
     blocks: list[Block] = []
     start = 0
     for length, citations in pieces:
@@ -213,15 +213,27 @@ def _thought(item: Reasoning) -> Block | None:
     return {"type": "thinking", "thinking": item.text, "signature": item.signature}
 
 
-def _server_tool_use(call: Call) -> Block:
-    sealed = _decode_call(call.seal.data) if call.seal else SealedCall(call.tool)
+def _sealed_call(call: Call) -> SealedCall | None:
+    """What the provider calls it, if it was the provider's own; any other is sent as one of ours."""
+    return _unsealed(call.seal, _decode_call) if call.ran_at == PROVIDER else None
+
+
+def _sealed_result(result: Result) -> SealedResult | None:
+    return _unsealed(result.seal, _decode_result) if result.ran_at == PROVIDER else None
+
+
+def _unsealed(seal: Seal | None, decode: Callable[[str], T]) -> T | None:
+    if seal is None or seal.provider != PROVIDER:
+        return None
+    try:
+        return decode(seal.data)
+    except msgspec.DecodeError:
+        return None
+
+
+def _server_tool_use(call: Call, sealed: SealedCall) -> Block:
     block: Block = {"type": "server_tool_use", "id": call.provider_id, "name": sealed.name, "input": call.arguments}
     return block if sealed.caller is None else {**block, "caller": sealed.caller}
-
-
-def _server_result(result: Result, call: Call) -> Block:
-    sealed = _decode_result(result.seal.data) if result.seal else SealedResult("web_search_tool_result", [])
-    return {"type": sealed.type, "tool_use_id": call.provider_id, "content": sealed.content}
 
 
 def _tool_use(call: Call) -> Block:
