@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +25,7 @@ from toolyard.engine.judge import Judge
 from toolyard.engine.registry import Registry
 from toolyard.engine.service import Service
 from toolyard.engine.workers import Deps
-from toolyard.models.providers import ANY, PROVIDERS, Provider
+from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
 from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
@@ -99,16 +99,25 @@ def named_model(name: str) -> Model:
         known = ", ".join(f"{known}:…" for known in PROVIDERS)
         raise Misconfigured(f"{name!r} is not a model: use one of {known} or http://host/v1#model")
     known = PROVIDERS[provider]
-    key = os.environ.get(known.key_variable, "") if known.key_variable else ""
+    key, base_url = known.key_in(os.environ), known.address_in(provider, os.environ)
     if known.key_variable and not key:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {known.key_variable}")
-    base_url = os.environ.get(f"{provider.upper()}_BASE_URL") or known.base_url
+    if not base_url:
+        raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
     return wired(known, base_url=base_url, model=model, api_key=key, provider=provider)
 
 
 def wired(known: Provider, **given: object) -> Model:
     """A model on its provider's wire, which is loaded when it is first needed."""
-    module, _, name = known.wire.partition(".")
+    plain = _on_wire(known.wire, given)
+    if known.native_wire in ("", known.wire):
+        return plain
+    by_offer = importlib.import_module("toolyard.models.by_offer")
+    return by_offer.ByOffer(plain, lambda: _on_wire(known.native_wire, given))
+
+
+def _on_wire(wire: str, given: Mapping[str, object]) -> Model:
+    module, _, name = WIRES[wire].partition(".")
     return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(**given)
 
 

@@ -89,13 +89,16 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
         return ModelPlace(base_url=base_url, model=model, api_key=environment.get(OWN_KEY_VARIABLE, ""))
     provider, _, model = name.partition(":")
     set_up, known = config.providers.get(provider, Provider()), PROVIDERS.get(provider, ANY)
-    base_url = set_up.base_url or environment.get(f"{provider.upper()}_BASE_URL") or known.base_url
+    if set_up.wire:
+        known = dataclasses.replace(known, wire=set_up.wire, native_wire="")
+    base_url = set_up.base_url or known.address_in(provider, environment)
+    if not base_url and known.address_variable and model:
+        raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
     if not base_url or not model:
         names = ", ".join(f"{one}:…" for one in (*PROVIDERS, *(config.providers.keys() - PROVIDERS)))
         raise Misconfigured(f"{name!r} is not a model: use {DEMO}, one of {names} or http://host/v1#model")
-    variable = known.key_variable
-    api_key = set_up.api_key or (environment.get(variable, "") if variable else "")
-    missing = variable if not api_key and not set_up.headers else ""
+    api_key = set_up.api_key or known.key_in(environment)
+    missing = known.key_variable if not api_key and not set_up.headers else ""
     return ModelPlace(
         base_url=base_url,
         model=model,

@@ -16,7 +16,6 @@ from toolyard.core.items import Call, Result, TextPart, UserMessage
 from toolyard.core.ports import Model
 from toolyard.core.tools import Tool
 from toolyard.models.openai_chat import OpenAIChat, Retry
-from toolyard.models.providers import PROVIDERS
 from wire.local import (
     NOW,
     STREAM_HEAD,
@@ -249,9 +248,3 @@ def test_a_body_of_many_megabytes_is_sent() -> None:
 def test_what_cannot_be_sent_is_refused_when_the_model_is_made(made: Callable[[], OpenAIChat]) -> None:
     with pytest.raises(Misconfigured):
         made()
-
-
-def test_every_named_provider_has_an_address_that_can_be_used() -> None:
-    assert {"openai", "anthropic", "dashscope", "ollama", "deepseek", "groq", "openrouter"} <= PROVIDERS.keys()
-    for name, provider in PROVIDERS.items():
-        asyncio.run(OpenAIChat(base_url=provider.base_url, provider=name).close())
