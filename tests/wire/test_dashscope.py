@@ -6,11 +6,11 @@ import json
 import pytest
 from openai import AsyncOpenAI
 
-from toolyard.core.events import TurnEnded
 from toolyard.core.history import History
 from toolyard.core.items import Call, ModelText, Reasoning, Result, SystemText, UserMessage
 from toolyard.core.tools import Tool
 from toolyard.models.openai_chat import OpenAIChat, to_wire
+from wire.checks import ended
 from wire.everything import ADD, HISTORY
 from wire.local import NOW, CountingMint, events_of, failure_of, offer, opened, request, user
 from wire.strict_chat import faults_of as chat_faults
@@ -76,7 +76,7 @@ def test_a_run_in_chinese_goes_through() -> None:
             says("面粉还有", "三袋。", thought="想想"),
         )
         tools = offer(ADD, Tool(name="stock", description="查询库存", parameters={"type": "object"}))
-        mint, memo = CountingMint(), dict[str, object]()
+        mint, memo, turn = CountingMint(), dict[str, object](), None
         history = History([user("还有面粉吗?"), SystemText(id="s", at=NOW, text="请用中文")])
         async with (
             server.serving() as base_url,
@@ -86,13 +86,13 @@ def test_a_run_in_chinese_goes_through() -> None:
                 asked = request(
                     history, system="你是仓库助手", tools=tools, tool_choice="required", memo=memo, mint=mint
                 )
-                turn = (await events_of(model, asked))[-1]
-                assert isinstance(turn, TurnEnded), turn
+                turn = ended(await events_of(model, asked))
                 calls = [item for item in turn.items if isinstance(item, Call)]
                 history = history.plus(turn.items).plus([answer(call) for call in calls])
         assert server.refusals == []
         said = [item for item in history if isinstance(item, Call)]
         assert [(call.tool, call.arguments) for call in said] == [("查询库存", {"商品": "面粉"}), ("add", {"a": 1})]
+        assert turn is not None
         thought, text = turn.items
         assert isinstance(thought, Reasoning) and isinstance(text, ModelText)
         assert (thought.text, text.text) == ("想想", "面粉还有三袋。")
