@@ -16,9 +16,9 @@ MOST_MB = 52
 MOST_TOGETHER_MS = 60
 CHAT = "chat wire"
 WIRES = {
-    "Messages": "anthropic.Anthropic",
-    "Responses": "openai_responses.OpenAIResponses",
-    "Gemini": "gemini.Gemini",
+    "Messages": "messages",
+    "Responses": "responses",
+    "Gemini": "gemini",
 }
 """The wires besides Chat Completions."""
 OWN_IMPORTS = {YARD: "import toolyard", HAND: "import aiohttp, msgspec"}

@@ -39,7 +39,7 @@ def model_of(setting: Setting) -> str | Model:
     wire = os.environ.get("TOOLYARD_WIRE", "")
     if not wire:
         return f"{setting.base_url}#bench"
-    return wired(Provider("", wire=wire), base_url=setting.base_url, model="bench", api_key="bench")
+    return wired(Provider(wire=wire), base_url=setting.base_url, model="bench", api_key="bench")
 
 
 @asynccontextmanager

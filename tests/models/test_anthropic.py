@@ -18,7 +18,7 @@ from toolyard.models.anthropic import Anthropic
 from toolyard.models.openai_chat import Retry
 from wire.local import NOW, CountingMint, Naps, events_of, failure_of, offer, opened, request, user
 from wire.messages_streams import search, searched
-from wire.strict_chat import Reply
+from wire.strict import Reply
 from wire.strict_messages import StrictMessages, asks, begins, called, ends, refuses, said, says, thought
 
 HI: list[Item] = [user("hi")]

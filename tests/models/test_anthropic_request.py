@@ -24,7 +24,8 @@ from toolyard.core.items import (
     UserMessage,
 )
 from toolyard.core.tools import ProviderOptions, Tool, UserLocation
-from toolyard.models._anthropic_request import GO_ON, LEFT_OUT, MEMO  # pyright: ignore[reportPrivateUsage]
+from toolyard.models._anthropic_history import LEFT_OUT  # pyright: ignore[reportPrivateUsage]
+from toolyard.models._anthropic_request import GO_ON  # pyright: ignore[reportPrivateUsage]
 from toolyard.models._kept import NO_RESULT, Kept  # pyright: ignore[reportPrivateUsage]
 from toolyard.models.anthropic import from_wire, to_wire
 from wire.local import NOW, offer, request, user
@@ -234,7 +235,7 @@ def test_prior_elements_stay_byte_for_byte_the_same_but_for_the_marks() -> None:
 
 
 def kept(memo: dict[str, object]) -> Kept:
-    known = memo[MEMO]
+    (known,) = memo.values()
     assert isinstance(known, Kept)
     return known
 
@@ -359,6 +360,17 @@ def test_half_a_character_does_not_stop_a_request() -> None:
     sent = messages(user("hi"), call("c1", text="\ud800"), result("c1", "a\ud83d"))
     assert sent[1]["content"][0]["input"] == {"text": "\ufffd"}
     assert sent[2]["content"][0]["content"] == "a\ufffd"
+
+
+def test_another_server_that_speaks_this_wire_gets_nothing_that_this_one_signed() -> None:
+    items = [user("so?"), *SEARCHING, user("sure?", "u2")]
+    memo: dict[str, object] = {}
+    kinds = [
+        [block["type"] for block in json.loads(to_wire(request(items, memo=memo), "m", name))["messages"][1]["content"]]
+        for name in ("anthropic", "acme")
+    ]
+    assert "thinking" in kinds[0] and "web_search_tool_result" in kinds[0]
+    assert kinds[1] == ["text", "tool_use"]
 
 
 def test_seals_of_others_are_left_alone() -> None:

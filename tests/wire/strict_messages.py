@@ -9,18 +9,15 @@ import binascii
 import hashlib
 import json
 import re
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Annotated, Any, Literal
 
 import msgspec
-from aiohttp import web
 from msgspec import Meta, Struct
 
 from models.dialect_rules import anthropic_faults
-from wire.local import serving
-from wire.strict_chat import Reply
+from wire.strict import Reply, Strict
 
 ID = re.compile(r"[a-zA-Z0-9_-]+")
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -388,43 +385,10 @@ def refuses(status: int, message: str, kind: str = "invalid_request_error", **he
     return Reply(packets=[body], status=status, headers={"Content-Type": "application/json", **named})
 
 
-class StrictMessages:
-    """Serves the replies in order; a request that is refused uses none up."""
-
+class StrictMessages(Strict):
     def __init__(self, *replies: Reply) -> None:
-        self.replies = list(replies)
-        self.bodies: list[bytes] = []
-        self.headers: list[dict[str, str]] = []
-        self.refusals: list[list[str]] = []
+        super().__init__("/messages", faults_of, *replies, refuse=refuses)
 
     @property
     def requests(self) -> list[Body]:
         return [msgspec.json.decode(body, type=Body) for body in self.bodies]
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncGenerator[str, None]:
-        """Gives the base URL."""
-        async with serving(self._answer, "/messages") as base_url:
-            yield base_url
-
-    async def _answer(self, received: web.Request) -> web.StreamResponse:
-        body = await received.read()
-        self.bodies.append(body)
-        self.headers.append(dict(received.headers))
-        faults = faults_of(body)
-        if "anthropic-version" not in received.headers:
-            faults.append("anthropic-version: header is required")
-        if not faults and not self.replies:
-            faults = ["the script has no reply for this request"]
-        if faults:
-            self.refusals.append(faults)
-            return await self._send(received, refuses(400, "; ".join(faults)))
-        return await self._send(received, self.replies.pop(0))
-
-    async def _send(self, received: web.Request, reply: Reply) -> web.StreamResponse:
-        response = web.StreamResponse(status=reply.status, headers=reply.headers)
-        await response.prepare(received)
-        for packet in reply.packets:
-            await response.write(packet)
-        await response.write_eof()
-        return response

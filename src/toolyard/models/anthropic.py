@@ -9,8 +9,9 @@ import random as randomness
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 
 from toolyard.core.ports import ModelRequest
+from toolyard.models._anthropic_history import open_calls
 from toolyard.models._anthropic_reply import MessagesReply
-from toolyard.models._anthropic_request import PROVIDER, open_calls, to_wire
+from toolyard.models._anthropic_request import MAX_TOKENS, to_wire
 from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, ModelEvent, address, events_in
 from toolyard.models._http import Deadlines, Retry
 from toolyard.models._reader import ReplyReader
@@ -18,7 +19,6 @@ from toolyard.models._reader import ReplyReader
 __all__ = ["Anthropic", "from_wire", "to_wire"]
 
 VERSION = "2023-06-01"
-MAX_TOKENS = 16_384
 
 
 class Anthropic:
@@ -31,7 +31,7 @@ class Anthropic:
         model: str = "",
         api_key: str = "",
         headers: Mapping[str, str] = NO_HEADERS,
-        provider: str = PROVIDER,
+        provider: str = "anthropic",
         max_tokens: int = MAX_TOKENS,
         thinking_tokens: int = 0,
         deadlines: Deadlines = DEADLINES,
@@ -44,6 +44,7 @@ class Anthropic:
         `max_tokens` is what an answer may have, besides the `thinking_tokens` that the model may think with.
         """
         self._model = model
+        self._provider = provider
         self._max_tokens = max_tokens
         self._thinking_tokens = thinking_tokens
         key = api_key.strip()
@@ -61,20 +62,27 @@ class Anthropic:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
-        body = to_wire(request, self._model, max_tokens=self._max_tokens, thinking_tokens=self._thinking_tokens)
-        return self._exchange.stream(body, _reader(request), request)
+        body = to_wire(
+            request,
+            self._model,
+            self._provider,
+            max_tokens=self._max_tokens,
+            thinking_tokens=self._thinking_tokens,
+        )
+        return self._exchange.stream(body, _reader(request, self._provider), request)
 
     async def close(self) -> None:
         await self._exchange.close()
 
 
-def from_wire(packets: Iterable[bytes], request: ModelRequest) -> list[ModelEvent]:
+def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "anthropic") -> list[ModelEvent]:
     """The events of a reply whose body is these packets."""
-    return events_in(packets, _reader(request))
+    return events_in(packets, _reader(request, provider))
 
 
-def _reader(request: ModelRequest) -> ReplyReader:
-    return ReplyReader(MessagesReply(request.turn, PROVIDER, open_calls(request.history)), request.mint)
+def _reader(request: ModelRequest, provider: str) -> ReplyReader:
+    reply = MessagesReply(request.turn, provider, open_calls(request.history, provider))
+    return ReplyReader(reply, request.mint)
 
 
 def _address(base_url: str) -> str:
