@@ -19,6 +19,7 @@ this those to too up us very was we were what when where which who will with wou
 doesn isn want need like
 """
 _CHINESE = "的了吗呢吧把给我你您他她它们请帮这那个是在和与或要想"
+_WHOLE = frozenset({"news", "goods", "glasses", "string", "during"})
 STOP = frozenset(_ENGLISH.split()) | frozenset(_CHINESE)
 """Words that say nothing about which tool is wanted."""
 
@@ -53,7 +54,7 @@ def _of_piece(piece: str, *, alone: bool) -> list[str]:
 @lru_cache(maxsize=MOST_STEMS)
 def stem(word: str) -> str:
     """What `creates`, `creating`, `created` and `creation` share. Light: it would rather leave a word as it is."""
-    if len(word) < 4 or not word.isascii() or not word.isalpha():
+    if len(word) < 4 or word in _WHOLE or not word.isascii() or not word.isalpha():
         return word
     return _bare(_singular(word))
 
