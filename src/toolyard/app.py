@@ -6,13 +6,14 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
 from toolyard.core.limits import Limits
@@ -165,6 +166,7 @@ class Wiring:
     keys: Sequence[Key] = ()
     verify: Verify | None = None
     cors_origins: frozenset[str] = frozenset()
+    divisions: Mapping[str, Division] = field(default_factory=dict[str, Division])
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
     service_name: str = "toolyard"
@@ -187,7 +189,7 @@ class App:
         self._models = models
         self._store = store
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
-        policy = Ordered(wiring.rules)
+        policy = Ordered(wiring.rules, wiring.divisions)
         self.registry = Registry(policy, ClientVenue(), _schemas)
         self.registry.add(self._function)
         self.registry.add(ResultsVenue(store), on_demand=True)
@@ -204,6 +206,7 @@ class App:
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
+            divisions=wiring.divisions,
         )
         self._exporters = exporters(wiring)
         observers = (*wiring.observers, *(exporter.observe for exporter in self._exporters))

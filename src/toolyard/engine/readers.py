@@ -39,6 +39,8 @@ class Readers:
         self.stored = stored
         self.attached = 0
         self.broken: Exception | None = None
+        self.on_idle: Callable[[], None] | None = None
+        """Told when the last reader has gone."""
         self._ring: list[Published] = []
         self._base = 0
         self._live: list[Fleeting] = []
@@ -163,6 +165,8 @@ class Reader:
             self._detached = True
             self._readers.attached -= 1
             self._readers.wake()
+            if not self._readers.attached and self._readers.on_idle:
+                self._readers.on_idle()
 
     @property
     def _behind(self) -> bool:
