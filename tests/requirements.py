@@ -198,8 +198,6 @@ UNPROVEN: tuple[str, ...] = (
     # 000
     "000.cart-tools",
     "000.display-tools",
-    "000.division-scoped",
-    "000.limit-ends-loop",
     "000.many-servers-routed",
     "000.navigation-tools",
     "000.no-added-latency",

@@ -45,6 +45,10 @@ class App:
         assert status == expect, (status, told)
         return told
 
+    async def status(self, body: Mapping[str, object]) -> int:
+        status, _, _ = await self._talk.answer("POST", PATH, body)
+        return status
+
     async def ask(self, text: str, expect: int = 200, **more: object) -> Json:
         return await self.post({"messages": [user(text)], "tools": self._tools, **more}, expect)
 

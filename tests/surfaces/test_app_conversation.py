@@ -205,10 +205,9 @@ def test_a_stream_shows_our_objects_then_the_answer_then_done() -> None:
 def test_whoever_lost_the_answer_learns_how_it_went_on_by_the_conversations_id() -> None:
     async def test(http: Talk) -> None:
         app = App(http)
-        places: list[str] = []
-        async for place, one in app.stream({"messages": [user("go")], "tools": TOOLS}):
-            places.append(place)
-            conversation = {"conversationId": one.get("conversationId") or one.get("conversation_id")}
+        seen = [pair async for pair in app.stream({"messages": [user("go")], "tools": TOOLS})]
+        places = [place for place, _ in seen]
+        conversation = {"conversationId": seen[0][1]["conversationId"]}
         assert (await app.post(conversation))["toolCalls"][0]["name"] == "search_products"
         again = await app.objects(conversation, last_event_id=places[1])
         assert [one["type"] for one in again] == ["started", "client.call", "tool_calls", "done"]

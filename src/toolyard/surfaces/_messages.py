@@ -128,6 +128,8 @@ def to_items(messages: Sequence[Message], mint: Mint, first: int = 0) -> list[It
         for item in _items(index, message, mint, open_calls):
             items.append(item)
             if isinstance(item, Call):
+                if item.provider_id in open_calls:
+                    raise _wrong(index, f"two calls have the id {item.provider_id[:80]!r}")
                 open_calls[item.provider_id] = item
     if open_calls:
         raise _wrong(first + len(messages) - 1, f"the calls {', '.join(open_calls)} have no result")
