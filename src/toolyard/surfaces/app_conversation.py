@@ -89,7 +89,8 @@ def routes(service: Service, access: Access) -> list[HTTPRouteHandler]:
             raise invalid("context.division", "must be a text")
         if division:
             visit = replace(visit, caller=access.in_division(request.headers, division))
-        place = parse_cursor(request.headers.get("last-event-id", ""))
+        after = request.headers.get("last-event-id", "")
+        place = parse_cursor(after) if after else None
         exchange = await Desk(service, visit, place).taken(data)
         if request.accept.best_match([JSON, EVENTS]) == EVENTS:
             return event_stream(exchange.streamed(visit.correlation_id), exchange.headers)
@@ -101,7 +102,7 @@ def routes(service: Service, access: Access) -> list[HTTPRouteHandler]:
 class Desk:
     """Takes one request to the run that it begins, goes on with, or asks about."""
 
-    def __init__(self, service: Service, visit: Visit, place: Cursor) -> None:
+    def __init__(self, service: Service, visit: Visit, place: Cursor | None) -> None:
         self._service = service
         self._caller = visit.caller
         self._correlation_id = visit.correlation_id
@@ -196,7 +197,7 @@ class Desk:
         service = self._service
         reader = await service.follow(conversation)
         end = reader.cursor.seq
-        if self._place.seq:
+        if self._place is not None:
             try:
                 later = await service.follow(conversation, self._place)
             finally:
