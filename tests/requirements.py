@@ -196,13 +196,10 @@ REQUIREMENTS: dict[str, str] = {
 
 UNPROVEN: tuple[str, ...] = (
     # 000
-    "000.cart-tools",
     "000.display-tools",
     "000.many-servers-routed",
     "000.navigation-tools",
-    "000.no-added-latency",
     "000.one-server",
-    "000.text-only-app",
     # 002
     "002.auto-custom-control",
     "002.auto-logging",

@@ -77,7 +77,7 @@ class Exchange:
             objects = await primed(self._service, self.conversation, self._place)
             shown = object_render(objects)
             begun = {"type": "started", "conversationId": self.conversation, "runId": self.course.mine}
-            yield _event(begun)
+            yield b"id: %b\n%b" % (str(self._place).encode(), _event(begun))
         except BaseException:
             self._reader.detach()
             raise
