@@ -196,9 +196,7 @@ REQUIREMENTS: dict[str, str] = {
 
 UNPROVEN: tuple[str, ...] = (
     # 000
-    "000.display-tools",
     "000.many-servers-routed",
-    "000.navigation-tools",
     "000.one-server",
     # 002
     "002.auto-custom-control",
