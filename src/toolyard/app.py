@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
 from toolyard.core.limits import Budget, Limits
@@ -182,6 +183,7 @@ class Wiring:
     keys: Sequence[Key] = ()
     verify: Verify | None = None
     cors_origins: frozenset[str] = frozenset()
+    divisions: Mapping[str, Division] = field(default_factory=dict[str, Division])
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
     service_name: str = "toolyard"
@@ -204,7 +206,7 @@ class App:
         self._models = models
         self._store = store
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
-        policy = Ordered(wiring.rules)
+        policy = Ordered(wiring.rules, wiring.divisions)
         self.registry = Registry(policy, ClientVenue(), _schemas, wiring.budget)
         self.registry.add(self._function)
         self.registry.add(ResultsVenue(store), on_demand="cut")
@@ -222,6 +224,7 @@ class App:
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
+            divisions=wiring.divisions,
         )
         self._exporters = exporters(wiring)
         observers = (*wiring.observers, *(exporter.observe for exporter in self._exporters))

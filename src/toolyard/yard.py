@@ -187,7 +187,7 @@ class Yard:
     ) -> None:
         """The application's result, or its error, for a call that it was handed."""
         answer = Failure(problem=_problem(error)) if error else Value(value=result)
-        await self.service.deliver(conversation, call_id, answer, caller)
+        await self.service.deliver(conversation, {call_id: answer}, caller)
 
     async def answer(
         self,

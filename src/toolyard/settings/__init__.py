@@ -34,6 +34,7 @@ __all__ = [
     "Provider",
     "Server",
     "Telemetry",
+    "ToolChoice",
     "ToolRules",
     "WebSearch",
     "data_directory",
