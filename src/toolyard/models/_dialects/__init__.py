@@ -19,6 +19,7 @@ from toolyard.models._dialects._strict import strict, without_forced_nulls
 __all__ = ["Dialect", "Inexpressible", "convert", "without_forced_nulls"]
 
 MOST_KEPT = 2_048
+ANYTHING: Schema = {"type": "object", "properties": dict[str, object]()}
 Dialect = Literal["openai_strict", "openai", "gemini", "anthropic"]
 
 
@@ -30,7 +31,7 @@ def convert(schema: Schema, dialect: Dialect) -> Schema:
     try:
         made = _kept(msgspec.json.encode(schema), dialect)
     except RecursionError:
-        made = "it is nested too deeply" if dialect == "openai_strict" else {"type": "object", "properties": {}}
+        made = "it is nested too deeply" if dialect == "openai_strict" else ANYTHING
     if isinstance(made, str):
         raise Inexpressible(made)
     return made
