@@ -196,22 +196,8 @@ REQUIREMENTS: dict[str, str] = {
 
 UNPROVEN: tuple[str, ...] = (
     # 000
-    "000.app-tools-offered",
-    "000.base-prompt-extended",
-    "000.call-handed-to-app",
-    "000.cart-tools",
-    "000.context-given",
-    "000.display-tools",
-    "000.division-scoped",
-    "000.endpoint",
-    "000.final-response",
-    "000.limit-ends-loop",
     "000.many-servers-routed",
-    "000.navigation-tools",
-    "000.next-call-from-result",
-    "000.no-added-latency",
     "000.one-server",
-    "000.text-only-app",
     # 002
     "002.auto-custom-control",
     "002.auto-logging",

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
-from toolyard.core.limits import Limits
+from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key, Model, Rule, Store
 from toolyard.core.settings import Settings
 from toolyard.engine.access import Access, Verify
@@ -29,6 +30,7 @@ from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
 from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
+from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.results import ResultsVenue
 
@@ -167,6 +169,7 @@ class Wiring:
     tools: Sequence[object] = ()
     store: str = "memory:"
     limits: Limits = field(default_factory=Limits)
+    budget: Budget = field(default_factory=Budget)
     rules: Sequence[Rule] = ()
     system_prompt: str = ""
     threads: int = 32
@@ -180,6 +183,7 @@ class Wiring:
     keys: Sequence[Key] = ()
     verify: Verify | None = None
     cors_origins: frozenset[str] = frozenset()
+    divisions: Mapping[str, Division] = field(default_factory=dict[str, Division])
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
     service_name: str = "toolyard"
@@ -202,10 +206,11 @@ class App:
         self._models = models
         self._store = store
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
-        policy = Ordered(wiring.rules)
-        self.registry = Registry(policy, ClientVenue(), _schemas)
+        policy = Ordered(wiring.rules, wiring.divisions)
+        self.registry = Registry(policy, ClientVenue(), _schemas, wiring.budget)
         self.registry.add(self._function)
-        self.registry.add(ResultsVenue(store), on_demand=True)
+        self.registry.add(ResultsVenue(store), on_demand="cut")
+        self.registry.add(FindingVenue(self.registry.search), on_demand="many")
         deps = Deps(
             registry=self.registry,
             policy=policy,
@@ -219,6 +224,7 @@ class App:
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
+            divisions=wiring.divisions,
         )
         self._exporters = exporters(wiring)
         observers = (*wiring.observers, *(exporter.observe for exporter in self._exporters))

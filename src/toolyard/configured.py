@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from toolyard.app import Wiring, wired
 from toolyard.core.caller import Caller
+from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest
@@ -20,7 +21,7 @@ from toolyard.demo import demo_script
 from toolyard.models.providers import ANY, PROVIDERS
 from toolyard.models.providers import Provider as KnownProvider
 from toolyard.models.scripted import Scripted
-from toolyard.settings import Config, Jwt, Provider, ToolRules, load_tools, ruled
+from toolyard.settings import Config, Jwt, Provider, ToolChoice, ToolRules, load_tools, ruled
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
 
 DEMO = "toolyard:demo"
@@ -52,12 +53,14 @@ def wiring(config: Config, base: Path) -> Wiring:
         tools=tools,
         store=config.store,
         limits=config.limits.of_a_run,
+        budget=config.finding.budget,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
         default_settings=_default_settings(config, [one.definition.name for one in tools]),
         keys=[key.key for key in config.keys],
         verify=_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
+        divisions=_divisions(config, [one.definition.name for one in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
     )
@@ -76,8 +79,6 @@ def unused(config: Config) -> Iterator[str]:
         yield f"the models after {config.models[0]} can be named in a request, but none is fallen back to"
     if config.servers:
         yield "[servers] are not started"
-    if config.divisions:
-        yield "[divisions] have no prompts, tools or limits of their own"
 
 
 def model_place(name: str, config: Config, environment: Mapping[str, str]) -> ModelPlace:
@@ -137,14 +138,30 @@ class _Demo:
 
 
 def _default_settings(config: Config, known: Collection[str]) -> Settings:
-    chosen = config.default_tools
+    return Settings(tools=_chosen(config.default_tools, "default_tools", config, known))
+
+
+def _divisions(config: Config, known: Collection[str]) -> dict[str, Division]:
+    return {
+        name: Division(
+            prompt=one.prompt.strip(),
+            tools=_chosen(one.tools, f"[divisions.{name}] tools", config, known),
+            limits=one.limits.of_a_run,
+            requests_per_minute=one.limits.requests_per_minute,
+        )
+        for name, one in config.divisions.items()
+    }
+
+
+def _chosen(chosen: ToolChoice, shown_as: str, config: Config, known: Collection[str]) -> frozenset[str] | None:
+    """The names that were chosen, None for all. Raises Misconfigured for one that no tool has."""
     if chosen == "all":
-        return Settings()
+        return None
     names = frozenset[str]() if chosen == "none" else frozenset(chosen)
     unknown = sorted(names - set(known))
     if unknown and not config.servers:
-        raise Misconfigured(f"default_tools names {unknown[0]!r}, which is not a tool{_near(unknown[0], known)}")
-    return Settings(tools=names)
+        raise Misconfigured(f"{shown_as} names {unknown[0]!r}, which is not a tool{_near(unknown[0], known)}")
+    return names
 
 
 def _require_known(

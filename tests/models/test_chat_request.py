@@ -51,7 +51,8 @@ def test_the_whole_body_in_its_order() -> None:
     body = to_wire(request([user("hi")], system="You help.", tools=offer(add), tool_choice="add"), "gpt")
     assert body == (
         b'{"model":"gpt","stream":true,"stream_options":{"include_usage":true},'
-        b'"tools":[{"type":"function","function":{"name":"add","description":"Add.","parameters":{"type":"object"}}}],'
+        b'"tools":[{"type":"function","function":{"name":"add","description":"Add.","parameters":'
+        b'{"properties":{},"type":"object"}}}],'
         b'"messages":[{"role":"system","content":"You help."},{"role":"user","content":"hi"}],'
         b'"tool_choice":{"type":"function","function":{"name":"add"}}}'
     )
@@ -140,10 +141,10 @@ def test_without_tools_neither_tools_nor_a_choice_are_sent(tools: tuple[Tool, ..
 
 def test_an_offer_is_encoded_once() -> None:
     """What was kept is used: the offer's tools are not looked at again, even if somebody changed them meanwhile."""
-    parameters: dict[str, object] = {"type": "object"}
-    tools = offer(Tool(name="add", parameters=parameters))
+    properties: dict[str, object] = {}
+    tools = offer(Tool(name="add", parameters={"type": "object", "properties": properties}))
     first = to_wire(request([user("hi")], tools=tools))
-    parameters["changed"] = True
+    properties["changed"] = {"type": "string"}
     assert to_wire(request([user("hi")], tools=tools)) == first
     assert to_wire(request([user("hi")], tools=offer(*tools.tools))) != first
 

@@ -4,13 +4,14 @@ import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import TurnEnded
 from toolyard.core.history import History
-from toolyard.core.items import Call, Item, Reasoning, Result
+from toolyard.core.items import Call, Reasoning, Result
 from toolyard.core.ports import Model
 from toolyard.core.tools import ProviderOptions, Tool
 from toolyard.models.gemini import Gemini
@@ -179,15 +180,15 @@ def test_a_base_url_with_a_query_keeps_it() -> None:
     asyncio.run(run())
 
 
-def body_of(wire: Wire, *tools: Tool, items: list[Item] | None = None, model: str = "") -> dict[str, object]:
+def body_of(wire: Wire, *tools: Tool, model: str = "") -> dict[str, Any]:
     """What a strict provider is sent, and takes."""
 
-    async def run() -> dict[str, object]:
+    async def run() -> dict[str, Any]:
         name = model or wire.model
         extra = {"model": name} if wire is GEMINI else {}
         server = wire.server(wire.says("a"), **extra)
         async with server.serving() as base_url, opened(wire.made(base_url=base_url, model=name)) as made:
-            await events_of(made, request(items or HI, tools=offer(*tools)))
+            await events_of(made, request(HI, tools=offer(*tools)))
         assert server.refusals == []
         return json.loads(server.bodies[0])
 
@@ -196,7 +197,6 @@ def body_of(wire: Wire, *tools: Tool, items: list[Item] | None = None, model: st
 
 def test_openai_s_own_tools_are_asked_for_in_its_words() -> None:
     body = body_of(RESPONSES, ADD, WEB_SEARCH, CODE)
-    assert isinstance(body["tools"], list)
     assert body["tools"][1:] == [
         {
             "type": "web_search",
@@ -227,10 +227,10 @@ def test_a_search_that_cannot_be_held_to_its_domains_is_not_offered(wire: Wire, 
 
 def test_google_s_own_tools_go_beside_functions_only_where_the_model_takes_both() -> None:
     both = body_of(GEMINI, ADD, PLAIN_SEARCH)
-    assert both["tools"][1] == {"googleSearch": {}}  # pyright: ignore[reportIndexIssue]
-    assert both["toolConfig"]["includeServerSideToolInvocations"] is True  # pyright: ignore[reportIndexIssue]
+    assert both["tools"][1] == {"googleSearch": {}}
+    assert both["toolConfig"]["includeServerSideToolInvocations"] is True
     older = body_of(GEMINI, ADD, PLAIN_SEARCH, model="gemini-2.5-flash")
-    assert [list(tool) for tool in older["tools"]] == [["functionDeclarations"]]  # pyright: ignore[reportGeneralTypeIssues]
+    assert [list(tool) for tool in older["tools"]] == [["functionDeclarations"]]
     alone = body_of(GEMINI, PLAIN_SEARCH, CODE, model="gemini-2.5-flash")
     assert alone["tools"] == [{"googleSearch": {}}, {"codeExecution": {}}]
 

@@ -59,13 +59,13 @@ GROUNDING: Json = {
 }
 
 
-def chunk(*parts: Json, finish: str = "", index: int = 0, usage: Json = USAGE, **more: object) -> bytes:
-    candidate: Json = {"index": index, **more}
+def chunk(*parts: Json, finish: str = "", **more: object) -> bytes:
+    candidate: Json = {"index": 0, **more}
     if parts:
         candidate["content"] = {"parts": list(parts), "role": "model"}
     if finish:
         candidate["finishReason"] = finish
-    return event({"candidates": [candidate], "usageMetadata": usage, "modelVersion": MODEL, "responseId": "r1"})
+    return event({"candidates": [candidate], "usageMetadata": USAGE, "modelVersion": MODEL, "responseId": "r1"})
 
 
 def event(value: object) -> bytes:

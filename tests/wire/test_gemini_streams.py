@@ -38,8 +38,9 @@ ASKED = request(model=MODEL)
 SEAL = Seal(provider=f"gemini:{MODEL}", data=sign())
 
 
-def items_of(*sent: dict[str, object], **more: object) -> tuple[Item, ...]:
-    return ended(from_wire(chunks(*sent, **more), request(model=MODEL))).items
+def items_of(*sent: dict[str, object], grounding: object = None) -> tuple[Item, ...]:
+    grounded = {"groundingMetadata": grounding} if grounding else {}
+    return ended(from_wire(chunks(*sent, finish="STOP", **grounded), request(model=MODEL))).items
 
 
 @each_stream
@@ -110,7 +111,8 @@ def read_by_sdk_at(base_url: str) -> tuple[str, str, list[Asked], Usage]:
     usage = Usage()
     options = types.HttpOptions(base_url=base_url.removesuffix("/v1"), api_version="v1")
     with genai.Client(api_key="none", http_options=options) as client:
-        for received in client.models.generate_content_stream(model="m", contents="hi"):
+        stream = client.models.generate_content_stream  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        for received in stream(model="m", contents="hi"):
             for part in received.parts or ():
                 if part.text:
                     (thoughts if part.thought else said).append(part.text)
@@ -135,7 +137,7 @@ def test_signatures_stay_with_the_text_and_the_call_that_they_came_with() -> Non
 
 
 def test_a_search_is_a_call_with_its_sources_and_never_opens() -> None:
-    asked, result, said = items_of(text(CITED[:6]), text(CITED[6:]), groundingMetadata=GROUNDING)
+    asked, result, said = items_of(text(CITED[:6]), text(CITED[6:]), grounding=GROUNDING)
     assert isinstance(asked, Call) and isinstance(result, Result) and isinstance(said, ModelText)
     assert (asked.tool, asked.arguments, asked.ran_at) == ("web_search", {"queries": ["milk"]}, "gemini")
     assert "https://example.org/milk" in result.content and (result.call_id, result.ran_at) == (asked.id, "gemini")
@@ -155,7 +157,7 @@ def test_a_search_is_a_call_with_its_sources_and_never_opens() -> None:
 )
 def test_what_a_segment_points_to_is_found_or_left_out(segment: dict[str, object], cited: str | None) -> None:
     grounding = {**GROUNDING, "groundingSupports": [{"segment": segment, "groundingChunkIndices": [0]}]}
-    said = items_of(text(CITED), groundingMetadata=grounding)[-1]
+    said = items_of(text(CITED), grounding=grounding)[-1]
     assert isinstance(said, ModelText)
     assert [said.text[one.start : one.end] for one in said.citations] == ([] if cited is None else [cited])
 
@@ -174,7 +176,7 @@ def test_code_that_failed_is_an_error_in_the_history() -> None:
 
 
 def test_a_search_that_is_shown_is_not_told_twice() -> None:
-    items = items_of(TOOL_CALL, TOOL_RESPONSE, text(CITED), groundingMetadata=GROUNDING)
+    items = items_of(TOOL_CALL, TOOL_RESPONSE, text(CITED), grounding=GROUNDING)
     assert [type(item) for item in items] == [Call, Result, ModelText]
     assert isinstance(items[0], Call) and items[0].tool == "web_search"
 

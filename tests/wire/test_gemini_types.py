@@ -3,7 +3,7 @@
 import copy
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from google.genai import types
@@ -59,8 +59,9 @@ def wrong(body: Body) -> list[str]:
 def plain(value: Any) -> Any:
     """The value with base64 in the alphabet that the SDK writes."""
     if isinstance(value, dict):
-        return {key: urlsafe(one) if key in ("data", "thoughtSignature") else plain(one) for key, one in value.items()}
-    return [plain(one) for one in value] if isinstance(value, list) else value
+        given = cast("Body", value)
+        return {key: urlsafe(one) if key in ("data", "thoughtSignature") else plain(one) for key, one in given.items()}
+    return [plain(one) for one in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
 def urlsafe(text: str) -> str:

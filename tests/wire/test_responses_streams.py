@@ -8,7 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
-from openai.types.responses import ResponseCompletedEvent, ResponseFunctionToolCall, ResponseIncompleteEvent
+from openai.types.responses import (
+    ResponseCompletedEvent,
+    ResponseFunctionToolCall,
+    ResponseIncompleteEvent,
+    ResponseRefusalDeltaEvent,
+    ResponseTextDeltaEvent,
+)
 
 from toolyard.core.items import Call, Citation, ModelText, Reasoning, Result, Seal, Usage
 from toolyard.models.openai_responses import OpenAIResponses, from_wire
@@ -90,7 +96,7 @@ async def read_by_sdk(stream: Stream) -> tuple[str, list[Asked], Usage]:
         AsyncOpenAI(base_url=base_url, api_key="none") as client,
     ):
         async for event in await client.responses.create(model="m", input="hi", stream=True):
-            if event.type in ("response.output_text.delta", "response.refusal.delta"):
+            if isinstance(event, ResponseTextDeltaEvent | ResponseRefusalDeltaEvent):
                 said.append(event.delta)
             if isinstance(event, ResponseCompletedEvent | ResponseIncompleteEvent):
                 whole = event.response
@@ -139,7 +145,7 @@ def test_citations_count_characters() -> None:
 
 
 def test_a_citation_never_points_outside_its_text() -> None:
-    far = {"type": "url_citation", "start_index": 3, "end_index": 99, "url": "u", "title": "t"}
+    far: dict[str, object] = {"type": "url_citation", "start_index": 3, "end_index": 99, "url": "u", "title": "t"}
     said = ended(from_wire(events(text("abc d", annotations=[far])), request())).items[-1]
     assert isinstance(said, ModelText) and (said.citations[0].start, said.citations[0].end) == (3, 5)
 

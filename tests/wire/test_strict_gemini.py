@@ -50,7 +50,9 @@ HI = content("user", TEXT)
 OK = content("model", {"text": "ok"})
 STEP = (content("model", call()), content("user", answer()))
 CODE: Json = {"executableCode": {"language": "PYTHON", "code": "1"}}
+RUN: Json = {"codeExecution": {}}
 RAN: Json = {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1"}}
+NONE: list[str] = []
 SEARCH: Json = {"googleSearch": {}}
 TOGETHER: Json = {"includeServerSideToolInvocations": True}
 THINK: Json = {"thinkingConfig": {"includeThoughts": True}}
@@ -66,7 +68,7 @@ SYSTEM: Json = {"parts": [TEXT]}
         body(HI, content("model", call()), content("user", answer(), TEXT)),
         body(HI, content("model", call(signature="")), content("user", answer()), OK, HI),
         body(HI, content("model", call(signature=UNSIGNED)), content("user", answer())),
-        body(HI, content("model", CODE, RAN, TEXT), HI, tools=[{"codeExecution": {}}, SEARCH]),
+        body(HI, content("model", CODE, RAN, TEXT), HI, tools=[RUN, SEARCH]),
         body(HI, **functions(function(a={"type": "integer"}), function("sub")), toolConfig=choice("ANY", "sub")),
         body(HI, tools=[{"functionDeclarations": [function()]}, SEARCH], toolConfig=TOGETHER),
         body(content("user", {"inlineData": {"mimeType": "image/png", "data": "AA=="}})),
@@ -147,7 +149,7 @@ def test_what_is_in_order_is_taken(good: bytes) -> None:
         (body(HI, **functions(function()), toolConfig=choice("AUTO", "add")), "only be set when the mode is ANY"),
         (body(HI, **functions(function()), toolConfig=choice("auto")), "auto"),
         (body(HI, tools=[{"googleSearch": {"allowedDomains": ["a"]}}]), "allowedDomains"),
-        (body(HI, tools=[{"fileSearch": {"fileSearchStoreNames": []}}]), "length >= 1"),
+        (body(HI, tools=[{"fileSearch": {"fileSearchStoreNames": NONE}}]), "length >= 1"),
     ],
 )
 def test_what_is_not_in_order_is_refused(bad: bytes, says: str) -> None:
@@ -165,7 +167,8 @@ def test_an_older_model_has_either_its_own_tools_or_functions_and_needs_no_signa
 def ask(base_url: str, *said: types.Content) -> str:
     options = types.HttpOptions(base_url=base_url.removesuffix("/v1"), api_version="v1")
     with genai.Client(api_key="none", http_options=options) as client:
-        received = client.models.generate_content_stream(model=MODEL, contents=list(said))
+        stream = client.models.generate_content_stream  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        received = stream(model=MODEL, contents=list(said))
         return "".join(one.text or "" for one in received)
 
 

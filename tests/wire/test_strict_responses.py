@@ -5,6 +5,7 @@ import json
 
 import pytest
 from openai import AsyncOpenAI, BadRequestError
+from openai.types.responses import ResponseCompletedEvent
 
 from wire.responses_bytes import says
 from wire.strict_responses import SEAL, faults_of, strict_responses
@@ -46,6 +47,8 @@ def without(value: Json, key: str) -> Json:
     return {name: item for name, item in value.items() if name != key}
 
 
+NOTHING: Json = {}
+NONE: list[str] = []
 HI: Json = {"role": "user", "content": "hi"}
 OK: Json = {"role": "assistant", "content": "ok"}
 NAMED = {"type": "function", "name": "add"}
@@ -126,7 +129,7 @@ def test_what_is_in_order_is_taken(good: bytes) -> None:
         (body(HI, tools=[tool(), tool()]), "used twice"),
         (body(HI, tools=[without(tool(), "strict")]), "strict"),
         (body(HI, tools=[{"type": "function", "function": tool()}]), "function"),
-        (body(HI, tools=[{**tool(), "parameters": {}}]), "of type object"),
+        (body(HI, tools=[{**tool(), "parameters": NOTHING}]), "of type object"),
         (body(HI, tools=[tool(anyOf=[{"type": "object"}])]), "anyOf is not allowed at the top level"),
         (body(HI, tools=[tool(properties={"a": {"type": "array"}})]), "missing items"),
         (body(HI, tools=[tool(properties={"a": {"$ref": "#/$defs/A"}})]), "leads nowhere"),
@@ -144,7 +147,7 @@ def test_what_is_in_order_is_taken(good: bytes) -> None:
         (body(HI, tools=[{"type": "web_search", "max_uses": 2}]), "max_uses"),
         (body(HI, tools=[{"type": "web_search", "filters": {"blocked_domains": ["a"]}}]), "blocked_domains"),
         (body(HI, tools=[{"type": "code_interpreter"}]), "container"),
-        (body(HI, tools=[{"type": "file_search", "vector_store_ids": []}]), "length >= 1"),
+        (body(HI, tools=[{"type": "file_search", "vector_store_ids": NONE}]), "length >= 1"),
         (body(HI, tool_choice="auto"), "needs tools"),
         (body(HI, tools=[tool("sub")], tool_choice=NAMED), "not offered"),
         (body(HI, tools=[tool()], tool_choice={"type": "function", "function": {"name": "add"}}), "function"),
@@ -168,11 +171,12 @@ def test_the_server_answers_400_with_the_reason_and_keeps_its_script() -> None:
                     stream=True,
                     store=False,
                 )
+            last = None
             async for event in await client.responses.create(
                 model=MODEL, input=[{"role": "user", "content": "hi"}], stream=True, store=False
             ):
                 last = event
-        assert last.type == "response.completed" and last.response.output_text == "Done."
+        assert isinstance(last, ResponseCompletedEvent) and last.response.output_text == "Done."
         assert (len(strict.refusals), strict.replies) == (1, [])
 
     asyncio.run(run())

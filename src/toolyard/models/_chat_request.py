@@ -7,10 +7,12 @@ without its call is left out.
 """
 
 from collections.abc import Sequence
+from functools import partial
 from typing import assert_never
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec import Struct
 
 from toolyard.core.items import (
     Call,
@@ -26,21 +28,36 @@ from toolyard.core.items import (
 )
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
+from toolyard.models._dialects import convert
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
 from toolyard.models._unicode import encoded
 
 MEMO = "openai_chat"
+NOTHING = "[no text]"
+"""Stands in for a message without a word: not everybody takes one."""
 
+
+class Manners(Struct, frozen=True, kw_only=True):
+    """What a provider takes of what OpenAI does."""
+
+    forced_choice: bool = True
+    """That the model must call, or call this tool."""
+    files: bool = True
+
+
+OPENAI = Manners()
+MANNERS = {"dashscope": Manners(forced_choice=False, files=False)}
 _encoder = msgspec.json.Encoder()
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
 
 
-def to_wire(request: ModelRequest, model: str = "") -> bytes:
+def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") -> bytes:
     """The body. `model` is the name on the wire, if it is not the request's own."""
-    known = kept(request, MEMO)
+    manners = MANNERS.get(provider, OPENAI)
+    known = kept(request, MEMO if manners.files else f"{MEMO}:{provider}")
     known.set_system(request.system, _encoded_system)
-    open_end, _ = known.extend(request.history.since(known.count), _encoded_group)
+    open_end, _ = known.extend(request.history.since(known.count), partial(_encoded_group, manners))
     messages: list[bytes | bytearray | memoryview] = [part for part in (known.system, known.joined, open_end) if part]
     if messages:
         messages[-1] = memoryview(messages[-1])[:-1]  # without the last comma
@@ -54,7 +71,7 @@ def to_wire(request: ModelRequest, model: str = "") -> bytes:
             b',"messages":[',
             *messages,
             b"]",
-            tools and b',"tool_choice":' + _tool_choice(request.tool_choice),
+            tools and b',"tool_choice":' + _tool_choice(request.tool_choice, manners),
             b"}",
         )
     )
@@ -64,17 +81,17 @@ def _encoded_system(text: str) -> bytes:
     return encoded({"role": "system", "content": text}) + b","
 
 
-def _encoded_group(group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
+def _encoded_group(manners: Manners, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
     """The messages of a group, each with a comma after it."""
-    return b"".join([encoded(message) + b"," for message in _messages(group)]), role
+    return b"".join([encoded(message) + b"," for message in _messages(group, manners)]), role
 
 
-def _messages(group: Sequence[Item]) -> list[dict[str, object]]:
+def _messages(group: Sequence[Item], manners: Manners) -> list[dict[str, object]]:
     first = group[0]
     if isinstance(first, SystemText):
-        return [{"role": "system", "content": first.text}]
+        return [{"role": "system", "content": first.text or NOTHING}]
     if isinstance(first, UserMessage):
-        return [{"role": "user", "content": _content(first)}]
+        return [{"role": "user", "content": _content(first, manners)}]
     texts = [item.text for item in group if isinstance(item, ModelText) and item.text]
     calls = {item.id: item for item in group if isinstance(item, Call)}
     if not texts and not calls:
@@ -94,18 +111,20 @@ def _call(call: Call) -> dict[str, object]:
     return {"id": call.id, "type": "function", "function": {"name": to_provider(call.tool), "arguments": arguments}}
 
 
-def _content(message: UserMessage) -> object:
+def _content(message: UserMessage, manners: Manners) -> object:
     if all(isinstance(part, TextPart) for part in message.parts):
-        return message.text
-    return [_part(part) for part in message.parts]
+        return message.text or NOTHING
+    return [_part(part, manners) for part in message.parts]
 
 
-def _part(part: Part) -> dict[str, object]:
+def _part(part: Part, manners: Manners) -> dict[str, object]:
     match part:
         case TextPart():
-            return {"type": "text", "text": part.text}
+            return {"type": "text", "text": part.text or NOTHING}
         case ImagePart():
             return {"type": "image_url", "image_url": {"url": part.url}}
+        case FilePart() if part.url.startswith("data:") and not manners.files:
+            return {"type": "text", "text": f"[file {part.name}, which this model cannot be shown]"}
         case FilePart() if part.url.startswith("data:"):
             return {"type": "file", "file": {"file_data": part.url, "filename": part.name or "file"}}
         case FilePart():
@@ -127,11 +146,13 @@ def _tool(tool: Tool) -> dict[str, object]:
     described = {"description": tool.description} if tool.description else {}
     return {
         "type": "function",
-        "function": {"name": tool.name, **described, "parameters": tool.parameters},
+        "function": {"name": tool.name, **described, "parameters": convert(tool.parameters, "openai")},
     }
 
 
-def _tool_choice(choice: str) -> bytes:
+def _tool_choice(choice: str, manners: Manners) -> bytes:
+    if choice not in ("auto", "none") and not manners.forced_choice:
+        return b'"auto"'
     if choice in ("auto", "none", "required"):
         return _encoder.encode(choice)
     return _encoder.encode({"type": "function", "function": {"name": choice}})

@@ -52,7 +52,7 @@ class OpenAIChat:
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
         reader = ReplyReader(ChatReply(request.turn, self._provider), request.mint)
-        return self._exchange.stream(to_wire(request, self._model), reader, request)
+        return self._exchange.stream(to_wire(request, self._model, self._provider), reader, request)
 
     async def close(self) -> None:
         await self._exchange.close()
