@@ -1,0 +1,59 @@
+"""Tools and results as MCP shows them. Pure."""
+
+from importlib.metadata import version
+from typing import cast
+
+import msgspec
+
+from toolyard.core.items import Problem, Result
+from toolyard.core.results import problem_text
+from toolyard.core.tools import Tool
+from toolyard.surfaces._mcp_wire import Json
+
+SERVER: Json = {"name": "toolyard", "title": "Toolyard", "version": version("toolyard")}
+
+
+def tool(tool: Tool) -> Json:
+    shown: Json = {"name": tool.name, "description": tool.description, "inputSchema": schema(tool)}
+    if tool.idempotent:
+        shown["annotations"] = {"idempotentHint": True}
+    return shown
+
+
+def schema(tool: Tool) -> Json:
+    """MCP wants an object at the root, said in so many words."""
+    return tool.parameters if tool.parameters.get("type") == "object" else {**tool.parameters, "type": "object"}
+
+
+def called(result: Result, whole: bytes | None) -> Json:
+    """What a call came to. `whole` is the result as it was before it was cut for a model."""
+    content = result.content if whole is None else whole.decode("utf-8", "replace")
+    shown: Json = {"content": [{"type": "text", "text": content}], "isError": result.outcome != "ok"}
+    if result.outcome == "ok" and (structured := as_object(content)) is not None:
+        shown["structuredContent"] = structured
+    return shown
+
+
+def failed(problem: Problem) -> Json:
+    """A failure that the client's model is to read, without a run that it came from."""
+    return {"content": [{"type": "text", "text": problem_text(problem)}], "isError": True}
+
+
+def as_object(content: str) -> Json | None:
+    """The content as an object, if that is what it is."""
+    if not content.startswith("{"):
+        return None
+    try:
+        found = msgspec.json.decode(content)
+    except (msgspec.DecodeError, RecursionError):
+        return None
+    return cast(Json, found) if isinstance(found, dict) else None
+
+
+def signed(told: Json, *, modern: bool) -> Json:
+    """A modern result says what kind it is and who gave it."""
+    if not modern:
+        return told
+    meta = told.get("_meta")
+    named = {**(cast(Json, meta) if isinstance(meta, dict) else {}), "io.modelcontextprotocol/serverInfo": SERVER}
+    return {"resultType": "complete", **told, "_meta": named}
