@@ -9,6 +9,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.events import Decision, Entry, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.history import History
 from toolyard.core.items import Call, Problem
+from toolyard.core.servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
 
@@ -265,7 +266,33 @@ class Limiter(Protocol):
     async def take(self, who: str, per_minute: int, now: float) -> Allowance: ...
 
 
-class Store(Log, Claims, Blobs, Catalog, Keys, Limiter, Protocol):
+class Shelf(Protocol):
+    """Small records by kind and name; what is in one, only whoever put it there knows: servers, pins, tokens."""
+
+    async def shelved(self, kind: str) -> Sequence[tuple[str, bytes]]:
+        """All of a kind, in the order in which they were put there first."""
+        ...
+
+    async def shelve(self, kind: str, name: str, body: bytes) -> None: ...
+
+    async def unshelve(self, kind: str, name: str) -> None: ...
+
+
+class Servers(Protocol):
+    """The MCP servers, as a surface may see and change them."""
+
+    def cards(self) -> Sequence[ServerCard]: ...
+
+    async def add(self, id: str, spec: ServerSpec) -> ServerCard:
+        """Raises Refused if there is one of that id."""
+        ...
+
+    async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
+        """Raises NotFound, or Refused for what cannot be done."""
+        ...
+
+
+class Store(Log, Claims, Blobs, Catalog, Keys, Limiter, Shelf, Protocol):
     """All the ports that one place keeps."""
 
     async def close(self) -> None: ...

@@ -40,6 +40,9 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ours, and not for a conversation to choose or leave out."""
     sources: dict[str, str] = {}
     """For a parameter whose value comes from another tool, that tool's name."""
+    server: str = ""
+    """Which of its venue's servers it runs on, and its name there."""
+    remote: str = ""
 
 
 def definition_hash(tool: Tool) -> str:

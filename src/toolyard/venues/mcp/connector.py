@@ -1,0 +1,32 @@
+"""Makes the links to servers: where the SDK is loaded. It does not know what is done with what they tell."""
+
+from toolyard.core.caller import Caller
+from toolyard.core.servers import ServerSpec
+from toolyard.venues.mcp._answers import Supervised
+from toolyard.venues.mcp._link import Link
+from toolyard.venues.mcp._said import Said
+from toolyard.venues.mcp._server import CALLER_IDLE_S, Watcher
+from toolyard.venues.mcp._session import Era, Hooks, connected
+from toolyard.venues.mcp._transports import streams
+from toolyard.venues.mcp._warden import Warden
+
+
+class SdkConnector:
+    """Sessions by the official SDK."""
+
+    def __init__(self) -> None:
+        self._warden = Warden()
+
+    def link(self, server: str, spec: ServerSpec, caller: Caller | None, watcher: Watcher) -> Supervised:
+        said = Said(server)
+        hooks = Hooks(listed=watcher.listed, notified=watcher.notified, elicited=watcher.elicited)
+        opened = streams(spec, caller, said, self._warden)
+
+        def connect(era: Era):
+            return connected(opened, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=era)
+
+        idle_s = spec.idle_s or (CALLER_IDLE_S if caller is not None else 0.0)
+        return Link(server, connect, said, idle_s=idle_s, changed=watcher.changed)
+
+    def close(self) -> None:
+        self._warden.close()
