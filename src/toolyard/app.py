@@ -32,6 +32,7 @@ from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.mcp import Connector, Fleet, McpVenue
+from toolyard.venues.mcp.beside import FleetBeside
 from toolyard.venues.results import ResultsVenue
 
 _log = logging.getLogger("toolyard.app")
@@ -233,7 +234,7 @@ class App:
         )
         self._exporters = exporters(wiring)
         observers = (*wiring.observers, *(exporter.observe for exporter in self._exporters))
-        self.service = Service(deps, store, tasks, observers)
+        self.service = Service(deps, store, tasks, FleetBeside(self.servers), observers)
 
     async def start(self) -> None:
         """Start the servers, then take up what an earlier process left open."""

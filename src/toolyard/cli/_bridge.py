@@ -5,6 +5,7 @@ It adds what HTTP needs: the session of a legacy client, the headers that repeat
 
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import cast
 
 import aiohttp
 import anyio
@@ -31,7 +32,7 @@ class _Seen(Struct):
     @property
     def version(self) -> str:
         meta = self.params.get("_meta")
-        named: object = meta.get(_VERSION) if isinstance(meta, dict) else None  # pyright: ignore[reportUnknownMemberType]
+        named = cast(dict[str, object], meta).get(_VERSION) if isinstance(meta, dict) else None
         return named if isinstance(named, str) else ""
 
     @property

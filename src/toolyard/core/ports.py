@@ -292,6 +292,26 @@ class Servers(Protocol):
         ...
 
 
+Heard = Callable[[str, str, dict[str, object]], None]
+"""Told what a server says unasked: the server, the method and the parameters."""
+
+
+class Beside(Protocol):
+    """What MCP servers have besides tools: resources, prompts, completions. Requests and answers pass as they came."""
+
+    def offering(self, capability: str) -> Sequence[str]:
+        """The servers that run now and have said that they can do this."""
+        ...
+
+    async def ask(self, server: str, caller: Caller, method: str, params: dict[str, object]) -> dict[str, object]:
+        """Raises Declined with the server's own error, or Unavailable."""
+        ...
+
+    def listen(self, heard: Heard) -> Callable[[], None]:
+        """Be told what servers say unasked; what this gives back ends it."""
+        ...
+
+
 class Store(Log, Claims, Blobs, Catalog, Keys, Limiter, Shelf, Protocol):
     """All the ports that one place keeps."""
 

@@ -28,7 +28,7 @@ from toolyard.core.events import Entry
 from toolyard.core.history import faults
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
-from toolyard.core.ports import Allowance, Card, Failure, Mint, Place, Selection, Store, Value
+from toolyard.core.ports import Allowance, Beside, Card, Failure, Mint, Place, Selection, Store, Value
 from toolyard.core.results import failed
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import CallState, State
@@ -50,8 +50,11 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 class Service:
-    def __init__(self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, observers: Sequence[Observe] = ()) -> None:
+    def __init__(
+        self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, beside: Beside, observers: Sequence[Observe] = ()
+    ) -> None:
         self._deps = deps
+        self.beside = beside
         self._store = store
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
         observe = Observers(Telemetry().observe, self.metrics.observe, *observers).observe
@@ -132,6 +135,13 @@ class Service:
     def tools(self, caller: Caller) -> list[Tool]:
         """What this caller may use where everything is enabled."""
         return self._deps.registry.usable(caller)
+
+    def servers(self, caller: Caller, capability: str) -> list[str]:
+        """Of the MCP servers that can do this, those that have a tool for this caller, or no tools at all."""
+        registry = self._deps.registry
+        usable = {tool.server for tool in registry.usable(caller)}
+        known = {entry.tool.server for name in registry.names() if (entry := registry.find(name))}
+        return [server for server in self.beside.offering(capability) if server in usable or server not in known]
 
     async def conversations(
         self, caller: Caller, *, text: str = "", after: Place | None = None, most: int = 50, everyone: bool = False

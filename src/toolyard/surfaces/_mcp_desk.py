@@ -7,6 +7,7 @@ from contextlib import aclosing
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
 from toolyard.engine.service import Service
 from toolyard.surfaces import _mcp_render as render
+from toolyard.surfaces._mcp_beside import Aside
 from toolyard.surfaces._mcp_call import ToolCall, Undecided
 from toolyard.surfaces._mcp_peer import LEGACY, MODERN, Peer, negotiated
 from toolyard.surfaces._mcp_wire import (
@@ -32,7 +33,16 @@ class Desk:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.undecided = Undecided()
-        both: dict[str, Method] = {"tools/list": self._tools}
+        self.aside = aside = Aside(service)
+        both: dict[str, Method] = {
+            "tools/list": self._tools,
+            "resources/list": aside.listed,
+            "resources/templates/list": aside.listed,
+            "resources/read": aside.read,
+            "prompts/list": aside.listed,
+            "prompts/get": aside.prompt,
+            "completion/complete": aside.completed,
+        }
         self._modern: dict[str, Method] = {"server/discover": self._discover, **both}
         self._legacy: dict[str, Method] = {"initialize": self._initialize, "ping": self._ping, **both}
 
@@ -46,13 +56,12 @@ class Desk:
         return found
 
     async def _tools(self, asked: Request, peer: Peer) -> Json:
-        only_page(asked)
         tools = [render.tool(tool) for tool in self.service.tools(peer.caller)]
-        return cacheable({"tools": tools}, peer)
+        return {"tools": tools}
 
     async def _discover(self, asked: Request, peer: Peer) -> Json:
         about: Json = {"supportedVersions": list(MODERN), "capabilities": self._capabilities()}
-        return cacheable({**about, "instructions": INSTRUCTIONS}, peer)
+        return {**about, "instructions": INSTRUCTIONS}
 
     async def _initialize(self, asked: Request, peer: Peer) -> Json:
         version = negotiated(asked.params.get("protocolVersion"))
@@ -64,7 +73,15 @@ class Desk:
         return {}
 
     def _capabilities(self) -> Json:
-        return {"tools": {}}
+        """What can be asked of us depends on the servers behind us."""
+        told: Json = {"tools": {}}
+        if self.aside.has("resources"):
+            told["resources"] = {}
+        if self.aside.has("prompts"):
+            told["prompts"] = {}
+        if self.aside.has("completions"):
+            told["completions"] = {}
+        return told
 
 
 class Exchange:
@@ -83,8 +100,9 @@ class Exchange:
         try:
             method = self._desk.method(self._asked, self._peer)
             if method is not None:
+                only_page(self._asked)
                 told = await method(self._asked, self._peer)
-                yield result(self._asked.id, render.signed(told, modern=self._peer.modern))
+                yield result(self._asked.id, render.finished(told, self._asked.method, modern=self._peer.modern))
                 return
             self._call = ToolCall(self._desk.service, self._desk.undecided, self._asked, self._peer)
             async with aclosing(self._call.messages()) as messages:
@@ -116,10 +134,6 @@ class Exchange:
 
 
 def only_page(asked: Request) -> None:
+    """Lists here have one page."""
     if asked.params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "this list has one page; no cursor was given out for it", {"field": "cursor"})
-
-
-def cacheable(told: Json, peer: Peer) -> Json:
-    """What is listed depends on who asks, and may change at any time."""
-    return {**told, "ttlMs": 0, "cacheScope": "private"} if peer.modern else told

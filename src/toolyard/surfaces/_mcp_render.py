@@ -10,6 +10,11 @@ from toolyard.core.results import problem_text
 from toolyard.core.tools import Tool
 from toolyard.surfaces._mcp_wire import Json
 
+CACHEABLE = frozenset(
+    {"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
+)
+UNCACHED: Json = {"ttlMs": 0, "cacheScope": "private"}
+"""What is listed here depends on who asks, and may change at any time. A resource may come with hints of its own."""
 SERVER: Json = {"name": "toolyard", "title": "Toolyard", "version": version("toolyard")}
 
 
@@ -50,10 +55,17 @@ def as_object(content: str) -> Json | None:
     return cast(Json, found) if isinstance(found, dict) else None
 
 
+def finished(told: Json, method: str, *, modern: bool) -> Json:
+    """A result as the client's era has it, whatever the era of the server that it came from."""
+    if modern and method in CACHEABLE and told.get("resultType", "complete") == "complete":
+        told = {**UNCACHED, **told}
+    return signed(told, modern=modern)
+
+
 def signed(told: Json, *, modern: bool) -> Json:
     """A modern result says what kind it is and who gave it."""
     if not modern:
-        return told
+        return {name: value for name, value in told.items() if name not in ("resultType", *UNCACHED)}
     meta = told.get("_meta")
     named = {**(cast(Json, meta) if isinstance(meta, dict) else {}), "io.modelcontextprotocol/serverInfo": SERVER}
     return {"resultType": "complete", **told, "_meta": named}

@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import Self, cast
 
 import anyio
 import msgspec
@@ -269,8 +269,7 @@ class Outgoing(asyncio.BaseProtocol):
             self._transport.close()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none by its type
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._closed = True
