@@ -48,6 +48,8 @@ class Registry:
         self._tools: dict[str, Registered] = {}
         self._gates: dict[str, Gate] = {}
         self._version = 0
+        self.listeners: list[Callable[[], None]] = []
+        """Told when the tools are others than before."""
         self._offers: dict[object, Offer] = {}
 
     def add(self, venue: Venue, *, on_demand: bool = False) -> None:
@@ -59,8 +61,7 @@ class Registry:
             self._tools[tool.name] = entry
             if entry.own.gate:
                 self._gates[tool.name] = entry.own.gate
-        self._version += 1
-        self._offers.clear()
+        self._changed()
 
     def renew(self, venue: Venue) -> None:
         """Take what a venue lists now in place of what it listed before. What cannot be offered is left out, and told.
@@ -81,8 +82,13 @@ class Registry:
                 continue
             kept[tool.name] = entry
         self._tools = kept
+        self._changed()
+
+    def _changed(self) -> None:
         self._version += 1
         self._offers.clear()
+        for told in list(self.listeners):
+            told()
 
     @property
     def schemas(self) -> "Schemas":

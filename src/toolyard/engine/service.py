@@ -136,6 +136,12 @@ class Service:
         """What this caller may use where everything is enabled."""
         return self._deps.registry.usable(caller)
 
+    def on_tools_changed(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Be told when the yard's tools are others than before; what this gives back ends it."""
+        listeners = self._deps.registry.listeners
+        listeners.append(told)
+        return lambda: listeners.remove(told)
+
     def servers(self, caller: Caller, capability: str) -> list[str]:
         """Of the MCP servers that can do this, those that have a tool for this caller, or no tools at all."""
         registry = self._deps.registry

@@ -70,11 +70,14 @@ class Aside:
         server, _ = await self._owner("resources/templates/list", text_of(ref, "uri"), peer)
         return await self._ask(server, asked, peer)
 
-    async def subscribed(self, asked: Request, peer: Peer) -> Json:
-        """`resources/subscribe` and its counterpart, for the server that has the resource."""
-        uri = text_of(asked.params, "uri")
+    async def watch(self, uri: str, peer: Peer) -> None:
+        """Have the server that has this resource tell of its changes. Raises RpcError if none has it, or it cannot."""
         server, _ = await self._owner("resources/list", uri, peer)
-        return await self._ask(server, asked, peer)
+        await self._ask(server, Request(id=0, method="resources/subscribe", params={"uri": uri}), peer)
+
+    async def unwatch(self, uri: str, peer: Peer) -> None:
+        server, _ = await self._owner("resources/list", uri, peer)
+        await self._ask(server, Request(id=0, method="resources/unsubscribe", params={"uri": uri}), peer)
 
     def has(self, capability: str) -> bool:
         return bool(self._service.beside.offering(capability))

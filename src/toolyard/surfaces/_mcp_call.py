@@ -126,8 +126,8 @@ class ToolCall:
         finally:
             reader.detach()
             for id in self._open:
-                assert self._peer.questions is not None
-                self._peer.questions.drop(id)
+                assert self._peer.standing is not None
+                self._peer.standing.questions.drop(id)
 
     def _begun(self) -> Start:
         service, mint = self._service, self._service.mint
@@ -247,7 +247,7 @@ class ToolCall:
     def _asked_for(self, wait: Wait, asked: dict[str, Json]) -> list[Json]:
         """The same as requests to a legacy client; once all are answered, the call goes on."""
         replies: dict[str, Json | None] = {}
-        assert self._peer.questions is not None
+        assert self._peer.standing is not None
 
         async def hear(reply: Reply) -> None:
             replies[self._open.pop(reply.id)] = reply.result
@@ -258,7 +258,7 @@ class ToolCall:
 
         told: list[Json] = []
         for name, one in asked.items():
-            id = self._peer.questions.add(hear)
+            id = self._peer.standing.questions.add(hear)
             self._open[id] = name
             told.append(request(id, str(one["method"]), object_of(one, "params")))
         return told

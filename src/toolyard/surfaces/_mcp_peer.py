@@ -53,6 +53,16 @@ class Questions:
             await hear(reply)
 
 
+class Standing:
+    """What a legacy client has said so far, and what is kept for it as long as its session lasts."""
+
+    def __init__(self) -> None:
+        self.questions = Questions()
+        self.watched: set[str] = set()
+        """The resources that it wants to hear of."""
+        self.log_level = ""
+
+
 class Peer(Struct, frozen=True, kw_only=True):
     """A client, as one request of it is served."""
 
@@ -61,14 +71,14 @@ class Peer(Struct, frozen=True, kw_only=True):
     capabilities: Json = {}
     log_level: str = ""
     """What it wants of a server's log lines with this request; empty means nothing."""
-    questions: Questions | None = None
-    """Where its answers to our own requests come in; a modern client has none: it asks again instead."""
+    standing: Standing | None = None
+    """Of a legacy client. A modern one has none: each of its requests says everything."""
     streams: bool = True
     """Whether it takes more than one message for an answer."""
 
     @property
     def modern(self) -> bool:
-        return self.questions is None
+        return self.standing is None
 
     def lacks(self, method: str) -> Json:
         """The capability that a client needs to answer such a request, if this one has not declared it."""

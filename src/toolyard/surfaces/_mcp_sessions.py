@@ -4,11 +4,12 @@ Bounded in number and in idle time. A session that is gone is told with 404, and
 """
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 from toolyard.core.caller import Caller
 from toolyard.surfaces._mcp_desk import Exchange
-from toolyard.surfaces._mcp_peer import Peer, Questions
+from toolyard.surfaces._mcp_peer import Peer, Standing
 from toolyard.surfaces._mcp_wire import INVALID_REQUEST, Id, Json, Note, RpcError
 
 MOST_SESSIONS = 4096
@@ -25,16 +26,22 @@ class Session:
         self.version = version
         self.used_at = 0.0
         self._capabilities = capabilities
-        self._questions = Questions()
+        self.standing = Standing()
         self._under_way: dict[Id, Exchange] = {}
+        self._listening = 0
 
     @property
     def busy(self) -> bool:
-        return bool(self._under_way)
+        return bool(self._under_way) or self._listening > 0
 
-    @property
-    def questions(self) -> Questions:
-        return self._questions
+    @contextmanager
+    def listening(self) -> Generator[None]:
+        """While its client listens it is in use."""
+        self._listening += 1
+        try:
+            yield
+        finally:
+            self._listening -= 1
 
     def peer(self, caller: Caller, correlation_id: str, *, streams: bool = True) -> Peer:
         """The client, with the roles that its key has now."""
@@ -42,7 +49,7 @@ class Session:
             caller=caller,
             correlation_id=correlation_id,
             capabilities=self._capabilities,
-            questions=self._questions,
+            standing=self.standing,
             streams=streams,
         )
 

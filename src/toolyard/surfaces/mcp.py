@@ -17,6 +17,7 @@ from litestar.types import Receive, Scope, Send
 from toolyard.engine.service import Service
 from toolyard.surfaces._mcp_desk import Desk, Exchange
 from toolyard.surfaces._mcp_headers import check_headers
+from toolyard.surfaces._mcp_notices import LISTS, Feed
 from toolyard.surfaces._mcp_peer import LEGACY, Peer, modern_peer, negotiated, version_of
 from toolyard.surfaces._mcp_sessions import Session, Sessions
 from toolyard.surfaces._mcp_wire import (
@@ -36,6 +37,7 @@ from toolyard.surfaces._mcp_wire import (
     encode,
     error,
     is_response,
+    notification,
     object_of,
     parse,
 )
@@ -132,11 +134,15 @@ class Endpoint:
             match visitor.method:
                 case "POST":
                     await self._post(visitor)
+                case "GET":
+                    await self._listen(visitor)
                 case "DELETE":
                     self._sessions.close(self._session(visitor))
                     await visitor.answer(200)
                 case _:
-                    await visitor.answer(405, allow="POST, DELETE")
+                    await visitor.answer(405, allow="POST, GET, DELETE")
+        except RpcError as failure:
+            await visitor.answer(400, error(None, failure))
         except _NoSession as gone:
             await visitor.answer(gone.status, error(None, RpcError(INVALID_REQUEST, str(gone))))
 
@@ -171,7 +177,7 @@ class Endpoint:
             return
         session = self._session(visitor)
         if isinstance(heard, Reply):
-            await session.questions.hear(heard)
+            await session.standing.questions.hear(heard)
             await visitor.answer(202)
         elif isinstance(heard, Note):
             await session.hear(heard)
@@ -184,6 +190,19 @@ class Endpoint:
                 await _told(visitor, exchange, peer)
             finally:
                 session.end(heard.id)
+
+    async def _listen(self, visitor: Visitor) -> None:
+        """What a legacy client is told unasked, for as long as it stays."""
+        session = self._session(visitor)
+        if not visitor.streams:
+            await visitor.answer(406)
+            return
+        feed = self._desk.notices.open(visitor.visit.caller, frozenset(LISTS.values()), session.standing.watched)
+        try:
+            with session.listening():
+                await _attended(visitor, _closing(feed), lambda: visitor.stream(_notes(feed), None))
+        finally:
+            self._desk.notices.close(feed)
 
     async def _initialize(self, visitor: Visitor, heard: Request) -> None:
         version = negotiated(heard.params.get("protocolVersion"))
@@ -201,6 +220,18 @@ class Endpoint:
         if session is None:
             raise _NoSession(404, "this session is over or never was; send initialize for a new one")
         return session
+
+
+async def _notes(feed: Feed) -> AsyncGenerator[Json | None, None]:
+    async for news in feed.news():
+        yield None if news is None else notification(*news)
+
+
+def _closing(feed: Feed) -> Callable[[], Awaitable[None]]:
+    async def close() -> None:
+        feed.close()
+
+    return close
 
 
 class _NoSession(Exception):

@@ -58,7 +58,7 @@ class _Talk:
             heard = parse(line)
             match heard:
                 case Reply():
-                    await self._session.questions.hear(heard)
+                    await self._session.standing.questions.hear(heard)
                 case Note():
                     await self._session.hear(heard)
                 case Request():
