@@ -233,7 +233,7 @@ class App:
             system_prompt=wiring.system_prompt,
         )
         self._exporters = exporters(wiring)
-        observers = (*wiring.observers, *(exporter.observe for exporter in self._exporters))
+        observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))
         self.service = Service(deps, store, tasks, FleetBeside(self.servers), observers)
 
     async def start(self) -> None:

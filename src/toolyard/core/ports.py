@@ -8,7 +8,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.events import Decision, Entry, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.history import History
-from toolyard.core.items import Call, Problem
+from toolyard.core.items import Call, Part, Problem
 from toolyard.core.servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
@@ -76,6 +76,10 @@ class Value(Struct, frozen=True, kw_only=True):
     """A venue's answer when the tool came to a value: anything that can be written as JSON."""
 
     value: object
+    parts: tuple[Part, ...] = ()
+    """Images and files that came with it."""
+    native: bytes = b""
+    """The whole answer as JSON in the venue's own form, where that holds more than the value."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -83,6 +87,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 
     problem: Problem
     passing: bool = False
+    native: bytes = b""
 
 
 class Later(Struct, frozen=True, kw_only=True):

@@ -9,11 +9,13 @@ from typing import cast
 
 import msgspec
 
+from toolyard.core.items import FilePart, ImagePart, Part
 from toolyard.core.ports import Failure, Value
 from toolyard.core.results import problem_of
 
 Json = dict[str, object]
 MOST_SHOWN = 500
+MOST_PARTS_BYTES = 2 * 1024 * 1024
 
 
 def outcome(raw: Json) -> Value | Failure:
@@ -21,12 +23,47 @@ def outcome(raw: Json) -> Value | Failure:
     blocks = [cast(Json, one) for one in _listed(raw.get("content")) if isinstance(one, dict)]
     structured = raw.get("structuredContent")
     text = told(blocks, structured)
+    native = b"" if _is_plain(raw, blocks) else msgspec.json.encode(raw)
     if raw.get("isError") is True:
         details = cast(Json, structured) if isinstance(structured, dict) else {}
         kind = details.get("error_type")
         said = text or "the tool failed and did not say why"
-        return Failure(problem=problem_of(said, kind if isinstance(kind, str) else "execution_error", details))
-    return Value(value=text)
+        return Failure(
+            problem=problem_of(said, kind if isinstance(kind, str) else "execution_error", details), native=native
+        )
+    return Value(value=text, parts=_parts(blocks), native=native)
+
+
+def _is_plain(raw: Json, blocks: Sequence[Json]) -> bool:
+    """Whether the text says it all: then there is nothing else to keep."""
+    bare = {key for key in raw if key not in ("content", "isError", "resultType")}
+    return not bare and len(blocks) <= 1 and all(set(block) == {"type", "text"} for block in blocks)
+
+
+def _parts(blocks: Sequence[Json]) -> tuple[Part, ...]:
+    """What is no text, as far as it is not too large for the log; `native` has it all."""
+    found, room = list[Part](), MOST_PARTS_BYTES
+    for block in blocks:
+        part = _part(block)
+        if part is not None and len(part.url) <= room:
+            found.append(part)
+            room -= len(part.url)
+    return tuple(found)
+
+
+def _part(block: Json) -> ImagePart | FilePart | None:
+    match block:
+        case {"type": "image", "data": str(data)}:
+            return ImagePart(url=f"data:{block.get('mimeType') or 'image/png'};base64,{data}")
+        case {"type": "audio", "data": str(data)}:
+            return FilePart(url=f"data:{block.get('mimeType') or 'audio/wav'};base64,{data}", name="audio")
+        case {"type": "resource_link", "uri": str(uri)}:
+            return FilePart(url=uri, name=str(block.get("name") or ""))
+        case {"type": "resource", "resource": {"blob": str(blob), "uri": str(uri)}}:
+            kind = cast(Json, block["resource"]).get("mimeType") or "application/octet-stream"
+            return FilePart(url=f"data:{kind};base64,{blob}", name=uri)
+        case _:
+            return None
 
 
 def told(blocks: Sequence[Json], structured: object) -> str:

@@ -35,7 +35,7 @@ class Watcher(Protocol):
 
     def notified(self, method: str, params: Json) -> None: ...
 
-    async def elicited(self, question: Json, owner: object) -> Json: ...
+    async def elicited(self, link: object, question: Json, owner: object) -> Json: ...
 
     def changed(self) -> None: ...
 
@@ -44,6 +44,10 @@ class Connector(Protocol):
     """Makes links; loaded when the first server is started, because it takes the SDK along."""
 
     def link(self, server: str, spec: ServerSpec, caller: Caller | None, watcher: Watcher) -> Supervised: ...
+
+    def unfit(self, schema: object, content: object) -> str:
+        """What is wrong with the answer to a form; empty if nothing is."""
+        ...
 
     def close(self) -> None: ...
 
@@ -60,10 +64,11 @@ class Home:
     """Names that tools of other venues have."""
     ruled: Callable[[Tool], Tool]
     """A tool with the rules that the configuration sets for it."""
-    spawn: Callable[[Coroutine[None, None, None]], object]
+    spawn: Callable[[Coroutine[object, object, None]], object]
     changed: Callable[[], None]
     notified: Callable[[str, str, Json], None]
-    elicited: Callable[[str, Json, object], "Coroutine[None, None, Json]"]
+    elicited: Callable[[object, Json, object], Coroutine[None, None, Json]]
+    """A question to the user: the link it came over, what is asked, and whose call it belongs to, if that is known."""
 
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -162,8 +167,8 @@ class Server:
     def notified(self, method: str, params: Json) -> None:
         self._home.notified(self.id, method, params)
 
-    async def elicited(self, question: Json, owner: object) -> Json:
-        return await self._home.elicited(self.id, question, owner)
+    async def elicited(self, link: object, question: Json, owner: object) -> Json:
+        return await self._home.elicited(link, question, owner)
 
     def changed(self) -> None:
         self._home.changed()

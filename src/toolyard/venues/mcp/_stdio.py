@@ -34,10 +34,6 @@ from mcp_types import (
 from toolyard.venues.mcp._said import Said
 from toolyard.venues.mcp._warden import Warden
 
-if sys.platform == "linux":
-    import fcntl
-    import termios
-
 MOST_MESSAGE_BYTES = 64 * 1024 * 1024
 MOST_WAITING_BYTES = 1024 * 1024
 """What may wait to be written to a child that does not read; then a request waits, and a mere notice is dropped."""
@@ -307,13 +303,20 @@ class Outgoing(asyncio.BaseProtocol):
         await self.aclose()
 
 
-def _unread(fd: int) -> int:
-    """The bytes that wait in a pipe."""
-    if sys.platform != "linux":
+if sys.platform == "linux":
+    import fcntl
+    import termios
+
+    def _unread(fd: int) -> int:
+        """The bytes that wait in a pipe."""
+        count = array.array("i", [0])
+        fcntl.ioctl(fd, termios.FIONREAD, count)
+        return count[0]
+
+else:
+
+    def _unread(fd: int) -> int:
         return 0
-    count = array.array("i", [0])
-    fcntl.ioctl(fd, termios.FIONREAD, count)
-    return count[0]
 
 
 def parsed(line: bytes) -> SessionMessage | None:

@@ -5,6 +5,8 @@ It does not know the SDK: that is loaded when the first server is started.
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from contextvars import Context
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -24,6 +26,7 @@ START_S = 10.0
 STOP_S = 10.0
 MOST_SERVERS = 200
 _record = msgspec.json.Decoder(Record)
+T = TypeVar("T")
 Notified = Callable[[str, str, Json], None]
 
 
@@ -49,9 +52,9 @@ class Fleet:
         self._listeners: list[Notified] = []
         self._tools: tuple[Tool, ...] = ()
         self._news = asyncio.Event()
-        self._running: set[asyncio.Task[None]] = set()
+        self._running: set[asyncio.Task[object]] = set()
         self.router = Router()
-        self.elicited: Callable[[str, Json, object], Coroutine[None, None, Json]] = _nobody
+        self.elicited: Callable[[object, Json, object], Coroutine[None, None, Json]] = _nobody
         self._home = Home(
             connector=self._connect,
             shelf=shelf,
@@ -59,10 +62,10 @@ class Fleet:
             router=self.router,
             taken=taken,
             ruled=ruled,
-            spawn=self._spawn,
+            spawn=lambda work: self.spawn(work, Context()),  # whoever's call starts a server, it is nobody's
             changed=self._changed,
             notified=self._notified,
-            elicited=lambda server, question, owner: self.elicited(server, question, owner),
+            elicited=lambda link, question, owner: self.elicited(link, question, owner),
         )
 
     async def open(self) -> None:
@@ -192,10 +195,15 @@ class Fleet:
         self._connector = self._connector or self._make_connector()
         return self._connector
 
-    def _spawn(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def spawn(self, work: Coroutine[object, object, T], context: Context | None = None) -> "asyncio.Task[T]":
+        """Run something that ends with the fleet, if not before."""
+        task = asyncio.get_running_loop().create_task(work, context=context)
         self._running.add(task)
         task.add_done_callback(self._running.discard)
+        return task
+
+    def unfit(self, schema: object, content: object) -> str:
+        return self._connect().unfit(schema, content)
 
     def _notified(self, server: str, method: str, params: Json) -> None:
         for listener in self._listeners:
@@ -211,7 +219,7 @@ class Fleet:
             self._published()
 
 
-async def _nobody(server: str, question: Json, owner: object) -> Json:
+async def _nobody(link: object, question: Json, owner: object) -> Json:
     raise LookupError("nobody is here to answer")
 
 
