@@ -308,6 +308,10 @@ class Beside(Protocol):
         """The servers that run now and have said that they can do this."""
         ...
 
+    def definition(self, server: str, tool: str) -> dict[str, object]:
+        """A tool as its server lists it, with fields that nobody here knows; empty if it does not."""
+        ...
+
     async def ask(self, server: str, caller: Caller, method: str, params: dict[str, object]) -> dict[str, object]:
         """Raises Declined with the server's own error, or Unavailable."""
         ...

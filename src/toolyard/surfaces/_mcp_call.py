@@ -19,6 +19,7 @@ from toolyard.core.events import CallEnded, CallJudged, CallParked, CallProgress
 from toolyard.core.items import Call, Problem, Result
 from toolyard.core.settings import Settings
 from toolyard.core.state import State
+from toolyard.core.tools import Tool
 from toolyard.engine.readers import Published
 from toolyard.engine.service import Service
 from toolyard.surfaces import _mcp_render as render
@@ -86,6 +87,7 @@ class ToolCall:
         self._asked = asked
         self._peer = peer
         self._name = text_of(asked.params, "name")
+        self._tool = _known(service, peer, self._name)
         self._arguments = object_of(asked.params, "arguments")
         self._token = object_of(asked.params, "_meta").get("progressToken")
         self._conversation = ""
@@ -131,8 +133,6 @@ class ToolCall:
 
     def _begun(self) -> Start:
         service, mint = self._service, self._service.mint
-        if all(tool.name != self._name for tool in service.tools(self._peer.caller)):
-            raise RpcError(INVALID_PARAMS, f"there is no tool named {self._name[:64]!r}; tools/list tells which are")
         self._conversation = mint.id("conversation")
         self._call = Call(id=mint.id("call"), at=mint.now(), tool=self._name, arguments=self._arguments)
         return service.request(
@@ -269,11 +269,24 @@ class ToolCall:
             yield notification("notifications/cancelled", {"requestId": id, "reason": "the call has ended"})
 
     async def _result(self, ended: Result) -> Json:
+        if ended.native:
+            native = await self._service.kept(self._conversation, ended.native)
+            return self._complete(render.called(ended, None, native))
+        if self._tool.venue == "mcp" and (declined := render.declined(ended)):
+            raise declined
         whole = await self._service.kept(self._conversation, ended.handle) if ended.handle else None
-        return self._complete(render.called(ended, whole))
+        return self._complete(render.called(ended, whole, None))
 
     def _complete(self, told: Json) -> Json:
         return render.signed(told, modern=self._peer.modern)
+
+
+def _known(service: Service, peer: Peer, name: str) -> Tool:
+    """Raises RpcError for a tool that is not there, as far as this caller may know."""
+    found = next((tool for tool in service.tools(peer.caller) if tool.name == name), None)
+    if found is None:
+        raise RpcError(INVALID_PARAMS, f"there is no tool named {name[:64]!r}; tools/list tells which are")
+    return found
 
 
 def _call_of(state: State, call_id: str) -> Call | None:

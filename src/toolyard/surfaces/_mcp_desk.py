@@ -74,7 +74,11 @@ class Desk:
         return found
 
     async def _tools(self, asked: Request, peer: Peer) -> Json:
-        tools = [render.tool(tool) for tool in self.service.tools(peer.caller)]
+        definition = self.service.beside.definition
+        tools = [
+            render.tool(tool, definition(tool.server, tool.remote) if tool.venue == "mcp" else {})
+            for tool in self.service.tools(peer.caller)
+        ]
         return {"tools": tools}
 
     async def _discover(self, asked: Request, peer: Peer) -> Json:

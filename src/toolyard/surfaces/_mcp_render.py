@@ -8,7 +8,7 @@ import msgspec
 from toolyard.core.items import Problem, Result
 from toolyard.core.results import problem_text
 from toolyard.core.tools import Tool
-from toolyard.surfaces._mcp_wire import Json
+from toolyard.surfaces._mcp_wire import Json, RpcError
 
 CACHEABLE = frozenset(
     {"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"}
@@ -18,7 +18,10 @@ UNCACHED: Json = {"ttlMs": 0, "cacheScope": "private"}
 SERVER: Json = {"name": "toolyard", "title": "Toolyard", "version": version("toolyard")}
 
 
-def tool(tool: Tool) -> Json:
+def tool(tool: Tool, definition: Json) -> Json:
+    """A server's tool as that server defines it, under the name it has here; one of ours by what we know of it."""
+    if definition:
+        return {**definition, "name": tool.name}
     shown: Json = {"name": tool.name, "description": tool.description, "inputSchema": schema(tool)}
     if tool.idempotent:
         shown["annotations"] = {"idempotentHint": True}
@@ -30,13 +33,24 @@ def schema(tool: Tool) -> Json:
     return tool.parameters if tool.parameters.get("type") == "object" else {**tool.parameters, "type": "object"}
 
 
-def called(result: Result, whole: bytes | None) -> Json:
-    """What a call came to. `whole` is the result as it was before it was cut for a model."""
+def called(result: Result, whole: bytes | None, native: bytes | None) -> Json:
+    """What a call came to: as its server sent it, where that is kept, or as it was before it was cut for a model."""
+    if native is not None:
+        return cast(Json, msgspec.json.decode(native))
     content = result.content if whole is None else whole.decode("utf-8", "replace")
     shown: Json = {"content": [{"type": "text", "text": content}], "isError": result.outcome != "ok"}
     if result.outcome == "ok" and (structured := as_object(content)) is not None:
         shown["structuredContent"] = structured
     return shown
+
+
+def declined(result: Result) -> RpcError | None:
+    """The error of the protocol that a server answered with, if it did: it is passed on as one."""
+    details = result.error.details if result.error is not None else {}
+    code = details.get("code")
+    if result.error is None or not isinstance(code, int) or not details.keys() <= {"code", "data"}:
+        return None
+    return RpcError(code, result.error.error, details.get("data"))
 
 
 def failed(problem: Problem) -> Json:

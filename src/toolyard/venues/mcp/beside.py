@@ -16,6 +16,13 @@ class FleetBeside:
     def offering(self, capability: str) -> Sequence[str]:
         return self._fleet.offering(capability)
 
+    def definition(self, server: str, tool: str) -> Json:
+        try:
+            pin = self._fleet.server(server).pin(tool)
+        except NotFound:
+            pin = None
+        return pin.seen if pin is not None else {}
+
     async def ask(self, server: str, caller: Caller, method: str, params: Json) -> Json:
         try:
             answer = await self._fleet.ask(server, caller, method, params)
