@@ -11,8 +11,11 @@ from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Deny
 from toolyard.core.events import CallJudged, CallParked, Reply
 from toolyard.core.items import Call, Problem
+from toolyard.core.servers import INPUT_RESPONSES
+from toolyard.surfaces._mcp_peer import Peer
 from toolyard.surfaces._mcp_wire import Json
 
+ELICIT = "elicitation/create"
 APPROVAL = "approval"
 QUESTION = "question"
 MOST_SHOWN = 2000
@@ -21,6 +24,8 @@ _REPLIES: dict[object, Reply] = {"accept": "accepted", "decline": "declined", "c
 
 Wait = CallJudged | CallParked
 """What a call stopped at."""
+Replies = dict[str, Json | None]
+"""What a client said to each question; None where it refused to say anything."""
 
 
 def requests_of(wait: Wait, call: Call) -> dict[str, Json]:
@@ -30,28 +35,42 @@ def requests_of(wait: Wait, call: Call) -> dict[str, Json]:
     asked = wait.question.get("requests")
     if isinstance(asked, dict) and asked:
         return cast(dict[str, Json], asked)
-    return {QUESTION: {"method": "elicitation/create", "params": dict(wait.question)}}
+    params = {name: value for name, value in wait.question.items() if name not in ("server", "problem", "requests")}
+    if problem := wait.question.get("problem"):
+        params["message"] = f"{params.get('message', '')}\n({problem})"
+    return {QUESTION: {"method": ELICIT, "params": params}}
 
 
-def command_of(wait: Wait, call: Call, replies: dict[str, Json | None], by: Caller) -> Approve | Deny | Answer:
+def command_of(wait: Wait, call: Call, replies: Replies, by: Caller) -> Approve | Deny | Answer:
     """What the client's answers come to. One that it refused to give is a cancelled one."""
     if isinstance(wait, CallJudged):
         return _decision(call.id, replies.get(APPROVAL), by)
-    if QUESTION in replies and len(replies) == 1:
-        said = replies[QUESTION] or {}
+    asked = requests_of(wait, call)
+    if [one.get("method") for one in asked.values()] == [ELICIT]:
+        said = next(iter(replies.values())) or {}
         return Answer(by=by, call_id=call.id, reply=_reply(said), content=_content(said))
-    refused = any(reply is None for reply in replies.values())
-    return Answer(
-        by=by, call_id=call.id, reply="cancelled" if refused else "accepted", content={"responses": dict(replies)}
-    )
+    given: Json = {name: {"action": "cancel"} if reply is None else reply for name, reply in replies.items()}
+    return Answer(by=by, call_id=call.id, content={INPUT_RESPONSES: given})
 
 
-def answered(asked: dict[str, Json], given: Json) -> dict[str, Json | None] | None:
+def answerable(asked: dict[str, Json], peer: Peer) -> tuple[dict[str, Json], Replies, Json]:
+    """Of what is asked: what this client can answer, what is answered in its place, and what it lacks for the rest.
+
+    A form that cannot be shown is one that the user did not fill in; it does not keep the client from the others.
+    """
+    lacking = {name: missing for name, one in asked.items() if (missing := peer.lacks(str(one.get("method"))))}
+    can = {name: one for name, one in asked.items() if name not in lacking}
+    if can and all(asked[name].get("method") == ELICIT for name in lacking):
+        return can, {name: {"action": "cancel"} for name in lacking}, {}
+    return can, {}, {name: value for missing in lacking.values() for name, value in missing.items()}
+
+
+def answered(asked: dict[str, Json], given: Json) -> Replies | None:
     """The answers to what was asked, if all of them are there; whatever else was sent is left aside."""
     found = {name: given.get(name) for name in asked}
     if not all(isinstance(reply, dict) for reply in found.values()):
         return None
-    return cast(dict[str, Json | None], found)
+    return cast(Replies, found)
 
 
 def where_to_decide(wait: Wait, call: Call, conversation: str) -> Problem:
@@ -78,7 +97,7 @@ def _approval(call: Call) -> Json:
     box: Json = {"type": "boolean", "title": f"Run {call.tool}", "description": "Leave it empty to refuse."}
     form: Json = {"type": "object", "properties": {"approve": box}, "required": ["approve"]}
     said = f"May the tool {call.tool} run with these arguments?\n{cut}"
-    return {"method": "elicitation/create", "params": {"mode": "form", "message": said, "requestedSchema": form}}
+    return {"method": ELICIT, "params": {"mode": "form", "message": said, "requestedSchema": form}}
 
 
 def _decision(call_id: str, said: Json | None, by: Caller) -> Approve | Deny:

@@ -23,7 +23,7 @@ from toolyard.core.tools import Tool
 from toolyard.engine.readers import Published
 from toolyard.engine.service import Service
 from toolyard.surfaces import _mcp_render as render
-from toolyard.surfaces._mcp_ask import Wait, answered, command_of, requests_of, where_to_decide
+from toolyard.surfaces._mcp_ask import Replies, Wait, answerable, answered, command_of, requests_of, where_to_decide
 from toolyard.surfaces._mcp_peer import Peer
 from toolyard.surfaces._mcp_wire import (
     INVALID_PARAMS,
@@ -90,6 +90,7 @@ class ToolCall:
         self._tool = _known(service, peer, self._name)
         self._arguments = object_of(asked.params, "arguments")
         self._token = object_of(asked.params, "_meta").get("progressToken")
+        self._given = object_of(asked.params, "inputResponses")
         self._conversation = ""
         self._call = Call(id="", at=0.0, tool=self._name, arguments=self._arguments)
         self._open: dict[Id, str] = {}
@@ -181,11 +182,12 @@ class ToolCall:
 
     async def _answered(self, wait: Wait, place: Place) -> Cursor:
         """Hand in the answers; if some are missing, the place before the question, so that it is asked once more."""
-        replies = answered(requests_of(wait, self._call), object_of(self._asked.params, "inputResponses"))
+        can, replaced, _ = answerable(requests_of(wait, self._call), self._peer)
+        replies = answered(can, self._given)
         if replies is None:
             return Cursor(place.seq - 1)
-        with suppress(Refused):  # it was decided already, perhaps by this very request, whose answer got lost
-            await self._service.submit(place.conversation, command_of(wait, self._call, replies, self._peer.caller))
+        self._given, replies = {}, {**replies, **replaced}
+        await self._decided(wait, replies)
         return Cursor(place.seq)
 
     def _key(self) -> bytes:
@@ -223,16 +225,22 @@ class ToolCall:
         if current is None or current.phase not in ("asking", "parked"):
             return []
         place = Place(conversation=self._conversation, call_id=self._call.id, seq=seq)
-        asked = requests_of(wait, self._call)
-        lacking: Json = {}
-        for one in asked.values():
-            lacking |= self._peer.lacks(str(one.get("method")))
+        asked, replaced, lacking = answerable(requests_of(wait, self._call), self._peer)
         if lacking:
             return [await self._unasked(wait, place, lacking)]
+        if isinstance(wait, CallParked) and self._given and (replies := answered(asked, self._given)):
+            self._given = {}  # the answer came along with the call
+            await self._decided(wait, {**replies, **replaced})
+            return []
         if self._peer.modern:
             told: Json = {"resultType": "input_required", "inputRequests": asked, "requestState": str(place)}
             return [result(self._asked.id, told)]
-        return self._asked_for(wait, asked)
+        return self._asked_for(wait, asked, replaced)
+
+    async def _decided(self, wait: Wait, replies: Replies) -> None:
+        command = command_of(wait, self._call, replies, self._peer.caller)
+        with suppress(Refused):  # it was decided elsewhere, or already: by this very request, whose answer got lost
+            await self._service.submit(self._conversation, command)
 
     async def _unasked(self, wait: Wait, place: Place, lacking: Json) -> Json:
         """An approval can be given elsewhere; a question of the tool's own needs a client that can be asked."""
@@ -244,17 +252,15 @@ class ToolCall:
         problem = where_to_decide(wait, self._call, self._conversation)
         return result(self._asked.id, self._complete(render.failed(problem)))
 
-    def _asked_for(self, wait: Wait, asked: dict[str, Json]) -> list[Json]:
+    def _asked_for(self, wait: Wait, asked: dict[str, Json], replaced: Replies) -> list[Json]:
         """The same as requests to a legacy client; once all are answered, the call goes on."""
-        replies: dict[str, Json | None] = {}
+        replies: Replies = {}
         assert self._peer.standing is not None
 
         async def hear(reply: Reply) -> None:
             replies[self._open.pop(reply.id)] = reply.result
             if len(replies) == len(asked):
-                command = command_of(wait, self._call, replies, self._peer.caller)
-                with suppress(Refused):  # it was decided elsewhere
-                    await self._service.submit(self._conversation, command)
+                await self._decided(wait, {**replies, **replaced})
 
         told: list[Json] = []
         for name, one in asked.items():
