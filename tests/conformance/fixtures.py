@@ -232,7 +232,7 @@ def samples(request: Request) -> Json:
 
 def elicits(request: Request) -> Json:
     message = request.params["arguments"]["message"]
-    asked = {"response": {"type": "string", "description": "User's response"}}
+    asked = {"username": {"type": "string", "description": "User's response"}, "email": {"type": "string"}}
     said = request.need({"answer": form(message, **asked)})["answer"]
     return text(f"User response: action={said['action']}, content={json.dumps(said.get('content') or {})}")
 
@@ -344,6 +344,7 @@ WORDS: dict[str, Json] = {
     "test_sampling": {"type": "object", "properties": {"prompt": TEXT}, "required": ["prompt"]},
     "test_elicitation": {"type": "object", "properties": {"message": TEXT}, "required": ["message"]},
     "json_schema_2020_12_tool": RICH,
+    "test_custom_header": {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}},
 }
 TOOLS: dict[str, Run] = {
     "test_simple_text": lambda _: text("This is a simple text response for testing."),
@@ -370,6 +371,7 @@ TOOLS: dict[str, Run] = {
     "test_input_required_result_multi_round": two_rounds,
     "test_input_required_result_capabilities": asks_what_it_may,
     "test_missing_capability": needs_sampling,
+    "test_custom_header": lambda request: text(f"region {request.params['arguments'].get('region')}"),
     "test_trigger_tool_change": changes("tools"),
     "test_trigger_prompt_change": changes("prompts"),
 }

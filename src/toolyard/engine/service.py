@@ -225,6 +225,16 @@ class Service:
         """The conversations and runs that carry this id, whoever may see them."""
         return await self._store.traced(correlation_id)
 
+    def only_call(self, server: str) -> str:
+        """The one call that runs on an MCP server now; empty if none does, or several."""
+        running = [call for journal in self._owner for call in journal.state.calls_in("running")]
+        found = [
+            call.call.id
+            for call in running
+            if (entry := self._deps.registry.find(call.call.tool)) is not None and entry.tool.server == server
+        ]
+        return found[0] if len(found) == 1 else ""
+
     async def load(self) -> Load:
         """What is going on now. The waiting ones are counted in the store: most of them no process holds."""
         states = [journal.state for journal in self._owner]

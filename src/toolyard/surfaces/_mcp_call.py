@@ -42,6 +42,8 @@ from toolyard.surfaces._mcp_wire import (
 
 HEARTBEAT_S = 15.0
 MOST_UNDECIDED = 1024
+MOST_ROUNDS = 10
+"""How often a legacy client is asked in one call: one that always gives the same wrong answer is asked no more."""
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -97,6 +99,7 @@ class ToolCall:
         """Requests of ours that a legacy client has not answered: their ids, and what each was about."""
         self._progress = -1.0
         self._given_up = False
+        self._rounds = 0
 
     async def cancel(self) -> None:
         """The client does not want it any more."""
@@ -112,6 +115,8 @@ class ToolCall:
             yield result(self._asked.id, refusal)
             return
         reader = await self._service.follow(self._conversation, after)
+        if self._peer.standing is not None:
+            self._peer.standing.calls.add(self._call.id)
         try:
             if start is not None:
                 await self._service.submit(self._conversation, start)
@@ -128,9 +133,13 @@ class ToolCall:
                             return
         finally:
             reader.detach()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        if (standing := self._peer.standing) is not None:
+            standing.calls.discard(self._call.id)
             for id in self._open:
-                assert self._peer.standing is not None
-                self._peer.standing.questions.drop(id)
+                standing.questions.drop(id)
 
     def _begun(self) -> Start:
         service, mint = self._service, self._service.mint
@@ -226,7 +235,7 @@ class ToolCall:
             return []
         place = Place(conversation=self._conversation, call_id=self._call.id, seq=seq)
         asked, replaced, lacking = answerable(requests_of(wait, self._call), self._peer)
-        if lacking:
+        if lacking or self._rounds >= MOST_ROUNDS:
             return [await self._unasked(wait, place, lacking)]
         if isinstance(wait, CallParked) and self._given and (replies := answered(asked, self._given)):
             self._given = {}  # the answer came along with the call
@@ -256,6 +265,7 @@ class ToolCall:
         """The same as requests to a legacy client; once all are answered, the call goes on."""
         replies: Replies = {}
         assert self._peer.standing is not None
+        self._rounds += 1
 
         async def hear(reply: Reply) -> None:
             replies[self._open.pop(reply.id)] = reply.result

@@ -11,7 +11,7 @@ from toolyard.surfaces._mcp_beside import Aside
 from toolyard.surfaces._mcp_call import ToolCall, Undecided
 from toolyard.surfaces._mcp_listen import Listening
 from toolyard.surfaces._mcp_notices import MOST_WATCHED, Notices
-from toolyard.surfaces._mcp_peer import LEGACY, MODERN, Peer, negotiated
+from toolyard.surfaces._mcp_peer import LEGACY, LEVELS, MODERN, Peer, negotiated
 from toolyard.surfaces._mcp_wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -24,7 +24,6 @@ from toolyard.surfaces._mcp_wire import (
     text_of,
 )
 
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _log = logging.getLogger("toolyard.mcp")
 INSTRUCTIONS = "The tools of a Toolyard server. A call may have to be approved by a person before it runs."
 

@@ -5,7 +5,7 @@ from contextlib import aclosing
 
 from toolyard.surfaces._mcp_beside import Aside
 from toolyard.surfaces._mcp_notices import Feed, Notices, wanted
-from toolyard.surfaces._mcp_peer import OWN, Peer
+from toolyard.surfaces._mcp_peer import OWN, Peer, Standing
 from toolyard.surfaces._mcp_wire import Json, Request, RpcError, notification
 
 
@@ -24,8 +24,9 @@ class Listening:
 
     async def messages(self) -> AsyncGenerator[Json | None, None]:
         """First what was agreed to, then the news; None now and then where nothing happens."""
-        watched: set[str] = set()
-        self._feed = feed = self._notices.open(self._peer.caller, self._lists, watched)
+        standing = Standing()
+        watched = standing.watched
+        self._feed = feed = self._notices.open(self._peer.caller, self._lists, standing)
         try:
             for uri in self._uris:
                 try:

@@ -9,6 +9,7 @@ from typing import cast
 
 from toolyard.core.caller import Caller
 from toolyard.engine.service import Service
+from toolyard.surfaces._mcp_peer import LEVELS, Standing
 from toolyard.surfaces._mcp_wire import INVALID_PARAMS, INVALID_REQUEST, Json, RpcError
 
 HEARTBEAT_S = 15.0
@@ -21,23 +22,36 @@ LISTS = {
     "notifications/resources/list_changed": "resourcesListChanged",
 }
 UPDATED = "notifications/resources/updated"
+LOGGED = "notifications/message"
+MOST_WAITING = 2000
+"""Pieces of news that wait to be told."""
 
 
 class Feed:
     """News for one client, of the kinds that it wants."""
 
-    def __init__(self, caller: Caller, lists: frozenset[str], watched: set[str]) -> None:
+    def __init__(self, caller: Caller, lists: frozenset[str], standing: Standing) -> None:
         self.caller = caller
         self.lists = lists
-        self.watched = watched
+        self.standing = standing
         self._news: dict[tuple[str, str], Json] = {}
+        self._lines = 0
         self._there = asyncio.Event()
         self._closed = False
 
     def tell(self, method: str, params: Json) -> None:
         uri = str(params.get("uri", ""))
-        if (LISTS.get(method) in self.lists) if method in LISTS else (uri in self.watched):
+        if (LISTS.get(method) in self.lists) if method in LISTS else (uri in self.standing.watched):
             self._news[method, uri] = params
+            self._there.set()
+
+    def log(self, params: Json) -> None:
+        """A line of a server's log; of very many that wait, the rest is left out."""
+        level = params.get("level")
+        serious = level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.standing.log_level)
+        if serious and len(self._news) < MOST_WAITING:
+            self._lines += 1
+            self._news[LOGGED, str(self._lines)] = params
             self._there.set()
 
     def close(self) -> None:
@@ -66,14 +80,14 @@ class Notices:
         self._feeds: set[Feed] = set()
         self._endings: list[Callable[[], None]] = []
 
-    def open(self, caller: Caller, lists: frozenset[str], watched: set[str]) -> Feed:
-        """A new feed of these lists and resources; `close` it when its client has gone."""
+    def open(self, caller: Caller, lists: frozenset[str], standing: Standing) -> Feed:
+        """A new feed of these lists, and of what the client watches; `close` it when the client has gone."""
         if sum(feed.caller.owns(caller) for feed in self._feeds) >= MOST_FEEDS_OF_ONE:
             raise RpcError(INVALID_REQUEST, f"{MOST_FEEDS_OF_ONE} streams of yours are open already; close one")
         if not self._feeds:
             listening = self._service.beside.listen(self._heard), self._service.on_tools_changed(self._tools_changed)
             self._endings.extend(listening)
-        feed = Feed(caller, lists, watched)
+        feed = Feed(caller, lists, standing)
         self._feeds.add(feed)
         return feed
 
@@ -86,15 +100,20 @@ class Notices:
             self._endings.clear()
 
     def watches(self, uri: str) -> bool:
-        return any(uri in feed.watched for feed in self._feeds)
+        return any(uri in feed.standing.watched for feed in self._feeds)
 
     def _tools_changed(self) -> None:
         for feed in self._feeds:
             feed.tell("notifications/tools/list_changed", {})
 
     def _heard(self, server: str, method: str, params: Json) -> None:
-        """Of tools our own list counts; of the rest, what the servers say."""
-        if method == UPDATED:
+        """Of tools our own list counts; of the rest, what the servers say. A log line goes to whose call it is."""
+        if method == LOGGED:
+            call_id = self._service.only_call(server)
+            for feed in self._feeds:
+                if call_id in feed.standing.calls:
+                    feed.log(params)
+        elif method == UPDATED:
             for feed in self._feeds:
                 if server in self._service.servers(feed.caller, "resources"):
                     feed.tell(method, params)

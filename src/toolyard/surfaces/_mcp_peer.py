@@ -25,6 +25,7 @@ MODERN = ("2026-07-28",)
 LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
 OWN = "io.modelcontextprotocol/"
 MOST_QUESTIONS = 64
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 Hear = Callable[[Reply], Awaitable[None]]
 
@@ -60,7 +61,10 @@ class Standing:
         self.questions = Questions()
         self.watched: set[str] = set()
         """The resources that it wants to hear of."""
-        self.log_level = ""
+        self.calls: set[str] = set()
+        """Those that it waits for now."""
+        self.log_level = "info"
+        """What it wants of a server's log lines, and more serious ones."""
 
 
 class Peer(Struct, frozen=True, kw_only=True):
@@ -69,8 +73,6 @@ class Peer(Struct, frozen=True, kw_only=True):
     caller: Caller
     correlation_id: str
     capabilities: Json = {}
-    log_level: str = ""
-    """What it wants of a server's log lines with this request; empty means nothing."""
     standing: Standing | None = None
     """Of a legacy client. A modern one has none: each of its requests says everything."""
     streams: bool = True
@@ -118,12 +120,10 @@ def modern_peer(params: Json, caller: Caller, correlation_id: str) -> Peer:
     capabilities = meta.get(f"{OWN}clientCapabilities")
     if not isinstance(capabilities, dict):
         raise RpcError(INVALID_PARAMS, f"params._meta must hold {OWN}clientCapabilities, an object")
-    level = meta.get(f"{OWN}logLevel", "")
     return Peer(
         caller=caller,
         correlation_id=correlation_id,
         capabilities=capabilities,  # pyright: ignore[reportUnknownArgumentType]
-        log_level=level if isinstance(level, str) else "",
     )
 
 

@@ -197,7 +197,7 @@ class Endpoint:
         if not visitor.streams:
             await visitor.answer(406)
             return
-        feed = self._desk.notices.open(visitor.visit.caller, frozenset(LISTS.values()), session.standing.watched)
+        feed = self._desk.notices.open(visitor.visit.caller, frozenset(LISTS.values()), session.standing)
         try:
             with session.listening():
                 await _attended(visitor, _closing(feed), lambda: visitor.stream(_notes(feed), None))

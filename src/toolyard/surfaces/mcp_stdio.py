@@ -5,6 +5,7 @@ does not know where the lines come from.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
 
 import anyio
 import anyio.abc
@@ -12,6 +13,7 @@ import anyio.abc
 from toolyard.core.caller import Caller
 from toolyard.engine.service import Service
 from toolyard.surfaces._mcp_desk import Desk, Exchange
+from toolyard.surfaces._mcp_notices import LISTS
 from toolyard.surfaces._mcp_peer import Peer, modern_peer, negotiated, version_of
 from toolyard.surfaces._mcp_sessions import Session
 from toolyard.surfaces._mcp_wire import (
@@ -24,6 +26,7 @@ from toolyard.surfaces._mcp_wire import (
     RpcError,
     encode,
     error,
+    notification,
     object_of,
     parse,
 )
@@ -61,6 +64,8 @@ class _Talk:
                     await self._session.standing.questions.hear(heard)
                 case Note():
                     await self._session.hear(heard)
+                    if heard.method == "notifications/initialized":
+                        group.start_soon(self._tell, self._session)
                 case Request():
                     exchange = Exchange(self._desk, heard, self._peer(heard))
                     self._session.begin(heard.id, exchange)
@@ -89,6 +94,18 @@ class _Talk:
                     await self._say(message)
         finally:
             session.end(asked.id)
+
+    async def _tell(self, session: Session) -> None:
+        """What a legacy host is told unasked."""
+        notices = self._desk.notices
+        feed = notices.open(self._caller, frozenset(LISTS.values()), session.standing)
+        try:
+            async with aclosing(feed.news()) as news:
+                async for one in news:
+                    if one is not None:
+                        await self._say(notification(*one))
+        finally:
+            notices.close(feed)
 
     async def _say(self, message: Json) -> None:
         await self._write(encode(message) + b"\n")
