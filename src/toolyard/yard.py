@@ -24,6 +24,7 @@ from toolyard.engine.access import Access
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
+from toolyard.venues.mcp import Fleet
 
 _log = logging.getLogger("toolyard")
 LOCAL = Caller(user="local", roles=frozenset({"admin"}))
@@ -222,6 +223,10 @@ class Yard:
     @property
     def access(self) -> Access:
         return self._opened.access
+
+    @property
+    def servers(self) -> Fleet:
+        return self._opened.servers
 
     @property
     def tool_names(self) -> list[str]:

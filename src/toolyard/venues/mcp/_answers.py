@@ -1,5 +1,6 @@
 """What asking a server can come to. Data only: it knows neither the SDK nor what is done with an answer."""
 
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -45,6 +46,7 @@ class Told(Struct, frozen=True, kw_only=True):
     process_id: int | None = None
     protocol: str = ""
     sessions: int = 0
+    in_flight: int = 0
     capabilities: Json = {}
 
 
@@ -52,12 +54,15 @@ class Supervised(Protocol):
     """A connection that is kept up; see `_link`."""
 
     status: ServerStatus
-
-    def told(self) -> Told: ...
+    told: Callable[[], Told]
 
     async def run(self) -> None: ...
 
     def stop(self) -> None: ...
+
+    def suspect(self) -> None:
+        """A request was not answered before its deadline."""
+        ...
 
     async def ask(
         self, method: str, params: Json, *, progress: Progress | None = None, owner: object = None

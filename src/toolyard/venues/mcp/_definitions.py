@@ -23,8 +23,11 @@ def pin_of(definition: Json) -> str:
     return hashlib.sha256(msgspec.json.encode(shown, order="deterministic")).hexdigest()
 
 
-def unusable(definition: Json) -> str:
+def unusable(definition: object) -> str:
     """Why no model could be shown this, if so."""
+    if not isinstance(definition, dict):
+        return "it is no object"
+    definition = cast(Json, definition)
     name, schema = definition.get("name"), definition.get("inputSchema")
     if not isinstance(name, str) or not name:
         return "it has no name"

@@ -57,6 +57,7 @@ class Link:
             process_id=session.process_id if session else None,
             protocol=session.protocol if session else "",
             sessions=self.sessions,
+            in_flight=session.in_flight if session else 0,
             capabilities=session.capabilities if session else {},
         )
 
@@ -88,6 +89,10 @@ class Link:
                 if error.read:
                     break
         return gone
+
+    def suspect(self) -> None:
+        if self._current is not None:
+            self._current.suspect()
 
     def stop(self) -> None:
         self._stopped.set()

@@ -51,6 +51,8 @@ def compared(pins: Mapping[str, Pin], listing: Sequence[Json], *, trusting: bool
     """The pins after a listing. The first listing of a server is accepted whole, and any of one that is not pinned."""
     found: Pins = {}
     for definition in listing:
+        if not isinstance(definition, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - it is what a server sent
+            continue
         remote = str(definition.get("name", ""))
         if remote in found:
             continue  # a server that lists a name twice is taken at its first word

@@ -26,6 +26,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, RootModel, ValidationError
 
+from toolyard.venues.mcp._definitions import unusable
 from toolyard.venues.mcp._stdio import Child
 
 Json = dict[str, object]
@@ -34,7 +35,9 @@ Era = Literal["", "legacy", "modern"]
 MOST_PAGES = 200
 MOST_TOOLS = 10_000
 FINISH_S = 5.0
+MOST_SILENT = 3
 HTTP_NOT_FOUND = 404
+_CLOSED = ("Connection closed", "SSE stream")
 _EMPTY: dict[str, Json] = {"tools/call": {"content": [], "resultType": "complete"}}
 _log = logging.getLogger("toolyard.mcp")
 
@@ -111,7 +114,15 @@ class Wire(JSONRPCDispatcher[TransportContext]):
         if sent is None:
             return answer
         sent.answer = answer
-        return _EMPTY.get(method, answer)
+        return _EMPTY[method] if method in _EMPTY else _bare(answer) if method == "tools/list" else answer
+
+
+def _bare(listing: Json) -> Json:
+    """A listing with what the SDK needs to know of it: one bad definition must not hide the others."""
+    tools = listing.get("tools")
+    named = cast(list[Json], tools) if isinstance(tools, list) else []
+    kept = [{"name": tool["name"], "inputSchema": tool["inputSchema"]} for tool in named if not unusable(tool)]
+    return {**listing, "tools": kept}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,13 +149,14 @@ class Session:
         self._hooks = hooks
         self._child = child
         self._relist = asyncio.Lock()
+        self._silent = 0
         self._stale = False
         self.over = asyncio.Event()
         self.finished = finished
         """Set when everything that belonged to it has ended."""
         self.in_flight = 0
         self.answers = 0
-        """How many answers came to calls; what has answered is in order."""
+        """How many answers came to requests; what has answered is in order."""
 
     @property
     def process_id(self) -> int | None:
@@ -178,7 +190,7 @@ class Session:
             request = types.Request[Json, str](method=method, params=params)
             await self._session.send_request(request, Anything, progress_callback=progress)
         except MCPError as error:
-            if self._wire.ended.is_set() or sent.trouble or _is_forgotten(sent):
+            if _is_closed(error) or sent.trouble or _is_forgotten(sent):
                 raise await self._lost(sent, error) from None
             self.answers += 1
             raise
@@ -188,14 +200,22 @@ class Session:
             self.in_flight -= 1
             _sent.reset(token)
         self.answers += 1
+        self._silent = 0
         if self._child is not None:
             self._child.outgoing.answered(sent.id)
         return sent.answer
 
+    def suspect(self) -> None:
+        """A deadline passed. A server of which nobody has heard anything meanwhile, again and again, hangs."""
+        self._silent += 1
+        if self._silent >= MOST_SILENT:
+            _log.warning("a server has not answered %d requests in a row; it is started anew", self._silent)
+            self.give_up()
+
     async def _lost(self, sent: Sent, error: MCPError) -> Lost:
         """Once everything has ended it is known how far the server had read."""
+        self.over.set()
         if self._child is None:
-            self.over.set()
             return Lost(sent.trouble or error.message, read=not (sent.unreached or _is_forgotten(sent)))
         try:
             async with asyncio.timeout(FINISH_S):
@@ -223,7 +243,7 @@ class Session:
             finally:
                 _sent.reset(token)
             page = cast(list[Json], sent.answer["tools"])
-            tools += [tool for tool in page if tool.get("name") in kept]
+            tools += [tool for tool in page if unusable(tool) or tool["name"] in kept]
             cursor = cast(str | None, sent.answer.get("nextCursor"))
             if not cursor or len(tools) > MOST_TOOLS:
                 break
@@ -237,12 +257,19 @@ class Session:
                 self._stale = False
                 await self._hooks.listed(await self.list_tools() if "tools" in self.capabilities else [])
 
+    async def _changed(self) -> None:
+        try:
+            await self.refresh()
+        except (MCPError, ValidationError) as error:
+            _log.info("a server told that its tools changed, but they could not be listed: %s", error)
+
     async def on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, Exception):
             _log.debug("a message could not be read: %r", message)
             return
+        self._silent = 0
         if isinstance(message, types.ToolListChangedNotification):
-            await self.refresh()
+            await self._changed()
         dumped = message.model_dump(by_alias=True, mode="json", exclude_none=True)
         self._hooks.notified(message.method, cast(Json, dumped.get("params") or {}))
 
@@ -295,6 +322,11 @@ class Session:
                     pass
         except (MCPError, SubscriptionLost, TimeoutError) as error:
             _log.debug("a server stopped telling of changes: %s", error)
+
+
+def _is_closed(error: MCPError) -> bool:
+    """Whether this is the SDK's word for a connection that ended, and not a server's own use of the same code."""
+    return error.code == types.CONNECTION_CLOSED and error.message.startswith(_CLOSED)
 
 
 def _is_forgotten(sent: Sent) -> bool:

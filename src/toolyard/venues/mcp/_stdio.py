@@ -15,7 +15,7 @@ import sys
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 import anyio
 import msgspec
@@ -40,6 +40,7 @@ MOST_WAITING_BYTES = 1024 * 1024
 LEAVE_S = 2.0
 """How long a child that is asked to go may take before it is told to, and again before it is made to."""
 LOOK_S = 0.01
+PIECE = 65_536
 LAST_WORDS_S = 0.2
 _ID = re.compile(rb'"id"\s*:\s*(\d+)')
 
@@ -54,24 +55,23 @@ class Child:
         self.pid = process.pid
         self.hopeless = False
         """It hangs: no grace for it."""
+        assert process.stdin is not None
         self.incoming = Incoming(said)
-        self.outgoing = Outgoing()
+        self.outgoing = Outgoing(process.stdin.fileno())
         self._pidfd = -1
         self._pipes: list[asyncio.BaseTransport] = []
         self._gone = asyncio.Event()
 
     async def open(self) -> None:
         loop, process = asyncio.get_running_loop(), self._process
-        assert process.stdin and process.stdout and process.stderr
+        assert process.stdout and process.stderr
         self._warden.add(self.pid)
         if sys.platform == "linux":
             self._pidfd = os.pidfd_open(self.pid)
             loop.add_reader(self._pidfd, self._died)
-        self.outgoing.keep(os.dup(process.stdin.fileno()))
         reading = asyncio.StreamReaderProtocol(self.incoming.reader)
         self._pipes.append((await loop.connect_read_pipe(lambda: reading, process.stdout))[0])
         self._pipes.append((await loop.connect_read_pipe(lambda: self.said, process.stderr))[0])
-        self._pipes.append((await loop.connect_write_pipe(lambda: self.outgoing, process.stdin))[0])
 
     def _died(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
@@ -80,14 +80,19 @@ class Child:
 
     async def end(self, grace_s: float) -> None:
         """End it with its whole process group; a child that has gone, or is hopeless, is given no grace."""
-        self.outgoing.settle(alive=grace_s > 0 and not self._exited())
+        assert self._process.stdin is not None
         self.outgoing.shut()
+        if grace_s:
+            self._process.stdin.close()
         for number, wait_s in ((None, grace_s), (signal.SIGTERM, grace_s), (signal.SIGKILL, LEAVE_S)):
             if number is not None:
                 self._signal(number)
             if await self._exits(wait_s):
                 break
         self._signal(signal.SIGKILL)  # whatever it left behind; the group's number is not free before it is reaped
+        if not grace_s:
+            self.outgoing.settle()
+            self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0)
         self._warden.drop(self.pid)
@@ -140,6 +145,7 @@ async def child(
         stderr=subprocess.PIPE,
         env=get_default_environment() | dict(env),
         cwd=cwd or None,
+        bufsize=0,
         start_new_session=True,
     )
     made = Child(process, said, warden)
@@ -223,73 +229,71 @@ class Incoming:
         await self.aclose()
 
 
-class Outgoing(asyncio.BaseProtocol):
+class Outgoing:
     """What is written to a child, and how far it had read when it ended."""
 
-    def __init__(self) -> None:
-        self._transport: asyncio.WriteTransport | None = None
+    def __init__(self, fd: int) -> None:
+        os.set_blocking(fd, False)
+        self._fd = fd
+        self._backlog = bytearray()
         self._room = asyncio.Event()
         self._room.set()
         self._closed = False
-        self._written = 0
+        self._accepted = 0
+        """How many bytes the kernel has taken."""
         self._ends: dict[int | str, int] = {}
         """By request: where in all that was written it ends. Of those that may still be asked about."""
-        self._fd = -1
         self._read: int | None = None
-
-    def keep(self, fd: int) -> None:
-        """Our end of its pipe once more: through it the kernel tells what the child has not read, also when it died."""
-        self._fd = fd
 
     def was_read(self, request: int | str) -> bool:
         """Whether a request may have been read, and so acted upon. What is not known may have been."""
-        end = self._ends.pop(request, 0)
-        return self._read is None or end <= self._read
+        end = self._ends.pop(request, None)
+        return end is not None and (self._read is None or end <= self._read)
 
     def answered(self, request: int | str) -> None:
         self._ends.pop(request, None)
 
-    def settle(self, *, alive: bool) -> None:
-        """Note how far it had read; of one that lives and may read on, nothing can be said."""
-        if self._fd < 0:
-            return
-        if not alive and self._transport is not None and sys.platform == "linux":
-            self._read = self._written - self._transport.get_write_buffer_size() - _unread(self._fd)
-        os.close(self._fd)
-        self._fd = -1
+    def settle(self) -> None:
+        """Of a child that reads no more: note how far it came. The kernel still has what it did not read."""
+        if sys.platform == "linux":
+            self._read = self._accepted - _unread(self._fd)
 
     def shut(self) -> None:
-        self._closed = True
-        self._room.set()
-        if self._transport is not None:
-            self._transport.close()
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.WriteTransport, transport)  # uvloop's is none by its type
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
-        self._room.set()
-
-    def pause_writing(self) -> None:
-        self._room.clear()
-
-    def resume_writing(self) -> None:
+        if not self._closed:
+            self._closed = True
+            asyncio.get_running_loop().remove_writer(self._fd)
         self._room.set()
 
     async def send(self, item: SessionMessage, /) -> None:
         message = item.message
         if isinstance(message, JSONRPCRequest):
             await self._room.wait()
-        if self._closed or self._transport is None:
+        if self._closed:
             raise anyio.BrokenResourceError
-        if self._transport.get_write_buffer_size() > MOST_WAITING_BYTES and isinstance(message, JSONRPCNotification):
+        if isinstance(message, JSONRPCNotification) and not self._room.is_set():
             return
-        data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
-        self._written += len(data)
+        self._backlog += message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if isinstance(message, JSONRPCRequest):
-            self._ends[message.id] = self._written
-        self._transport.write(data)
+            self._ends[message.id] = self._accepted + len(self._backlog)
+        self._flush()
+
+    def _flush(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            while self._backlog:
+                taken = os.write(self._fd, memoryview(self._backlog)[:PIECE].tobytes())
+                self._accepted += taken
+                del self._backlog[:taken]
+            loop.remove_writer(self._fd)
+        except BlockingIOError:
+            loop.add_writer(self._fd, self._flush)
+        except OSError:
+            self.shut()
+            return
+        if len(self._backlog) > MOST_WAITING_BYTES:
+            self._room.clear()
+        else:
+            self._room.set()
 
     async def aclose(self) -> None:
         """The child is told by its end, not by this."""

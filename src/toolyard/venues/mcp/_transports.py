@@ -4,10 +4,12 @@ Over HTTP each request is marked with what became of it on the way, so that a ca
 whose answer was lost; and a failure of one request is not the end of the others.
 """
 
+import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 
 import httpx2
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from toolyard.core.caller import Caller
@@ -30,6 +32,12 @@ def streams(
         made = await stack.enter_async_context(child(spec.command, spec.args, env, spec.cwd, said, warden))
         return Wire(made.incoming, made.outgoing), made
 
+    async def over_windows_pipes(stack: AsyncExitStack) -> tuple[Wire, Child | None]:
+        """The SDK's own: ours is made for POSIX. What is lost with the child may then always have been read."""
+        env = filled_in(spec.env, caller)
+        made = StdioServerParameters(command=spec.command, args=list(spec.args), env=env, cwd=spec.cwd or None)
+        return Wire(*await stack.enter_async_context(stdio_client(made))), None
+
     async def over_http(stack: AsyncExitStack) -> tuple[Wire, Child | None]:
         client = httpx2.AsyncClient(
             headers=filled_in(spec.headers, caller),
@@ -41,7 +49,9 @@ def streams(
         opened = streamable_http_client(spec.url, http_client=client, max_sse_event_size=MOST_MESSAGE_BYTES)
         return Wire(*await stack.enter_async_context(opened)), None
 
-    return over_http if spec.url else over_pipes
+    if spec.url:
+        return over_http
+    return over_windows_pipes if sys.platform == "win32" else over_pipes
 
 
 def filled_in(values: Mapping[str, str], caller: Caller | None) -> dict[str, str]:

@@ -202,6 +202,9 @@ class Fleet:
         task.add_done_callback(self._running.discard)
         return task
 
+    def now(self) -> float:
+        return self._mint.now()
+
     def unfit(self, schema: object, content: object) -> str:
         return self._connect().unfit(schema, content)
 

@@ -23,6 +23,8 @@ from toolyard.venues.mcp.fleet import Fleet
 
 MOST_ROUNDS = 10
 PAUSE_S = 0.1
+CLOSE_S = 0.05
+"""A call that is cancelled this near to its deadline was cancelled by it."""
 _CODES = {-32602: "validation_error", -32601: "not_found", -32001: "timeout"}
 
 
@@ -127,6 +129,8 @@ class _Asking:
         try:
             answer = await ticket.settled()
         except asyncio.CancelledError:
+            if self._fleet.now() >= self._context.deadline - CLOSE_S:
+                self._link.suspect()
             ticket.task.cancel()
             await asyncio.wait([ticket.task])
             raise
