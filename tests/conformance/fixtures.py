@@ -148,8 +148,8 @@ class Request:
         """The client's answers to these questions."""
         if not self.modern:
             return {name: self.server.ask(one["method"], one["params"]) for name, one in requests.items()}
-        given = self.params.get("inputResponses")
-        if isinstance(given, dict) and all(isinstance(given.get(name), dict) for name in requests):
+        given: Json = self.params.get("inputResponses") or {}
+        if all(isinstance(given.get(name), dict) for name in requests):
             return given
         raise InputRequired(requests, state)
 
@@ -253,7 +253,8 @@ def choice(*values: str) -> list[Json]:
 
 def greets(request: Request) -> Json:
     said = request.need({"user_name": form("What is your name?", name=TEXT)})["user_name"]
-    return text(f"Hello, {(said.get('content') or {}).get('name', 'unknown')}!")
+    content: Json = said.get("content") or {}
+    return text(f"Hello, {content.get('name', 'unknown')}!")
 
 
 def capital(request: Request) -> Json:
@@ -433,7 +434,7 @@ def contextual(request: Request) -> Json:
 
 
 def with_arguments(request: Request) -> Json:
-    given = request.params.get("arguments") or {}
+    given: Json = request.params.get("arguments") or {}
     return said({"type": "text", "text": f"Prompt with arguments: arg1='{given['arg1']}', arg2='{given['arg2']}'"})
 
 
@@ -485,7 +486,7 @@ def unsubscribe(request: Request) -> Json:
 
 
 def listen(request: Request) -> Json:
-    wanted = request.params.get("notifications") or {}
+    wanted: Json = request.params.get("notifications") or {}
     about = {"_meta": {f"{OWN}subscriptionId": request.id}, "notifications": wanted}
     request.server.say(method="notifications/subscriptions/acknowledged", params=about)
     request.server.listeners[request.id] = wanted
@@ -533,8 +534,9 @@ METHODS: dict[str, Run] = {
 }
 OLD = {"initialize", "ping", "logging/setLevel", "resources/subscribe", "resources/unsubscribe"}
 NEW = {"server/discover", "subscriptions/listen"}
-CACHEABLE = {"server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read"}
-CACHEABLE |= {"prompts/list"}
+CACHEABLE = {"server/discover", "tools/list", "resources/list", "resources/templates/list", "resources/read"} | {
+    "prompts/list"
+}
 
 
 def main() -> None:
