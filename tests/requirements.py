@@ -219,8 +219,6 @@ UNPROVEN: tuple[str, ...] = (
     "002.mcp-two-requests",
     "002.native-answer",
     "002.native-needs-no-mcp",
-    "002.native-offered",
-    "002.native-providers",
     "002.one-user-request",
     "002.prefer-duckduckgo",
     "002.prefer-mcp",
