@@ -143,7 +143,7 @@ class GeminiReply:
         if candidate.finish_reason:
             self.finish_reason = candidate.finish_reason
             self.finish_message = candidate.finish_message or ""
-            if self.finish_reason in _REFUSED and not self._text_bytes:
+            if self.finish_reason in _REFUSED and not self._text_bytes and not self._calls:
                 self._add_refusal(self.finish_reason, self.finish_message, events)
 
     def _add_refusal(self, reason: str, message: str | None, events: list[ModelDelta]) -> None:
