@@ -195,7 +195,6 @@ REQUIREMENTS: dict[str, str] = {
 }
 
 UNPROVEN: tuple[str, ...] = (
-    # 000
     # 002
     "002.auto-custom-control",
     "002.auto-logging",
