@@ -30,8 +30,10 @@ ALIKE = 0.7
 """What a word counts that only means about the same."""
 SPARE = 60
 """How many more than asked for are looked at twice."""
-MOST_OF_A_WORD, MOST_OF_A_KIND = 4, 2
-"""How many of those that the same word speaks for come first, and how many of them that do the same with a thing."""
+MOST_OF_WORDS, MOST_OF_A_KIND = 4, 2
+"""How many of those that the same words speak for come first, and how many of them that do the same with a thing."""
+SPEAKS = 0.5
+"""Of what the loudest word says for a tool: a word that says less does not count as speaking for it."""
 
 Texts = Iterator[tuple[str, float]]
 
@@ -92,18 +94,18 @@ class Index:
         return self._spread(best, by_word)[:most]
 
     def _spread(self, best: Sequence[Found], by_word: Sequence[Mapping[str, float]]) -> list[Found]:
-        """The same, but what only one and the same word speaks for does not crowd out what other words ask for."""
+        """The same, but what the same words speak for does not crowd out what other words ask for."""
         first: list[Found] = []
         rest: list[Found] = []
         places: dict[object, int] = defaultdict(int)
         for one in best:
-            name = one.tool.name
-            word = max(range(len(by_word)), key=lambda word: by_word[word].get(name, 0.0))
-            kind = (word, self._does[name])
-            crowded = places[word] >= MOST_OF_A_WORD or places[kind] >= MOST_OF_A_KIND
+            said = [found.get(one.tool.name, 0.0) for found in by_word]
+            for_it = frozenset(word for word, score in enumerate(said) if score >= SPEAKS * max(said))
+            kind = (for_it, self._does[one.tool.name])
+            crowded = places[for_it] >= MOST_OF_WORDS or places[kind] >= MOST_OF_A_KIND
             (rest if crowded else first).append(one)
             if not crowded:
-                places[word] += 1
+                places[for_it] += 1
                 places[kind] += 1
         return first + rest
 
