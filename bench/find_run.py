@@ -24,9 +24,10 @@ DOCUMENT = Path(__file__).parent.parent / "docs" / "bench.md"
 TITLE = "# Finding tools"
 METHOD = """\
 Five thousand tools of 76 services (four of them in Chinese) and of MCP's reference servers, made by `bench/finding/`,
-and 210 requests in people's own words, 17 of them in Chinese, that were written down before the index was tuned and
-were never used for it; those it was tuned with are in `tuning.tsv`. A request counts as found if a tool that would
-serve it is among the first five. Times are wall time, each the best of three, so that others on the machine count less.
+and 210 requests in people's own words, 17 of them in Chinese, that were written down before the index was tuned. Their
+total was looked at meanwhile, what was not found never; what it was tuned with is in `tuning.tsv`. A request counts as
+found if a tool that would serve it is among the first five. Times are wall time, each the best of three, so that
+others on the machine count less.
 Bytes are those of the `tools` of a Chat Completions request: the largest first one of the 210 requests, each in a
 conversation of its own, and the largest after ten finds. `python bench/find_run.py` measures anew, `--misses` says
 what was not found."""

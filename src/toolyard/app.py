@@ -51,6 +51,7 @@ AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message
 ModelChoice = str | Model | Sequence[str]
 """A name, a model, or names in the order in which they are asked until one can be had."""
 DRAWN = 16
+LOCAL = "local:"
 
 
 class SystemMint:
@@ -107,6 +108,8 @@ def named_model(name: str) -> Model:
 
     A provider's key goes to that provider only; a server named by its address gets `TOOLYARD_MODEL_KEY`, if set.
     """
+    if name.startswith(LOCAL):
+        return local_model(name)
     if urlsplit(name).scheme in ("http", "https"):
         base_url, _, model = name.partition("#")
         if not model:
@@ -137,6 +140,11 @@ def wired(known: Provider, **given: object) -> Model:
 def _on_wire(wire: str, given: Mapping[str, object]) -> Model:
     module, _, name = WIRES[wire].partition(".")
     return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(**given)
+
+
+def local_model(name: str) -> Model:
+    """The model of a file, such as `local:/models/qwen.gguf`. Needs the extra `toolyard[local]`."""
+    return importlib.import_module("toolyard.models.local").Local(name.removeprefix(LOCAL))
 
 
 async def open_store(name: str) -> Store:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from toolyard.app import Wiring, wired
+from toolyard.app import LOCAL, Wiring, local_model, wired
 from toolyard.core.caller import Caller
 from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
@@ -108,6 +108,8 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
 def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Model:
     if name == DEMO:
         return _Demo()
+    if name.startswith(LOCAL):
+        return local_model(name)
     place = model_place(name, config, environment)
     if place.key_variable:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {place.key_variable}")
