@@ -196,8 +196,6 @@ REQUIREMENTS: dict[str, str] = {
 
 UNPROVEN: tuple[str, ...] = (
     # 000
-    "000.many-servers-routed",
-    "000.one-server",
     # 002
     "002.auto-custom-control",
     "002.auto-logging",
@@ -206,17 +204,12 @@ UNPROVEN: tuple[str, ...] = (
     "002.both-together",
     "002.central-management",
     "002.custom-tools",
-    "002.mcp-arguments-passed",
-    "002.mcp-calls-intercepted",
     "002.mcp-choice-auto",
     "002.mcp-continued",
     "002.mcp-error-as-result",
-    "002.mcp-every-call-run",
     "002.mcp-observed",
     "002.mcp-result-linked",
     "002.mcp-tools-converted",
-    "002.mcp-tools-listed",
-    "002.mcp-two-requests",
     "002.native-answer",
     "002.native-needs-no-mcp",
     "002.native-offered",

@@ -56,6 +56,8 @@ def wiring(config: Config, base: Path) -> Wiring:
         budget=config.finding.budget,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
+        servers={name: server.spec for name, server in config.servers.items()},
+        ruled=lambda tool: ruled(tool, config.tool[tool.name]) if tool.name in config.tool else tool,
         default_settings=_default_settings(config, [one.definition.name for one in tools]),
         keys=[key.key for key in config.keys],
         verify=_verifier(config.jwt) if config.jwt else None,
@@ -77,8 +79,6 @@ def unused(config: Config) -> Iterator[str]:
     """What the configuration sets and this version does not act on: better said than found out."""
     if len(config.models) > 1:
         yield f"the models after {config.models[0]} can be named in a request, but none is fallen back to"
-    if config.servers:
-        yield "[servers] are not started"
 
 
 def model_place(name: str, config: Config, environment: Mapping[str, str]) -> ModelPlace:
