@@ -16,7 +16,7 @@ from toolyard.address import Address, database_of, is_loopback, published_addres
 from toolyard.app import open_store
 from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
 from toolyard.cli._server import owner_url
-from toolyard.configured import DEMO, ModelPlace, configured_tools, model_place, unused, wiring
+from toolyard.configured import DEMO, ModelPlace, configured_tools, model_place, wiring
 from toolyard.core.errors import Misconfigured, ToolyardError
 from toolyard.core.ports import Key
 from toolyard.settings import Config, located
@@ -96,8 +96,6 @@ async def _checks(setup: Setup) -> AsyncIterator[Finding]:
     yield finding
     yield _port(config, server)
     yield _callers(config, keys)
-    for said in unused(config):
-        yield Finding(True, "note", said)
 
 
 def _tools(setup: Setup) -> Finding:
