@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from models.hard_schemas import HARD
 from toolyard.core.history import History
 from toolyard.core.items import (
     Call,
@@ -262,3 +263,11 @@ def test_a_history_that_was_cut_back_is_encoded_anew(wire: Wire) -> None:
 def test_without_tools_neither_tools_nor_a_choice_are_sent(wire: Wire, tools: tuple[Tool, ...]) -> None:
     body = json.loads(wire.body(request([user("hi")], tools=offer(*tools), tool_choice="required")))
     assert not body.keys() & {"tools", "tool_choice", "toolConfig"}
+
+
+@each_wire
+@pytest.mark.parametrize("name", HARD)
+def test_a_tool_is_offered_whatever_its_schema(wire: Wire, name: str) -> None:
+    body = wire.body(request([user("hi")], tools=offer(Tool(name="hard", parameters=HARD[name]))))
+    assert wire.faults_of(body) == []
+    assert b'"hard"' in body
