@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
-from toolyard.core.limits import Limits
+from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key, Model, Rule, Store
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
@@ -32,8 +32,10 @@ from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
 from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
+from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.mcp import Connector, Fleet, McpVenue
+from toolyard.venues.mcp.beside import FleetBeside
 from toolyard.venues.results import ResultsVenue
 
 _log = logging.getLogger("toolyard.app")
@@ -171,6 +173,7 @@ class Wiring:
     tools: Sequence[object] = ()
     store: str = "memory:"
     limits: Limits = field(default_factory=Limits)
+    budget: Budget = field(default_factory=Budget)
     rules: Sequence[Rule] = ()
     system_prompt: str = ""
     threads: int = 32
@@ -220,9 +223,10 @@ class App:
         self._store = store
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
         policy = Ordered(wiring.rules, wiring.divisions)
-        self.registry = Registry(policy, ClientVenue(), _schemas)
+        self.registry = Registry(policy, ClientVenue(), _schemas, wiring.budget)
         self.registry.add(self._function)
-        self.registry.add(ResultsVenue(store), on_demand=True)
+        self.registry.add(ResultsVenue(store), on_demand="cut")
+        self.registry.add(FindingVenue(self.registry.search), on_demand="many")
         local = frozenset(self.registry.names())
         self.servers = Fleet(
             wiring.servers,
@@ -251,7 +255,7 @@ class App:
         )
         self._exporters = exporters(wiring)
         observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))
-        self.service = Service(deps, store, tasks, observers)
+        self.service = Service(deps, store, tasks, FleetBeside(self.servers), observers)
 
     async def start(self) -> None:
         """Start the servers, then take up what an earlier process left open."""

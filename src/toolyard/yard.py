@@ -15,7 +15,7 @@ from toolyard.core.errors import Misconfigured, RunFailed, RunWaiting, ToolError
 from toolyard.core.events import Entry, Remember, Reply, RunEnded, RunSuspended, TurnEnded
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Problem, TextPart, UserMessage
-from toolyard.core.limits import Limits
+from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Failure, Model, Rule, Value
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings, SettingsChange
@@ -41,6 +41,7 @@ class Yard:
         servers: Mapping[str, ServerSpec] | None = None,
         store: str = "memory:",
         limits: Limits = Limits(),  # noqa: B008 - immutable
+        budget: Budget = Budget(),  # noqa: B008 - immutable
         rules: Sequence[Rule] = (),
         system_prompt: str = "",
         threads: int = 32,
@@ -53,6 +54,7 @@ class Yard:
                 servers=servers or {},
                 store=store,
                 limits=limits,
+                budget=budget,
                 rules=rules,
                 system_prompt=system_prompt,
                 threads=threads,

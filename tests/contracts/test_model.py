@@ -43,7 +43,7 @@ GEMINI: dict[str, strict.Reply] = {
     "calls": gemini_bytes.asks(("add", {"a": 1}), ("add", {"a": 2}), said="Let me see. "),
     "a failure": strict_gemini.refuses(404, "no such model"),
 }
-MESSAGES: dict[str, Reply] = {
+MESSAGES: dict[str, strict.Reply] = {
     "a text": strict_messages.says("I've ", "added ", "面粉 🥛."),
     "calls": strict_messages.asks(("add", {"a": 1}), ("add", {"a": 2}), text="Let me see. "),
     "a failure": strict_messages.refuses(404, "no such model", "not_found_error"),

@@ -210,6 +210,17 @@ def test_a_schema_without_end_is_cut() -> None:
         convert(schema, "openai_strict")
 
 
+def test_a_schema_is_converted_once() -> None:
+    schema = parameters(a={"type": "string"})
+    made = convert(schema, "gemini")
+    assert convert(parameters(a={"type": "string"}), "gemini") is made
+    schema["title"] = "Another"
+    assert convert(schema, "gemini")["title"] == "Another"
+    for _ in range(2):
+        with pytest.raises(Inexpressible, match="any properties"):
+            convert(parameters(a={"type": "object"}), "openai_strict")
+
+
 STRICTABLE = {
     "no parameters",
     "a tree",

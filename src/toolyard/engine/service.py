@@ -28,7 +28,7 @@ from toolyard.core.events import Entry
 from toolyard.core.history import faults
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
-from toolyard.core.ports import Allowance, Card, Failure, Mint, Place, Selection, Store, Value
+from toolyard.core.ports import Allowance, Beside, Card, Failure, Mint, Place, Selection, Store, Value
 from toolyard.core.results import failed
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import CallState, State
@@ -50,8 +50,11 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 class Service:
-    def __init__(self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, observers: Sequence[Observe] = ()) -> None:
+    def __init__(
+        self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, beside: Beside, observers: Sequence[Observe] = ()
+    ) -> None:
         self._deps = deps
+        self.beside = beside
         self._store = store
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
         observe = Observers(Telemetry().observe, self.metrics.observe, *observers).observe
@@ -135,6 +138,19 @@ class Service:
     def taken(self, names: Iterable[str]) -> list[str]:
         """Those that are names of the server's own tools: an application's tool of such a name is not offered."""
         return [name for name in names if self._deps.registry.find(name) is not None]
+
+    def on_tools_changed(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Be told when the yard's tools are others than before; what this gives back ends it."""
+        listeners = self._deps.registry.listeners
+        listeners.append(told)
+        return lambda: listeners.remove(told)
+
+    def servers(self, caller: Caller, capability: str) -> list[str]:
+        """Of the MCP servers that can do this, those that have a tool for this caller, or no tools at all."""
+        registry = self._deps.registry
+        usable = {tool.server for tool in registry.usable(caller)}
+        known = {entry.tool.server for name in registry.names() if (entry := registry.find(name))}
+        return [server for server in self.beside.offering(capability) if server in usable or server not in known]
 
     async def conversations(
         self, caller: Caller, *, text: str = "", after: Place | None = None, most: int = 50, everyone: bool = False
@@ -226,9 +242,23 @@ class Service:
         """The stored entries after one and up to another, or up to the last."""
         return await self._store.read(conversation, after, max(0, until - after))
 
+    async def kept(self, conversation: str, handle: str) -> bytes | None:
+        """A whole result that was cut for the model."""
+        return await self._store.get(conversation, handle)
+
     async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         """The conversations and runs that carry this id, whoever may see them."""
         return await self._store.traced(correlation_id)
+
+    def only_call(self, server: str) -> str:
+        """The one call that runs on an MCP server now; empty if none does, or several."""
+        running = [call for journal in self._owner for call in journal.state.calls_in("running")]
+        found = [
+            call.call.id
+            for call in running
+            if (entry := self._deps.registry.find(call.call.tool)) is not None and entry.tool.server == server
+        ]
+        return found[0] if len(found) == 1 else ""
 
     async def load(self) -> Load:
         """What is going on now. The waiting ones are counted in the store: most of them no process holds."""

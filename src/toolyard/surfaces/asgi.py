@@ -19,6 +19,7 @@ from toolyard.surfaces import (
     conversation_tools,
     conversations,
     keys,
+    mcp,
     metrics,
     respond,
     traces,
@@ -82,6 +83,7 @@ def asgi(service: Service, access: Access, cors_origins: frozenset[str] = frozen
             *traces.routes(service),
             *metrics.routes(service),
             *keys.routes(access),
+            *mcp.routes(service),
         ],
         exception_handlers={Exception: answer_error},
         openapi_config=OpenAPIConfig(
