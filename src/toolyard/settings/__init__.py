@@ -21,6 +21,7 @@ from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import Approval, Tool
 from toolyard.settings._check import Check, Tree
 from toolyard.settings._layers import Layers
+from toolyard.settings._mcp_json import mcp_servers
 from toolyard.settings._paths import Places, data_directory
 from toolyard.settings._show import shown
 from toolyard.settings._tool_modules import load_tools
@@ -40,6 +41,7 @@ __all__ = [
     "load",
     "load_tools",
     "located",
+    "mcp_servers",
     "ruled",
     "show",
 ]
@@ -236,6 +238,8 @@ class Config(Struct, frozen=True, kw_only=True):
     web_search: WebSearch = WebSearch()
     providers: dict[Name, Provider] = {}
     servers: dict[ServerName, Server] = {}
+    mcp_json: FilePath = ""
+    """A file of servers in the common form, `{"mcpServers": {…}}`, besides those that stand here."""
     tool: dict[Name, ToolRules] = {}
     divisions: dict[Name, Division] = {}
     keys: tuple[KeyConfig, ...] = ()
