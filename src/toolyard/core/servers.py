@@ -38,6 +38,8 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     trust: bool = False
     pin: Literal["on", "off"] = "on"
     sampling: bool = False
+    protocol: Literal["auto", "2025-11-25"] = "auto"
+    """`2025-11-25` keeps to the old era, without asking the server for the new one."""
     connect_s: float = 30.0
     list_s: float = 30.0
     call_s: float = 30.0

@@ -30,7 +30,8 @@ class SdkConnector:
         opened = streams(spec, caller, said, self._warden)
 
         def connect(era: Era) -> AbstractAsyncContextManager[Session]:
-            return connected(opened, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=era)
+            known: Era = "legacy" if spec.protocol == "2025-11-25" else era
+            return connected(opened, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=known)
 
         idle_s = spec.idle_s or (CALLER_IDLE_S if caller is not None else 0.0)
         made = Link(server, connect, said, idle_s=idle_s, changed=watcher.changed)
