@@ -57,9 +57,10 @@ async def wait(seconds: float) -> str:
 
 
 @server.tool()
-def more(ctx: Context) -> str:
+async def more(ctx: Context) -> str:
     """From now on there is one more tool."""
     server.add_tool(lambda: "extra", name="extra", description="It was added later.")
+    await ctx.notify_tools_changed()
     return "added"
 
 
