@@ -11,6 +11,7 @@ from support import condition
 from toolyard.core.servers import ServerSpec
 
 SCRIPT = Path(__file__).parent / "servers" / "modern.py"
+GUARDED = SCRIPT.with_name("guarded.py")
 
 
 def over_stdio(**more: object) -> ServerSpec:
@@ -20,7 +21,8 @@ def over_stdio(**more: object) -> ServerSpec:
 class OverHttp:
     """A server that can be stopped and started again at the same port."""
 
-    def __init__(self) -> None:
+    def __init__(self, script: Path = SCRIPT) -> None:
+        self._script = script
         with socket.create_server(("127.0.0.1", 0)) as free:
             self.port = free.getsockname()[1]
         self._process: subprocess.Popen[bytes] | None = None
@@ -29,7 +31,7 @@ class OverHttp:
         return ServerSpec(url=f"http://127.0.0.1:{self.port}/mcp", **more)  # pyright: ignore[reportArgumentType]
 
     async def start(self) -> None:
-        self._process = subprocess.Popen([sys.executable, str(SCRIPT), str(self.port)])  # noqa: ASYNC220
+        self._process = subprocess.Popen([sys.executable, str(self._script), str(self.port)])  # noqa: ASYNC220
         await condition(self._listens)
 
     def stop(self) -> None:
@@ -46,8 +48,8 @@ class OverHttp:
 
 
 @asynccontextmanager
-async def over_http() -> AsyncGenerator[OverHttp]:
-    server = OverHttp()
+async def over_http(script: Path = SCRIPT) -> AsyncGenerator[OverHttp]:
+    server = OverHttp(script)
     await server.start()
     try:
         yield server

@@ -8,7 +8,8 @@ import pytest
 
 from support import PATIENCE_S, condition, events_of, in_yard, result
 from toolyard import Caller, Scripted, Yard
-from venues.mcp.modern import OverHttp, over_http, over_stdio
+from toolyard.core.servers import OAuth
+from venues.mcp.modern import GUARDED, OverHttp, over_http, over_stdio
 from venues.mcp.plain import Plain
 
 ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
@@ -66,6 +67,22 @@ def test_a_server_over_http_that_is_away_is_not_available_and_comes_back() -> No
         assert "not available" not in await who(yard, ANN)
 
     with_http(test)
+
+
+@pytest.mark.parametrize(("secret", "status"), [("s3cret", "running"), ("wrong", "restarting")])
+def test_a_server_that_wants_a_token_gets_one_for_our_credentials(secret: str, status: str) -> None:
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S * 2), over_http(GUARDED) as server:
+            issuer = f"http://127.0.0.1:{server.port}"
+            oauth = OAuth(issuer=issuer, client_id="shop", client_secret=secret, scope="stock")
+            spec = server.spec(oauth=oauth, trust=True)
+            async with Yard(model=Scripted([]), servers={"guarded": spec}) as yard:
+                card = yard.servers.cards()[0]
+                assert card.status == status, card
+                if status == "running":
+                    assert result(await events_of(yard.call("stock", {}))).content == "seven"
+
+    asyncio.run(test())
 
 
 async def looked(yard: Yard, caller: Caller) -> tuple[str, str]:

@@ -134,7 +134,6 @@ class Hooks:
     notified: Callable[[str, Json], None]
     elicited: Callable[[Json, object], Awaitable[Json]] | None = None
     """A question of the server to the user, and the owner of the request that it belongs to, if that is known."""
-    sampled: Callable[[Json], Awaitable[Json]] | None = None
 
 
 class Session:
@@ -282,13 +281,6 @@ class Session:
             return types.ErrorData(code=types.INVALID_REQUEST, message=str(error))
         return types.ElicitResult.model_validate(answer)
 
-    async def on_sampling(
-        self, params: types.CreateMessageRequestParams
-    ) -> types.CreateMessageResult | types.ErrorData:
-        assert self._hooks.sampled is not None
-        asked = cast(Json, params.model_dump(by_alias=True, mode="json", exclude_none=True))
-        return types.CreateMessageResult.model_validate(await self._hooks.sampled(asked))
-
     async def watch(self) -> None:
         """In the modern era a server tells of changes only to those who listen."""
         told = cast(dict[str, Json], self.capabilities)
@@ -337,7 +329,6 @@ async def connected(
             client_info=types.Implementation(name="toolyard", version=version("toolyard")),
             message_handler=lambda message: made[0].on_message(message),
             elicitation_callback=(lambda context, params: made[0].on_elicitation(params)) if hooks.elicited else None,
-            sampling_callback=(lambda context, params: made[0].on_sampling(params)) if hooks.sampled else None,
         )
         session = Session(wire, client, hooks, child, finished)
         made.append(session)

@@ -7,6 +7,7 @@ from toolyard.core.servers import ServerSpec
 from toolyard.venues.mcp._answers import Json, Supervised
 from toolyard.venues.mcp._forms import unfit
 from toolyard.venues.mcp._link import Link
+from toolyard.venues.mcp._oauth import auth_for
 from toolyard.venues.mcp._said import Said
 from toolyard.venues.mcp._server import CALLER_IDLE_S, Watcher
 from toolyard.venues.mcp._session import Era, Hooks, Session, connected
@@ -27,7 +28,7 @@ class SdkConnector:
             return await watcher.elicited(made, question, owner)
 
         hooks = Hooks(listed=watcher.listed, notified=watcher.notified, elicited=elicited)
-        opened = streams(spec, caller, said, self._warden)
+        opened = streams(spec, caller, said, self._warden, auth_for(spec))
 
         def connect(era: Era) -> AbstractAsyncContextManager[Session]:
             known: Era = "legacy" if spec.protocol == "2025-11-25" else era
