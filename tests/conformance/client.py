@@ -50,7 +50,8 @@ def _fitting(schema: Json, *, defaults_only: bool = False) -> Json:
     """Values for the properties of an object, by their defaults or by their types."""
     samples: Json = {"integer": 2, "number": 2.5, "boolean": True, "array": [], "object": {}}
     found: Json = {}
-    for name, about in (schema.get("properties") or {}).items():
+    properties: dict[str, Json] = schema.get("properties") or {}
+    for name, about in properties.items():
         if "default" in about:
             found[name] = about["default"]
         elif not defaults_only or name in schema.get("required", ()):

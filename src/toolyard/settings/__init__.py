@@ -111,13 +111,12 @@ class Provider(Struct, frozen=True, kw_only=True):
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """How to get a token for a server with a url."""
+    """The client credentials for a server with a url."""
 
-    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
-    client_id: str = ""
-    client_secret: Secret = ""
+    issuer: Url
+    client_id: Name
+    client_secret: Secret
     scope: str = ""
-    redirect_url: Url = ""
 
 
 class Server(Struct, frozen=True, kw_only=True):
@@ -133,6 +132,7 @@ class Server(Struct, frozen=True, kw_only=True):
     auth: Literal["server", "caller"] = "server"
     trust: bool = False
     pin: Literal["on", "off"] = "on"
+    protocol: Literal["auto", "2025-11-25"] = "auto"
     sampling: bool = False
     connect_s: Seconds = _SPEC.connect_s
     list_s: Seconds = _SPEC.list_s
@@ -150,8 +150,9 @@ class Server(Struct, frozen=True, kw_only=True):
             for name in ("args", "env", "cwd"):
                 if getattr(self, name):
                     yield name, "is for a server with a command, and this one has a url"
-        elif self.headers:
-            yield "headers", "are for a server with a url, and this one has a command"
+        elif self.headers or self.oauth:
+            name = "headers" if self.headers else "oauth"
+            yield name, "are for a server with a url, and this one has a command"
 
 
 class ToolRules(Struct, frozen=True, kw_only=True):
