@@ -205,7 +205,6 @@ UNPROVEN: tuple[str, ...] = (
     "002.custom-tools",
     "002.mcp-choice-auto",
     "002.mcp-continued",
-    "002.mcp-error-as-result",
     "002.mcp-observed",
     "002.native-answer",
     "002.native-needs-no-mcp",
@@ -219,13 +218,9 @@ UNPROVEN: tuple[str, ...] = (
     "002.usage-summed",
     # 003
     "003.call-structure-checked",
-    "003.health-mismatch",
     "003.web-text",
     "003.web-tool-status",
     # 004
     "004.arguments-parsed",
-    "004.chat-tools-of-running-servers",
-    "004.server-mapping",
-    "004.server-running-checked",
 )
 """Sorted. Take an id out when a test proves it; never put one in."""

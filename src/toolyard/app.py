@@ -289,7 +289,7 @@ class App:
             surfaces = importlib.import_module("toolyard.surfaces.asgi")
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: pip install 'toolyard[server]' ({error})") from None
-        return surfaces.asgi(self.service, self.access, self._wiring.cors_origins)
+        return surfaces.asgi(self.service, self.access, self.servers, self._wiring.cors_origins)
 
     async def close(self) -> None:
         """Close everything, whatever one part says about it; complaints are raised at the end."""

@@ -218,6 +218,10 @@ class Yard:
     async def history(self, conversation: str) -> History:
         return (await self.service.state(conversation)).history
 
+    async def result(self, conversation: str, handle: str) -> bytes | None:
+        """What was too large for the model, or has more than it can read: by the handle that the Result has."""
+        return await self.service.kept(conversation, handle)
+
     @property
     def service(self) -> Service:
         return self._opened.service

@@ -243,7 +243,7 @@ class Service:
         return await self._store.read(conversation, after, max(0, until - after))
 
     async def kept(self, conversation: str, handle: str) -> bytes | None:
-        """A whole result that was cut for the model."""
+        """A whole result, or a venue's own form of it, by the handle that its Result has."""
         return await self._store.get(conversation, handle)
 
     async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:

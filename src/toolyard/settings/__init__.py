@@ -21,6 +21,7 @@ from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import Approval, Tool
 from toolyard.settings._check import Check, Tree
 from toolyard.settings._layers import Layers
+from toolyard.settings._mcp_json import mcp_servers
 from toolyard.settings._paths import Places, data_directory
 from toolyard.settings._show import shown
 from toolyard.settings._tool_modules import load_tools
@@ -42,6 +43,7 @@ __all__ = [
     "load",
     "load_tools",
     "located",
+    "mcp_servers",
     "ruled",
     "show",
 ]
@@ -123,13 +125,12 @@ class Provider(Struct, frozen=True, kw_only=True):
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """How to get a token for a server with a url."""
+    """The client credentials for a server with a url."""
 
-    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
-    client_id: str = ""
-    client_secret: Secret = ""
+    issuer: Url
+    client_id: Name
+    client_secret: Secret
     scope: str = ""
-    redirect_url: Url = ""
 
 
 class Server(Struct, frozen=True, kw_only=True):
@@ -145,6 +146,7 @@ class Server(Struct, frozen=True, kw_only=True):
     auth: Literal["server", "caller"] = "server"
     trust: bool = False
     pin: Literal["on", "off"] = "on"
+    protocol: Literal["auto", "2025-11-25"] = "auto"
     sampling: bool = False
     connect_s: Seconds = _SPEC.connect_s
     list_s: Seconds = _SPEC.list_s
@@ -162,8 +164,9 @@ class Server(Struct, frozen=True, kw_only=True):
             for name in ("args", "env", "cwd"):
                 if getattr(self, name):
                     yield name, "is for a server with a command, and this one has a url"
-        elif self.headers:
-            yield "headers", "are for a server with a url, and this one has a command"
+        elif self.headers or self.oauth:
+            name = "headers" if self.headers else "oauth"
+            yield name, "are for a server with a url, and this one has a command"
 
 
 class ToolRules(Struct, frozen=True, kw_only=True):
@@ -251,6 +254,8 @@ class Config(Struct, frozen=True, kw_only=True):
     web_search: WebSearch = WebSearch()
     providers: dict[Name, Provider] = {}
     servers: dict[ServerName, Server] = {}
+    mcp_json: FilePath = ""
+    """A file of servers in the common form, `{"mcpServers": {…}}`, besides those that stand here."""
     tool: dict[Name, ToolRules] = {}
     divisions: dict[Name, Division] = {}
     keys: tuple[KeyConfig, ...] = ()

@@ -22,16 +22,14 @@ def outcome(raw: Json) -> Value | Failure:
     """The value or the failure that a `tools/call` result stands for."""
     blocks = [cast(Json, one) for one in _listed(raw.get("content")) if isinstance(one, dict)]
     structured = raw.get("structuredContent")
-    text = told(blocks, structured)
     native = b"" if _is_plain(raw, blocks) else msgspec.json.encode(raw)
-    if raw.get("isError") is True:
-        details = cast(Json, structured) if isinstance(structured, dict) else {}
-        kind = details.get("error_type")
-        said = text or "the tool failed and did not say why"
-        return Failure(
-            problem=problem_of(said, kind if isinstance(kind, str) else "execution_error", details), native=native
-        )
-    return Value(value=text, parts=_parts(blocks), native=native)
+    if raw.get("isError") is not True:
+        return Value(value=told(blocks, structured), parts=_parts(blocks), native=native)
+    details = cast(Json, structured) if isinstance(structured, dict) else {}
+    said = told(blocks, None if details else cast(object, structured)) or "the tool failed and did not say why"
+    own = details.get("error_type")
+    problem = problem_of(said, own if isinstance(own, str) else "execution_error", details)
+    return Failure(problem=problem, native=native)
 
 
 def _is_plain(raw: Json, blocks: Sequence[Json]) -> bool:
@@ -98,8 +96,13 @@ def _resource_text(resource: Json) -> str:
 
 
 def _is_same(block: Json, structured: object) -> bool:
+    """Whether a text is the structured content once more: as JSON, or wrapped as the Python SDK does it."""
     text = block.get("text")
-    if block.get("type") != "text" or not isinstance(text, str) or text.lstrip()[:1] not in ("{", "["):
+    if block.get("type") != "text" or not isinstance(text, str):
+        return False
+    if structured == {"result": text}:
+        return True
+    if text.lstrip()[:1] not in ("{", "["):
         return False
     try:
         return msgspec.json.decode(text) == structured

@@ -109,7 +109,7 @@ class Link:
             self._tell("stopped")
 
     async def _once(self) -> None:
-        self._tell("starting" if not self.sessions else "restarting")
+        self._tell("restarting" if self._patience.failures or self.sessions else "starting")
         self._said.again()
         began, answered, idle = monotonic(), False, False
         try:

@@ -183,10 +183,10 @@ class Fleet:
             await self._shelf.shelve(SERVERS, server.id, msgspec.json.encode(server.record))
 
     async def _settled(self, servers: Sequence[Server]) -> None:
-        """Until each runs or is known not to, for a while."""
+        """Until each runs, or has failed once, for a while."""
         try:
             async with asyncio.timeout(START_S):
-                while any(server.status in ("starting", "restarting") for server in servers):
+                while any(server.status == "starting" for server in servers):
                     await self._news.wait()
         except TimeoutError:
             pass

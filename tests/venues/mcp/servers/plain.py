@@ -96,7 +96,7 @@ def run(request: object, name: str, params: dict[str, object]) -> dict[str, obje
         for step in (1, 2, 3):
             told = {"progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}
             send({"method": "notifications/progress", "params": told})
-    return text(f"{name} of process {os.getpid()}")
+    return text(f"{name} of process {os.getpid()} for {os.environ.get('USER_NAME', 'all')}")
 
 
 def call(request: object, params: dict[str, object]) -> None:
