@@ -36,6 +36,8 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     oauth: OAuth | None = None
     auth: Literal["server", "caller"] = "server"
     """`caller`: a session for each user of each tenant, never shared; `{user}` and `{tenant}` in env and headers."""
+    names: dict[str, str] = {}
+    """For tools that are to be offered under another name: what they are called there, and here."""
     trust: bool = False
     pin: Literal["on", "off"] = "on"
     protocol: Literal["auto", "2025-11-25"] = "auto"

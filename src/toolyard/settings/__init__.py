@@ -76,6 +76,9 @@ Origin = Annotated[
     str,
     Meta(pattern=r"^(\*|https?://[^/\s?#@]+)\Z", extra={"says": 'an origin such as "https://shop.example", or "*"'}),
 ]
+ToolName = Annotated[
+    str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z", extra={"says": "1 to 64 letters, digits, underscores or hyphens"})
+]
 VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that of a variable"})]
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 
@@ -144,6 +147,7 @@ class Server(Struct, frozen=True, kw_only=True):
     headers: dict[HeaderName, HeaderSecret] = {}
     oauth: OAuthConfig | None = None
     auth: Literal["server", "caller"] = "server"
+    names: dict[Name, ToolName] = {}
     trust: bool = False
     pin: Literal["on", "off"] = "on"
     protocol: Literal["auto", "2025-11-25"] = "auto"

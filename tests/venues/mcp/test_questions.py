@@ -34,7 +34,7 @@ async def ended(run: Run) -> Result:
     return (await until(run, CallEnded))[0].result
 
 
-REPLIES = [
+REPLIES: list[tuple[str, dict[str, object], str, str]] = [
     ("accepted", {"name": "Ann"}, "hello Ann", '{"action": "accept", "content": {"name": "Ann"}}'),
     ("declined", {}, "the user chose to decline", '{"action": "decline"}'),
     ("cancelled", {}, "the user chose to cancel", '{"action": "cancel"}'),

@@ -3,6 +3,8 @@
 import base64
 import sys
 import urllib.parse
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import uvicorn
 from mcp.server.auth.provider import AccessToken
@@ -57,11 +59,17 @@ async def token(request: Request) -> JSONResponse:
 
 
 guarded = server.streamable_http_app()
+
+
+@asynccontextmanager
+async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+    async with guarded.router.lifespan_context(guarded):
+        yield
+
+
 routes = [
     Route("/.well-known/oauth-authorization-server", metadata),
     Route("/token", token, methods=["POST"]),
     Mount("/", guarded),
 ]
-uvicorn.run(
-    Starlette(routes=routes, lifespan=lambda app: guarded.router.lifespan_context(app)), port=PORT, log_level="warning"
-)
+uvicorn.run(Starlette(routes=routes, lifespan=lifespan), port=PORT, log_level="warning")
