@@ -195,8 +195,8 @@ def _fits(wanted: ExpectedCall, call: Call, tools: dict[str, Tool]) -> bool:
 
 
 def _right(wanted: Leeway, given: object, default: object) -> bool:
-    """A value that equals the default is as good as none, and none as good as the default."""
-    if given is None or given == default:
+    """A value that is empty or equals the default is as good as none, and none as good as the default."""
+    if given in (None, "", default):
         may_be_left_out = wanted.optional or any(_same(one, default) for one in wanted.any_of)
         return may_be_left_out or any(_same(one, given) for one in wanted.any_of)
     if any(_same(one, given) for one in wanted.any_of):

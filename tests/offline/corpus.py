@@ -17,7 +17,7 @@ World = Literal["usual", "broken", "empty"]
 Saying = Literal["anything", "question", "nothing_found", "failure", "cannot"]
 
 DOMAINS: tuple[Domain, ...] = get_args(Domain)
-HALVES: tuple[Half, ...] = ("open",)
+HALVES: tuple[Half, ...] = get_args(Half)
 FOLDER = Path(__file__).with_name("requests")
 Text = Annotated[str, Meta(min_length=1)]
 

@@ -1,6 +1,8 @@
 """The checker is right about right and wrong, and every request can be done with the tools that there are."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import cast
 
 import msgspec
@@ -13,7 +15,7 @@ from offline.oracle import Change, OnlyOk, calls_of, oracle, samples
 from offline.score import main
 from offline.worlds import NOW, world
 from toolyard import Scripted, Tool, call, say
-from toolyard.core.items import Result
+from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.schemas import Schemas
 from toolyard.models.scripted import Turn, fail, together
@@ -26,6 +28,20 @@ every_file = pytest.mark.parametrize(("domain", "half"), FILES)
 def definitions(domain: Domain) -> dict[str, Tool]:
     with world(domain, "usual") as tools:
         return {one.definition.name: one.definition for one in map(as_tool, tools)}
+
+
+def everything(half: Half) -> list[Request]:
+    return [request for domain in DOMAINS for request in load(domain, half)]
+
+
+def variants(domain: Domain, half: Half) -> Iterator[Request]:
+    """Every request, and again with each of its other plans as the first."""
+    for request in load(domain, half):
+        yield request
+        for at, exchange in enumerate(request.exchanges):
+            for plan in exchange.or_calls:
+                other = replace(exchange, calls=plan, or_calls=())
+                yield replace(request, exchanges=(*request.exchanges[:at], other, *request.exchanges[at + 1 :]))
 
 
 def known(domain: Domain, request_id: str) -> Request:
@@ -54,7 +70,7 @@ def test_every_expected_call_is_of_a_tool_that_there_is_and_fits_its_schema(doma
 @every_file
 def test_every_request_is_right_when_it_is_done_as_written(domain: Domain, half: Half) -> None:
     """And then every call succeeds, unless its failing is the point, and the answer's words are there to be said."""
-    for request in load(domain, half):
+    for request in variants(domain, half):
         model = oracle(request)
         assert check(domain, request, lambda model=model: model).faults == (), request.id
         told = [item for item in model.requests[-1].history if isinstance(item, Result)]
@@ -76,14 +92,36 @@ def told_words(request: Request) -> list[list[str]]:
 
 
 @every_file
-def test_a_code_is_one_that_an_earlier_call_of_its_chain_returned(domain: Domain, half: Half) -> None:
+def test_a_value_that_comes_from_another_tool_is_what_the_call_before_returned(domain: Domain, half: Half) -> None:
+    """Of a search, the best match, or all of them where several are wanted; of the cart, whichever was meant."""
     tools = definitions(domain)
-    for request in load(domain, half):
-        for plan in (plan for exchange in request.exchanges for plan in exchange.plans()):
-            for chain in plan:
-                for at, one in enumerate(chain):
-                    if tools[one.tool].sources:
-                        assert {"search_products", "get_cart"} & {before.tool for before in chain[:at]}, request.id
+    for request in variants(domain, half):
+        model = oracle(request)
+        check(domain, request, lambda model=model: model)
+        for before, one in pairwise(model.requests[-1].history):
+            if isinstance(one, Call) and tools[one.tool].sources:
+                (name,) = tools[one.tool].sources
+                assert isinstance(before, Result), request.id
+                assert one.arguments[name] in values(before), request.id
+
+
+def values(found: Result) -> list[object]:
+    codes = re.findall(r'"code": ?"([^"]+)"', found.content)
+    return [codes[0], codes] if found.tool == "search_products" else [*codes]
+
+
+def test_each_half_is_large_and_balanced_and_shares_no_message_with_the_other() -> None:
+    messages: list[set[str]] = []
+    for half in HALVES:
+        requests = everything(half)
+        assert len(requests) >= 70
+        assert len({request.id for request in requests}) == len(requests)
+        assert all(len(load(domain, half)) >= 22 for domain in DOMAINS)
+        shares = {domain: [one.language == "zh" for one in load(domain, half)] for domain in DOMAINS}
+        assert sum(shares["warehouse"]) / len(shares["warehouse"]) >= 0.4
+        assert all(sum(share) >= 4 for share in shares.values())
+        messages.append({re.sub(r"\W", "", one.message).casefold() for all_ in requests for one in all_.exchanges})
+    assert messages[0] & messages[1] == set()
 
 
 def test_a_model_that_only_says_ok_gets_nothing_right_that_needs_a_call() -> None:
@@ -222,7 +260,7 @@ def test_data_are_fresh_for_every_request() -> None:
         assert [one["code"] for one in msgspec.json.decode(content)["items"]] == ["BAK-001", "DAI-005", "DRI-002"]
 
 
-@pytest.mark.parametrize(("half", "shows"), [("open", True)])
+@pytest.mark.parametrize(("half", "shows"), [("open", True), ("held", False)])
 def test_a_score_names_every_failure_and_keeps_the_held_half_unread(
     half: str, shows: bool, capsys: pytest.CaptureFixture[str]
 ) -> None:
