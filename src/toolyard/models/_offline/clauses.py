@@ -1,0 +1,97 @@
+"""A message becomes clauses: one for each thing that is asked for, with what is said in it about time and bounds."""
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+
+from msgspec import Struct
+
+from toolyard.models._offline.amounts import Bound, bounds
+from toolyard.models._offline.times import Times, times_in
+from toolyard.models._offline.words import Token, plain, quoted, tokens_of
+
+MOST_CLAUSES = 12
+MOST_TEXT = 2000
+_SENTENCE = re.compile(r"(?<=[!?;。！？；\n])\s*|(?<=[a-z)\"'\u3400-\u9fff]{2}\.)\s+(?=[A-Z\"'])")
+_JOINT = re.compile(
+    r"\s*(?:,\s*)?\b(?:and then|and also|then|and|but|also|plus)\b\s+|\s*[,，]\s*(?:然后|并且|接着|另外|再|顺便|还要?|同时|并)?\s*|(?:然后|并且|接着|同时|顺便)\s*"
+    r"|,\s+(?=(?:please|could|can|would)\b)"
+)
+_ASKS = re.compile(
+    r"^\W*(?:what|which|who|when|where|why|how|is|are|am|was|were|do|does|did|have you|has|should|may i ask|any)\b"
+    r"|吗|呢[?？]?$|什么|多少|有没有|有无|是否|怎么|哪|几|谁|为何",
+    re.IGNORECASE,
+)
+_ORDERS = re.compile(r"^\W*(?:could|can|would|will|may)\b", re.IGNORECASE)
+
+
+class Clause(Struct, frozen=True, kw_only=True):
+    text: str
+    tokens: tuple[Token, ...]
+    times: Times
+    bounds: tuple[Bound, ...]
+    asks: bool
+    """A question, and not a wish that is worded as one."""
+
+    @property
+    def action(self) -> Token | None:
+        return next((token for token in self.tokens if token.has("do:")), None)
+
+    def actions(self) -> list[str]:
+        """The verbs that may govern it: those of the first word that is one, then those of the next."""
+        found: list[str] = []
+        for token in self.tokens:
+            found += [one for one in token.actions() if one not in found]
+        return found
+
+    def concepts(self, kind: str) -> set[str]:
+        return {one for token in self.tokens for one in token.means if one.startswith(kind)}
+
+
+def clause(text: str, now: datetime) -> Clause:
+    unquoted = text
+    for (start, end), _ in quoted(text):
+        unquoted = unquoted[:start] + '"' * (end - start) + unquoted[end:]
+    return Clause(
+        text=text,
+        tokens=tuple(tokens_of(text)),
+        times=times_in(unquoted, now),
+        bounds=tuple(bounds(unquoted)),
+        asks=bool(_ASKS.search(unquoted)) and not _ORDERS.match(text),
+    )
+
+
+def sentences(message: str) -> list[str]:
+    """The sentences of a message; what stands in quotation marks is never cut."""
+    text = plain(message[:MOST_TEXT]).strip()
+    kept = [span for span, _ in quoted(text)]
+    cuts = [found.end() for found in _SENTENCE.finditer(text) if not _inside(found.start(), kept)]
+    return [part for part in _cut(text, cuts) if re.search(r"\w", part)]
+
+
+def joints(text: str) -> list[tuple[int, int]]:
+    """The places where a sentence may fall into two requests, if what follows has a verb of its own."""
+    kept = [span for span, _ in quoted(text)]
+    return [found.span() for found in _JOINT.finditer(text) if found.end() > found.start() and not _inside(found.start(), kept)]
+
+
+def starts_a_request(text: str) -> bool:
+    """Whether it begins with a verb, after at most a few words that say nothing."""
+    for token in tokens_of(text)[:6]:
+        if token.has("do:"):
+            return True
+        if not (token.has("fn:polite") or token.has("fn:preposition") or token.text in ",，"):
+            return False
+    return False
+
+
+def _inside(at: int, spans: list[tuple[int, int]]) -> bool:
+    return any(start < at < end for start, end in spans)
+
+
+def _cut(text: str, cuts: list[int]) -> Iterator[str]:
+    before = 0
+    for cut in (*cuts[: MOST_CLAUSES - 1], len(text)):
+        if part := text[before:cut].strip():
+            yield part
+        before = cut

@@ -1,0 +1,172 @@
+"""Which tool a clause asks for: by its verb, by what the tool is about, by the shapes of what it takes."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.tools import Tool
+from toolyard.finding import Index
+from toolyard.models._offline.clauses import Clause
+from toolyard.models._offline.filling import Filled, fill
+from toolyard.models._offline.lexicon import FOREIGN, RELATED
+from toolyard.models._offline.places import Profile
+from toolyard.models._offline.words import Token, tokens_of, words_for
+
+MOST_CANDIDATES = 12
+NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat", "get"})
+"""Verbs that say too little alone: `create` wants to know what, whatever else is named."""
+ENOUGH = 2.0
+
+
+class Match(Struct, frozen=True, kw_only=True):
+    profile: Profile
+    clause: Clause
+    filled: Filled
+    score: float
+    verb: float
+    """How well the verbs agree, from 0 to 1."""
+    thing: bool
+    """Whether the clause names what the tool is about."""
+    certain: bool
+    """Whether there is enough to act on."""
+
+
+class Matcher:
+    """The tools of one offer, ready to be matched."""
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self.profiles = {profile.tool.name: profile for profile in profiles}
+        self._index = Index()
+        self._spread: dict[str, int] = {}
+        names = {word for profile in profiles for word in profile.tool.name.casefold().split("_") if len(word) > 3}
+        for profile in profiles:
+            self._index.put(_widened(profile))
+            for thing in profile.things:
+                self._spread[thing] = self._spread.get(thing, 0) + 1
+        self._words = frozenset(names.union(*(words_for(thing) for thing in self._spread)))
+
+    def best(self, clause: Clause, only: str = "") -> Match | None:
+        """The tool that fits best, whether or not it fits well; None if none has a word in common."""
+        matches = self.ranked(clause, only)
+        return max(matches, key=lambda match: (match.certain, match.score)) if matches else None
+
+    def ranked(self, clause: Clause, only: str = "") -> list[Match]:
+        query = f"{clause.text} {_concepts(clause.tokens)}"
+        scores = {found.tool.name: found.score for found in self._index.search(query, most=MOST_CANDIDATES)}
+        if only:
+            scores = {only: scores.get(only, 0.0)}
+        shaped = [name for name, profile in self.profiles.items() if profile.of_kind("moment") and clause.times.moment()]
+        names = dict.fromkeys([*scores, *(shaped if not only else [])])
+        return [self._match(clause, self.profiles[name], scores.get(name, 0.0)) for name in names if name in self.profiles]
+
+    def words(self) -> frozenset[str]:
+        """The words for what the tools are about."""
+        return self._words
+
+    def speaks_of(self, concept: str) -> bool:
+        return concept in self._spread
+
+    def _match(self, clause: Clause, profile: Profile, words: float) -> Match:
+        filled = fill(clause, profile)
+        verb, said = _verb(clause, profile), clause.concepts("of:")
+        common = said & profile.things
+        nouns = {token.stem for token in clause.tokens} & profile.nouns
+        score = 0.35 * words + 3.0 * verb - (2.0 if clause.actions() and not verb else 0.0)
+        score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
+        score -= sum(0.7 for thing in said - common if self.speaks_of(thing))
+        score += _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile)
+        score -= 4.0 if clause.asks and not profile.reads else 0.0
+        foreign = {one[3:] for one in said - profile.things} & FOREIGN
+        thing = bool(common or nouns)
+        certain = score >= ENOUGH and not _elsewhere(clause, foreign, thing) and _evident(clause, profile, filled, verb, thing)
+        return Match(profile=profile, clause=clause, filled=filled, score=score, verb=verb, thing=thing, certain=certain)
+
+
+def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
+    """Whether it is about something that no tool here speaks of."""
+    if foreign and not thing:
+        return True
+    first = next((token for token in clause.tokens if not token.has("fn:")), None)
+    return first is not None and first.has("no:other") and not first.has("do:") and not thing
+
+
+def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing: bool) -> bool:
+    if _likeness(clause, profile) >= 0.75:
+        return True
+    if clause.asks and not profile.reads:
+        return False
+    if thing and (verb or not clause.actions() or filled.chosen):
+        return True
+    if filled.chosen and filled.items and not clause.asks:
+        return True
+    main = profile.main
+    whole_moment = profile.of_kind("moment") is not None and clause.times.moment() is not None
+    if whole_moment and filled.items and not clause.asks and (verb or not clause.actions()):
+        return True
+    item = bool(filled.items or filled.pronoun) and main is not None
+    telling = set(clause.actions()[:3]) - NEEDS_ITS_THING
+    return item and bool(telling) and verb >= 0.5
+
+
+def _verb(clause: Clause, profile: Profile) -> float:
+    """How well the verbs agree; the first one says most."""
+    agreed = 0.0
+    tokens = [token for token in clause.tokens if token.has("do:")]
+    for at, token in enumerate(tokens[:3]):
+        for action in token.actions():
+            direct = profile.actions.get(action, 0.0)
+            related = max((0.55 * profile.actions.get(other, 0.0) for other in RELATED.get(action, ())), default=0.0)
+            agreed = max(agreed, max(direct, related) * (1.0, 0.7, 0.5)[at])
+    return agreed
+
+
+def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
+    main, times = profile.main, clause.times
+    item = bool(filled.items or filled.pronoun or filled.everything)
+    score = 0.0
+    if item and main is None:
+        score -= 2.5
+    if not item and main is not None:
+        score -= 1.2 if main.required else 0.2
+    if item and main is not None:
+        score += 1.0 if main.required else 0.3
+    for place in profile.places:
+        if place.kind == "choice" and place.required:
+            score += 2.0 if place.name in filled.values else -2.5
+        elif place.kind == "moment" and place.required:
+            score += 2.0 if place.name in filled.values else -0.8
+        elif place.kind in ("day", "month", "number", "word") and place.name in filled.values:
+            score += 1.0
+    dated = any(place.kind in ("day", "moment", "month") for place in profile.places)
+    if times.said and not dated:
+        score -= 1.0
+    if times.moment() and not profile.of_kind("moment"):
+        score -= 0.7
+    return score
+
+
+def _likeness(clause: Clause, profile: Profile) -> float:
+    """How much of an example is in the clause and the other way round, by their words."""
+    said = {token.stem for token in clause.tokens if token.text.isalnum() or " " in token.text}
+    best = 0.0
+    for example in profile.examples:
+        words = {word for word in example if any(character.isalnum() for character in word)}
+        if words and said:
+            best = max(best, len(words & said) / len(words | said))
+    return best
+
+
+def _widened(profile: Profile) -> Tool:
+    """The tool as the index is to know it: with the concepts of its words."""
+    tool = profile.tool
+    description = f"{tool.description} {_concepts(tokens_of(tool.description))}"
+    examples = tuple(f"{example} {_concepts(tokens_of(example))}" for example in tool.examples)
+    name = _concepts(tokens_of(tool.name.replace("_", " ")))
+    return replace(tool, description=f"{description} {name} {name}", examples=examples)
+
+
+def _concepts(tokens: Sequence[Token]) -> str:
+    """Concepts as words that no text has, for the index."""
+    found = {one for token in tokens for one in token.means if one[:3] in ("do:", "of:")}
+    return " ".join(f"{one[0]}q{one[3:].replace(' ', '')}" for one in sorted(found))

@@ -1,0 +1,233 @@
+"""What a tool takes, as places that words can go into, and what it speaks of. Made once for each definition."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Literal, cast
+
+from msgspec import Struct
+
+from toolyard.core.tools import Tool
+from toolyard.finding.words import stem
+from toolyard.models._offline.words import Token, is_chinese, tokens_of
+
+Kind = Literal["text", "word", "choice", "number", "flag", "day", "moment", "month", "other"]
+Role = Literal["", "title", "location", "remark", "quantity", "upper", "lower", "ending"]
+_SUCH_AS = re.compile(r"\b(?:such as|for example|e\.g\.|like)\b[:,]?\s*|例如[:：]?|比如[:：]?|如[:：]", re.IGNORECASE)
+_FORMATS: dict[str, Kind] = {"date-time": "moment", "date": "day"}
+_TITLES = frozenset({"title", "subject", "text", "name", "summary", "message", "content", "body", "headline", "label"})
+_ROLES: tuple[tuple[frozenset[str], Role], ...] = (
+    (_TITLES, "title"),
+    (frozenset({"location", "place", "where", "venue", "address", "room"}), "location"),
+    (frozenset({"description", "note", "notes", "details", "comment", "remark", "reason"}), "remark"),
+    (frozenset({"end", "ends", "until", "finish", "to"}), "ending"),
+)
+_UPPER, _LOWER = re.compile(r"\bmax|up to|at most|upper|limit|不超过|最高|最大", re.I), re.compile(r"\bmin|at least|最低|最小", re.I)
+_QUANTITY = re.compile(r"qty|quantit|count|amount|number|how many|pieces|数量|个数|件数", re.I)
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A parameter, as far as words can fill it."""
+
+    name: str
+    kind: Kind
+    role: Role = ""
+    required: bool = False
+    many: bool = False
+    choices: tuple[str, ...] = ()
+    """The values it takes, or examples of them if its kind is `word`."""
+    pattern: str = ""
+    source: str = ""
+    said: str = ""
+    """What is said about it, without examples."""
+    whole: bool = False
+    """Numbers without a fraction."""
+
+    @property
+    def wants_item(self) -> bool:
+        return bool(self.source) or (self.kind == "text" and self.role in ("", "title"))
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """What the planner knows of a tool."""
+
+    tool: Tool
+    places: tuple[Place, ...]
+    actions: Mapping[str, float]
+    things: frozenset[str]
+    """The concepts of its name and description: `of:cart`."""
+    nouns: frozenset[str]
+    """The stems of the words of its name that are not verbs."""
+    place_names: frozenset[str]
+    """The stems of the names of its places."""
+    examples: tuple[tuple[str, ...], ...]
+    aliases: frozenset[str] = frozenset()
+    """Concepts that only its examples have."""
+
+    def place(self, name: str) -> Place | None:
+        return next((place for place in self.places if place.name == name), None)
+
+    @property
+    def main(self) -> Place | None:
+        """Where the thing that is asked for goes."""
+        wanting = [place for place in self.places if place.wants_item]
+        return next((place for place in wanting if place.required), wanting[0] if wanting else None)
+
+    def of_kind(self, *kinds: Kind) -> Place | None:
+        return next((place for place in self.places if place.kind in kinds), None)
+
+    @property
+    def reads(self) -> bool:
+        """Whether it only tells something, as far as its verbs say."""
+        return self.tool.idempotent or not self.actions.keys() & {"add", "remove", "create", "update", "switch", "remind"}
+
+
+def profile_of(tool: Tool, definition: str) -> Profile:
+    """The profile of a tool whose definition has this hash: the same object for the same tool."""
+    return _profile(_Keyed(tool, definition))
+
+
+class _Keyed:
+    """A tool that is told apart by its name and the hash of its definition."""
+
+    __slots__ = ("key", "tool")
+
+    def __init__(self, tool: Tool, definition: str) -> None:
+        self.tool = tool
+        self.key = (tool.name, definition, tool.examples, tuple(tool.sources.items()), tool.idempotent)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Keyed) and self.key == other.key
+
+
+@lru_cache(maxsize=4096)
+def _profile(keyed: _Keyed) -> Profile:
+    tool = keyed.tool
+    places = tuple(_places(tool))
+    name = tokens_of(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", tool.name).replace("_", " ").replace("-", " "))
+    description = tokens_of(tool.description)
+    examples = [tokens_of(example) for example in tool.examples]
+    things = {one for token in (*name, *description) for one in token.means if one.startswith("of:")}
+    return Profile(
+        tool=tool,
+        places=places,
+        actions=_actions(name, description, examples),
+        things=frozenset(things),
+        nouns=frozenset(token.stem for token in name if not token.has("do:") and not token.has("fn:")),
+        place_names=frozenset(stem(place.name.casefold()) for place in places),
+        examples=tuple(tuple(token.stem for token in tokens) for tokens in examples),
+        aliases=frozenset(one for tokens in examples for token in tokens for one in token.means) - things,
+    )
+
+
+def _actions(name: list[Token], description: list[Token], examples: list[list[Token]]) -> dict[str, float]:
+    """The verbs of a tool: of its name, the first of its description, the first of each example."""
+    found: dict[str, float] = {}
+    for tokens, weight in ((name[:2], 1.0), (description[:1], 0.9), *((example, 0.9) for example in examples)):
+        first = next((token for token in tokens if token.has("do:")), None)
+        for action in first.actions() if first else ():
+            found[action] = max(found.get(action, 0.0), weight)
+    if "get" in found and "add" not in found:
+        found["show"] = 1.0
+    return found
+
+
+def _places(tool: Tool) -> Iterator[Place]:
+    properties = tool.parameters.get("properties")
+    required = tool.parameters.get("required")
+    wanted = cast("list[str]", required) if isinstance(required, list) else []
+    for name, schema in cast("Mapping[str, object]", properties).items() if isinstance(properties, Mapping) else ():
+        if isinstance(schema, Mapping):
+            yield _place(name, cast("Mapping[str, object]", schema), name in wanted, tool.sources.get(name, ""))
+
+
+def _place(name: str, schema: Mapping[str, object], required: bool, source: str) -> Place:
+    inner, many = _inner(schema), False
+    if inner.get("type") == "array" and isinstance(inner.get("items"), Mapping):
+        inner, many = _inner(cast("Mapping[str, object]", inner["items"])), True
+    description = str(schema.get("description") or inner.get("description") or "")
+    said, *examples = _SUCH_AS.split(description, maxsplit=1)
+    pattern = str(inner.get("pattern", ""))
+    kind = _kind(name, inner, pattern, description)
+    choices = tuple(map(str, cast("list[object]", inner["enum"]))) if kind == "choice" else ()
+    if kind == "word":
+        choices = tuple(one.strip(" .。") for one in re.split(r"[,，、]| or ", examples[0])) if examples else ()
+    return Place(
+        name=name,
+        kind=kind,
+        role=_role(name, kind, f"{name.replace('_', ' ')} {said}"),
+        required=required,
+        many=many,
+        choices=choices,
+        pattern=pattern,
+        source=source,
+        said=said.strip(" ,;:，；："),
+        whole=inner.get("type") == "integer",
+    )
+
+
+def _inner(schema: Mapping[str, object]) -> Mapping[str, object]:
+    """Of a choice between a schema and null, the schema."""
+    for key in ("anyOf", "oneOf"):
+        options = schema.get(key)
+        for one in cast("list[object]", options) if isinstance(options, list) else []:
+            if isinstance(one, Mapping) and cast("Mapping[str, object]", one).get("type") != "null":
+                return cast("Mapping[str, object]", one)
+    return schema
+
+
+def _kind(name: str, schema: Mapping[str, object], pattern: str, description: str) -> Kind:
+    if isinstance(schema.get("enum"), list):
+        return "choice"
+    match schema.get("type"):
+        case "integer" | "number":
+            return "number"
+        case "boolean":
+            return "flag"
+        case "string" | None:
+            return _text_kind(name, str(schema.get("format", "")), pattern, description)
+        case _:
+            return "other"
+
+
+def _text_kind(name: str, written: str, pattern: str, description: str) -> Kind:
+    if written in _FORMATS:
+        return _FORMATS[written]
+    if _takes(pattern, "2026-11-20") or "YYYY-MM-DD" in description:
+        return "day"
+    if _takes(pattern, "2026-11") or "YYYY-MM" in description:
+        return "month"
+    if "ISO 8601" in description:
+        return "moment"
+    return "text" if fits(pattern, "two words") else "word"
+
+
+def _takes(pattern: str, value: str) -> bool:
+    """Whether a pattern is made for values such as this one: it allows it and no usual word."""
+    return bool(pattern) and fits(pattern, value) and not fits(pattern, "abc")
+
+
+def fits(pattern: str, value: str) -> bool:
+    """Whether the value is one that the pattern allows; a pattern that Python cannot read allows all."""
+    try:
+        return not pattern or re.search(pattern, value) is not None
+    except re.error:
+        return True
+
+
+def _role(name: str, kind: Kind, said: str) -> Role:
+    if kind == "number":
+        if _UPPER.search(said):
+            return "upper"
+        return "lower" if _LOWER.search(said) else "quantity" if _QUANTITY.search(said) else ""
+    return next((role for names, role in _ROLES if name.casefold().split("_")[-1] in names), "")
+
+
+def label(place: Place, language: str) -> str:
+    """What to call a place when asking for it."""
+    if language == "zh" and is_chinese(place.said):
+        return re.split(r"[，,；;、。]", place.said)[0]
+    return place.name.replace("_", " ")
