@@ -6,7 +6,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from toolyard.finding.words import stem
 from toolyard.models._offline.amounts import Bound, bounds
+from toolyard.models._offline.past import IRREGULAR
 from toolyard.models._offline.times import Times, times_in
 from toolyard.models._offline.words import Token, plain, quoted, tokens_of
 
@@ -22,6 +24,13 @@ _ASKS = re.compile(
     r"|吗|呢[?？]?$|什么|多少|有没有|有无|是否|怎么|哪|几|谁|为何",
     re.IGNORECASE,
 )
+_PARTICLE = re.compile(r"\b(turn|switch|tick|check|cross|shut)\s+((?:\w+\s+){1,5}?)(on|off)\b(?!\s+(?:the|my|our)\b)", re.IGNORECASE)
+_TELLS = re.compile(
+    r"^\W*(?:i|we)(?:'ve|\s+have|'m|\s+am|'re|\s+are)?(?:\s+(?:just|already|now|finally))*\s+(?:done\b|working on\b|busy with\b|(?!need|indeed)"
+    rf"(?:\w+ed|{'|'.join(IRREGULAR)})\b)|^(?:我们?)?(?:已经|刚刚?)|了[。！!]?$",
+    re.IGNORECASE,
+)
+_LACKS = re.compile(r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$")
 _ORDERS = re.compile(r"^\W*(?:could|can|would|will|may)\b", re.IGNORECASE)
 
 
@@ -32,6 +41,8 @@ class Clause(Struct, frozen=True, kw_only=True):
     bounds: tuple[Bound, ...]
     asks: bool
     """A question, and not a wish that is worded as one."""
+    tells: bool
+    """It says what somebody did or what became of something, rather than what is to be done."""
 
     @property
     def action(self) -> Token | None:
@@ -44,19 +55,25 @@ class Clause(Struct, frozen=True, kw_only=True):
             found += [one for one in token.actions() if one not in found]
         return found
 
+    def stems(self) -> set[str]:
+        return {stem(word) for token in self.tokens for word in token.text.casefold().split()}
+
     def concepts(self, kind: str) -> set[str]:
         return {one for token in self.tokens for one in token.means if one.startswith(kind)}
 
 
 def clause(text: str, now: datetime) -> Clause:
+    text = _LACKS.sub(r"需要\g<what>", _PARTICLE.sub(r"\1 \3 \2", text))
     unquoted = text
     for (start, end), _ in quoted(text):
         unquoted = unquoted[:start] + '"' * (end - start) + unquoted[end:]
+    times = times_in(unquoted, now)
     return Clause(
         text=text,
-        tokens=tuple(tokens_of(text)),
-        times=times_in(unquoted, now),
+        tokens=tuple(tokens_of(text, [(one.start, one.end) for one in times.said])),
+        times=times,
         bounds=tuple(bounds(unquoted)),
+        tells=bool(_TELLS.search(unquoted)),
         asks=bool(_ASKS.search(unquoted)) and not _ORDERS.match(text),
     )
 

@@ -1,18 +1,17 @@
 """The words of a clause go into the places of a tool; what is left over is what is asked for."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal
 
 from msgspec import Struct
 
-from toolyard.finding.words import stem
 from toolyard.models._offline.amounts import counted
 from toolyard.models._offline.clauses import Clause
-from toolyard.models._offline.past import done
+from toolyard.models._offline.past import done, infinitive
 from toolyard.models._offline.places import Place, Profile, fits
-from toolyard.models._offline.words import Span, Token, is_chinese, quoted, tokens_of
+from toolyard.models._offline.words import Span, Token, is_chinese, quoted, tokens_of, value_pattern
 
-_AND = re.compile(r"\s*(?:,\s*(?:and|or)\b|\b(?:and|plus|or|as well as)\b|[,，、&+]|和|与|以及|还有|跟|及)\s*", re.IGNORECASE)
 _EDGE = " \t,，.。:：;；!！?？、-–—*"
 _NAMED = r"(?:\s*(?:is|=|:|：|为|是|叫做?|as|of|to)\s*|\s+)"
 _CALLED = re.compile(
@@ -27,10 +26,14 @@ _REMARK = re.compile(
 )
 _WHERE = re.compile(
     r"[,，]?\s*(?:\b(?:at|in|@)\s+(?P<value>(?:the\s+|our\s+|my\s+)?[A-Za-z0-9][\w' .&-]*)$|\b(?:location|place|venue)(?:\s+is|:)?\s+(?P<named>.+)$)"
-    r"|[,，]?\s*地点(?:是|在|为|[:：])?\s*(?P<zh>[^，,。]+)|在(?P<at>[\u3400-\u9fff]{2,6}?)(?=开|举行|见|吃|聚|参加|上|看|办|和|跟|有)",
+    r"|[,，]?\s*地点(?:是|在|为|[:：])?\s*(?P<zh>[^，,。]+)|在(?P<at>[\u3400-\u9fff]{1,6}?(?:馆|院|店|厅|园|校|室|场|站|楼|家|公司|银行|中心|广场|酒吧)里?)",
     re.IGNORECASE,
 )
+_BEFORE_CHOICE = re.compile(r"(?:(?:[:：]|\b(?:back\s+)?(?:as|to|is|are|was|were|into)\b)\s*(?:the\s+|an?\s+|now\s+)?|(?:标记|设置?|改|标|更新|状态)?(?:为|成|到|是)\s*[“\"]?)$", re.IGNORECASE)
 _POLITE_END = re.compile(r"[,，]?\s*(?:please|thanks|thank you|谢谢)\W*$", re.IGNORECASE)
+
+
+Chosen = Literal["", "guessed", "named", "firmly"]
 
 
 class Item(Struct, frozen=True):
@@ -49,7 +52,8 @@ class Filled(Struct, frozen=True, kw_only=True):
     """For the main place; empty if the clause names nothing, one that is a pronoun if it points elsewhere."""
     pronoun: bool = False
     everything: bool = False
-    chosen: bool = False
+    chosen: Chosen = ""
+    """Whether a choice was named, and firmly: `as done`."""
     whole: str = ""
     """The noun phrase as it was said, with the words that the tool itself uses."""
 
@@ -68,7 +72,17 @@ class Sheet:
         return not any(start < other_end and other_start < end for other_start, other_end in self.taken)
 
     def tokens(self) -> list[Token]:
-        return [token for token in self.clause.tokens if self.free(token.start, token.end)]
+        return [part for token in self.clause.tokens for part in self._free_part(token)]
+
+    def _free_part(self, token: Token) -> list[Token]:
+        """The token if it is free; of one in Chinese that is partly crossed out, the rest."""
+        if self.free(token.start, token.end):
+            return [token]
+        left = [at for at in range(token.start, token.end) if self.free(at, at + 1)]
+        if not left or token.means or not is_chinese(token.text):
+            return []
+        text = self.clause.text[left[0] : left[-1] + 1]
+        return [Token(text, left[0], left[-1] + 1)] if len(text) == len(left) else []
 
     def text_of(self, tokens: Sequence[Token]) -> str:
         """The words from the first to the last of these, without what is crossed out between them."""
@@ -109,12 +123,12 @@ def _filter(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
         values[place.name] = text
 
 
-def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: bool) -> Filled:
+def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Chosen) -> Filled:
     """What is left when everything else has its place: what the main place is for."""
     main = profile.main
     finished = _finished(sheet, profile, values)
     if finished:
-        return Filled(values=values, items=(Item(finished),), chosen=True, whole=finished)
+        return Filled(values=values, items=(Item(finished),), chosen="guessed", whole=finished)
     _location(sheet, profile, values)
     tokens = _framed(sheet, profile)
     whole = sheet.text_of(_bare(tokens, profile, own=False))
@@ -128,7 +142,12 @@ def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: boo
         return Filled(values=values, items=(), everything=True, chosen=chosen)
     if not text or all(token.has("fn:something") or token.has("fn:determiner") for token in rest):
         return Filled(values=values, items=(), chosen=chosen, whole=whole)
-    items = _items(text, split=main is not None and not titled, count=_counts(profile))
+    split = main is not None and not titled
+    texts = [sheet.text_of(part) for part in _parts(rest)] if split else [text]
+    if chosen and sheet.clause.tells and text.split()[0].endswith("ing"):
+        first, _, more = text.partition(" ")
+        texts = [f"{infinitive(first.casefold()) or first} {more}".strip()]
+    items = _items(texts, count=_counts(profile))
     return Filled(values=values, items=tuple(items), chosen=chosen, whole=whole)
 
 
@@ -143,8 +162,19 @@ def _counts(profile: Profile) -> bool:
     return any(place.kind == "number" and place.role == "quantity" for place in profile.places)
 
 
-def _items(text: str, *, split: bool, count: bool) -> Iterable[Item]:
-    for part in _AND.split(text) if split else [text]:
+def _parts(tokens: Sequence[Token]) -> list[list[Token]]:
+    """`milk, bread and two eggs` as three."""
+    parts: list[list[Token]] = [[]]
+    for token in tokens:
+        if token.has("fn:and") or token.text in ",，、&+":
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [part for part in parts if part]
+
+
+def _items(texts: Sequence[str], *, count: bool) -> Iterable[Item]:
+    for part in texts:
         how_many, what = counted(part.strip(_EDGE))
         what = what if how_many is not None or count else part
         what = _trimmed(what)
@@ -260,48 +290,35 @@ def as_number(value: float, place: Place) -> float:
     return int(value) if place.whole or value == int(value) else value
 
 
-def _choices(sheet: Sheet, profile: Profile, values: dict[str, object]) -> bool:
-    chosen = False
-    for place in profile.places:
-        if place.kind not in ("choice", "word") or place.source or not place.choices:
+def _choices(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
+    """The longest phrases find their places first; a phrase says one thing only."""
+    chosen: Chosen = ""
+    used: list[Span] = []
+    for _, place, choice, (start, end) in sorted(_named_choices(sheet, profile), key=lambda one: -one[0]):
+        if place.name in values or any(start < other_end and other < end for other, other_end in used):
             continue
-        if any("." in choice for choice in place.choices):
-            continue
-        found = _choice(sheet, place)
-        if found:
-            value, token = found
-            values[place.name] = value
-            chosen = True
-            if place.kind == "choice" or len(place.choices) > 1:
-                _take_choice(sheet, token, keep=place.kind == "word" and not token.has("do:"))
+        values[place.name] = choice
+        used.append((start, end))
+        before = _BEFORE_CHOICE.search(sheet.clause.text, 0, start)
+        chosen = "firmly" if before or chosen == "firmly" or len(used) > 1 else "named"
+        if place.kind == "choice" or _is_action(sheet, start):
+            sheet.take(before.start() if before else start, end)
     return chosen
 
 
-def _take_choice(sheet: Sheet, token: Token, *, keep: bool) -> None:
-    """Cross a choice out, with the little word before it: `as done`, `to in progress`."""
-    if keep:
-        return
-    tokens = sheet.tokens()
-    at = tokens.index(token)
-    before = tokens[at - 1] if at else None
-    small = before is not None and before.text.casefold() in ("as", "to", "is", "are", "into", "为", "成", "到", "是")
-    sheet.take(before.start if small and before else token.start, token.end)
+def _named_choices(sheet: Sheet, profile: Profile) -> Iterator[tuple[int, Place, str, Span]]:
+    """The choices that the clause names by themselves or by words that mean the same."""
+    for place in profile.places:
+        if place.kind not in ("choice", "word") or place.source or any("." in choice for choice in place.choices):
+            continue
+        for choice in place.choices:
+            for one in value_pattern(choice).finditer(sheet.clause.text):
+                if sheet.free(*one.span()):
+                    yield one.end() - one.start(), place, choice, one.span()
 
 
-def _choice(sheet: Sheet, place: Place) -> tuple[str, Token] | None:
-    """The choice that the clause names by itself or by a word that means the same; of two, the longer one."""
-    found: list[tuple[int, str, Token]] = []
-    for choice in place.choices:
-        name = choice.casefold().replace("_", " ")
-        for token in sheet.tokens():
-            said = " ".join(stem(word) for word in token.text.casefold().split())
-            same = said == " ".join(stem(word) for word in name.split()) or f"is:{name}" in token.means
-            if same or f"of:{name}" in token.means:
-                found.append((len(token.text), choice, token))
-    if not found:
-        return None
-    _, choice, token = max(found, key=lambda one: one[0])
-    return choice, token
+def _is_action(sheet: Sheet, start: int) -> bool:
+    return any(token.start == start and token.has("do:") for token in sheet.clause.tokens)
 
 
 def _finished(sheet: Sheet, profile: Profile, values: dict[str, object]) -> str:
@@ -337,7 +354,7 @@ def _location(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None
 
 def _is_own(token: Token, profile: Profile) -> bool:
     """Whether it is a word for what the tool is about rather than for what is wanted of it."""
-    known = token.means & profile.things or token.stem in profile.nouns or token.stem in profile.place_names
+    known = token.means & (profile.things | profile.place_words) or token.stem in profile.nouns | profile.place_words
     return bool(known) or _container(token, profile)
 
 
@@ -386,7 +403,7 @@ def _phrase_length(tokens: list[Token], at: int, profile: Profile) -> int:
     return at - start
 
 
-_LOOSE = ("fn:polite", "fn:determiner", "fn:preposition", "fn:question", "fn:and")
+_LOOSE = ("fn:here", "fn:polite", "fn:determiner", "fn:preposition", "fn:question", "fn:and")
 
 
 def _bare(tokens: list[Token], profile: Profile, *, own: bool) -> list[Token]:
@@ -400,18 +417,39 @@ def _bare(tokens: list[Token], profile: Profile, *, own: bool) -> list[Token]:
             if not own and not titled:
                 break
             seen_own = True
-        elif not (_loose(token) or (token.has("do:create") and token.text.casefold() == "new")):
-            if not (own and _own_word(token, profile)):
-                break
+        elif not (_loose_start(token, titled, seen_own) or _more_frame(token, profile, titled) or (own and _own_word(token, profile))):
+            break
         first += 1
     while last > first:
         token = tokens[last - 1]
         ours = own and (_is_own(token, profile) or _own_word(token, profile))
         ours = ours or (not titled and token.has("do:") and _governs(token, profile) and last - first > 1)
-        if not (_loose(token) or ours):
+        if not (_loose_end(token, titled) or ours):
             break
         last -= 1
     return tokens[first:last]
+
+
+def _more_frame(token: Token, profile: Profile, titled: bool) -> bool:
+    """A second verb of the same kind: `new` of `add a new task`, `还有没有` of `看看还有没有`."""
+    if token.has("do:create") and token.text.casefold() == "new":
+        return True
+    return not titled and token.has("do:") and not token.has("of:") and _governs(token, profile)
+
+
+def _loose_start(token: Token, titled: bool, seen_own: bool) -> bool:
+    """A title in Chinese may begin with a small word, `去银行`, but not with the end of `日历里`."""
+    if seen_own and token.text in ("里", "里面", "上", "中", "内", "里边"):
+        return True
+    verbal = titled and is_chinese(token.text) and token.has("fn:preposition") and token.text not in ("把", "为", "叫", "关于")
+    return _loose(token) and not verbal
+
+
+def _loose_end(token: Token, titled: bool) -> bool:
+    """At the end only what cannot end a name."""
+    if is_chinese(token.text) and len(token.text) == 1:
+        return token.text in ("吗呢吧啊哦" if titled else "吗呢吧啊哦了的里上中在")
+    return _loose(token)
 
 
 def _loose(token: Token) -> bool:
@@ -434,7 +472,7 @@ def _composed(sheet: Sheet, profile: Profile, values: dict[str, object], rest: l
         kind = next((str(value) for value in values.values() if str(value) == example.split(".")[0]), "")
         kind = kind or next((str(values[one.name]) for one in profile.places if one.name in values and one.kind == "word"), "")
         words = [_slug(token) for token in rest if not (token.has(f"of:{kind}") or token.has("fn:"))]
-        words = [word for word in words if word] or [_slug(token) for token in rest if not token.has("fn:")]
+        words = [word for word in words if word]
         made = f"{kind}.{'_'.join(word for word in words if word)}"
         if kind and words and fits(place.pattern, made):
             values[place.name] = made
@@ -461,4 +499,5 @@ def items_of(text: str, profile: Profile, *, split: bool = True) -> list[Item]:
     bare = _POLITE_END.sub("", _IT_IS.sub("", text)).strip(_EDGE)
     main = profile.main
     titled = bool(main and main.role == "title") or not split
-    return list(_items(bare, split=not titled, count=_counts(profile)))
+    texts = [bare[part[0].start : part[-1].end] for part in _parts(tokens_of(bare))] if not titled else [bare]
+    return list(_items(texts, count=_counts(profile)))

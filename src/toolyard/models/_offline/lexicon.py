@@ -10,8 +10,8 @@ ACTIONS = {
         "加, 加上, 加入, 加到, 加进, 加个, 加点, 添加, 添, 放, 放入, 放到, 放进, 放在, 买, 购买, 买点, 买些, 订购, 采购, 来, 来点, 追加",
     ),
     "need": (
-        "need, want, would like, d like, out of, ran out of, run out of, running out of, running low on, low on,"
-        " give me, could use, must get, short of, order",
+        "need, want, would like, i'd like, i would like, we'd like, i want, i need, we need, we want, i'll have, i'll take, out of, ran out of, run out of, running out of, running low on, low on,"
+        " give me, could use, could we have, can i have, could i have, can we have, may i have, must get, short of, order",
         "需要, 想要, 想买, 要买, 缺, 用完了, 没了, 快没了, 吃完了, 喝完了, 不够了",
     ),
     "remove": (
@@ -22,7 +22,7 @@ ACTIONS = {
     "find": (
         "find, search, search for, look for, look up, looking for, lookup, query, check, check for, locate,"
         " do you have, have you got, do you sell, do you stock, do you carry, got any, is there, are there, any,"
-        " have we got, do we have, got, sell, how much is, how much are, what does, price of",
+        " have we got, do we have, sell, how much is, how much are, what does, price of",
         "查, 查找, 查询, 查一下, 查查, 查看, 查一查, 搜, 搜索, 搜一下, 搜寻, 检索, 找, 找一下, 找找, 寻找, 看看, 看一下, 有没有, 有无,"
         " 是否有, 还有没有, 还有, 还剩, 剩多少, 还有多少, 还剩多少, 有多少, 剩下, 多少钱, 卖不卖, 卖, 想找, 哪里有",
     ),
@@ -35,7 +35,7 @@ ACTIONS = {
         "open, go, go to, go back to, take me to, take me back to, bring me to, get me to, navigate, navigate to,"
         " visit, browse, jump to, switch to, head to, back to, return to, proceed to, proceed, lead me to, bring up,"
         " pull up, move to, continue to",
-        "打开, 去, 进入, 进到, 跳转, 跳转到, 跳到, 回到, 返回, 返回到, 前往, 转到, 带我去, 到, 浏览, 逛, 逛逛, 切换到, 回",
+        "打开, 去, 进入, 进到, 跳转, 跳转到, 跳到, 回到, 返回, 返回到, 前往, 转到, 带我去, 浏览, 逛, 逛逛, 切换到, 回",
     ),
     "create": (
         "create, make, new, set up, schedule, plan, register, generate, produce, build, compile, prepare, draw up,"
@@ -45,12 +45,13 @@ ACTIONS = {
     ),
     "remind": (
         "remind, reminder, remember to, don't forget to, do not forget to, don't let me forget, have to, must,"
-        " need to, ought to",
+        " need to, ought to, i need to, we need to, i have to, we have to, i must, we must, i should, we should,"
+        " set a reminder, set reminder, set me a reminder, add a reminder, reminder to",
         "提醒, 提醒我, 记得, 别忘了, 不要忘记, 别忘记, 要记得",
     ),
     "update": (
-        "update, mark, set, change, tick off, check off, cross off, flag, move, switch, modify, edit, adjust,"
-        " turn, mark off, tick, put down as",
+        "update, mark, set, change, tick off, check off, cross off, flag, move, modify, edit, adjust,"
+        " mark off, tick, put down as",
         "更新, 标记, 标记为, 标为, 标成, 设为, 设置, 设成, 设置为, 改为, 改成, 修改, 更改, 变更, 勾掉, 划掉, 标注",
     ),
     "stat": (
@@ -60,7 +61,7 @@ ACTIONS = {
     ),
     "switch": (
         "turn on, turn off, switch on, switch off, switch, dim, activate, deactivate, power on, power off, shut off,"
-        " enable, disable, put on, toggle, lights on, lights off",
+        " enable, disable, put on, toggle",
         "打开, 开, 开启, 关, 关掉, 关闭, 关上, 关了, 开一下, 关一下, 启动, 切换, 调暗",
     ),
     "get": ("get, fetch, give me, bring, retrieve, pull", "获取, 取得, 拿, 给我"),
@@ -72,7 +73,7 @@ RELATED = {
     "add": ("create",),
     "get": ("add", "show", "find", "stat"),
     "show": ("find", "get", "stat", "open"),
-    "find": ("show", "get"),
+    "find": ("show", "get", "stat"),
     "stat": ("show", "get", "find"),
     "open": ("show",),
     "remove": (),
@@ -199,7 +200,7 @@ OTHER_VERBS = (
 """Verbs of requests for something else: a clause that begins with one wants a tool that has it."""
 
 VALUES = {
-    "bought": ("bought, purchased, got, picked up, have got, acquired, paid for", "买了, 买好了, 买到了, 已买, 买完了, 已购买, 买好, 已经买"),
+    "bought": ("bought, purchased, got, picked up, have got, acquired, paid for", "买了, 买好了, 买到了, 已买, 买完了, 已购买, 买好"),
     "in cart": ("in cart, in the cart, in the basket, in the trolley, in my cart", "在购物车里, 放进购物车, 放进购物车了, 已在购物车, 在车里, 放购物车, 在购物车"),
     "needed": ("needed, needed again, still needed, still need, necessary, missing", "需要买, 还需要, 要买, 待买, 还要买, 缺货"),
     "done": (
@@ -210,7 +211,7 @@ VALUES = {
         "in progress, started, working on, begun, doing, under way, underway, ongoing, on it, busy with, have started, began",
         "进行中, 正在进行, 正在做, 开始了, 开始做, 正在, 在做, 已经开始",
     ),
-    "to do": ("to do, todo, not done, open again, not started, undone, reopen, back to do", "待办, 未完成, 没做完, 未开始, 还没做, 没完成, 待处理"),
+    "to do": ("to do, not done, open again, not started, undone, reopen, back to do", "待办, 未完成, 没做完, 未开始, 还没做, 没完成, 待处理"),
     "high": ("high, urgent, important, critical", "高, 紧急, 重要"),
     "medium": ("medium, normal, average", "中, 普通, 中等"),
     "low": ("low, minor", "低, 不急"),
@@ -227,9 +228,9 @@ VALUES = {
     "pantry": ("pantry, staples, dry goods, store cupboard", "粮油, 调味品, 调料, 干货, 储藏, 食品柜, 粮油调味"),
     "frozen": ("frozen, frozen food, frozen foods, freezer", "冷冻, 冷冻食品, 速冻, 冰冻"),
     "household": ("household, household goods, cleaning, household products, cleaning supplies", "家居, 日用品, 家庭用品, 清洁用品, 家居用品, 生活用品"),
-    "turn on": ("turn on, switch on, put on, power on, lights on, activate, enable, start", "打开, 开启, 开, 启动, 开一下"),
+    "turn on": ("turn on, switch on, put on, power on, activate, enable, start, on", "打开, 开启, 开, 启动, 开一下"),
     "turn off": (
-        "turn off, switch off, shut off, power off, lights off, deactivate, disable, turn out, stop, off",
+        "turn off, switch off, shut off, power off, deactivate, disable, turn out, stop, off",
         "关, 关掉, 关闭, 关上, 关了, 关一下",
     ),
     "toggle": ("toggle", "切换"),
@@ -262,7 +263,7 @@ FUNCTION = {
         " i want to, i want you to, i need you to, i'd like you to, let's, let us, let me, help me, help, for me, for us,"
         " thanks, thank you, many thanks, thx, right away, quickly, if possible, again, go ahead and, maybe, actually,"
         " well, oh, dear, would you mind, do me a favour and, me, us, myself, today please, then, next, afterwards, first,"
-        " for now, asap, cheers, would you please, i am, i'm, we are, we're, i will, i'll, we'll, we have to, would be nice",
+        " for now, asap, cheers, would you please, i am, i'm, we are, we're, i will, i'll, we'll, would be nice",
         "请, 请问, 麻烦, 麻烦您, 麻烦你, 帮我, 帮忙, 帮我们, 帮, 给我, 替我, 为我, 能不能, 能否, 可以, 可不可以, 你能, 您能, 你可以,"
         " 我想, 我要, 我想要, 我们, 咱们, 我, 你, 您, 你们, 谢谢, 多谢, 谢谢你, 谢谢您, 一下, 吧, 吗, 呢, 啊, 哦, 嗯, 好吗, 行吗, 可以吗,"
         " 劳驾, 顺便, 再, 也, 还, 都, 就, 只, 仅, 现在, 马上, 一些, 一点, 点, 些, 的话, 所有, 一个, 然后, 接着, 另外, 此外, 还要, 已经, 已, 想, 要,"
@@ -278,14 +279,24 @@ FUNCTION = {
         "to, into, in, on, onto, from, off, out, out of, at, for, of, with, about, inside, by, as, per, under, over, up,"
         " called, named, titled, regarding, concerning, away, back, down, is, are, was, were, has, have, had, been, be,"
         " i've, we've, i have, we have, i, we, you, there, here, around, within, than, through, do, does, did, that, if,"
-        " should, will, shall, still, already, left, available, currently, right, it's, its, entitled, which, left in",
+        " should, will, shall, still, already, left, available, currently, right, it's, its, entitled, which, left in, went, go, goes, went to, going",
         "把, 将, 从, 往, 向, 给, 在, 到, 里, 里面, 中, 上, 内, 去, 对, 为, 叫, 名为, 叫做, 名叫, 称为, 关于, 有关, 是, 有, 了, 着, 过, 用, 以,"
         " 下, 里边, 当中, 之中, 进, 来, 出, 成, 掉, 还是, 属于",
+    ),
+    "word": (
+        "book club, to-do app",
+        "开会, 开心果, 聚会, 开学, 家长会, 会议, 买菜, 做饭, 看病, 看医生, 看牙医, 打电话, 会餐, 聚餐, 开车, 关门, 上课, 上班, 下班, 到家, 来访,"
+        " 去世, 放学, 放假, 加班, 加油, 查房, 做客, 做家务, 建军节, 音乐会, 运动会, 晚会, 舞会, 里脊肉, 上海青, 小米, 来客, 开水, 生日会, 用药, 上门,"
+        " 下午茶, 加餐, 出差, 出门, 进口, 中药, 花生, 花生酱, 花菜, 菜花, 花椒, 点心, 会计, 开胃菜, 要点, 过年, 过节, 家具, 想法, 能量, 加湿器",
+    ),
+    "here": (
+        "in stock, in store, in the shop, in the store, in the warehouse, in your shop, on hand, in here, available",
+        "仓库里, 仓库中, 仓库里面, 店里, 库里, 这里, 这儿, 你们这里, 你们店里, 你们这儿, 库房里, 仓库",
     ),
     "and": ("and, plus, as well as, along with, together with, and also", "和, 与, 以及, 跟, 还有, 及, 并, 加上, 外加"),
     "question": (
         "what, which, who, whom, when, where, why, how, whose, what's, who's, where's, how's, what kind of, what sort of",
-        "什么, 哪, 哪些, 哪个, 谁, 怎么, 怎样, 怎么样, 几, 多少, 为什么, 何时, 哪里, 吗, 呢, 什么时候, 哪种, 几个",
+        "什么, 多少钱, 哪, 哪些, 哪个, 谁, 怎么, 怎样, 怎么样, 几, 多少, 为什么, 何时, 哪里, 吗, 呢, 什么时候, 哪种, 几个",
     ),
     "something": (
         "something, anything, stuff, things, thing, someone, something else, a thing, an item, items, item",

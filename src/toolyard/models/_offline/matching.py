@@ -14,9 +14,13 @@ from toolyard.models._offline.places import Profile
 from toolyard.models._offline.words import Token, tokens_of, words_for
 
 MOST_CANDIDATES = 12
-NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat", "get"})
+NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 """Verbs that say too little alone: `create` wants to know what, whatever else is named."""
+FEW = 24
+"""So many tools are all looked at; of more, those that have words in common with the clause or a shape that fits."""
 ENOUGH = 2.0
+WEAK = frozenset({"of:list", "of:page", "of:house", "of:product", "of:details", "of:month", "of:status", "of:card"})
+"""Things that so many tools speak of that naming one says little."""
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -54,9 +58,11 @@ class Matcher:
     def ranked(self, clause: Clause, only: str = "") -> list[Match]:
         query = f"{clause.text} {_concepts(clause.tokens)}"
         scores = {found.tool.name: found.score for found in self._index.search(query, most=MOST_CANDIDATES)}
+        if len(self.profiles) <= FEW:
+            scores = {name: scores.get(name, 0.0) for name in self.profiles}
         if only:
             scores = {only: scores.get(only, 0.0)}
-        shaped = [name for name, profile in self.profiles.items() if profile.of_kind("moment") and clause.times.moment()]
+        shaped = [name for name, profile in self.profiles.items() if _may_fit(clause, profile)]
         names = dict.fromkeys([*scores, *(shaped if not only else [])])
         return [self._match(clause, self.profiles[name], scores.get(name, 0.0)) for name in names if name in self.profiles]
 
@@ -70,23 +76,34 @@ class Matcher:
     def _match(self, clause: Clause, profile: Profile, words: float) -> Match:
         filled = fill(clause, profile)
         verb, said = _verb(clause, profile), clause.concepts("of:")
-        common = said & profile.things
-        nouns = {token.stem for token in clause.tokens} & profile.nouns
-        score = 0.35 * words + 3.0 * verb - (2.0 if clause.actions() and not verb else 0.0)
+        common = said & profile.things - WEAK
+        nouns = clause.stems() & profile.nouns
+        against = bool(clause.actions()) and not verb and not filled.chosen
+        score = 0.35 * words + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
         score -= sum(0.7 for thing in said - common if self.speaks_of(thing))
         score += _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile)
         score -= 4.0 if clause.asks and not profile.reads else 0.0
+        score -= 3.0 if clause.tells and not filled.chosen else 0.0
         foreign = {one[3:] for one in said - profile.things} & FOREIGN
         thing = bool(common or nouns)
         certain = score >= ENOUGH and not _elsewhere(clause, foreign, thing) and _evident(clause, profile, filled, verb, thing)
         return Match(profile=profile, clause=clause, filled=filled, score=score, verb=verb, thing=thing, certain=certain)
 
 
+def _may_fit(clause: Clause, profile: Profile) -> bool:
+    """Whether its shape alone may fit: a time for an event, a status that something has come to."""
+    if clause.times.moment() and profile.of_kind("moment"):
+        return True
+    return clause.tells and any(place.kind == "choice" and place.required for place in profile.places)
+
+
 def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
     """Whether it is about something that no tool here speaks of."""
     if foreign and not thing:
         return True
+    if clause.times.moment() or clause.tells:
+        return False
     first = next((token for token in clause.tokens if not token.has("fn:")), None)
     return first is not None and first.has("no:other") and not first.has("do:") and not thing
 
@@ -96,9 +113,13 @@ def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thin
         return True
     if clause.asks and not profile.reads:
         return False
-    if thing and (verb or not clause.actions() or filled.chosen):
+    if thing and (verb or not clause.actions() or filled.chosen or (clause.asks and profile.reads)):
         return True
-    if filled.chosen and filled.items and not clause.asks:
+    if filled.chosen and (verb >= 0.5 or filled.chosen == "firmly") and all(place.name in filled.values for place in profile.places if place.required):
+        return True
+    if clause.asks and profile.reads and verb >= 0.5 and filled.values:
+        return True
+    if filled.chosen and profile.of_kind("choice") and filled.items and not clause.asks:
         return True
     main = profile.main
     whole_moment = profile.of_kind("moment") is not None and clause.times.moment() is not None
@@ -106,7 +127,11 @@ def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thin
         return True
     item = bool(filled.items or filled.pronoun) and main is not None
     telling = set(clause.actions()[:3]) - NEEDS_ITS_THING
-    return item and bool(telling) and verb >= 0.5
+    if not item and not filled.everything and main and main.required and telling and verb >= 0.9:
+        return True
+    if main and main.role == "title" and not telling & {"remind"}:
+        return False
+    return item and bool(telling) and verb >= 0.45
 
 
 def _verb(clause: Clause, profile: Profile) -> float:
@@ -133,7 +158,7 @@ def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
         score += 1.0 if main.required else 0.3
     for place in profile.places:
         if place.kind == "choice" and place.required:
-            score += 2.0 if place.name in filled.values else -2.5
+            score += {"": -2.5, "guessed": 1.5, "named": 2.0, "firmly": 4.5}[filled.chosen if place.name in filled.values else ""]
         elif place.kind == "moment" and place.required:
             score += 2.0 if place.name in filled.values else -0.8
         elif place.kind in ("day", "month", "number", "word") and place.name in filled.values:

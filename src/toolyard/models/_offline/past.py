@@ -2,7 +2,7 @@
 
 import re
 
-_IRREGULAR = {
+IRREGULAR = {
     "paid": "pay", "made": "make", "took": "take", "taken": "take", "did": "do", "done": "do", "wrote": "write",
     "written": "write", "sent": "send", "brought": "bring", "sold": "sell", "told": "tell", "fed": "feed",
     "built": "build", "met": "meet", "read": "read", "put": "put", "cut": "cut", "swept": "sweep", "hung": "hang",
@@ -12,7 +12,7 @@ _IRREGULAR = {
 }  # fmt: skip
 _HAVE = re.compile(
     r"^\W*(?:i|we)(?:'ve|\s+have)?\s+(?:(?:just|already|now|finally)\s+)?(?:finished\s+|am done\s+|'m done\s+)?"
-    r"(?P<verb>[a-z]+(?:ed|ing)|" + "|".join(_IRREGULAR) + r")\b(?P<rest>.*)$",
+    r"(?P<verb>[a-z]+(?:ed|ing)|" + "|".join(IRREGULAR) + r")\b(?P<rest>.*)$",
     re.IGNORECASE,
 )
 _ZH_DONE = re.compile(r"^(?:我们?)?(?:已经|已|刚刚?)?(?P<verb>[\u3400-\u9fff]{1,2})[了好完]了?(?P<rest>[\u3400-\u9fff]{1,12})$")
@@ -32,8 +32,8 @@ def done(text: str) -> str:
 
 def infinitive(verb: str) -> str:
     """`watered`, `watering` → `water`. Guesses a lost `e` by the letters before it."""
-    if verb in _IRREGULAR:
-        return _IRREGULAR[verb]
+    if verb in IRREGULAR:
+        return IRREGULAR[verb]
     if verb.endswith("ied"):
         return verb[:-3] + "y"
     base = verb[:-2] if verb.endswith("ed") else verb[:-3] if verb.endswith("ing") else verb

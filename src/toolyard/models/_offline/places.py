@@ -1,14 +1,13 @@
 """What a tool takes, as places that words can go into, and what it speaks of. Made once for each definition."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, cast
 
 from msgspec import Struct
 
 from toolyard.core.tools import Tool
-from toolyard.finding.words import stem
 from toolyard.models._offline.words import Token, is_chinese, tokens_of
 
 Kind = Literal["text", "word", "choice", "number", "flag", "day", "moment", "month", "other"]
@@ -58,8 +57,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """The concepts of its name and description: `of:cart`."""
     nouns: frozenset[str]
     """The stems of the words of its name that are not verbs."""
-    place_names: frozenset[str]
-    """The stems of the names of its places."""
+    place_words: frozenset[str]
+    """The stems of the names of its places, and the things that they name."""
     examples: tuple[tuple[str, ...], ...]
     aliases: frozenset[str] = frozenset()
     """Concepts that only its examples have."""
@@ -117,10 +116,16 @@ def _profile(keyed: _Keyed) -> Profile:
         actions=_actions(name, description, examples),
         things=frozenset(things),
         nouns=frozenset(token.stem for token in name if not token.has("do:") and not token.has("fn:")),
-        place_names=frozenset(stem(place.name.casefold()) for place in places),
+        place_words=frozenset(_place_words(places)),
         examples=tuple(tuple(token.stem for token in tokens) for tokens in examples),
         aliases=frozenset(one for tokens in examples for token in tokens for one in token.means) - things,
     )
+
+
+def _place_words(places: Sequence[Place]) -> Iterator[str]:
+    for token in tokens_of(" ".join(place.name.replace("_", " ") for place in places)):
+        yield token.stem
+        yield from (one for one in token.means if one.startswith("of:"))
 
 
 def _actions(name: list[Token], description: list[Token], examples: list[list[Token]]) -> dict[str, float]:

@@ -11,6 +11,7 @@ from toolyard.models._offline.filling import Filled, Item, as_number, filter_bes
 from toolyard.models._offline.matching import Match, Matcher
 from toolyard.models._offline.places import Place, Profile
 from toolyard.models._offline.typing_errors import repaired
+from toolyard.models._offline.words import is_chinese, tokens_of
 
 MOST_REQUESTS = 16
 
@@ -146,11 +147,21 @@ def _request(match: Match, item: Item | None, matcher: Matcher) -> Request:
 def _main_values(profile: Profile, main: Place, item: Item | None, filled: Filled) -> dict[str, object]:
     """The thing goes into the main place; where that is a title and another place narrows it down, into both."""
     beside = filter_beside(profile)
+    if item and not main.required and not main.role:
+        item = Item(_in_the_tools_language(item.text, profile))
     if main.role != "title" or beside is None or (item and item.quoted):
         return {main.name: [item.text] if main.many else item.text} if item else {}
     if item:
         return {main.name: filled.whole or item.text, beside.name: item.text}
     return {main.name: filled.whole} if _says_more(filled.whole, profile) else {}
+
+
+def _in_the_tools_language(text: str, profile: Profile) -> str:
+    """A category is known to a tool by the name in its own language, where the lexicon knows it."""
+    if not is_chinese(text) or is_chinese(profile.tool.description):
+        return text
+    tokens = [token for token in tokens_of(text) if token.has("is:")]
+    return next((one[3:] for token in tokens for one in sorted(token.means) if one.startswith("is:")), text)
 
 
 def _says_more(whole: str, profile: Profile) -> bool:

@@ -12,7 +12,7 @@ _MONTHS = "january february march april may june july august september october n
 _SHORT = {name[:3]: at for at, name in enumerate(_MONTHS, 1)} | {"sept": 9}
 _MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
 _DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-_DAY = r"(?P<weekday>mon(?:day)?|tues?(?:day)?|wed(?:nesday)?|thu(?:rs?(?:day)?)?|fri(?:day)?|sat(?:urday)?|sun(?:day)?)"
+_DAY = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday|(?<=on )(?:mon|tue|wed|thu|fri|sat|sun)\b)"
 _ZH_DAYS = "一二三四五六日"
 _ZH = CHINESE_NUMBER
 _LEAD = re.compile(
@@ -21,7 +21,7 @@ _LEAD = re.compile(
     re.IGNORECASE,
 )
 _BETWEEN = re.compile(r"\s*(?:(?:to|until|till|and|-|–|—|~|到|至|,|，|at|from|on|for|，?从|的|in the)\s*)*$", re.IGNORECASE)
-_AFTER_ZH = re.compile(r"(?:之前|以前|前|的时候|开始|结束|的)")
+_AFTER_ZH = re.compile(r"(?:之前|以前|前)(?:要?(?:完成|做完|搞定|做好))?|的时候|开始|结束|的|截止|到期")
 PM = ("pm", "p.m.", "下午", "晚上", "傍晚", "今晚", "明晚", "晚", "afternoon", "evening", "tonight", "night")
 
 

@@ -145,12 +145,14 @@ def _effect(outcome: Outcome, language: str) -> str:
     verb = _verb_of(request)
     known = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
     name = _name(known, language) or request.item or pick(language, "it", "该项")
-    shown = {**{key: one for key, one in request.values.items()}, **known}
+    main = request.profile.main
     details = [
         f"{key.replace('_', ' ')} {_scalar(one)}"
-        for key, one in shown.items()
-        if key not in (*_HIDDEN, *NAMES, "note") and not key.startswith("name") and _is_scalar(one) and _scalar(one) != name
+        for key, one in request.values.items()
+        if _is_scalar(one) and one != 1 and verb not in ("switch", "open") and not (main and key == main.name)
     ]
+    if verb == "open":
+        details = [_scalar(one) for key, one in known.items() if key not in (*_HIDDEN, "page", "note") and _is_scalar(one) and not key.startswith("name")]
     more = f" ({', '.join(details)})" if details else ""
     if verb == "update" and "status" in known:
         more = f" “{_scalar(known['status'])}”"

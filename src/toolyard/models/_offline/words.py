@@ -1,7 +1,7 @@
 """A text becomes tokens, each with the concepts that its words stand for. It does not know what is asked for."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 
 from msgspec import Struct
@@ -13,10 +13,11 @@ MOST_PHRASE = 5
 _WORD = re.compile(r"[A-Za-zÀ-ɏ0-9]+(?:[-_.'][A-Za-zÀ-ɏ0-9]+)*'?|[\u3400-\u9fff]+|[^\s\w]|\w", re.ASCII)
 _CJK = re.compile(r"[\u3400-\u9fff]")
 _QUOTED = re.compile(r"“([^”]+)”|\"([^\"]+)\"|「([^」]+)」|『([^』]+)』|《([^》]+)》|‘([^’]+)’|(?<!\w)'([^']+)'(?!\w)")
-_GLUE = "的了吗呢和与跟、把从及"
+_GLUE = "的了吗呢和与跟、把从及为是"
 _MEASURES = "个瓶袋盒包斤罐箱份只根条支块片升听桶卷杯头颗串棵张件双板提打听把本台桶篮筒"
 _COUNTED = re.compile(rf"(?:[零一二两三四五六七八九十百千半]+|\d+)(?:公斤|千克|毫升|公升|[{_MEASURES}])(?:装)?|\d+")
 _NO_MATCH = frozenset[str]()
+_AS_WRITTEN = ("fn:", "is:")
 
 Concepts = frozenset[str]
 Span = tuple[int, int]
@@ -65,11 +66,13 @@ def quoted(text: str) -> list[tuple[Span, str]]:
     return [(found.span(), next(filter(None, found.groups())).strip()) for found in _QUOTED.finditer(text)]
 
 
-def tokens_of(text: str) -> list[Token]:
-    """The tokens of a text; what stands in quotation marks is one, without a meaning."""
+def tokens_of(text: str, apart: Sequence[Span] = ()) -> list[Token]:
+    """The tokens of a text; what stands in quotation marks, or apart for another reason, is one without a meaning."""
     found: list[Token] = []
     at = 0
-    for (start, end), _ in quoted(text):
+    for start, end in sorted([*(span for span, _ in quoted(text)), *apart]):
+        if start < at:
+            continue
         found += _plain_tokens(text, at, start)
         found.append(Token(text[start:end], start, end))
         at = end
@@ -88,7 +91,7 @@ def _plain_tokens(text: str, start: int, end: int) -> list[Token]:
 
 def _phrases(text: str, pieces: list[Token]) -> Iterator[Token]:
     """Words that form a known phrase become one token, the longest first."""
-    table, at = _english(), 0
+    table, exact, at = _english(), _small_words(), 0
     while at < len(pieces):
         if pieces[at].means or is_chinese(pieces[at].text):
             yield pieces[at]
@@ -96,7 +99,8 @@ def _phrases(text: str, pieces: list[Token]) -> Iterator[Token]:
             continue
         for length in range(min(MOST_PHRASE, len(pieces) - at), 0, -1):
             group = pieces[at : at + length]
-            means = table.get(" ".join(one.stem for one in group))
+            means = table.get(" ".join(one.stem for one in group), _NO_MATCH)
+            means |= exact.get(" ".join(one.text.casefold() for one in group), _NO_MATCH)
             if means or length == 1:
                 start, end = group[0].start, group[-1].end
                 yield Token(text[start:end], start, end, means or _NO_MATCH)
@@ -137,12 +141,15 @@ def _known_at(run: str, at: int, known_before: bool, acted: bool) -> str:
     one = run[at]
     if one not in table or (acted and _is_action(one)):
         return ""
-    return one if known_before or one in _GLUE or _known_follows(run, at + 1) else ""
+    if known_before or one in _GLUE:
+        return one
+    at_end = at + 1 == len(run)
+    return one if (_is_action(one) if at_end else _known_follows(run, at + 1)) else ""
 
 
 def _known_follows(run: str, at: int) -> bool:
     table = _chinese_table()
-    if at == len(run) or run[at] in _GLUE:
+    if run[at] in _GLUE:
         return True
     return any(run[at : at + length] in table for length in range(min(MOST_PHRASE + 1, len(run) - at), 1, -1))
 
@@ -159,17 +166,31 @@ def _meaning(word: str) -> Concepts:
 def _english() -> Mapping[str, Concepts]:
     found: dict[str, set[str]] = {}
     for concept, english, _ in _concepts():
-        for phrase in english:
+        for phrase in english if concept[:3] not in _AS_WRITTEN else ():
             found.setdefault(" ".join(map(stem, phrase.split())), set()).add(concept)
     return {phrase: frozenset(means) for phrase, means in found.items()}
 
 
 @cache
-def _chinese_table() -> Mapping[str, Concepts]:
+def _small_words() -> Mapping[str, Concepts]:
+    """Words that count only as they are written: `called` holds a sentence together, `call` does not."""
     found: dict[str, set[str]] = {}
+    for concept, english, _ in _concepts():
+        for phrase in english if concept[:3] in _AS_WRITTEN else ():
+            if concept.startswith("fn:") or " " not in phrase:
+                found.setdefault(phrase, set()).add(concept)
+    return {phrase: frozenset(means) for phrase, means in found.items()}
+
+
+@cache
+def _chinese_table() -> Mapping[str, Concepts]:
+    """Without phrases for a value that hold another known word: `放进购物车` would hide the cart."""
+    found: dict[str, set[str]] = {}
+    others = {phrase for concept, _, chinese in _concepts() if concept[:3] in ("do:", "of:") for phrase in chinese}
     for concept, _, chinese in _concepts():
         for phrase in chinese:
-            found.setdefault(phrase, set()).add(concept)
+            if not concept.startswith("is:") or not any(len(one) > 1 and one in phrase != one for one in others):
+                found.setdefault(phrase, set()).add(concept)
     return {phrase: frozenset(means) for phrase, means in found.items()}
 
 
@@ -194,3 +215,15 @@ def vocabulary() -> tuple[str, ...]:
 def words_for(concept: str) -> frozenset[str]:
     """The single English words that stand for a concept."""
     return frozenset(word for name, english, _ in _concepts() if name == concept for word in english if word.isalpha())
+
+
+@cache
+def value_pattern(value: str) -> re.Pattern[str]:
+    """Where a text names a value, by its own name or by words that mean the same."""
+    name = value.casefold().replace("_", " ")
+    english, chinese = VALUES.get(name, ("", ""))
+    thing = THINGS.get(name, ("", ""))
+    phrases = {name, *_listed(english), *_listed(thing[0])}
+    spelt = "|".join(re.escape(one) for one in sorted(phrases, key=len, reverse=True))
+    written = "|".join(re.escape(one) for one in sorted((*_listed(chinese), *_listed(thing[1])), key=len, reverse=True))
+    return re.compile(rf"(?<!\w)(?:{spelt})(?!\w)" + (f"|{written}" if written else ""), re.IGNORECASE)
