@@ -24,13 +24,28 @@ _ASKS = re.compile(
     r"|吗|呢[?？]?$|什么|多少|有没有|有无|是否|怎么|哪|几|谁|为何",
     re.IGNORECASE,
 )
-_PARTICLE = re.compile(r"\b(turn|switch|tick|check|cross|shut)\s+((?:\w+\s+){1,5}?)(on|off)\b(?!\s+(?:the|my|our)\b)", re.IGNORECASE)
 _TELLS = re.compile(
     r"^\W*(?:i|we)(?:'ve|\s+have|'m|\s+am|'re|\s+are)?(?:\s+(?:just|already|now|finally))*\s+(?:done\b|working on\b|busy with\b|(?!need|indeed)"
     rf"(?:\w+ed|{'|'.join(IRREGULAR)})\b)|^(?:我们?)?(?:已经|刚刚?)|了[。！!]?$",
     re.IGNORECASE,
 )
-_LACKS = re.compile(r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$")
+_REWRITTEN = tuple(
+    (re.compile(pattern, re.IGNORECASE), said)
+    for pattern, said in (
+        (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
+        (r"(?<![没还])有(?P<what>[^没什么哪多几]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
+        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量)(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
+        (r"^(?:how (?:much|many)) (?P<what>(?!of\b|money\b|is\b|are\b|did\b|do\b|have\b|in\b).+?) (?:is|are|do (?:we|you|i)(?: still)? have|have (?:we|you|i)(?: still)?(?: got)?)"
+         r"(?: there)?(?: still)?(?: left| available| in stock| remaining| in the warehouse| on hand)*\s*\??$", r"find \g<what>"),
+        (r"^what(?:'s| is) the (?:current )?(?:stock|inventory|quantity|amount)(?: level)? (?:of|for) (?P<what>.+)$", r"find \g<what>"),
+        (r"\b(?P<verb>turn|switch|tick|check|cross|shut)\s+(?P<what>(?:\w+\s+){1,5}?)(?P<way>on|off)\b(?!\s+(?:the|my|our)\b)",
+         r"\g<verb> \g<way> \g<what>"),
+    )
+)  # fmt: skip
+"""Ways of asking whose order hides what is meant, and the plain order."""
+_GREETING = re.compile(
+    r"^\W*(?:hi|hello|hey|good (?:morning|afternoon|evening)|你好|您好|早上好|下午好|晚上好|嗨)(?: there| again)?\s*[,，!！.。~]+\s*(?=\S)", re.IGNORECASE
+)
 _ORDERS = re.compile(r"^\W*(?:could|can|would|will|may)\b", re.IGNORECASE)
 
 
@@ -63,7 +78,8 @@ class Clause(Struct, frozen=True, kw_only=True):
 
 
 def clause(text: str, now: datetime) -> Clause:
-    text = _LACKS.sub(r"需要\g<what>", _PARTICLE.sub(r"\1 \3 \2", text))
+    for pattern, said in _REWRITTEN:
+        text = pattern.sub(said, text)
     unquoted = text
     for (start, end), _ in quoted(text):
         unquoted = unquoted[:start] + '"' * (end - start) + unquoted[end:]
@@ -80,7 +96,7 @@ def clause(text: str, now: datetime) -> Clause:
 
 def sentences(message: str) -> list[str]:
     """The sentences of a message; what stands in quotation marks is never cut."""
-    text = plain(message[:MOST_TEXT]).strip()
+    text = _GREETING.sub("", plain(message[:MOST_TEXT]).strip())
     kept = [span for span, _ in quoted(text)]
     cuts = [found.end() for found in _SENTENCE.finditer(text) if not _inside(found.start(), kept)]
     return [part for part in _cut(text, cuts) if re.search(r"\w", part)]

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from toolyard.models._offline.amounts import counted
 from toolyard.models._offline.clauses import Clause
+from toolyard.models._offline.lexicon import RELATED
 from toolyard.models._offline.past import done, infinitive
 from toolyard.models._offline.places import Place, Profile, fits
 from toolyard.models._offline.words import Span, Token, is_chinese, quoted, tokens_of, value_pattern
@@ -29,6 +30,7 @@ _WHERE = re.compile(
     r"|[,，]?\s*地点(?:是|在|为|[:：])?\s*(?P<zh>[^，,。]+)|在(?P<at>[\u3400-\u9fff]{1,6}?(?:馆|院|店|厅|园|校|室|场|站|楼|家|公司|银行|中心|广场|酒吧)里?)",
     re.IGNORECASE,
 )
+_PRONOUNS = frozenset({"it", "them", "those", "these", "that", "this", "one", "ones", "它", "它们", "这个", "那个", "这些", "那些"})
 _BEFORE_CHOICE = re.compile(r"(?:(?:[:：]|\b(?:back\s+)?(?:as|to|is|are|was|were|into)\b)\s*(?:the\s+|an?\s+|now\s+)?|(?:标记|设置?|改|标|更新|状态)?(?:为|成|到|是)\s*[“\"]?)$", re.IGNORECASE)
 _POLITE_END = re.compile(r"[,，]?\s*(?:please|thanks|thank you|谢谢)\W*$", re.IGNORECASE)
 
@@ -51,6 +53,8 @@ class Filled(Struct, frozen=True, kw_only=True):
     items: tuple[Item, ...]
     """For the main place; empty if the clause names nothing, one that is a pronoun if it points elsewhere."""
     pronoun: bool = False
+    quantity: float | None = None
+    """How many of what the pronoun points to."""
     everything: bool = False
     chosen: Chosen = ""
     """Whether a choice was named, and firmly: `as done`."""
@@ -97,12 +101,15 @@ class Sheet:
         return "".join(pieces).strip(_EDGE)
 
 
-def fill(clause: Clause, profile: Profile) -> Filled:
+def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> Filled:
+    """`producer` is the tool that the main place's value comes from: bounds may be meant for it."""
     sheet, values = Sheet(clause), dict[str, object]()
     items = _quoted(sheet, profile, values)
     _times(sheet, profile, values)
     _explicit(sheet, profile, values)
     _bounds(sheet, profile, values)
+    if producer:
+        _bounds(sheet, producer, {})
     chosen = _choices(sheet, profile, values)
     main = profile.main
     if main and main.name in values:
@@ -131,7 +138,7 @@ def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Cho
         return Filled(values=values, items=(Item(finished),), chosen="guessed", whole=finished)
     _location(sheet, profile, values)
     tokens = _framed(sheet, profile)
-    whole = sheet.text_of(_bare(tokens, profile, own=False))
+    whole = sheet.text_of(_bare(tokens, profile, own=None))
     titled = bool(main and main.role == "title")
     rest = _bare(tokens, profile, own=not titled or filter_beside(profile) is not None)
     _composed(sheet, profile, values, rest)
@@ -147,8 +154,10 @@ def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Cho
     if chosen and sheet.clause.tells and text.split()[0].endswith("ing"):
         first, _, more = text.partition(" ")
         texts = [f"{infinitive(first.casefold()) or first} {more}".strip()]
-    items = _items(texts, count=_counts(profile))
-    return Filled(values=values, items=tuple(items), chosen=chosen, whole=whole)
+    items = tuple(_items(texts, count=_counts(profile), trim=split or filter_beside(profile) is not None or text.isascii()))
+    if len(items) == 1 and items[0].text.casefold() in _PRONOUNS:
+        return Filled(values=values, items=(), pronoun=True, quantity=items[0].quantity, chosen=chosen)
+    return Filled(values=values, items=items, chosen=chosen, whole=whole)
 
 
 def filter_beside(profile: Profile) -> Place | None:
@@ -173,18 +182,19 @@ def _parts(tokens: Sequence[Token]) -> list[list[Token]]:
     return [part for part in parts if part]
 
 
-def _items(texts: Sequence[str], *, count: bool) -> Iterable[Item]:
+def _items(texts: Sequence[str], *, count: bool, trim: bool = True) -> Iterable[Item]:
     for part in texts:
         how_many, what = counted(part.strip(_EDGE))
         what = what if how_many is not None or count else part
-        what = _trimmed(what)
+        what = _trimmed(what) if trim else what.strip(_EDGE)
         if what:
             yield Item(what, how_many if count else None) if count else Item(what)
 
 
 def _trimmed(text: str) -> str:
-    """Without the articles and the like at its edges."""
+    """Without the articles and the like at its edges; `油脂类` is `油脂`."""
     text = text.strip(_EDGE)
+    text = text[:-1] if is_chinese(text) and text.endswith("类") and len(text) > 1 else text
     tokens = tokens_of(text)
     while tokens and (tokens[0].has("fn:determiner") or tokens[0].has("fn:polite")) and len(tokens) > 1:
         tokens = tokens[1:]
@@ -383,7 +393,8 @@ def _framed(sheet: Sheet, profile: Profile) -> list[Token]:
 
 
 def _governs(token: Token, profile: Profile) -> bool:
-    return any(action in profile.actions for action in token.actions())
+    meant = {other for action in token.actions() for other in (action, *RELATED.get(action, ()))}
+    return bool(meant & profile.actions.keys())
 
 
 def _phrase_length(tokens: list[Token], at: int, profile: Profile) -> int:
@@ -403,18 +414,21 @@ def _phrase_length(tokens: list[Token], at: int, profile: Profile) -> int:
     return at - start
 
 
-_LOOSE = ("fn:here", "fn:polite", "fn:determiner", "fn:preposition", "fn:question", "fn:and")
+_LOOSE = ("fn:here", "fn:attribute", "fn:polite", "fn:determiner", "fn:preposition", "fn:question", "fn:and")
 
 
-def _bare(tokens: list[Token], profile: Profile, *, own: bool) -> list[Token]:
-    """Without what says nothing at either end; with `own` also without the tool's own words there."""
-    titled = bool(profile.main and profile.main.role == "title")
+def _bare(tokens: list[Token], profile: Profile, *, own: bool | None) -> list[Token]:
+    """Without what says nothing at either end; with `own` also without the tool's own words there.
+
+    Where `own` is None they all stay; where it is False only those that lead to a title go: `task` of `add task …`.
+    """
+    titled = bool(profile.main and profile.main.role == "title") and not (own and filter_beside(profile))
     first, last = 0, len(tokens)
     seen_own = False
     while first < last:
         token = tokens[first]
         if _is_own(token, profile) and not (seen_own and titled):
-            if not own and not titled:
+            if own is None or (not own and not titled):
                 break
             seen_own = True
         elif not (_loose_start(token, titled, seen_own) or _more_frame(token, profile, titled) or (own and _own_word(token, profile))):

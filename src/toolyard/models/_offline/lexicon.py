@@ -11,28 +11,28 @@ ACTIONS = {
     ),
     "need": (
         "need, want, would like, i'd like, i would like, we'd like, i want, i need, we need, we want, i'll have, i'll take, out of, ran out of, run out of, running out of, running low on, low on,"
-        " give me, could use, could we have, can i have, could i have, can we have, may i have, must get, short of, order",
+        " give me, could use, can i get, could i get, can we get, could we get, could we have, can i have, could i have, can we have, may i have, must get, short of, order",
         "需要, 想要, 想买, 要买, 缺, 用完了, 没了, 快没了, 吃完了, 喝完了, 不够了",
     ),
     "remove": (
-        "remove, delete, take out, take off, take away, drop, get rid of, cancel, clear, erase, throw out, discard,"
+        "remove, delete, take out, take off, take away, drop, get rid of, clear, erase, throw out, discard,"
         " don't want, do not want, no longer want, take",
-        "删除, 删掉, 删了, 删, 拿掉, 拿走, 拿出, 拿出来, 移除, 移出, 移走, 去掉, 去除, 取出, 取消, 不要了, 不要, 清除",
+        "删除, 删掉, 删了, 删, 拿掉, 拿走, 拿出, 拿出来, 移除, 移出, 移走, 去掉, 去除, 取出, 不要了, 不要, 清除",
     ),
     "find": (
         "find, search, search for, look for, look up, looking for, lookup, query, check, check for, locate,"
         " do you have, have you got, do you sell, do you stock, do you carry, got any, is there, are there, any,"
         " have we got, do we have, sell, how much is, how much are, what does, price of",
-        "查, 查找, 查询, 查一下, 查查, 查看, 查一查, 搜, 搜索, 搜一下, 搜寻, 检索, 找, 找一下, 找找, 寻找, 看看, 看一下, 有没有, 有无,"
+        "查, 查找, 查询, 查一下, 查下, 找下, 搜下, 看下, 查查, 查看, 查一查, 搜, 搜索, 搜一下, 搜寻, 检索, 找, 找一下, 找找, 寻找, 看看, 看一下, 有没有, 有无,"
         " 是否有, 还有没有, 还有, 还剩, 剩多少, 还有多少, 还剩多少, 有多少, 剩下, 多少钱, 卖不卖, 卖, 想找, 哪里有",
     ),
     "show": (
-        "show, list, display, view, see, what's in, what is in, what's on, what is on, what do i have, tell, print,"
+        "show, list, display, view, see, what's in, what is in, what's on, what is on, what do i have, what do we have, what have i got, what have we got, what is there, tell, print,"
         " give an overview of, let see, what are, what's, what is, draw, read",
         "显示, 展示, 列出, 列一下, 看, 看看, 看一下, 查看, 有什么, 有哪些, 有些什么, 都有什么, 都有哪些, 里面有, 告诉",
     ),
     "open": (
-        "open, go, go to, go back to, take me to, take me back to, bring me to, get me to, navigate, navigate to,"
+        "open, go, go to, go back to, take me, take me back, bring me, take me to, take me back to, bring me to, get me to, navigate, navigate to,"
         " visit, browse, jump to, switch to, head to, back to, return to, proceed to, proceed, lead me to, bring up,"
         " pull up, move to, continue to",
         "打开, 去, 进入, 进到, 跳转, 跳转到, 跳到, 回到, 返回, 返回到, 前往, 转到, 带我去, 浏览, 逛, 逛逛, 切换到, 回",
@@ -57,7 +57,7 @@ ACTIONS = {
     "stat": (
         "scan, add up, sum up, total, count, how much, how many, statistics, stats, summarise, summarize, calculate,"
         " compute, tally, overall, summary, overview, totals, breakdown, figures",
-        "统计, 统计一下, 汇总, 汇总一下, 总计, 合计, 一共, 总共, 多少, 盘点, 计算, 算一下, 总结, 概况, 总览, 情况",
+        "统计, 统计一下, 汇总, 汇总一下, 总计, 合计, 一共, 总共, 盘点, 计算, 算一下, 总结, 概况, 总览, 情况",
     ),
     "switch": (
         "turn on, turn off, switch on, switch off, switch, dim, activate, deactivate, power on, power off, shut off,"
@@ -67,7 +67,7 @@ ACTIONS = {
     "get": ("get, fetch, give me, bring, retrieve, pull", "获取, 取得, 拿, 给我"),
 }
 RELATED = {
-    "need": ("add",),
+    "need": ("add", "create"),
     "remind": ("create",),
     "create": ("add",),
     "add": ("create",),
@@ -132,11 +132,11 @@ THINGS = {
         "订单, 购买记录, 历史订单, 买过",
     ),
     "account": (
-        "account, profile, my details, settings, password, my data",
+        "account, profile, my details, settings, password, my data, address, my address, payment method, personal details",
         "账户, 账号, 帐户, 帐号, 个人中心, 个人资料, 密码",
     ),
     "card": ("card, cards, tile, tiles", "卡片"),
-    "details": ("details, detail, information, info, product page, detail page", "详情, 信息, 资料, 详细信息, 商品页"),
+    "details": ("details, detail, information, info, product page, detail page", "详情, 信息, 资料, 详细信息, 商品页, 商品页面, 产品页面, 产品页, 商品详情, 详情页, 详情页面, 产品详情"),
     "house": ("house, home assistant, household", "家里, 家"),
     "light": ("light, lights, lamp, lamps", "灯, 电灯, 灯光, 台灯"),
     "climate": ("climate, heating, thermostat, heater, air conditioning, air conditioner", "空调, 暖气, 地暖"),
@@ -260,11 +260,12 @@ FUNCTION = {
     "polite": (
         "please, pls, plz, kindly, hey, hi, hello, ok, okay, so, just, now, also, too, as well, could you, can you,"
         " would you, will you, can i, could i, may i, can we, could we, i'd like to, i would like to, we'd like to,"
+        " i'd like to know, i want to know, can you tell me, could you tell me, tell me, let me know, do you know,"
         " i want to, i want you to, i need you to, i'd like you to, let's, let us, let me, help me, help, for me, for us,"
         " thanks, thank you, many thanks, thx, right away, quickly, if possible, again, go ahead and, maybe, actually,"
         " well, oh, dear, would you mind, do me a favour and, me, us, myself, today please, then, next, afterwards, first,"
         " for now, asap, cheers, would you please, i am, i'm, we are, we're, i will, i'll, we'll, would be nice",
-        "请, 请问, 麻烦, 麻烦您, 麻烦你, 帮我, 帮忙, 帮我们, 帮, 给我, 替我, 为我, 能不能, 能否, 可以, 可不可以, 你能, 您能, 你可以,"
+        "请, 请问, 我想知道, 想知道, 我想了解, 想了解, 告诉我, 请告诉我, 只列, 只列出, 只看, 只要, 只包含, 只含, 仅列出, 麻烦, 麻烦您, 麻烦你, 帮我, 帮忙, 帮我们, 帮, 给我, 替我, 为我, 能不能, 能否, 可以, 可不可以, 你能, 您能, 你可以,"
         " 我想, 我要, 我想要, 我们, 咱们, 我, 你, 您, 你们, 谢谢, 多谢, 谢谢你, 谢谢您, 一下, 吧, 吗, 呢, 啊, 哦, 嗯, 好吗, 行吗, 可以吗,"
         " 劳驾, 顺便, 再, 也, 还, 都, 就, 只, 仅, 现在, 马上, 一些, 一点, 点, 些, 的话, 所有, 一个, 然后, 接着, 另外, 此外, 还要, 已经, 已, 想, 要,"
         " 能, 会, 咱们家, 我们家, 我的, 您的, 你的, 那些, 这些, 这个, 那个, 一份, 一条, 一项, 新的, 个, 一种, 一共",
@@ -289,14 +290,19 @@ FUNCTION = {
         " 去世, 放学, 放假, 加班, 加油, 查房, 做客, 做家务, 建军节, 音乐会, 运动会, 晚会, 舞会, 里脊肉, 上海青, 小米, 来客, 开水, 生日会, 用药, 上门,"
         " 下午茶, 加餐, 出差, 出门, 进口, 中药, 花生, 花生酱, 花菜, 菜花, 花椒, 点心, 会计, 开胃菜, 要点, 过年, 过节, 家具, 想法, 能量, 加湿器",
     ),
+    "attribute": (
+        "id, code, number, sku, article number, the price of, price of, the amount of, the quantity of, information on,"
+        " information about, info on, info about, the stock of, stock of, the id, the code, the number",
+        "数量, 库存量, 余量, 编码, 代码, 多少库存, 的数量",
+    ),
     "here": (
         "in stock, in store, in the shop, in the store, in the warehouse, in your shop, on hand, in here, available",
         "仓库里, 仓库中, 仓库里面, 店里, 库里, 这里, 这儿, 你们这里, 你们店里, 你们这儿, 库房里, 仓库",
     ),
     "and": ("and, plus, as well as, along with, together with, and also", "和, 与, 以及, 跟, 还有, 及, 并, 加上, 外加"),
     "question": (
-        "what, which, who, whom, when, where, why, how, whose, what's, who's, where's, how's, what kind of, what sort of",
-        "什么, 多少钱, 哪, 哪些, 哪个, 谁, 怎么, 怎样, 怎么样, 几, 多少, 为什么, 何时, 哪里, 吗, 呢, 什么时候, 哪种, 几个",
+        "what, which, who, whom, when, where, why, how, whose, what's, who's, where's, how's, what kind of, what sort of, what kinds of, what sorts of, what types of, which kinds of, which types of, which kind of, what type of",
+        "什么, 多少钱, 哪, 哪些, 哪个, 谁, 怎么, 怎样, 怎么样, 几, 多少, 是多少, 为什么, 何时, 哪里, 吗, 呢, 什么时候, 哪种, 几个",
     ),
     "something": (
         "something, anything, stuff, things, thing, someone, something else, a thing, an item, items, item",

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from toolyard.core.tools import Tool
 from toolyard.finding import Index
+from toolyard.finding.words import stem
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.filling import Filled, fill
 from toolyard.models._offline.lexicon import FOREIGN, RELATED
@@ -19,7 +20,7 @@ NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 FEW = 24
 """So many tools are all looked at; of more, those that have words in common with the clause or a shape that fits."""
 ENOUGH = 2.0
-WEAK = frozenset({"of:list", "of:page", "of:house", "of:product", "of:details", "of:month", "of:status", "of:card"})
+WEAK = frozenset({"of:list", "of:page", "of:house", "of:product", "of:month", "of:status", "of:card"})
 """Things that so many tools speak of that naming one says little."""
 
 
@@ -74,15 +75,17 @@ class Matcher:
         return concept in self._spread
 
     def _match(self, clause: Clause, profile: Profile, words: float) -> Match:
-        filled = fill(clause, profile)
+        source = profile.main.source if profile.main else ""
+        filled = fill(clause, profile, self.profiles.get(source))
         verb, said = _verb(clause, profile), clause.concepts("of:")
-        common = said & profile.things - WEAK
+        known = said & profile.things
+        common = known - WEAK
         nouns = clause.stems() & profile.nouns
         against = bool(clause.actions()) and not verb and not filled.chosen
         score = 0.35 * words + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
-        score -= sum(0.7 for thing in said - common if self.speaks_of(thing))
-        score += _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile)
+        score += 0.6 * len(known - common) - sum(0.7 for thing in said - known if self.speaks_of(thing))
+        score += _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
         score -= 4.0 if clause.asks and not profile.reads else 0.0
         score -= 3.0 if clause.tells and not filled.chosen else 0.0
         foreign = {one[3:] for one in said - profile.things} & FOREIGN
@@ -109,7 +112,7 @@ def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
 
 
 def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing: bool) -> bool:
-    if _likeness(clause, profile) >= 0.75:
+    if _likeness(clause, profile) >= 0.75 or _frame(clause, profile, filled):
         return True
     if clause.asks and not profile.reads:
         return False
@@ -180,6 +183,15 @@ def _likeness(clause: Clause, profile: Profile) -> float:
         if words and said:
             best = max(best, len(words & said) / len(words | said))
     return best
+
+
+def _frame(clause: Clause, profile: Profile, filled: Filled) -> bool:
+    """Whether all words but those for what is wanted are in one example: `open the page of the …`."""
+    if not filled.items or not clause.action:
+        return False
+    wanted = {stem(word) for item in filled.items for token in tokens_of(item.text) for word in (token.text.casefold(),)}
+    frame = {token.stem for token in clause.tokens if token.stem not in wanted and token.text[0].isalnum() and not token.has("fn:polite")}
+    return len(frame) >= 3 and any(frame <= set(example) for example in profile.examples)
 
 
 def _widened(profile: Profile) -> Tool:

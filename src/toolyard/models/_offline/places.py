@@ -115,7 +115,7 @@ def _profile(keyed: _Keyed) -> Profile:
         places=places,
         actions=_actions(name, description, examples),
         things=frozenset(things),
-        nouns=frozenset(token.stem for token in name if not token.has("do:") and not token.has("fn:")),
+        nouns=frozenset(token.stem for at, token in enumerate(name) if not (at == 0 and token.has("do:")) and not token.has("fn:")),
         place_words=frozenset(_place_words(places)),
         examples=tuple(tuple(token.stem for token in tokens) for tokens in examples),
         aliases=frozenset(one for tokens in examples for token in tokens for one in token.means) - things,
@@ -125,6 +125,7 @@ def _profile(keyed: _Keyed) -> Profile:
 def _place_words(places: Sequence[Place]) -> Iterator[str]:
     for token in tokens_of(" ".join(place.name.replace("_", " ") for place in places)):
         yield token.stem
+    for token in tokens_of(" ".join(f"{place.name.replace('_', ' ')} {place.said}" for place in places)):
         yield from (one for one in token.means if one.startswith("of:"))
 
 

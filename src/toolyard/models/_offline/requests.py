@@ -114,7 +114,7 @@ def _requests(match: Match, matcher: Matcher, things: Sequence[str]) -> Iterator
     filled, profile = match.filled, match.profile
     items: Sequence[Item | None] = filled.items
     if filled.pronoun:
-        items = [Item(thing) for thing in things] or [None]
+        items = [Item(thing, filled.quantity) for thing in things] or [None]
     for item in items or [None]:
         yield _request(match, item, matcher) if profile.main else _plain(match)
 
