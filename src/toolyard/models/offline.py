@@ -1,4 +1,4 @@
-"""`toolyard:offline`: a planner that is a model like any other. It needs no key and no network, and is no language model.
+"""`toolyard:offline`: a planner that is a Model like any other. It needs no key and no network.
 
 The same conversation and the same tools always lead to the same turn. What is planned is in `_offline/`.
 """
@@ -55,7 +55,9 @@ class Offline:
         if (known := self._matchers.get(offer)) is None:
             profiles = [profile_of(tool, offer.hashes.get(tool.name, "")) for tool in offer.tools]
             own = [profile for profile in profiles if not profile.tool.built_in]
-            finder = next((one for one in profiles if one.tool.built_in and one.main and one.main.name == "query"), None)
+            finder = next(
+                (one for one in profiles if one.tool.built_in and one.main and one.main.name == "query"), None
+            )
             known = self._matchers[offer] = Matcher(own), finder
         return known
 

@@ -1,1 +1,1 @@
-"""The offline planner's parts: words, times, places of tools, matching, filling, planning, wording. All of it is pure."""
+"""The parts of the offline planner: words, times, matching, filling, planning, wording. All of it is pure."""

@@ -29,7 +29,7 @@ _LEADING = re.compile(
     re.IGNORECASE,
 )
 _CONTAINER = re.compile(rf"an?\s+(?:{_UNITS})\s+of\s+", re.IGNORECASE)
-_TRAILING = re.compile(rf"[\s,:]*(?:[x×]\s*(?P<a>\d+)|(?P<b>\d+)\s*[x×]|\((?P<c>\d+)\)|:\s*(?P<d>\d+))$", re.IGNORECASE)
+_TRAILING = re.compile(r"[\s,:]*(?:[x×]\s*(?P<a>\d+)|(?P<b>\d+)\s*[x×]|\((?P<c>\d+)\)|:\s*(?P<d>\d+))$", re.IGNORECASE)
 _TRAILING_ZH = re.compile(rf"[\s，,]*(?P<number>{CHINESE_NUMBER}|半打|一打)\s*(?:{_MEASURES})$")
 _LEADING_ZH = re.compile(
     rf"(?:(?P<dozen>半打|(?:{CHINESE_NUMBER})打)|(?P<number>\d+(?:\.\d+)?|[零一二两三四五六七八九十百千]+)"
@@ -37,8 +37,8 @@ _LEADING_ZH = re.compile(
 )
 _BOUND = re.compile(
     rf"(?:,?\s*(?:that\s+(?:are|is|cost)s?|which\s+(?:are|is|cost)s?|costing|priced|for)\s+)?"
-    rf"(?P<word>under|below|less than|cheaper than|up to|at most|no more than|not more than|maximum(?: of)?|max\.?|within|"
-    rf"over|above|more than|at least|minimum(?: of)?|min\.?|from)\s*[€$£]?\s*(?P<number>{NUMBER})\s*"
+    rf"(?P<word>under|below|less than|cheaper than|up to|at most|no more than|not more than|maximum(?: of)?|max\.?|"
+    rf"within|over|above|more than|at least|minimum(?: of)?|min\.?|from)\s*[€$£]?\s*(?P<number>{NUMBER})\s*"
     rf"(?:euros?|eur|€|dollars?|usd|\$|pounds?|gbp|£|bucks)?",
     re.IGNORECASE,
 )

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from toolyard.models._offline.amounts import numbers
 from toolyard.models._offline.clauses import clause
-from toolyard.models._offline.filling import as_number, fill, items_of
+from toolyard.models._offline.filling import as_number, fill
 from toolyard.models._offline.places import Place, fits
 from toolyard.models._offline.requests import Request
+from toolyard.models._offline.things import items_of
 
 
 def with_answer(requests: Sequence[Request], text: str, now: datetime) -> tuple[Request, ...]:

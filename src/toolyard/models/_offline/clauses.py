@@ -16,7 +16,8 @@ MOST_CLAUSES = 12
 MOST_TEXT = 2000
 _SENTENCE = re.compile(r"(?<=[!?;。！？；\n])\s*|(?<=[a-z)\"'\u3400-\u9fff]{2}\.)\s+(?=[A-Z\"'])")
 _JOINT = re.compile(
-    r"\s*(?:,\s*)?\b(?:and then|and also|then|and|but|also|plus)\b\s+|\s*[,，]\s*(?:然后|并且|接着|另外|再|顺便|还要?|同时|并)?\s*|(?:然后|并且|接着|同时|顺便)\s*"
+    r"\s*(?:,\s*)?\b(?:and then|and also|then|and|but|also|plus)\b\s+"
+    r"|\s*[,，]\s*(?:然后|并且|接着|另外|再|顺便|还要?|同时|并)?\s*|(?:然后|并且|接着|同时|顺便)\s*"
     r"|,\s+(?=(?:please|could|can|would)\b)"
 )
 _ASKS = re.compile(
@@ -25,7 +26,8 @@ _ASKS = re.compile(
     re.IGNORECASE,
 )
 _TELLS = re.compile(
-    r"^\W*(?:i|we)(?:'ve|\s+have|'m|\s+am|'re|\s+are)?(?:\s+(?:just|already|now|finally))*\s+(?:done\b|working on\b|busy with\b|(?!need|indeed)"
+    r"^\W*(?:i|we)(?:'ve|\s+have|'m|\s+am|'re|\s+are)?(?:\s+(?:just|already|now|finally))*\s+"
+    r"(?:done\b|working on\b|busy with\b|(?!need|indeed)"
     rf"(?:\w+ed|{'|'.join(IRREGULAR)})\b)|^(?:我们?)?(?:已经|刚刚?)|了[。！!]?$",
     re.IGNORECASE,
 )
@@ -34,17 +36,22 @@ _REWRITTEN = tuple(
     for pattern, said in (
         (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
         (r"(?<![没还])有(?P<what>[^没什么哪多几]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
-        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量)(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
-        (r"^(?:how (?:much|many)) (?P<what>(?!of\b|money\b|is\b|are\b|did\b|do\b|have\b|in\b).+?) (?:is|are|do (?:we|you|i)(?: still)? have|have (?:we|you|i)(?: still)?(?: got)?)"
-         r"(?: there)?(?: still)?(?: left| available| in stock| remaining| in the warehouse| on hand)*\s*\??$", r"find \g<what>"),
-        (r"^what(?:'s| is) the (?:current )?(?:stock|inventory|quantity|amount)(?: level)? (?:of|for) (?P<what>.+)$", r"find \g<what>"),
+        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量)"
+         r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
+        (r"^how (?:much|many) (?P<what>(?!of\b|money\b|is\b|are\b|did\b|do\b|have\b|in\b).+?) "
+         r"(?:is|are|do (?:we|you|i)(?: still)? have|have (?:we|you|i)(?: still)?(?: got)?)(?: there)?(?: still)?"
+         r"(?: left| available| in stock| remaining| in the warehouse| on hand)*\s*\??$", r"find \g<what>"),
+        (r"^what(?:'s| is) the (?:current )?(?:stock|inventory|quantity|amount)(?: level)? (?:of|for) (?P<what>.+)$",
+         r"find \g<what>"),
         (r"\b(?P<verb>turn|switch|tick|check|cross|shut)\s+(?P<what>(?:\w+\s+){1,5}?)(?P<way>on|off)\b(?!\s+(?:the|my|our)\b)",
          r"\g<verb> \g<way> \g<what>"),
     )
 )  # fmt: skip
 """Ways of asking whose order hides what is meant, and the plain order."""
 _GREETING = re.compile(
-    r"^\W*(?:hi|hello|hey|good (?:morning|afternoon|evening)|你好|您好|早上好|下午好|晚上好|嗨)(?: there| again)?\s*[,，!！.。~]+\s*(?=\S)", re.IGNORECASE
+    r"^\W*(?:hi|hello|hey|good (?:morning|afternoon|evening)|你好|您好|早上好|下午好|晚上好|嗨)"
+    r"(?: there| again)?\s*[,，!！.。~]+\s*(?=\S)",
+    re.IGNORECASE,
 )
 _ORDERS = re.compile(r"^\W*(?:could|can|would|will|may)\b", re.IGNORECASE)
 
@@ -105,7 +112,11 @@ def sentences(message: str) -> list[str]:
 def joints(text: str) -> list[tuple[int, int]]:
     """The places where a sentence may fall into two requests, if what follows has a verb of its own."""
     kept = [span for span, _ in quoted(text)]
-    return [found.span() for found in _JOINT.finditer(text) if found.end() > found.start() and not _inside(found.start(), kept)]
+    return [
+        found.span()
+        for found in _JOINT.finditer(text)
+        if found.end() > found.start() and not _inside(found.start(), kept)
+    ]
 
 
 def starts_a_request(text: str) -> bool:

@@ -10,7 +10,7 @@ from toolyard.finding import Index
 from toolyard.finding.words import stem
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.filling import Filled, fill
-from toolyard.models._offline.lexicon import FOREIGN, RELATED
+from toolyard.models._offline.lexicon import FOREIGN, RELATED, WEAK
 from toolyard.models._offline.places import Profile
 from toolyard.models._offline.words import Token, tokens_of, words_for
 
@@ -20,8 +20,6 @@ NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 FEW = 24
 """So many tools are all looked at; of more, those that have words in common with the clause or a shape that fits."""
 ENOUGH = 2.0
-WEAK = frozenset({"of:list", "of:page", "of:house", "of:product", "of:month", "of:status", "of:card"})
-"""Things that so many tools speak of that naming one says little."""
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -62,10 +60,12 @@ class Matcher:
         if len(self.profiles) <= FEW:
             scores = {name: scores.get(name, 0.0) for name in self.profiles}
         if only:
-            scores = {only: scores.get(only, 0.0)}
+            return [self._match(clause, self.profiles[only], scores.get(only, 0.0))]
         shaped = [name for name, profile in self.profiles.items() if _may_fit(clause, profile)]
-        names = dict.fromkeys([*scores, *(shaped if not only else [])])
-        return [self._match(clause, self.profiles[name], scores.get(name, 0.0)) for name in names if name in self.profiles]
+        names = dict.fromkeys([*scores, *shaped])
+        return [
+            self._match(clause, self.profiles[name], scores.get(name, 0.0)) for name in names if name in self.profiles
+        ]
 
     def words(self) -> frozenset[str]:
         """The words for what the tools are about."""
@@ -85,13 +85,21 @@ class Matcher:
         score = 0.35 * words + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
         score += 0.6 * len(known - common) - sum(0.7 for thing in said - known if self.speaks_of(thing))
-        score += _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
+        score += (
+            _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
+        )
         score -= 4.0 if clause.asks and not profile.reads else 0.0
         score -= 3.0 if clause.tells and not filled.chosen else 0.0
         foreign = {one[3:] for one in said - profile.things} & FOREIGN
         thing = bool(common or nouns)
-        certain = score >= ENOUGH and not _elsewhere(clause, foreign, thing) and _evident(clause, profile, filled, verb, thing)
-        return Match(profile=profile, clause=clause, filled=filled, score=score, verb=verb, thing=thing, certain=certain)
+        certain = (
+            score >= ENOUGH
+            and not _elsewhere(clause, foreign, thing)
+            and _evident(clause, profile, filled, verb, thing)
+        )
+        return Match(
+            profile=profile, clause=clause, filled=filled, score=score, verb=verb, thing=thing, certain=certain
+        )
 
 
 def _may_fit(clause: Clause, profile: Profile) -> bool:
@@ -118,7 +126,11 @@ def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thin
         return False
     if thing and (verb or not clause.actions() or filled.chosen or (clause.asks and profile.reads)):
         return True
-    if filled.chosen and (verb >= 0.5 or filled.chosen == "firmly") and all(place.name in filled.values for place in profile.places if place.required):
+    if (
+        filled.chosen
+        and (verb >= 0.5 or filled.chosen == "firmly")
+        and all(place.name in filled.values for place in profile.places if place.required)
+    ):
         return True
     if clause.asks and profile.reads and verb >= 0.5 and filled.values:
         return True
@@ -161,7 +173,9 @@ def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
         score += 1.0 if main.required else 0.3
     for place in profile.places:
         if place.kind == "choice" and place.required:
-            score += {"": -2.5, "guessed": 1.5, "named": 2.0, "firmly": 4.5}[filled.chosen if place.name in filled.values else ""]
+            score += {"": -2.5, "guessed": 1.5, "named": 2.0, "firmly": 4.5}[
+                filled.chosen if place.name in filled.values else ""
+            ]
         elif place.kind == "moment" and place.required:
             score += 2.0 if place.name in filled.values else -0.8
         elif place.kind in ("day", "month", "number", "word") and place.name in filled.values:
@@ -189,8 +203,14 @@ def _frame(clause: Clause, profile: Profile, filled: Filled) -> bool:
     """Whether all words but those for what is wanted are in one example: `open the page of the …`."""
     if not filled.items or not clause.action:
         return False
-    wanted = {stem(word) for item in filled.items for token in tokens_of(item.text) for word in (token.text.casefold(),)}
-    frame = {token.stem for token in clause.tokens if token.stem not in wanted and token.text[0].isalnum() and not token.has("fn:polite")}
+    wanted = {
+        stem(word) for item in filled.items for token in tokens_of(item.text) for word in (token.text.casefold(),)
+    }
+    frame = {
+        token.stem
+        for token in clause.tokens
+        if token.stem not in wanted and token.text[0].isalnum() and not token.has("fn:polite")
+    }
     return len(frame) >= 3 and any(frame <= set(example) for example in profile.examples)
 
 

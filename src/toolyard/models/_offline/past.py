@@ -1,4 +1,4 @@
-"""What somebody says to have done, as the thing that was to be done: `I've watered the plants` is `water the plants`."""
+"""What somebody says to have done, as what was to be done: `I've watered the plants` is `water the plants`."""
 
 import re
 
@@ -6,16 +6,19 @@ IRREGULAR = {
     "paid": "pay", "made": "make", "took": "take", "taken": "take", "did": "do", "done": "do", "wrote": "write",
     "written": "write", "sent": "send", "brought": "bring", "sold": "sell", "told": "tell", "fed": "feed",
     "built": "build", "met": "meet", "read": "read", "put": "put", "cut": "cut", "swept": "sweep", "hung": "hang",
-    "drove": "drive", "found": "find", "gave": "give", "went": "go", "left": "leave", "spoke": "speak", "spoken": "speak",
-    "rang": "ring", "dug": "dig", "thrown": "throw", "threw": "throw", "driven": "drive", "given": "give", "bought": "buy",
-    "got": "get", "had": "have", "saw": "see", "set": "set", "sewn": "sew", "shut": "shut", "began": "begin",
+    "drove": "drive", "found": "find", "gave": "give", "went": "go", "left": "leave", "spoke": "speak",
+    "spoken": "speak", "rang": "ring", "dug": "dig", "thrown": "throw", "threw": "throw", "driven": "drive",
+    "given": "give", "bought": "buy", "got": "get", "had": "have", "saw": "see", "set": "set", "sewn": "sew",
+    "shut": "shut", "began": "begin",
 }  # fmt: skip
 _HAVE = re.compile(
     r"^\W*(?:i|we)(?:'ve|\s+have)?\s+(?:(?:just|already|now|finally)\s+)?(?:finished\s+|am done\s+|'m done\s+)?"
     r"(?P<verb>[a-z]+(?:ed|ing)|" + "|".join(IRREGULAR) + r")\b(?P<rest>.*)$",
     re.IGNORECASE,
 )
-_ZH_DONE = re.compile(r"^(?:我们?)?(?:已经|已|刚刚?)?(?P<verb>[\u3400-\u9fff]{1,2})[了好完]了?(?P<rest>[\u3400-\u9fff]{1,12})$")
+_ZH_DONE = re.compile(
+    r"^(?:我们?)?(?:已经|已|刚刚?)?(?P<verb>[\u3400-\u9fff]{1,2})[了好完]了?(?P<rest>[\u3400-\u9fff]{1,12})$"
+)
 _VOWEL = re.compile("[aeiouy]")
 _TAIL = re.compile(r"\s*(?:today|already|now|just now|yesterday|this morning)?\W*$", re.IGNORECASE)
 
@@ -41,6 +44,8 @@ def infinitive(verb: str) -> str:
         return ""
     if len(base) > 3 and base[-1] == base[-2] and base[-1] in "bdgmnprt":
         return base[:-1]
-    lost = base[-1] in "vcuz" or base.endswith(("ng", "dg", "rs", "os", "as", "ur", "ir", "ak", "ik", "ok", "uc", "iz", "ol"))
+    lost = base[-1] in "vcuz" or base.endswith(
+        ("ng", "dg", "rs", "os", "as", "ur", "ir", "ak", "ik", "ok", "uc", "iz", "ol")
+    )
     lost = lost or bool(re.search(r"[^aeiou][aeiou](?:s|t)$", base) and base.endswith(("at", "ot", "us", "is")))
     return base + "e" if lost and not base.endswith(("ook", "eak", "eat", "oat", "air", "our", "ing")) else base

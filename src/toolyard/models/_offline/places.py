@@ -21,7 +21,10 @@ _ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"description", "note", "notes", "details", "comment", "remark", "reason"}), "remark"),
     (frozenset({"end", "ends", "until", "finish", "to"}), "ending"),
 )
-_UPPER, _LOWER = re.compile(r"\bmax|up to|at most|upper|limit|不超过|最高|最大", re.I), re.compile(r"\bmin|at least|最低|最小", re.I)
+_UPPER, _LOWER = (
+    re.compile(r"\bmax|up to|at most|upper|limit|不超过|最高|最大", re.I),
+    re.compile(r"\bmin|at least|最低|最小", re.I),
+)
 _QUANTITY = re.compile(r"qty|quantit|count|amount|number|how many|pieces|数量|个数|件数", re.I)
 
 
@@ -78,7 +81,14 @@ class Profile(Struct, frozen=True, kw_only=True):
     @property
     def reads(self) -> bool:
         """Whether it only tells something, as far as its verbs say."""
-        return self.tool.idempotent or not self.actions.keys() & {"add", "remove", "create", "update", "switch", "remind"}
+        return self.tool.idempotent or not self.actions.keys() & {
+            "add",
+            "remove",
+            "create",
+            "update",
+            "switch",
+            "remind",
+        }
 
 
 def profile_of(tool: Tool, definition: str) -> Profile:
@@ -115,7 +125,9 @@ def _profile(keyed: _Keyed) -> Profile:
         places=places,
         actions=_actions(name, description, examples),
         things=frozenset(things),
-        nouns=frozenset(token.stem for at, token in enumerate(name) if not (at == 0 and token.has("do:")) and not token.has("fn:")),
+        nouns=frozenset(
+            token.stem for at, token in enumerate(name) if not (at == 0 and token.has("do:")) and not token.has("fn:")
+        ),
         place_words=frozenset(_place_words(places)),
         examples=tuple(tuple(token.stem for token in tokens) for tokens in examples),
         aliases=frozenset(one for tokens in examples for token in tokens for one in token.means) - things,
@@ -229,7 +241,10 @@ def _role(name: str, kind: Kind, said: str) -> Role:
         if _UPPER.search(said):
             return "upper"
         return "lower" if _LOWER.search(said) else "quantity" if _QUANTITY.search(said) else ""
-    return next((role for names, role in _ROLES if name.casefold().split("_")[-1] in names), "")
+    for names, role in _ROLES:
+        if name.casefold().split("_")[-1] in names:
+            return role
+    return ""
 
 
 def label(place: Place, language: str) -> str:
@@ -237,3 +252,10 @@ def label(place: Place, language: str) -> str:
     if language == "zh" and is_chinese(place.said):
         return re.split(r"[，,；;、。]", place.said)[0]
     return place.name.replace("_", " ")
+
+
+def filter_beside(profile: Profile) -> Place | None:
+    """A second, optional place for a thing, beside a required title: `keyword` of a report."""
+    main = profile.main
+    others = (place for place in profile.places if place.kind == "text" and place is not main)
+    return next((place for place in others if not place.required and not place.role), None)

@@ -2,9 +2,9 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Result, UserMessage
@@ -14,8 +14,8 @@ from toolyard.models._offline.places import Profile
 from toolyard.models._offline.progress import Wanted, advance
 from toolyard.models._offline.requests import Request, Understood, understand
 from toolyard.models._offline.talk import small_talk
-from toolyard.models._offline.words import language_of
 from toolyard.models._offline.wording import answer, cannot, question, talk
+from toolyard.models._offline.words import language_of
 
 MOST_TURNS = 6
 MOST_BACK = 6
@@ -68,7 +68,9 @@ def answer_of(this: Exchange, language: str) -> str:
     return "完成。" if language == "zh" else "Done."
 
 
-def _unknown(this: Exchange, matcher: Matcher, finder: Profile | None, language: str, exchanges: Sequence[Exchange]) -> Step:
+def _unknown(
+    this: Exchange, matcher: Matcher, finder: Profile | None, language: str, exchanges: Sequence[Exchange]
+) -> Step:
     """Nothing here fits: look for more tools once if there is something to look with, else say so."""
     looked = finder is not None and any(call.tool == finder.tool.name for call, _ in this.done)
     if finder and finder.main and not looked and not this.done:
@@ -85,7 +87,7 @@ def _understood(exchanges: Sequence[Exchange], matcher: Matcher, now: datetime, 
         found = understand(exchange.text, matcher, now, things, only if at == len(exchanges) - 1 else "")
         if pending and pending.requests and not found.clear and not _let_go(exchange.text):
             answered = with_answer(pending.requests, exchange.text, now)
-            found = replace(pending, requests=answered) if answered else found
+            found = Understood(requests=answered, certain=True) if answered else found
         things = [one.item for one in found.requests if one.item] or things
         pending = found if exchange.asked else None
         if at == len(exchanges) - 1:
@@ -109,7 +111,7 @@ def _exchange(items: Sequence[Item]) -> Exchange:
     calls = [item for item in items if isinstance(item, Call)]
     results = {item.call_id: item for item in items if isinstance(item, Result)}
     said = "".join(item.text for item in items if isinstance(item, ModelText)).strip()
-    turns = sum(isinstance(item, Call) and not isinstance(before, Call) for before, item in zip(items, items[1:], strict=False))
+    turns = sum(isinstance(item, Call) and not isinstance(before, Call) for before, item in pairwise(items))
     return Exchange(
         text=message.text if isinstance(message, UserMessage) else "",
         done=tuple((call, results[call.id]) for call in calls if call.id in results),

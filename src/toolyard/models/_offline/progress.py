@@ -95,7 +95,9 @@ def _values(made: Result, place: Place, request: Request) -> Iterator[object]:
     names = (place.name, place.name.removesuffix("s"), place.name.removesuffix("_ids") + "_id", "id")
     takes_item = request.producer is not None and request.producer.main is not None
     if not takes_item and not request.everything:
-        rows = sorted((row for row in rows if _likeness(row, request.item)), key=lambda row: -_likeness(row, request.item))
+        rows = sorted(
+            (row for row in rows if _likeness(row, request.item)), key=lambda row: -_likeness(row, request.item)
+        )
     for row in rows:
         name = next((name for name in names if name in row), "")
         if name and isinstance(row[name], str | int):
@@ -119,8 +121,9 @@ def decoded(result: Result) -> object:
 def rows_of(value: object, depth: int = 0) -> Iterator[Mapping[str, object]]:
     """The objects of the first list of objects in a value, wherever it is."""
     if isinstance(value, list):
-        rows = [one for one in cast("list[object]", value) if isinstance(one, Mapping)]
-        yield from cast("list[Mapping[str, object]]", rows)
+        for row in cast("list[object]", value):
+            if isinstance(row, Mapping):
+                yield cast("Mapping[str, object]", row)
     elif isinstance(value, Mapping) and depth < 3:
         for inner in cast("Mapping[str, object]", value).values():
             found = list(rows_of(inner, depth + 1))
@@ -137,7 +140,6 @@ def is_empty(value: object) -> bool:
         return True
     if isinstance(value, Mapping):
         inner = list(cast("Mapping[str, object]", value).values())
-        groups = [one for one in inner if isinstance(one, list | Mapping)]
-        texts = [one for one in inner if isinstance(one, str) and one]
-        return bool(groups) and not texts and all(not one for one in groups)
+        empty = [one in ([], {}) for one in inner if isinstance(one, list | Mapping)]
+        return bool(empty) and all(empty) and not any(isinstance(one, str) and one for one in inner)
     return False

@@ -1,4 +1,4 @@
-"""A message becomes requests: one call each, or a producer's call and a consumer's. What is missing is known by place."""
+"""A message becomes requests: one call each, or a producer's and then a consumer's; what is missing is known."""
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
@@ -7,9 +7,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.models._offline.clauses import MOST_CLAUSES, clause, joints, sentences, starts_a_request
-from toolyard.models._offline.filling import Filled, Item, as_number, filter_beside, limits
+from toolyard.models._offline.filling import Filled, as_number, limits
 from toolyard.models._offline.matching import Match, Matcher
-from toolyard.models._offline.places import Place, Profile
+from toolyard.models._offline.places import Place, Profile, filter_beside
+from toolyard.models._offline.things import Item
 from toolyard.models._offline.typing_errors import repaired
 from toolyard.models._offline.words import is_chinese, tokens_of
 
@@ -33,9 +34,9 @@ class Request(Struct, frozen=True, kw_only=True):
     def missing(self) -> Place | None:
         """The first required place that nothing was said for."""
         for place in self.profile.places:
-            if place.required and place.name not in self.values:
-                if not (self.producer and place.source and (self.item or self.everything)):
-                    return place
+            comes = self.producer and place.source and (self.item or self.everything)
+            if place.required and place.name not in self.values and not comes:
+                return place
         return None
 
 
@@ -47,7 +48,9 @@ class Understood(Struct, frozen=True, kw_only=True):
     """Whether a verb and the tool's own thing were named: it is a request of its own, not an answer to a question."""
 
 
-def understand(message: str, matcher: Matcher, now: datetime, earlier: Sequence[str] = (), only: str = "") -> Understood:
+def understand(
+    message: str, matcher: Matcher, now: datetime, earlier: Sequence[str] = (), only: str = ""
+) -> Understood:
     """What a message asks for. `earlier` are the things that were spoken of before, for `it` and `them`."""
     matches: list[Match] = []
     for sentence in sentences(message):
@@ -166,7 +169,9 @@ def _in_the_tools_language(text: str, profile: Profile) -> str:
 
 def _says_more(whole: str, profile: Profile) -> bool:
     """Whether a noun phrase is more than the tool's own word for what it makes."""
-    return len(whole) > 3 and whole.casefold() not in profile.nouns and len(whole.split()) != 1 or len(whole) > 3 and not whole.isascii()
+    return (len(whole) > 3 and whole.casefold() not in profile.nouns and len(whole.split()) != 1) or (
+        len(whole) > 3 and not whole.isascii()
+    )
 
 
 def _counted(profile: Profile, quantity: float) -> dict[str, object]:

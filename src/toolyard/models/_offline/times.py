@@ -8,19 +8,30 @@ from msgspec import Struct
 
 from toolyard.models._offline.amounts import CHINESE_NUMBER, NUMBER, number
 
-_MONTHS = "january february march april may june july august september october november december".split()
-_SHORT = {name[:3]: at for at, name in enumerate(_MONTHS, 1)} | {"sept": 9}
-_MONTH = r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+_NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
+_SHORT = {name: at for at, name in enumerate(_NAMES.split(), 1)}
+_MONTH = (
+    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+)
+_HOUR = r"\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
+_HALF = r"(?P<half>am\b|pm\b|a\.m\.|p\.m\.)"
 _DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-_DAY = r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday|(?<=on )(?:mon|tue|wed|thu|fri|sat|sun)\b)"
+_DAY = (
+    r"(?P<weekday>monday|tuesday|wednesday|thursday|friday|saturday|sunday|(?<=on )(?:mon|tue|wed|thu|fri|sat|sun)\b)"
+)
 _ZH_DAYS = "一二三四五六日"
 _ZH = CHINESE_NUMBER
 _LEAD = re.compile(
-    r"(?:(?:[,，]|\b(?:and|is|it's|that's|which is|it is))?\s*\b(?:due|on|by|at|from|until|till|before|for|in|starting|beginning|between|this|scheduled|around|the|to be done|of|during|as of)\b\s*)+$"
+    r"(?:(?:[,，]|\b(?:and|is|it's|that's|which is|it is))?\s*\b"
+    r"(?:due|on|by|at|from|until|till|before|for|in|starting|beginning|between|"
+    r"this|scheduled|around|the|to be done|of|during|as of)\b\s*)+$"
     r"|(?:截止到?|在|于|从|到|至|定在|时间是|时间为|时间[:：]|之前|[，,])+$",
     re.IGNORECASE,
 )
-_BETWEEN = re.compile(r"\s*(?:(?:to|until|till|and|-|–|—|~|到|至|,|，|at|from|on|for|，?从|的|in the)\s*)*$", re.IGNORECASE)
+_BETWEEN = re.compile(
+    r"\s*(?:(?:to|until|till|and|-|–|—|~|到|至|,|，|at|from|on|for|，?从|的|in the)\s*)*$", re.IGNORECASE
+)
 _AFTER_ZH = re.compile(r"(?:之前|以前|前)(?:要?(?:完成|做完|搞定|做好))?|的时候|开始|结束|的|截止|到期")
 PM = ("pm", "p.m.", "下午", "晚上", "傍晚", "今晚", "明晚", "晚", "afternoon", "evening", "tonight", "night")
 
@@ -309,7 +320,8 @@ _PATTERNS = (
     _of(r"(?<![\d./])(?P<a>\d{1,2})/(?P<b>\d{1,2})(?![\d/])(?P<y>)", _dotted),
     _of(rf"\b(?:the )?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?(?: of)? {_MONTH}\b(?:,? (?P<y>\d{{4}}))?", _named),
     _of(rf"\b{_MONTH} (?:the )?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<y>\d{{4}}))?", _named),
-    _of(rf"(?P<prep>\b(?:in|for|of|during|since|last|this) )?\b{_MONTH}(?!\w)(?:,? (?:of )?(?P<y>\d{{4}}))?", _month_named),
+    _of(rf"(?P<prep>\b(?:in|for|of|during|since|last|this) )?\b{_MONTH}(?!\w)(?:,? (?:of )?(?P<y>\d{{4}}))?",
+        _month_named),
     _of(r"(?:last|previous|this|the current|next) month(?:'s)?|(?:上个?|这个?|本|当|下个?)月(?:份)?", _relative_month),
     _of(rf"(?:(?P<y>\d{{4}})年)?(?P<m>{_ZH})月(?P<d>{_ZH})[日号]?", _month_day_zh),
     _of(rf"(?:(?P<y>\d{{4}})年|去年|今年)?(?P<m>{_ZH})月(?:份)?", _month_zh),
@@ -327,13 +339,14 @@ _PATTERNS = (
         r"(?P<rest>半|一刻|三刻|整|[\d一二三四五六七八九十]{1,3}分?)?", _clock_zh),
     _of(rf"\b(?:for )(?P<n>half an|an?|{NUMBER}) ?(?P<unit>hours?|h|minutes?|mins?)(?P<half> and a half)?\b", _lasting),
     _of(r"(?:持续)?(?P<n>半个?|\d+|[一二两三四五六七八九十]+)个?(?P<unit>小时|钟头|分钟)(?P<half>半)?", _lasting),
-    _of(r"\b(?P<what>half past|quarter past|quarter to) (?P<h>\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)\b", _past),
-    _of(r"(?<![\d.:])(?P<h>\d{1,2})[:.](?P<m>\d\d)(?![\d.])\s*(?P<half>am\b|pm\b|a\.m\.|p\.m\.)?(?:\s*o'clock|h\b)?", _clock),
-    _of(r"(?<![\d.:])(?P<h>\d{1,2})(?P<m>)\s?(?P<half>am\b|pm\b|a\.m\.|p\.m\.)", _clock),
-    _of(r"\b(?P<h>\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)(?P<m>)(?P<half>) o'clock\b", _clock),
-    _of(r"(?<=\bat )(?P<h>\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve)(?P<m>)(?P<half>)(?![\d:.\w])", _clock),
+    _of(rf"\b(?P<what>half past|quarter past|quarter to) (?P<h>{_HOUR})\b", _past),
+    _of(rf"(?<![\d.:])(?P<h>\d{{1,2}})[:.](?P<m>\d\d)(?![\d.])\s*{_HALF}?(?:\s*o'clock|h\b)?", _clock),
+    _of(rf"(?<![\d.:])(?P<h>\d{{1,2}})(?P<m>)\s?{_HALF}", _clock),
+    _of(rf"\b(?P<h>{_HOUR})(?P<m>)(?P<half>) o'clock\b", _clock),
+    _of(rf"(?<=\bat )(?P<h>{_HOUR})(?P<m>)(?P<half>)(?![\d:.\w])", _clock),
     _of(r"(?<=\bfrom )(?P<h>\d{1,2})(?P<m>)(?P<half>)(?= (?:to|until|till|-))", _clock),
     _of(r"\b(?:noon|midday|midnight)\b|午夜|正午", _named_clock),
     _of(r"(?:(?<=\d to )|(?<=m to )|(?<=\d until )|(?<=\d till ))(?P<h>\d{1,2})(?P<m>)(?P<half>)(?![\d:.\w])", _clock),
-    _of(r"\b(?:in the|this|(?<=tomorrow )|(?<=day )) ?(?:morning|afternoon|evening|night)\b|\bat night\b|下午|晚上|上午|早上", _part),
+    _of(r"\b(?:in the|this|(?<=tomorrow )|(?<=day )) ?(?:morning|afternoon|evening|night)\b|\bat night\b"
+        r"|下午|晚上|上午|早上", _part),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Words that were nearly typed right, where the words of a request's frame are expected; names of things stay as they are."""
+"""Words that were nearly typed right, where those of a request's frame are expected; names of things stay."""
 
 from collections.abc import Collection
 
@@ -44,7 +44,9 @@ def _nearest(word: str, known: Collection[str], least: int) -> str:
     if len(word) < least or word in known:
         return ""
     most = 2 if len(word) >= LONG else 1
-    near = [one for one in known if one[0] == word[0] and abs(len(one) - len(word)) <= most and _apart(word, one) <= most]
+    near = [
+        one for one in known if one[0] == word[0] and abs(len(one) - len(word)) <= most and _apart(word, one) <= most
+    ]
     return min(near, key=lambda one: (_apart(word, one), one)) if near and len(word) > 1 else ""
 
 

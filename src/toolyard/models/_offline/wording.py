@@ -6,7 +6,6 @@ from typing import cast
 from toolyard.models._offline.places import Place, Profile, label
 from toolyard.models._offline.progress import Outcome, is_empty
 from toolyard.models._offline.requests import Request
-from toolyard.models._offline.talk import Talk
 
 MOST_ROWS = 20
 MOST_EXAMPLES = 4
@@ -21,11 +20,12 @@ _VERBS = {
     "switch": ("I've asked for {item}{more}.", "已执行 {item}{more}。"),
 }
 _CONNECT = {
-    "en": "To talk to a real one, set a model, for example model = \"openai:gpt-4o-mini\" with OPENAI_API_KEY, "
-    "or \"ollama:qwen3\".",
-    "zh": "要接入真正的模型，请在配置中设置 model，例如 \"dashscope:qwen-plus\"（需要 DASHSCOPE_API_KEY）或 \"ollama:qwen3\"。",
+    "en": 'To talk to a real one, set a model, for example model = "openai:gpt-4o-mini" with OPENAI_API_KEY, '
+    'or "ollama:qwen3".',
+    "zh": '要接入真正的模型，请在配置中设置 model，例如 "dashscope:qwen-plus"'
+    '（需要 DASHSCOPE_API_KEY）或 "ollama:qwen3"。',
 }
-_TALK: dict[Talk, tuple[str, str]] = {
+_TALK: dict[str, tuple[str, str]] = {
     "greeting": ("Hello! ", "你好！"),
     "feeling": ("Hello, all is well here, thank you. ", "你好，一切正常，谢谢。"),
     "thanks": ("You're welcome!", "不客气！"),
@@ -41,7 +41,7 @@ def pick(language: str, english: str, chinese: str) -> str:
     return chinese if language == "zh" else english
 
 
-def talk(kind: Talk, profiles: Sequence[Profile], language: str) -> str:
+def talk(kind: str, profiles: Sequence[Profile], language: str) -> str:
     said = pick(language, *_TALK[kind])
     if kind in ("thanks", "farewell", "never_mind"):
         return said
@@ -106,7 +106,7 @@ def _told(outcome: Outcome, language: str) -> str:
         return _failure(outcome, language)
     if outcome.state == "nothing":
         return _nothing(outcome, language)
-    if outcome.request.profile.reads and not _verb_of(outcome.request) == "open":
+    if outcome.request.profile.reads and _verb_of(outcome.request) != "open":
         return _reading(outcome, language)
     return _effect(outcome, language)
 
@@ -136,14 +136,18 @@ def _reading(outcome: Outcome, language: str) -> str:
     if len(lines) == 1:
         return lines[0]
     item = outcome.request.item
-    head = pick(language, f"Here is what I found{f' for “{item}”' if item else ''}:", f"{f'“{item}”的' if item else ''}结果如下：")
+    head = pick(
+        language,
+        f"Here is what I found{f' for “{item}”' if item else ''}:",
+        f"{f'“{item}”的' if item else ''}结果如下：",
+    )
     return "\n".join([head, *(f"- {line}" if "\n" not in line else line for line in lines)])
 
 
 def _effect(outcome: Outcome, language: str) -> str:
     request, value = outcome.request, outcome.value
     verb = _verb_of(request)
-    known = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else {}
+    known = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else dict[str, object]()
     name = _name(known, language) or request.item or pick(language, "it", "该项")
     main = request.profile.main
     details = [
@@ -152,7 +156,11 @@ def _effect(outcome: Outcome, language: str) -> str:
         if _is_scalar(one) and one != 1 and verb not in ("switch", "open") and not (main and key == main.name)
     ]
     if verb == "open":
-        details = [_scalar(one) for key, one in known.items() if key not in (*_HIDDEN, "page", "note") and _is_scalar(one) and not key.startswith("name")]
+        details = [
+            _scalar(one)
+            for key, one in known.items()
+            if key not in (*_HIDDEN, "page", "note") and _is_scalar(one) and not key.startswith("name")
+        ]
     more = f" ({', '.join(details)})" if details else ""
     if verb == "update" and "status" in known:
         more = f" “{_scalar(known['status'])}”"
@@ -192,7 +200,9 @@ def _object(value: Mapping[str, object], language: str, depth: int) -> Iterator[
             continue
         name = key.replace("_", " ")
         if isinstance(one, Mapping):
-            inner = ", ".join(f"{part} {_row(said, language)}" for part, said in cast("Mapping[str, object]", one).items())
+            inner = ", ".join(
+                f"{part} {_row(said, language)}" for part, said in cast("Mapping[str, object]", one).items()
+            )
             yield f"{name}: {inner}" if inner else pick(language, f"{name}: nothing", f"{name}：没有")
         elif isinstance(one, list):
             if is_empty(cast("object", one)):

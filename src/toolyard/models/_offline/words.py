@@ -1,13 +1,13 @@
 """A text becomes tokens, each with the concepts that its words stand for. It does not know what is asked for."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 from msgspec import Struct
 
 from toolyard.finding.words import stem
-from toolyard.models._offline.lexicon import ACTIONS, FUNCTION, OTHER_VERBS, THINGS, VALUES
+from toolyard.models._offline.lexicon import Entry, entries
 
 MOST_PHRASE = 5
 _WORD = re.compile(r"[A-Za-zÀ-ɏ0-9]+(?:[-_.'][A-Za-zÀ-ɏ0-9]+)*'?|[\u3400-\u9fff]+|[^\s\w]|\w", re.ASCII)
@@ -17,7 +17,6 @@ _GLUE = "的了吗呢和与跟、把从及为是"
 _MEASURES = "个瓶袋盒包斤罐箱份只根条支块片升听桶卷杯头颗串棵张件双板提打听把本台桶篮筒"
 _COUNTED = re.compile(rf"(?:[零一二两三四五六七八九十百千半]+|\d+)(?:公斤|千克|毫升|公升|[{_MEASURES}])(?:装)?|\d+")
 _NO_MATCH = frozenset[str]()
-_AS_WRITTEN = ("fn:", "is:")
 
 Concepts = frozenset[str]
 Span = tuple[int, int]
@@ -163,67 +162,78 @@ def _meaning(word: str) -> Concepts:
 
 
 @cache
+def _known() -> tuple[Entry, ...]:
+    """The lexicon without small talk, which is known by whole messages."""
+    return tuple(one for one in entries() if one.kind != "ta")
+
+
+@cache
 def _english() -> Mapping[str, Concepts]:
-    found: dict[str, set[str]] = {}
-    for concept, english, _ in _concepts():
-        for phrase in english if concept[:3] not in _AS_WRITTEN else ():
-            found.setdefault(" ".join(map(stem, phrase.split())), set()).add(concept)
-    return {phrase: frozenset(means) for phrase, means in found.items()}
+    """By the stems of their words."""
+    return _table((stemmed(phrase), one) for one in _known() for phrase in one.english if not _as_written(one, phrase))
 
 
 @cache
 def _small_words() -> Mapping[str, Concepts]:
     """Words that count only as they are written: `called` holds a sentence together, `call` does not."""
-    found: dict[str, set[str]] = {}
-    for concept, english, _ in _concepts():
-        for phrase in english if concept[:3] in _AS_WRITTEN else ():
-            if concept.startswith("fn:") or " " not in phrase:
-                found.setdefault(phrase, set()).add(concept)
-    return {phrase: frozenset(means) for phrase, means in found.items()}
+    return _table(
+        (phrase.removeprefix("="), one)
+        for one in _known()
+        for phrase in one.english
+        if _as_written(one, phrase) and not (one.kind == "is" and " " in phrase)
+    )
 
 
 @cache
 def _chinese_table() -> Mapping[str, Concepts]:
     """Without phrases for a value that hold another known word: `放进购物车` would hide the cart."""
+    others = {phrase for one in _known() if one.kind in ("do", "of") for phrase in one.chinese if len(phrase) > 1}
+    return _table(
+        (phrase, one)
+        for one in _known()
+        for phrase in one.chinese
+        if one.kind != "is" or not any(other in phrase != other for other in others)
+    )
+
+
+def _as_written(entry: Entry, phrase: str) -> bool:
+    return entry.kind in ("fn", "is") or phrase.startswith("=")
+
+
+def _table(pairs: Iterable[tuple[str, Entry]]) -> dict[str, Concepts]:
     found: dict[str, set[str]] = {}
-    others = {phrase for concept, _, chinese in _concepts() if concept[:3] in ("do:", "of:") for phrase in chinese}
-    for concept, _, chinese in _concepts():
-        for phrase in chinese:
-            if not concept.startswith("is:") or not any(len(one) > 1 and one in phrase != one for one in others):
-                found.setdefault(phrase, set()).add(concept)
+    for phrase, entry in pairs:
+        found.setdefault(phrase, set()).add(entry.concept)
     return {phrase: frozenset(means) for phrase, means in found.items()}
 
 
-def _concepts() -> Iterator[tuple[str, list[str], list[str]]]:
-    tables = {"do": ACTIONS, "of": THINGS, "is": VALUES, "fn": FUNCTION, "no": {"other": OTHER_VERBS}}
-    for kind, table in tables.items():
-        for name, (english, chinese) in table.items():
-            yield f"{kind}:{name}", _listed(english), _listed(chinese)
-
-
-def _listed(phrases: str) -> list[str]:
-    return [phrase.strip() for phrase in phrases.split(",") if phrase.strip()]
+def stemmed(phrase: str) -> str:
+    return " ".join(map(stem, phrase.casefold().split()))
 
 
 @cache
 def vocabulary() -> tuple[str, ...]:
     """The single English words that a misspelt word of a frame may have been meant as."""
-    return tuple(sorted({word for _, english, _ in _concepts() for phrase in english for word in phrase.split()}))
+    return tuple(
+        sorted({word.removeprefix("=") for one in _known() for phrase in one.english for word in phrase.split()})
+    )
 
 
 @cache
 def words_for(concept: str) -> frozenset[str]:
     """The single English words that stand for a concept."""
-    return frozenset(word for name, english, _ in _concepts() if name == concept for word in english if word.isalpha())
+    return frozenset(word for one in _known() if one.concept == concept for word in one.english if word.isalpha())
 
 
 @cache
 def value_pattern(value: str) -> re.Pattern[str]:
     """Where a text names a value, by its own name or by words that mean the same."""
     name = value.casefold().replace("_", " ")
-    english, chinese = VALUES.get(name, ("", ""))
-    thing = THINGS.get(name, ("", ""))
-    phrases = {name, *_listed(english), *_listed(thing[0])}
-    spelt = "|".join(re.escape(one) for one in sorted(phrases, key=len, reverse=True))
-    written = "|".join(re.escape(one) for one in sorted((*_listed(chinese), *_listed(thing[1])), key=len, reverse=True))
+    same = [one for one in _known() if one.concept in (f"is:{name}", f"of:{name}")]
+    english = {name, *(phrase for one in same for phrase in one.english)}
+    spelt, written = _longest_first(english), _longest_first({phrase for one in same for phrase in one.chinese})
     return re.compile(rf"(?<!\w)(?:{spelt})(?!\w)" + (f"|{written}" if written else ""), re.IGNORECASE)
+
+
+def _longest_first(phrases: Iterable[str]) -> str:
+    return "|".join(re.escape(one.removeprefix("=")) for one in sorted(phrases, key=lambda one: (-len(one), one)))
