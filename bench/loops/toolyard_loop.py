@@ -9,9 +9,13 @@ from pathlib import Path
 from toolyard import Limits, UserMessage, Yard, tool
 from toolyard.core.events import TextAppended, TurnStarted
 from toolyard.core.items import Item, ModelText, TextPart
+from toolyard.core.limits import Budget
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _measure import QUESTION, Run, Setting, main
+
+EVERYTHING = Budget(tools=10_000, schema_bytes=10_000_000)
+"""The others show every tool, too."""
 
 
 def tools_of(setting: Setting) -> list[object]:
@@ -33,7 +37,7 @@ def question(setting: Setting) -> str | Sequence[Item]:
 async def toolyard(setting: Setting) -> AsyncIterator[Run]:
     store = os.environ.get("TOOLYARD_STORE", "memory:")
     model, asked = f"{setting.base_url}#bench", question(setting)
-    async with Yard(tools=tools_of(setting), model=model, store=store, limits=Limits()) as yard:
+    async with Yard(tools=tools_of(setting), model=model, store=store, limits=Limits(), budget=EVERYTHING) as yard:
 
         async def run() -> str:
             text: list[str] = []

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
-from toolyard.core.limits import Limits
+from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key, Model, Rule, Store
 from toolyard.core.settings import Settings
 from toolyard.engine.access import Access, Verify
@@ -28,6 +28,7 @@ from toolyard.engine.workers import Deps
 from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
+from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.results import ResultsVenue
 
@@ -152,6 +153,7 @@ class Wiring:
     tools: Sequence[object] = ()
     store: str = "memory:"
     limits: Limits = field(default_factory=Limits)
+    budget: Budget = field(default_factory=Budget)
     rules: Sequence[Rule] = ()
     system_prompt: str = ""
     threads: int = 32
@@ -188,9 +190,10 @@ class App:
         self._store = store
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
         policy = Ordered(wiring.rules)
-        self.registry = Registry(policy, ClientVenue(), _schemas)
+        self.registry = Registry(policy, ClientVenue(), _schemas, wiring.budget)
         self.registry.add(self._function)
-        self.registry.add(ResultsVenue(store), on_demand=True)
+        self.registry.add(ResultsVenue(store), on_demand="cut")
+        self.registry.add(FindingVenue(self.registry.search), on_demand="many")
         deps = Deps(
             registry=self.registry,
             policy=policy,

@@ -52,6 +52,7 @@ def wiring(config: Config, base: Path) -> Wiring:
         tools=tools,
         store=config.store,
         limits=config.limits.of_a_run,
+        budget=config.finding.budget,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
         default_settings=_default_settings(config, [one.definition.name for one in tools]),

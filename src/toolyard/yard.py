@@ -15,7 +15,7 @@ from toolyard.core.errors import Misconfigured, RunFailed, RunWaiting, ToolError
 from toolyard.core.events import Entry, Remember, Reply, RunEnded, RunSuspended, TurnEnded
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Problem, TextPart, UserMessage
-from toolyard.core.limits import Limits
+from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Failure, Model, Rule, Value
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import Tool
@@ -38,6 +38,7 @@ class Yard:
         model: str | Model,
         store: str = "memory:",
         limits: Limits = Limits(),  # noqa: B008 - immutable
+        budget: Budget = Budget(),  # noqa: B008 - immutable
         rules: Sequence[Rule] = (),
         system_prompt: str = "",
         threads: int = 32,
@@ -49,6 +50,7 @@ class Yard:
                 tools=tuple(tools),
                 store=store,
                 limits=limits,
+                budget=budget,
                 rules=rules,
                 system_prompt=system_prompt,
                 threads=threads,

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from toolyard.core.tools import Tool
 from toolyard.finding import Index
+from toolyard.finding.index import SPARE
 
 LETTERS = str.maketrans("0123456789", "qwxzvkjhgb")
 NAMES = ["add_to_cart", "remove_from_cart", "search_products", "get_weather", "send_email", "list_emails"]
@@ -45,6 +46,27 @@ def test_a_tool_is_found_by_what_it_says_anywhere() -> None:
     assert found(index, "finding shops")[0] == "search_products"
     assert found(index, "帮我找一下面粉")[0] == "search_materials"
     assert found(index, "做一个库存的报表")[0] == "format_report"
+
+
+def test_a_word_that_means_the_same_is_found_but_the_word_itself_comes_first() -> None:
+    index = index_of(tool("a_picture", "of something"), tool("b_photo", "of something"), tool("c_cat", "of something"))
+    assert found(index, "photo") == ["b_photo", "a_picture"]
+    assert found(index, "picture") == ["a_picture", "b_photo"]
+    assert found(index, "照片")[:2] == ["a_picture", "b_photo"]
+
+
+def test_nothing_is_removed_for_somebody_who_did_not_say_so() -> None:
+    index = index_of(*(tool(f"{verb}_label", "a label") for verb in ("delete", "update", "create", "get")))
+    assert found(index, "label")[-1] == "delete_label"
+    assert found(index, "throw the label away")[-1] == "delete_label"
+    assert found(index, "erase the label")[0] == "delete_label"
+    assert found(index, "which label is it")[0] == "get_label"
+    assert found(index, "make another label")[0] == "create_label"
+
+
+def test_one_word_does_not_crowd_out_the_others() -> None:
+    tools = [tool(f"{verb}_exam", "an exam") for verb in ("plan", "grade", "show", "take", "mark", "print")]
+    assert "make_flashcard" in found(index_of(*tools, tool("make_flashcard", "a card")), "flashcard exam")
 
 
 def test_what_stands_in_nested_schemas_and_definitions_is_found() -> None:
@@ -87,13 +109,13 @@ def test_only_what_is_allowed_is_found_and_the_next_best_move_up() -> None:
 def test_permission_is_asked_only_of_as_many_as_it_takes() -> None:
     index, asked = index_of(*(tool(f"mail_{number}", "send a mail") for number in range(500))), list[str]()
     index.search("mail", 5, lambda one: bool(asked.append(one.name)) or True)
-    assert len(asked) == 5
+    assert len(asked) <= 5 + SPARE
 
 
 def test_equally_good_tools_come_by_name_whatever_order_they_came_in() -> None:
-    tools = [tool(f"tool_{letter}", "the same words") for letter in "dbcae"]
+    tools = [tool(f"tool_{letter}", "the same words") for letter in "zqxpy"]
     assert found(index_of(*tools), "same words") == found(index_of(*reversed(tools)), "same words")
-    assert found(index_of(*tools), "same words") == [f"tool_{letter}" for letter in "abcde"]
+    assert found(index_of(*tools), "same words") == [f"tool_{letter}" for letter in "pqxyz"]
 
 
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(range(12))), max_size=60), st.randoms())
@@ -118,7 +140,7 @@ def test_coming_and_going_leaves_no_trace(changes: Sequence[tuple[bool, int]], c
 def test_a_huge_schema_and_a_huge_query_are_read_to_a_bound() -> None:
     many: dict[str, dict[str, object]] = {f"w{number}": {} for number in range(20_000)}
     index = index_of(tool("huge", "word " * 100, **many), *SHOP)
-    assert found(index, "word") == found(index, "w0") == ["huge"]
+    assert found(index, "word")[0] == found(index, "w0")[0] == "huge"
     assert found(index, "w19999") == []
     long = " ".join(f"{number}".translate(LETTERS) for number in range(50_000))
     assert set(found(index, f"cart {long} weather")) == {"add_to_cart", "get_weather"}

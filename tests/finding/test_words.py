@@ -36,7 +36,7 @@ def test_different_words_stay_different(one: str, other: str) -> None:
         ("getHTTPStatus", {"get", "http", "status"}),
         ("github.create-issue", {"github", "creat", "issu"}),
         ("listS3Objects", {"list", "s3", "object"}),
-        ("time_zone", {"tim", "zon", "timezon"}),
+        ("timeZone", {"tim", "zon", "timezon"}),
         ("convert2pdf", {"convert", "2", "pdf"}),
     ],
 )

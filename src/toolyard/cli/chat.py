@@ -104,7 +104,7 @@ def _demo() -> Wiring:
 
 
 def _tools(yard: Yard) -> str:
-    names = [name for name in yard.tool_names if name != "read_result"]
+    names = [name for name in yard.tool_names if name not in ("read_result", "find_tools")]
     return f"tools: {', '.join(names)}" if names else "no tools (see `toolyard serve --help`)"
 
 

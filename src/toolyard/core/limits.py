@@ -15,6 +15,13 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     queued_messages: int = 16
 
 
+class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many of a yard's tools a model is shown unasked; where there are more, it can ask for the others."""
+
+    tools: int = 40
+    schema_bytes: int = 8192
+
+
 _TOO_LONG = {
     "en": "Sorry, this took too many steps. Please simplify your request or try again.",
     "zh": "抱歉，处理超时，请简化您的请求或重试。",

@@ -69,6 +69,8 @@ class Context(Struct, frozen=True, kw_only=True):
     """`progress(0.4)`, `progress(2, total=5, message="…")`: shown to live readers, never stored."""
     answer: dict[str, object] | None = None
     resume_token: str = ""
+    may_use: Callable[[Tool], bool] = lambda _: False
+    """Whether the caller may use another tool in this conversation, as things stand."""
 
 
 class Value(Struct, frozen=True, kw_only=True):

@@ -126,6 +126,8 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     tool_turns: int = 0
     offer: str = ""
     offered: dict[str, str] = {}
+    looked: int = 0
+    """How many items of the history the last offer was made for."""
     remembered: frozenset[str] = frozenset()
     """Tools that were approved for good in this conversation; `*` for all."""
     has_handles: bool = False
@@ -192,12 +194,12 @@ def _conversation(state: State, event: ConversationEvent) -> State:
             return replace(state, history=state.history.plus((event.item,)))
         case MessageRemoved():
             _require(state.run is None, "a message cannot be removed while a run is open")
-            return replace(state, history=state.history.without(event.ids))
+            return replace(state, history=state.history.without(event.ids), looked=0)
         case HistoryCompacted():
             at = next((i for i, item in enumerate(state.history) if item.id == event.through), None)
             if at is None:
                 raise Refused(f"no item {event.through!r} to compact through")
-            return replace(state, history=History((*event.items, *state.history.since(at + 1))))
+            return replace(state, history=History((*event.items, *state.history.since(at + 1))), looked=0)
         case _:
             assert_never(event)
 
@@ -266,6 +268,7 @@ def _turn(state: State, event: TurnEvent) -> State:
                 turns=event.number,
                 offer=event.offer,
                 offered=offered if event.added or event.removed else state.offered,
+                looked=len(state.history),
             )
         case TurnEnded():
             return _turn_ended(state, run, event)

@@ -289,6 +289,7 @@ class Workers:
             progress=progress,
             answer={"reply": answer.reply, "content": answer.content} if answer else None,
             resume_token=call.parked.resume_token if call.parked else "",
+            may_use=lambda tool: self._deps.registry.may_use(tool, journal.state),
         )
 
     def recover(self, calls: Sequence[CallState], state: State) -> None:

@@ -14,17 +14,23 @@ from typing import cast
 from msgspec import Struct
 
 from toolyard.core.tools import Tool
-from toolyard.finding.words import words
+from toolyard.finding.concepts import asks, concepts, does, fits
+from toolyard.finding.words import joined, words
 
-SATURATION = 1.2
+SATURATION = 1.0
 BY_LENGTH = 0.5
 USUAL_LENGTH = 30.0
 """The weight of the words of a usual tool."""
-NAME, DESCRIPTION, EXAMPLE, PARAMETER, SAID_OF_PARAMETER, CHOICE = 3.0, 1.0, 1.5, 0.7, 0.3, 0.5
+NAME, DESCRIPTION, EXAMPLE, PARAMETER, SAID_OF_PARAMETER, CHOICE = 2.0, 1.0, 1.5, 0.5, 0.3, 0.5
 MOST_DEPTH = 5
 MOST_WORDS, MOST_TEXT = 1000, 20_000
 """How much of what a tool says is read: a tool that says more is found by its beginning."""
 MOST_ASKED = 64
+ALIKE = 0.7
+"""What a word counts that only means about the same."""
+SPARE = 60
+"""How many more than asked for are looked at twice."""
+MOST_OF_A_WORD = 3
 
 Texts = Iterator[tuple[str, float]]
 
@@ -38,6 +44,7 @@ class Index:
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
         self._words: dict[str, tuple[str, ...]] = {}
+        self._does: dict[str, frozenset[str]] = {}
         self._postings: dict[str, dict[str, float]] = {}
 
     def __len__(self) -> int:
@@ -47,8 +54,10 @@ class Index:
         """Add a tool, or replace the one of its name."""
         self.drop(tool.name)
         weights = _weights(tool)
-        bound = SATURATION * (1 - BY_LENGTH + BY_LENGTH * sum(weights.values()) / USUAL_LENGTH)
+        length = len(words(tool.name)) * NAME + len(words(tool.description[:MOST_TEXT])) * DESCRIPTION
+        bound = SATURATION * (1 - BY_LENGTH + BY_LENGTH * length / USUAL_LENGTH)
         self._tools[tool.name] = tool
+        self._does[tool.name] = does(words(tool.name))
         self._words[tool.name] = tuple(weights)
         for word, weight in weights.items():
             self._postings.setdefault(word, {})[tool.name] = weight * (SATURATION + 1) / (weight + bound)
@@ -65,24 +74,61 @@ class Index:
     def search(self, query: str, most: int = 5, allowed: Callable[[Tool], bool] | None = None) -> list[Found]:
         """The tools that fit the words best, best first; those that are equally good by name.
 
-        `allowed` is asked only of as many as it takes to find enough.
+        `allowed` is asked only of the best ones, until there are enough.
         """
+        by_word = [self._of_word(word) for word in asked(query)]
         scores: dict[str, float] = {}
         known = scores.get
-        for word in asked(query):
-            postings = self._postings.get(word, {})
-            rarity = log(1 + (len(self._tools) - len(postings) + 0.5) / (len(postings) + 0.5))
-            for name, weight in postings.items():
-                scores[name] = known(name, 0.0) + rarity * weight
+        for found in by_word:
+            for name, score in found.items():
+                scores[name] = known(name, 0.0) + score
+        wanted = asks(words(query, stop=frozenset()))
+        best = [
+            Found(tool, score * fits(self._does[tool.name], wanted))
+            for tool, score in self._best(scores, most + SPARE, allowed)
+        ]
+        best.sort(key=lambda one: (-one.score, one.tool.name))
+        return _spread(best, by_word)[:most]
+
+    def _best(
+        self, scores: Mapping[str, float], most: int, allowed: Callable[[Tool], bool] | None
+    ) -> Iterator[tuple[Tool, float]]:
         ranked = [(-score, name) for name, score in scores.items()]
         heapq.heapify(ranked)
-        found: list[Found] = []
-        while ranked and len(found) < most:
+        while ranked and most:
             score, name = heapq.heappop(ranked)
             tool = self._tools[name]
             if allowed is None or allowed(tool):
-                found.append(Found(tool, -score))
+                most -= 1
+                yield tool, -score
+
+    def _of_word(self, word: str) -> dict[str, float]:
+        """What a word says for each tool: by itself, or a little less by a word that means about the same."""
+        rarity = self._rarity(word)
+        found = {name: rarity * weight for name, weight in self._postings.get(word, {}).items()}
+        known = found.get
+        for alike in concepts(word):
+            rarity = self._rarity(alike) * ALIKE
+            for name, weight in self._postings.get(alike, {}).items():
+                if (score := rarity * weight) > known(name, 0.0):
+                    found[name] = score
         return found
+
+    def _rarity(self, word: str) -> float:
+        having = len(self._postings.get(word, ()))
+        return log(1 + (len(self._tools) - having + 0.5) / (having + 0.5))
+
+
+def _spread(best: Sequence[Found], by_word: Sequence[Mapping[str, float]]) -> list[Found]:
+    """The same, but those that only one and the same word speaks for do not crowd out what other words ask for."""
+    first: list[Found] = []
+    rest: list[Found] = []
+    places: dict[int, int] = defaultdict(int)
+    for one in best:
+        word = max(range(len(by_word)), key=lambda word: by_word[word].get(one.tool.name, 0.0))
+        places[word] += 1
+        (first if places[word] <= MOST_OF_A_WORD else rest).append(one)
+    return first + rest
 
 
 def asked(query: str) -> Sequence[str]:
@@ -90,7 +136,9 @@ def asked(query: str) -> Sequence[str]:
     if len(query) > MOST_TEXT:
         query = f"{query[: MOST_TEXT // 2]} {query[-MOST_TEXT // 2 :]}"
     found = list(dict.fromkeys(words(query)))
-    return found if len(found) <= MOST_ASKED else [*found[: MOST_ASKED // 2], *found[-MOST_ASKED // 2 :]]
+    if len(found) > MOST_ASKED:
+        found = [*found[: MOST_ASKED // 2], *found[-MOST_ASKED // 2 :]]
+    return found
 
 
 def _weights(tool: Tool) -> dict[str, float]:
@@ -100,15 +148,19 @@ def _weights(tool: Tool) -> dict[str, float]:
     for text, weight in _texts(tool):
         if left <= 0:
             break
-        found = words(text[:MOST_TEXT])[:left]
+        found = list(dict.fromkeys(words(text[:MOST_TEXT])))[:left]
         left -= len(found)
         for word in found:
             weights[word] += weight
+            if weight >= DESCRIPTION:
+                for concept in concepts(word):
+                    weights[concept] += weight
     return weights
 
 
 def _texts(tool: Tool) -> Texts:
     yield tool.name, NAME
+    yield " ".join(joined(tool.name.split("_"))), PARAMETER
     yield tool.description, DESCRIPTION
     yield from ((example, EXAMPLE) for example in tool.examples)
     yield from _of_schema({**tool.parameters, "description": ""}, 0)

@@ -2,13 +2,14 @@
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
 MOST_STEMS = 65_536
 
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
-_CHUNK = re.compile(r"\w+(?:[.-]\w+)*")
+_CHUNK = re.compile(r"[^\W_]+")
 _PIECE = re.compile(rf"[{_IDEOGRAPHS}]+|\d+|[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z{_IDEOGRAPHS}]+|[A-Z]")
 _IS_IDEOGRAPH = re.compile(rf"[{_IDEOGRAPHS}]")
 
@@ -16,7 +17,7 @@ _ENGLISH = """
 a about an and any are as at be been but by can could did do does for from had has have he her here him his how i if in
 into is it its just let me my of on onto or our please she should so some than that the their them then there these they
 this those to too up us very was we were what when where which who will with would you your d ll m re s t ve don didn
-doesn isn want need like
+doesn isn want need like now right
 """
 _CHINESE = "的了吗呢吧把给我你您他她它们请帮这那个是在和与或要想"
 _WHOLE = frozenset({"news", "goods", "glasses", "string", "during"})
@@ -24,29 +25,34 @@ STOP = frozenset(_ENGLISH.split()) | frozenset(_CHINESE)
 """Words that say nothing about which tool is wanted."""
 
 
-def words(text: str) -> list[str]:
+def words(text: str, stop: frozenset[str] = STOP) -> list[str]:
     """The words of a text, in order. `getS3Object` has get, 3, object, and as one those that touch: s3 and the like."""
     found: list[str] = []
     for chunk in _CHUNK.findall(unicodedata.normalize("NFKC", text)):
         pieces: list[str] = _PIECE.findall(chunk)
         for piece in pieces:
-            found += _of_piece(piece, alone=len(pieces) == 1)
-        found += [
-            stem((one + other).casefold())
-            for one, other in pairwise(pieces)
-            if not (_IS_IDEOGRAPH.match(one) or _IS_IDEOGRAPH.match(other))
-        ]
+            found += _of_piece(piece, stop, alone=len(pieces) == 1)
+        found += joined(pieces)
     return found
 
 
-def _of_piece(piece: str, *, alone: bool) -> list[str]:
+def joined(pieces: Sequence[str]) -> list[str]:
+    """Neighbours as one word: `time` and `zone` are also a timezone."""
+    return [
+        stem((one + other).casefold())
+        for one, other in pairwise(pieces)
+        if not (_IS_IDEOGRAPH.match(one) or _IS_IDEOGRAPH.match(other))
+    ]
+
+
+def _of_piece(piece: str, stop: frozenset[str], *, alone: bool) -> list[str]:
     if _IS_IDEOGRAPH.match(piece):
         return [
-            *(one for one in piece if one not in STOP),
-            *(one + other for one, other in pairwise(piece) if not (one in STOP and other in STOP)),
+            *(one for one in piece if one not in stop),
+            *(one + other for one, other in pairwise(piece) if not (one in stop and other in stop)),
         ]
     word = piece.casefold()
-    if word in STOP or (len(word) == 1 and not alone and not word.isdigit()):
+    if word in stop or (len(word) == 1 and not alone and not word.isdigit()):
         return []
     return [stem(word)]
 

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
-from toolyard.core.limits import Limits
+from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key
 from toolyard.core.tools import Approval, Tool
 from toolyard.settings._check import Check, Tree
@@ -27,6 +27,7 @@ from toolyard.settings._tool_modules import load_tools
 __all__ = [
     "Config",
     "Division",
+    "Finding",
     "Jwt",
     "KeyConfig",
     "LimitsConfig",
@@ -73,7 +74,7 @@ Origin = Annotated[
 VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that of a variable"})]
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 
-_CORE = Limits()
+_CORE, _BUDGET = Limits(), Budget()
 
 
 class LimitsConfig(Struct, frozen=True, kw_only=True):
@@ -91,6 +92,17 @@ class LimitsConfig(Struct, frozen=True, kw_only=True):
     def of_a_run(self) -> Limits:
         """The limits that the loop knows; requests per minute are counted before it."""
         return msgspec.convert(self, Limits, from_attributes=True)
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """How many tools a model is shown unasked, and how many bytes of their schemas; the others it can find."""
+
+    tools: Count = _BUDGET.tools
+    schema_bytes: Count = _BUDGET.schema_bytes
+
+    @property
+    def budget(self) -> Budget:
+        return msgspec.convert(self, Budget, from_attributes=True)
 
 
 class WebSearch(Struct, frozen=True, kw_only=True):
@@ -210,6 +222,7 @@ class Config(Struct, frozen=True, kw_only=True):
     cors_origins: tuple[Origin, ...] = ()
     default_tools: ToolChoice = "all"
     limits: LimitsConfig = LimitsConfig()
+    finding: Finding = Finding()
     web_search: WebSearch = WebSearch()
     providers: dict[Name, Provider] = {}
     servers: dict[ServerName, Server] = {}
