@@ -41,6 +41,8 @@ Message = MutableMapping[str, object]
 AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
 
+OFFLINE = "toolyard:offline"
+"""The model where none is named: a planner that needs no key and no network."""
 DRAWN = 16
 
 
@@ -85,10 +87,12 @@ class Models:
 
 
 def named_model(name: str) -> Model:
-    """The model of a name such as `openai:gpt-4o-mini`, `dashscope:qwen-plus` or `http://host/v1#model`.
+    """The model of a name such as `toolyard:offline`, `openai:gpt-4o-mini`, `dashscope:qwen-plus` or `http://host/v1#model`.
 
     A provider's key goes to that provider only; a server named by its address gets `TOOLYARD_MODEL_KEY`, if set.
     """
+    if name == OFFLINE:
+        return importlib.import_module("toolyard.models.offline").Offline()
     wire = importlib.import_module("toolyard.models.openai_chat")
     if urlsplit(name).scheme in ("http", "https"):
         base_url, _, model = name.partition("#")
@@ -98,7 +102,7 @@ def named_model(name: str) -> Model:
     provider, _, model = name.partition(":")
     if provider not in wire.PROVIDERS or not model:
         known = ", ".join(f"{known}:…" for known in wire.PROVIDERS)
-        raise Misconfigured(f"{name!r} is not a model: use one of {known} or http://host/v1#model")
+        raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {known} or http://host/v1#model")
     known = wire.PROVIDERS[provider]
     key = os.environ.get(known.key_variable, "") if known.key_variable else ""
     if known.key_variable and not key:

@@ -4,26 +4,23 @@ import dataclasses
 import difflib
 import importlib
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from toolyard.app import Wiring
+from toolyard.app import OFFLINE, Wiring
+from toolyard.app import named_model as model_without_configuration
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
-from toolyard.core.ports import Model, ModelRequest
+from toolyard.core.ports import Model
 from toolyard.core.settings import Settings
-from toolyard.demo import demo_script
 from toolyard.models.openai_chat import PROVIDERS, OpenAIChat
 from toolyard.models.openai_chat import Provider as KnownProvider
-from toolyard.models.scripted import Scripted
 from toolyard.settings import Config, Jwt, Provider, ToolRules, load_tools, ruled
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
 
-DEMO = "toolyard:demo"
 OWN_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
 _UNKNOWN = KnownProvider("")
 
@@ -44,7 +41,7 @@ class ModelPlace:
 def wiring(config: Config, base: Path) -> Wiring:
     """What a server of this configuration is put together from. Raises Misconfigured with what to change."""
     tools = configured_tools(config, base)
-    models = config.models or (DEMO,)
+    models = config.models or (OFFLINE,)
     return Wiring(
         model=models[0],
         named_model=partial(named_model, config=config, environment=os.environ),
@@ -93,7 +90,7 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
     base_url = set_up.base_url or environment.get(f"{provider.upper()}_BASE_URL") or known.base_url
     if not base_url or not model:
         names = ", ".join(f"{one}:…" for one in (*PROVIDERS, *(config.providers.keys() - PROVIDERS)))
-        raise Misconfigured(f"{name!r} is not a model: use {DEMO}, one of {names} or http://host/v1#model")
+        raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {names} or http://host/v1#model")
     variable = known.key_variable
     api_key = set_up.api_key or (environment.get(variable, "") if variable else "")
     missing = variable if not api_key and not set_up.headers else ""
@@ -108,8 +105,8 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
 
 
 def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Model:
-    if name == DEMO:
-        return _Demo()
+    if name == OFFLINE:
+        return model_without_configuration(name)
     place = model_place(name, config, environment)
     if place.key_variable:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {place.key_variable}")
@@ -120,16 +117,6 @@ def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Mo
         provider=place.provider,
         headers=place.headers,
     )
-
-
-class _Demo:
-    """The scripted model of the demo, without the memory that tests have of it."""
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        return Scripted(demo_script).stream(request)
-
-    async def close(self) -> None:
-        pass
 
 
 def _default_settings(config: Config, known: Collection[str]) -> Settings:

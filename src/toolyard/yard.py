@@ -7,7 +7,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
-from toolyard.app import App, AsgiApp, Message, Models, Wiring, open_store
+from toolyard.app import OFFLINE, App, AsgiApp, Message, Models, Wiring, open_store
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
 from toolyard.core.cursor import parse_cursor
@@ -35,7 +35,7 @@ class Yard:
         self,
         *,
         tools: Iterable[object] = (),
-        model: str | Model,
+        model: str | Model = OFFLINE,
         store: str = "memory:",
         limits: Limits = Limits(),  # noqa: B008 - immutable
         budget: Budget = Budget(),  # noqa: B008 - immutable

@@ -13,10 +13,10 @@ from importlib.metadata import version
 import aiohttp
 
 from toolyard.address import Address, database_of, is_loopback, published_address, url_of
-from toolyard.app import open_store
+from toolyard.app import OFFLINE, open_store
 from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
 from toolyard.cli._server import owner_url
-from toolyard.configured import DEMO, ModelPlace, configured_tools, model_place, unused, wiring
+from toolyard.configured import ModelPlace, configured_tools, model_place, unused, wiring
 from toolyard.core.errors import Misconfigured, ToolyardError
 from toolyard.core.ports import Key
 from toolyard.settings import Config, located
@@ -90,7 +90,7 @@ def _first(options: argparse.Namespace) -> Iterator[Finding]:
 async def _checks(setup: Setup) -> AsyncIterator[Finding]:
     config = setup.config
     yield _tools(setup)
-    for name in config.models or (DEMO,):
+    for name in config.models or (OFFLINE,):
         yield await _model(name, config)
     server, keys, finding = await _store(config)
     yield finding
@@ -112,8 +112,8 @@ def _tools(setup: Setup) -> Finding:
 
 
 async def _model(name: str, config: Config) -> Finding:
-    if name == DEMO:
-        return Finding(True, "model", f"{DEMO}, a script: set `model` to connect a real one")
+    if name == OFFLINE:
+        return Finding(True, "model", f"{OFFLINE}, which is not a language model: set `model` to connect a real one")
     try:
         place = model_place(name, config, os.environ)
     except Misconfigured as error:

@@ -4,6 +4,7 @@ import re
 
 from msgspec import Struct
 
+from toolyard.models._offline.amounts import numbers
 from toolyard.models._offline.choices import Chosen, choose, composed, finished
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.frames import bare, framed
@@ -76,6 +77,7 @@ def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> F
     if producer:
         _bounds(sheet, producer, {})
     chosen = choose(sheet, profile, values)
+    _numbers(sheet, profile, values)
     main = profile.main
     if main and main.name in values:
         items = [Item(str(values.pop(main.name)), quoted=True)]
@@ -203,6 +205,17 @@ def _bounds(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
         if place and sheet.free(bound.start, bound.end):
             values[place.name] = as_number(bound.value, place)
             sheet.take(bound.start, bound.end)
+
+
+def _numbers(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+    """Numbers that are neither amounts of a thing nor bounds go to the places for numbers, in order."""
+    places = [one for one in profile.places if one.kind == "number" and one.required and one.name not in values]
+    if profile.main and any(place.role == "quantity" for place in places):
+        return
+    found = [one for one in numbers(sheet.clause.text) if sheet.free(one[0], one[1])]
+    for place, (start, end, value) in zip(places, found, strict=False):
+        values[place.name] = as_number(value, place)
+        sheet.take(start, end)
 
 
 def limits(clause: Clause, profile: Profile) -> dict[str, object]:

@@ -82,7 +82,7 @@ class Matcher:
         common = known - WEAK
         nouns = clause.stems() & profile.nouns
         against = bool(clause.actions()) and not verb and not filled.chosen
-        score = 0.35 * words + 3.0 * verb - (2.0 if against else 0.0)
+        score = 0.25 * words + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
         score += 0.6 * len(known - common) - sum(0.7 for thing in said - known if self.speaks_of(thing))
         score += (
@@ -126,27 +126,32 @@ def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thin
         return False
     if thing and (verb or not clause.actions() or filled.chosen or (clause.asks and profile.reads)):
         return True
-    if (
-        filled.chosen
-        and (verb >= 0.5 or filled.chosen == "firmly")
-        and all(place.name in filled.values for place in profile.places if place.required)
-    ):
+    return _complete(clause, profile, filled, verb) or _wanting(clause, profile, filled, verb)
+
+
+def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
+    """Whether what was said fills the tool so well that it must be meant."""
+    required = [place for place in profile.places if place.required]
+    whole = bool(required) and all(place.name in filled.values for place in required)
+    if whole and (verb >= 0.9 or filled.chosen == "firmly" or (filled.chosen and verb >= 0.5)):
         return True
-    if clause.asks and profile.reads and verb >= 0.5 and filled.values:
-        return True
-    if filled.chosen and profile.of_kind("choice") and filled.items and not clause.asks:
-        return True
-    main = profile.main
-    whole_moment = profile.of_kind("moment") is not None and clause.times.moment() is not None
-    if whole_moment and filled.items and not clause.asks and (verb or not clause.actions()):
-        return True
-    item = bool(filled.items or filled.pronoun) and main is not None
-    telling = set(clause.actions()[:3]) - NEEDS_ITS_THING
-    if not item and not filled.everything and main and main.required and telling and verb >= 0.9:
-        return True
-    if main and main.role == "title" and not telling & {"remind"}:
+    if clause.asks:
+        return profile.reads and verb >= 0.5 and bool(filled.values)
+    if not filled.items:
         return False
-    return item and bool(telling) and verb >= 0.45
+    timed = profile.of_kind("moment") is not None and clause.times.moment() is not None
+    chosen = bool(filled.chosen) and profile.of_kind("choice") is not None
+    return chosen or (timed and (verb > 0 or not clause.actions()))
+
+
+def _wanting(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
+    """Whether a verb that says enough stands with a thing, or with none where one has to be asked for."""
+    main, telling = profile.main, set(clause.actions()[:3]) - NEEDS_ITS_THING
+    if main is None or not main.required or not telling:
+        return False
+    if not (filled.items or filled.pronoun):
+        return verb >= 0.9
+    return verb >= 0.45 and (main.role != "title" or "remind" in telling)
 
 
 def _verb(clause: Clause, profile: Profile) -> float:

@@ -81,14 +81,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     @property
     def reads(self) -> bool:
         """Whether it only tells something, as far as its verbs say."""
-        return self.tool.idempotent or not self.actions.keys() & {
-            "add",
-            "remove",
-            "create",
-            "update",
-            "switch",
-            "remind",
-        }
+        changing = {"add", "remove", "update", "switch", "remind"}
+        return not self.actions.keys() & (changing if self.tool.idempotent else {*changing, "create"})
 
 
 def profile_of(tool: Tool, definition: str) -> Profile:

@@ -1,5 +1,6 @@
 """What is said in the end: results, questions and refusals in the user's language. It decides nothing."""
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
@@ -12,8 +13,8 @@ MOST_EXAMPLES = 4
 NAMES = ("name", "title", "item", "label", "subject", "product", "task", "page", "id", "code")
 _HIDDEN = ("ok", "success", "id", "handle")
 _VERBS = {
-    "add": ("I've added {item}{more}.", "已添加{item}{more}。"),
-    "remove": ("I've removed {item}{more}.", "已移除{item}{more}。"),
+    "add": ("I've added {item}{where}{more}.", "已添加{item}{more}。"),
+    "remove": ("I've removed {item}{where}{more}.", "已移除{item}{more}。"),
     "create": ("I've created {item}{more}.", "已创建{item}{more}。"),
     "update": ("{item} is now{more}.", "{item} 已更新{more}。"),
     "open": ("I've opened {item}{more}.", "已打开{item}{more}。"),
@@ -165,11 +166,23 @@ def _effect(outcome: Outcome, language: str) -> str:
     if verb == "update" and "status" in known:
         more = f" “{_scalar(known['status'])}”"
     english, chinese = _VERBS.get(verb, ("Done: {item}{more}.", "已完成：{item}{more}。"))
-    said = pick(language, english, chinese).format(item=name, more=more)
+    said = pick(language, english, chinese).format(item=name, more=more, where=_where(request.profile))
     note = known.get("note")
     if not known and isinstance(value, str) and value:
         said = f"{said} {value}"
     return f"{said} {note}" if isinstance(note, str) and note else said
+
+
+def _where(profile: Profile) -> str:
+    """` to the grocery list`, as the tool's own description says where things go."""
+    first = re.split(r"[.。(]", profile.tool.description)[0]
+    found = re.search(
+        r" (to|on|onto|into|in|from|out of) ((?:the|a|your|our) [a-z' -]{2,40})$", first.strip(), re.IGNORECASE
+    )
+    if not found:
+        return ""
+    small = found[1].casefold()
+    return f" {'from' if small in ('from', 'out of') else 'to'} {found[2]}"
 
 
 def _verb_of(request: Request) -> str:
