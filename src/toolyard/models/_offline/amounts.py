@@ -22,7 +22,10 @@ _TENS = {"十": 10, "百": 100, "千": 1000}
 _WORDS = "|".join(_ENGLISH)
 NUMBER = rf"\d+(?:[.,]\d+)?|(?:(?:{_WORDS})(?:[ -](?:{_WORDS}))*)\b"
 CHINESE_NUMBER = r"\d+(?:\.\d+)?|[零〇一二两三四五六七八九十百千]+"
-_COUNT = rf"(?P<several>half a dozen|a dozen|a couple|a pair|(?:{NUMBER}) dozen|dozen)|(?P<number>{NUMBER})"
+_COUNT = (
+    r"(?P<several>half a dozen|(?:a )?dozen|(?:a )?couple(?= of)|(?:a )?pair(?= of)"
+    rf"|(?:{NUMBER}) dozen)|(?P<number>{NUMBER})"
+)
 _LEADING = re.compile(
     rf"(?:{_COUNT})\s*(?:[x×]\s+|(?:(?:more|extra|additional|other)\s+)?(?:(?:{_UNITS})\s+of\s+|"
     rf"(?:{_METRIC})\s+(?:of\s+)?|of\s+|(?=\S)))(?:the\s+|my\s+)?",
@@ -35,6 +38,8 @@ _LEADING_ZH = re.compile(
     rf"(?:(?P<dozen>半打|(?:{CHINESE_NUMBER})打)|(?P<number>\d+(?:\.\d+)?|[零一二两三四五六七八九十百千]+)"
     rf"\s*(?:{_MEASURES})|(?P<bare>\d+)(?=\s*[\u3400-\u9fff]))\s*(?:装)?的?"
 )
+_BEFORE = re.compile(rf"(?:^|\s)(?P<number>{NUMBER})\s*(?:[x×]|(?:{_UNITS})(?:\s+of)?)?\s*$", re.IGNORECASE)
+_BEFORE_ZH = re.compile(rf"(?P<number>{CHINESE_NUMBER})\s*(?:{_MEASURES})\s*$")
 _BOUND = re.compile(
     rf"(?:,?\s*(?:that\s+(?:are|is|cost)s?|which\s+(?:are|is|cost)s?|costing|priced|for)\s+)?"
     rf"(?P<word>under|below|less than|cheaper than|up to|at most|no more than|not more than|maximum(?: of)?|max\.?|"
@@ -98,10 +103,16 @@ def counted(text: str) -> tuple[float | None, str]:
 
 def _several(words: str) -> float:
     words = words.casefold()
-    if words in ("half a dozen", "a couple", "a pair"):
+    if "dozen" not in words or words.startswith("half"):
         return 6 if "dozen" in words else 2
     how_many = words.removesuffix("dozen").strip()
     return 12 * (1 if how_many in ("", "a") else number(how_many))
+
+
+def count_before(text: str) -> float | None:
+    """How many, where a text ends with it: `add 2 ` before what stands in quotation marks."""
+    found = _BEFORE.search(text) or _BEFORE_ZH.search(text)
+    return number(found["number"]) if found else None
 
 
 def bounds(text: str) -> list[Bound]:

@@ -28,7 +28,7 @@ _ASKS = re.compile(
 _TELLS = re.compile(
     r"^\W*(?:i|we)(?:'ve|\s+have|'m|\s+am|'re|\s+are)?(?:\s+(?:just|already|now|finally))*\s+"
     r"(?:done\b|working on\b|busy with\b|(?!need|indeed)"
-    rf"(?:\w+ed|{'|'.join(IRREGULAR)})\b)|^(?:我们?)?(?:已经|刚刚?)|了[。！!]?$",
+    rf"(?:\w+ed|{'|'.join(IRREGULAR)})\b)|^(?:我们?)?(?:已经|刚刚?)|^(?!不要|不用|别).*了[。！!]?$",
     re.IGNORECASE,
 )
 _REWRITTEN = tuple(
@@ -36,7 +36,10 @@ _REWRITTEN = tuple(
     for pattern, said in (
         (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
         (r"(?<![没还])有(?P<what>[^没什么哪多几]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
-        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量)"
+        (r"^我们?(?:想要(?![查找看去打买付结])|要(?=[一二两三四五六七八九十半\d]))", "需要"),
+        (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?(?:available|in stock|on sale|left)\s*\??$",
+         r"find \g<what>"),
+        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量|价格|价钱|售价)"
          r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
         (r"^how (?:much|many) (?P<what>(?!of\b|money\b|is\b|are\b|did\b|do\b|have\b|in\b).+?) "
          r"(?:is|are|do (?:we|you|i)(?: still)? have|have (?:we|you|i)(?: still)?(?: got)?)(?: there)?(?: still)?"
@@ -76,6 +79,11 @@ class Clause(Struct, frozen=True, kw_only=True):
         for token in self.tokens:
             found += [one for one in token.actions() if one not in found]
         return found
+
+    def later_actions(self) -> set[str]:
+        """Verbs after the first: `search` of `open the search page`."""
+        verbs = [token for token in self.tokens if token.has("do:")]
+        return {one for token in verbs[1:] for one in token.means if one.startswith("do:")}
 
     def stems(self) -> set[str]:
         return {stem(word) for token in self.tokens for word in token.text.casefold().split()}

@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-from toolyard.models._offline.amounts import numbers
+from toolyard.models._offline.amounts import count_before, numbers
 from toolyard.models._offline.choices import Chosen, choose, composed, finished
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.frames import bare, framed
@@ -140,7 +140,8 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
         if place and place is not main and place.kind == "text":
             values[place.name] = value
         elif main and (not items or not main.role):
-            items.append(Item(value, quoted=True))
+            how_many = count_before(sheet.clause.text[:start]) if counts(profile) else None
+            items.append(Item(value, how_many, quoted=True))
         elif remark := next((one for one in profile.places if one.role == "remark"), None):
             values[remark.name] = value
     return items

@@ -14,12 +14,12 @@ from toolyard.models._offline.lexicon import FOREIGN, RELATED, WEAK
 from toolyard.models._offline.places import Profile
 from toolyard.models._offline.words import Token, tokens_of, words_for
 
-MOST_CANDIDATES = 12
+MOST_CANDIDATES = 24
 NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 """Verbs that say too little alone: `create` wants to know what, whatever else is named."""
 FEW = 24
 """So many tools are all looked at; of more, those that have words in common with the clause or a shape that fits."""
-ENOUGH = 2.0
+ENOUGH = 1.5
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -74,17 +74,24 @@ class Matcher:
     def speaks_of(self, concept: str) -> bool:
         return concept in self._spread
 
+    def _names_a_tool(self, filled: Filled) -> bool:
+        """Whether what looks like a thing is only the word for what another tool is about: `my order history`."""
+        tokens = [token for item in filled.items if not item.quoted for token in tokens_of(item.text)]
+        telling = [token for token in tokens if not token.has("fn:")]
+        return bool(telling) and all(any(self.speaks_of(one) for one in token.means - WEAK) for token in telling)
+
     def _match(self, clause: Clause, profile: Profile, words: float) -> Match:
         source = profile.main.source if profile.main else ""
         filled = fill(clause, profile, self.profiles.get(source))
-        verb, said = _verb(clause, profile), clause.concepts("of:")
+        verb, said = _verb(clause, profile), clause.concepts("of:") | clause.later_actions()
         known = said & profile.things
         common = known - WEAK
         nouns = clause.stems() & profile.nouns
         against = bool(clause.actions()) and not verb and not filled.chosen
-        score = 0.25 * words + 3.0 * verb - (2.0 if against else 0.0)
+        score = 2.0 * words / (words + 6.0) + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
-        score += 0.6 * len(known - common) - sum(0.7 for thing in said - known if self.speaks_of(thing))
+        others = [thing for thing in said - known if self.speaks_of(thing) and thing.startswith("of:")]
+        score += 0.6 * len(known - common) - 0.7 * len(others) - (2.0 if self._names_a_tool(filled) else 0.0)
         score += (
             _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
         )
@@ -146,7 +153,8 @@ def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
 
 def _wanting(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
     """Whether a verb that says enough stands with a thing, or with none where one has to be asked for."""
-    main, telling = profile.main, set(clause.actions()[:3]) - NEEDS_ITS_THING
+    main, telling = profile.main, set(clause.actions()[:3])
+    telling -= NEEDS_ITS_THING if main is None or not main.source else NEEDS_ITS_THING - {"open"}
     if main is None or not main.required or not telling:
         return False
     if not (filled.items or filled.pronoun):
@@ -178,6 +186,7 @@ def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
         score += 1.0 if main.required else 0.3
     for place in profile.places:
         if place.kind == "choice" and place.required:
+            score += 1.5 if filled.chosen and not item else 0.0
             score += {"": -2.5, "guessed": 1.5, "named": 2.0, "firmly": 4.5}[
                 filled.chosen if place.name in filled.values else ""
             ]

@@ -114,6 +114,7 @@ def _profile(keyed: _Keyed) -> Profile:
     description = tokens_of(tool.description)
     examples = [tokens_of(example) for example in tool.examples]
     things = {one for token in (*name, *description) for one in token.means if one.startswith("of:")}
+    things |= {one for token in name[1:] for one in token.means if one.startswith("do:")}
     return Profile(
         tool=tool,
         places=places,

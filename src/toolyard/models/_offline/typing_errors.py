@@ -3,9 +3,9 @@
 from collections.abc import Collection
 
 from toolyard.models._offline.clauses import Clause
-from toolyard.models._offline.words import Token, is_chinese, vocabulary
+from toolyard.models._offline.words import Token, is_chinese, longer_verbs, vocabulary
 
-LONG = 8
+LONG, SHORT = 8, 4
 
 
 def repaired(clause: Clause, own: Collection[str]) -> str:
@@ -16,7 +16,8 @@ def repaired(clause: Clause, own: Collection[str]) -> str:
             continue
         meant = ""
         if _leads(clause, at):
-            meant = _nearest(token.text, (*own, *vocabulary()), least=2 if at < 2 else 4)
+            short = len(token.text) < SHORT
+            meant = _nearest(token.text, longer_verbs(len(token.text)) if short else (*own, *vocabulary()), least=2)
         elif _closes(clause, at):
             meant = _nearest(token.text, own, least=4)
         if meant:

@@ -220,6 +220,13 @@ def vocabulary() -> tuple[str, ...]:
 
 
 @cache
+def longer_verbs(length: int) -> tuple[str, ...]:
+    """The verbs that are longer than this: what a short word may have been meant as."""
+    verbs = {phrase for one in _known() if one.kind == "do" for phrase in one.english if phrase.isalpha()}
+    return tuple(sorted(verb for verb in verbs if len(verb) > length))
+
+
+@cache
 def words_for(concept: str) -> frozenset[str]:
     """The single English words that stand for a concept."""
     return frozenset(word for one in _known() if one.concept == concept for word in one.english if word.isalpha())
