@@ -35,13 +35,16 @@ _REWRITTEN = tuple(
     (re.compile(pattern, re.IGNORECASE), said)
     for pattern, said in (
         (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
-        (r"(?<![没还])有(?P<what>[^没什么哪多几]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
+        (r"(?<![没还])有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
         (r"^我们?(?:想要(?![查找看去打买付结])|要(?=[一二两三四五六七八九十半\d]))", "需要"),
         (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?(?:available|in stock|on sale|left)\s*\??$",
          r"find \g<what>"),
         (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量|价格|价钱|售价)"
          r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
-        (r"^how (?:much|many) (?P<what>(?!of\b|money\b|is\b|are\b|did\b|do\b|have\b|in\b).+?) "
+        (r"^(?:编号|代码)?(?P<what>[A-Za-z]{1,5}-?\d{2,})(?:是|为)(?:什么|哪)[^，。]{0,6}$", r"查找\g<what>"),
+        (r"^what(?:'s| is) (?P<what>[A-Z]{1,5}-?\d{2,})\s*\??$", r"find \g<what>"),
+        (r"^how (?:much|many) (?:(?:kg|kilos?|kilograms?|litres?|liters?|units?|bags?|boxes|bottles?|packs?) of )?"
+         r"(?P<what>(?!of\b|money\b|is\b|are\b|did\b|do\b|have\b|in\b).+?) "
          r"(?:is|are|do (?:we|you|i)(?: still)? have|have (?:we|you|i)(?: still)?(?: got)?)(?: there)?(?: still)?"
          r"(?: left| available| in stock| remaining| in the warehouse| on hand)*\s*\??$", r"find \g<what>"),
         (r"^what(?:'s| is) the (?:current )?(?:stock|inventory|quantity|amount)(?: level)? (?:of|for) (?P<what>.+)$",
@@ -74,10 +77,16 @@ class Clause(Struct, frozen=True, kw_only=True):
         return next((token for token in self.tokens if token.has("do:")), None)
 
     def actions(self) -> list[str]:
-        """The verbs that may govern it: those of the first word that is one, then those of the next."""
+        """The verbs that may govern it: those of the first word that is one, then those of the next.
+
+        A verb of other requests counts as `other`, unless the thing that is asked for stands before it.
+        """
         found: list[str] = []
+        named = False
         for token in self.tokens:
-            found += [one for one in token.actions() if one not in found]
+            named = named or (token.has("of:") and token.text.isascii())
+            meant = token.actions() or (["other"] if token.has("no:") and not named else [])
+            found += [one for one in meant if one not in found]
         return found
 
     def later_actions(self) -> set[str]:

@@ -19,7 +19,7 @@ NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 """Verbs that say too little alone: `create` wants to know what, whatever else is named."""
 FEW = 24
 """So many tools are all looked at; of more, those that have words in common with the clause or a shape that fits."""
-ENOUGH = 1.5
+ENOUGH = 1.2
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ class Matcher:
         score -= 4.0 if clause.asks and not profile.reads else 0.0
         score -= 3.0 if clause.tells and not filled.chosen else 0.0
         foreign = {one[3:] for one in said - profile.things} & FOREIGN
-        thing = bool(common or nouns)
+        thing = bool(common or nouns) and _is_headed(clause, profile, verb)
         certain = (
             score >= ENOUGH
             and not _elsewhere(clause, foreign, thing)
@@ -114,6 +114,14 @@ def _may_fit(clause: Clause, profile: Profile) -> bool:
     if clause.times.moment() and profile.of_kind("moment"):
         return True
     return clause.tells and any(place.kind == "choice" and place.required for place in profile.places)
+
+
+def _is_headed(clause: Clause, profile: Profile, verb: float) -> bool:
+    """Of a tool that creates something, that very thing must be named: a `report`, not only the stock that it is of."""
+    if "create" not in profile.actions or "stat" in profile.actions:
+        return True
+    said = clause.stems() | {one for token in clause.tokens for one in token.means}
+    return bool(said & profile.head) or (verb > 0 and "of:calendar" in said)
 
 
 def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
@@ -142,13 +150,15 @@ def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
     whole = bool(required) and all(place.name in filled.values for place in required)
     if whole and (verb >= 0.9 or filled.chosen == "firmly" or (filled.chosen and verb >= 0.5)):
         return True
+    if profile.reads and "stat" in profile.actions and "stat" in clause.actions()[:2]:
+        return True
     if clause.asks:
         return profile.reads and verb >= 0.5 and bool(filled.values)
     if not filled.items:
         return False
     timed = profile.of_kind("moment") is not None and clause.times.moment() is not None
     chosen = bool(filled.chosen) and profile.of_kind("choice") is not None
-    return chosen or (timed and (verb > 0 or not clause.actions()))
+    return chosen or (timed and (verb > 0 or not set(clause.actions()) - {"other"}))
 
 
 def _wanting(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
@@ -166,6 +176,8 @@ def _verb(clause: Clause, profile: Profile) -> float:
     """How well the verbs agree; the first one says most."""
     agreed = 0.0
     tokens = [token for token in clause.tokens if token.has("do:")]
+    if any(token.has("no:") and token.stem in profile.verbs for token in clause.tokens):
+        return 1.0
     for at, token in enumerate(tokens[:3]):
         for action in token.actions():
             direct = profile.actions.get(action, 0.0)

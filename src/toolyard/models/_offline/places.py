@@ -63,8 +63,10 @@ class Profile(Struct, frozen=True, kw_only=True):
     place_words: frozenset[str]
     """The stems of the names of its places, and the things that they name."""
     examples: tuple[tuple[str, ...], ...]
-    aliases: frozenset[str] = frozenset()
-    """Concepts that only its examples have."""
+    head: frozenset[str] = frozenset()
+    """The last word of its name, by its stem and its concepts: what a tool that creates something creates."""
+    verbs: frozenset[str] = frozenset()
+    """The stems of the first words of its name and its description."""
 
     def place(self, name: str) -> Place | None:
         return next((place for place in self.places if place.name == name), None)
@@ -125,7 +127,8 @@ def _profile(keyed: _Keyed) -> Profile:
         ),
         place_words=frozenset(_place_words(places)),
         examples=tuple(tuple(token.stem for token in tokens) for tokens in examples),
-        aliases=frozenset(one for tokens in examples for token in tokens for one in token.means) - things,
+        head=frozenset({name[-1].stem, *name[-1].means}) if name else frozenset(),
+        verbs=frozenset(tokens[0].stem for tokens in (name, description) if tokens),
     )
 
 

@@ -104,11 +104,10 @@ def _apart(left: Match, right: Match) -> bool:
 def _best(text: str, matcher: Matcher, now: datetime, only: str) -> Match | None:
     said = clause(text, now)
     found = matcher.best(said, only)
-    if found and found.certain and found.verb and found.thing:
-        return found
     mended = repaired(said, matcher.words())
-    other = matcher.best(clause(mended, now), only) if mended != text else None
-    if other and other.certain and (not found or not found.certain or other.score > found.score + 1.0):
+    other = matcher.best(clause(mended, now), only) if mended != said.text else None
+    sure = 0.8 if found and found.certain else -100.0
+    if other and other.certain and other.score > (found.score if found else 0.0) + sure:
         return other
     return found
 
