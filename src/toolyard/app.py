@@ -44,6 +44,7 @@ AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message
 OFFLINE = "toolyard:offline"
 """The model where none is named: a planner that needs no key and no network."""
 DRAWN = 16
+LOCAL = "local:"
 
 
 class SystemMint:
@@ -87,12 +88,14 @@ class Models:
 
 
 def named_model(name: str) -> Model:
-    """The model of a name such as `toolyard:offline`, `openai:gpt-4o-mini`, `dashscope:qwen-plus` or `http://host/v1#model`.
+    """The model of a name such as `toolyard:offline`, `openai:gpt-4o-mini`, `ollama:qwen3` or `http://host/v1#model`.
 
     A provider's key goes to that provider only; a server named by its address gets `TOOLYARD_MODEL_KEY`, if set.
     """
     if name == OFFLINE:
         return importlib.import_module("toolyard.models.offline").Offline()
+    if name.startswith(LOCAL):
+        return local_model(name)
     wire = importlib.import_module("toolyard.models.openai_chat")
     if urlsplit(name).scheme in ("http", "https"):
         base_url, _, model = name.partition("#")
@@ -109,6 +112,11 @@ def named_model(name: str) -> Model:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {known.key_variable}")
     base_url = os.environ.get(f"{provider.upper()}_BASE_URL") or known.base_url
     return wire.OpenAIChat(base_url=base_url, model=model, api_key=key, provider=provider)
+
+
+def local_model(name: str) -> Model:
+    """The model of a file, such as `local:/models/qwen.gguf`. Needs the extra `toolyard[local]`."""
+    return importlib.import_module("toolyard.models.local").Local(name.removeprefix(LOCAL))
 
 
 async def open_store(name: str) -> Store:

@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from toolyard.app import OFFLINE, Wiring
+from toolyard.app import LOCAL, OFFLINE, Wiring, local_model
 from toolyard.app import named_model as model_without_configuration
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured
@@ -107,6 +107,8 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
 def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Model:
     if name == OFFLINE:
         return model_without_configuration(name)
+    if name.startswith(LOCAL):
+        return local_model(name)
     place = model_place(name, config, environment)
     if place.key_variable:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {place.key_variable}")

@@ -9,9 +9,11 @@ import pytest
 from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText
 from toolyard.core.ports import Model
+from toolyard.core.tools import Tool
 from toolyard.models.openai_chat import OpenAIChat
 from toolyard.models.scripted import Scripted, Turn, call, fail, say, together
-from wire.local import CountingMint, request, user
+from wire.local import CountingMint, offer, opened, request, user
+from wire.played import pieces, played
 from wire.strict_chat import Reply, StrictChat, asks, refuses, says
 
 Event = ModelDelta | TurnEnded | TurnFailed
@@ -29,6 +31,15 @@ CHAT: dict[str, Reply] = {
 }
 
 
+CALLED = '{"name":"add","arguments":{"a":%d}}'
+LOCAL: dict[str, list[object]] = {
+    "a text": pieces("I've ", "added ", "面粉 🥛."),
+    "calls": pieces("Let me see. \n", CALLED % 1, "\n", CALLED % 2),
+    "a failure": [{"error": {"message": "no such model"}}],
+}
+ADD = Tool(name="add")
+
+
 def scripted(reply: str) -> AbstractAsyncContextManager[Model]:
     return nullcontext(Scripted([SCRIPTED[reply]]))
 
@@ -41,13 +52,19 @@ async def openai_chat(reply: str) -> AsyncGenerator[Model, None]:
         await model.close()
 
 
-MODELS: list[Made] = [scripted, openai_chat]
+@asynccontextmanager
+async def local(reply: str) -> AsyncGenerator[Model, None]:
+    async with opened(played(LOCAL[reply])) as model:
+        yield model
+
+
+MODELS: list[Made] = [scripted, openai_chat, local]
 
 
 def events_of(made: Made, reply: str) -> list[Event]:
     async def test() -> list[Event]:
         async with asyncio.timeout(20), made(reply) as model:
-            return [event async for event in model.stream(request([user("hi")], mint=CountingMint()))]
+            return [event async for event in model.stream(request([user("hi")], tools=offer(ADD), mint=CountingMint()))]
 
     return asyncio.run(test())
 

@@ -13,7 +13,8 @@ from importlib.metadata import version
 import aiohttp
 
 from toolyard.address import Address, database_of, is_loopback, published_address, url_of
-from toolyard.app import OFFLINE, open_store
+from toolyard.app import LOCAL, OFFLINE, local_model, open_store
+from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
 from toolyard.cli._server import owner_url
 from toolyard.configured import ModelPlace, configured_tools, model_place, unused, wiring
@@ -92,6 +93,10 @@ async def _checks(setup: Setup) -> AsyncIterator[Finding]:
     yield _tools(setup)
     for name in config.models or (OFFLINE,):
         yield await _model(name, config)
+    if not config.models and (found := await ollama_models(ollama_address(config, os.environ))):
+        yield Finding(
+            True, "ollama", f"runs here: `toolyard serve --model ollama:{found[0]}`; {len(found)} models in all"
+        )
     server, keys, finding = await _store(config)
     yield finding
     yield _port(config, server)
@@ -115,6 +120,9 @@ async def _model(name: str, config: Config) -> Finding:
     if name == OFFLINE:
         return Finding(True, "model", f"{OFFLINE}, which is not a language model: set `model` to connect a real one")
     try:
+        if name.startswith(LOCAL):
+            local_model(name)
+            return Finding(True, "model", f"{name}: it is loaded when it is first asked")
         place = model_place(name, config, os.environ)
     except Misconfigured as error:
         return Finding(False, "model", str(error))

@@ -30,7 +30,8 @@ ALIKE = 0.7
 """What a word counts that only means about the same."""
 SPARE = 60
 """How many more than asked for are looked at twice."""
-MOST_OF_A_WORD = 3
+MOST_OF_A_WORD, MOST_OF_A_KIND = 4, 2
+"""How many of those that the same word speaks for come first, and how many of them that do the same with a thing."""
 
 Texts = Iterator[tuple[str, float]]
 
@@ -88,7 +89,23 @@ class Index:
             for tool, score in self._best(scores, most + SPARE, allowed)
         ]
         best.sort(key=lambda one: (-one.score, one.tool.name))
-        return _spread(best, by_word)[:most]
+        return self._spread(best, by_word)[:most]
+
+    def _spread(self, best: Sequence[Found], by_word: Sequence[Mapping[str, float]]) -> list[Found]:
+        """The same, but what only one and the same word speaks for does not crowd out what other words ask for."""
+        first: list[Found] = []
+        rest: list[Found] = []
+        places: dict[object, int] = defaultdict(int)
+        for one in best:
+            name = one.tool.name
+            word = max(range(len(by_word)), key=lambda word: by_word[word].get(name, 0.0))
+            kind = (word, self._does[name])
+            crowded = places[word] >= MOST_OF_A_WORD or places[kind] >= MOST_OF_A_KIND
+            (rest if crowded else first).append(one)
+            if not crowded:
+                places[word] += 1
+                places[kind] += 1
+        return first + rest
 
     def _best(
         self, scores: Mapping[str, float], most: int, allowed: Callable[[Tool], bool] | None
@@ -117,18 +134,6 @@ class Index:
     def _rarity(self, word: str) -> float:
         having = len(self._postings.get(word, ()))
         return log(1 + (len(self._tools) - having + 0.5) / (having + 0.5))
-
-
-def _spread(best: Sequence[Found], by_word: Sequence[Mapping[str, float]]) -> list[Found]:
-    """The same, but those that only one and the same word speaks for do not crowd out what other words ask for."""
-    first: list[Found] = []
-    rest: list[Found] = []
-    places: dict[int, int] = defaultdict(int)
-    for one in best:
-        word = max(range(len(by_word)), key=lambda word: by_word[word].get(one.tool.name, 0.0))
-        places[word] += 1
-        (first if places[word] <= MOST_OF_A_WORD else rest).append(one)
-    return first + rest
 
 
 def asked(query: str) -> Sequence[str]:

@@ -25,7 +25,7 @@ class Offline:
         self._matchers: WeakKeyDictionary[Offer, tuple[Matcher, Profile | None]] = WeakKeyDictionary()
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        step = self._step(request)
+        step = self.step(request)
         offset = 0
         for piece in re.findall(r"\s*\S{1,40}", step.text):
             yield TextAppended(turn=request.turn, offset=offset, text=piece)
@@ -45,7 +45,7 @@ class Offline:
     async def close(self) -> None:
         pass
 
-    def _step(self, request: ModelRequest) -> Step:
+    def step(self, request: ModelRequest) -> Step:
         matcher, finder = self._known(request.offer)
         now = datetime.fromtimestamp(request.mint.now())
         return next_step(request.history, matcher, finder, request.tool_choice, now)
