@@ -5,7 +5,6 @@ The same conversation and the same tools always lead to the same turn. What is p
 
 import re
 from collections.abc import AsyncGenerator
-from datetime import datetime
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -47,8 +46,7 @@ class Offline:
 
     def step(self, request: ModelRequest) -> Step:
         matcher, finder = self._known(request.offer)
-        now = datetime.fromtimestamp(request.mint.now())
-        return next_step(request.history, matcher, finder, request.tool_choice, now)
+        return next_step(request.history, matcher, finder, request.tool_choice)
 
     def _known(self, offer: Offer) -> tuple[Matcher, Profile | None]:
         """The tools of an offer, read once. What is built in is for finding others, not for requests."""

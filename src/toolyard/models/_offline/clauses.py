@@ -69,6 +69,9 @@ class Clause(Struct, frozen=True, kw_only=True):
     bounds: tuple[Bound, ...]
     asks: bool
     """A question, and not a wish that is worded as one."""
+    stems: frozenset[str]
+    said: frozenset[str]
+    """The things that it names, and the verbs after the first: `search` of `open the search page`."""
     tells: bool
     """It says what somebody did or what became of something, rather than what is to be done."""
 
@@ -89,17 +92,6 @@ class Clause(Struct, frozen=True, kw_only=True):
             found += [one for one in meant if one not in found]
         return found
 
-    def later_actions(self) -> set[str]:
-        """Verbs after the first: `search` of `open the search page`."""
-        verbs = [token for token in self.tokens if token.has("do:")]
-        return {one for token in verbs[1:] for one in token.means if one.startswith("do:")}
-
-    def stems(self) -> set[str]:
-        return {stem(word) for token in self.tokens for word in token.text.casefold().split()}
-
-    def concepts(self, kind: str) -> set[str]:
-        return {one for token in self.tokens for one in token.means if one.startswith(kind)}
-
 
 def clause(text: str, now: datetime) -> Clause:
     for pattern, said in _REWRITTEN:
@@ -108,9 +100,14 @@ def clause(text: str, now: datetime) -> Clause:
     for (start, end), _ in quoted(text):
         unquoted = unquoted[:start] + '"' * (end - start) + unquoted[end:]
     times = times_in(unquoted, now)
+    tokens = tuple(tokens_of(text, [(one.start, one.end) for one in times.said]))
+    verbs = [token for token in tokens if token.has("do:")]
+    said = {one for token in tokens for one in token.means if one.startswith("of:")}
     return Clause(
         text=text,
-        tokens=tuple(tokens_of(text, [(one.start, one.end) for one in times.said])),
+        tokens=tokens,
+        stems=frozenset(stem(word) for token in tokens for word in token.text.casefold().split()),
+        said=frozenset(said | {one for token in verbs[1:] for one in token.means if one.startswith("do:")}),
         times=times,
         bounds=tuple(bounds(unquoted)),
         tells=bool(_TELLS.search(unquoted)),

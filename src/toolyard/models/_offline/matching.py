@@ -1,24 +1,22 @@
 """Which tool a clause asks for: by its verb, by what the tool is about, by the shapes of what it takes."""
 
 from collections.abc import Sequence
+from math import log
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from toolyard.core.tools import Tool
-from toolyard.finding import Index
+from toolyard.finding.index import asked as asked_words
 from toolyard.finding.words import stem
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.filling import Filled, fill
 from toolyard.models._offline.lexicon import FOREIGN, RELATED, WEAK
-from toolyard.models._offline.places import Profile
-from toolyard.models._offline.words import Token, tokens_of, words_for
+from toolyard.models._offline.places import Profile, concepts
+from toolyard.models._offline.words import tokens_of, value_pattern, words_for
 
-MOST_CANDIDATES = 24
 NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 """Verbs that say too little alone: `create` wants to know what, whatever else is named."""
-FEW = 24
-"""So many tools are all looked at; of more, those that have words in common with the clause or a shape that fits."""
+LIKELY = 6
+"""So many tools are looked at closely, besides those with a shape that fits."""
 ENOUGH = 1.2
 
 
@@ -40,11 +38,13 @@ class Matcher:
 
     def __init__(self, profiles: Sequence[Profile]) -> None:
         self.profiles = {profile.tool.name: profile for profile in profiles}
-        self._index = Index()
+        self.remembered: dict[object, object] = {}
+        self._known: dict[str, int] = {}
         self._spread: dict[str, int] = {}
         names = {word for profile in profiles for word in profile.tool.name.casefold().split("_") if len(word) > 3}
         for profile in profiles:
-            self._index.put(_widened(profile))
+            for word in profile.words:
+                self._known[word] = self._known.get(word, 0) + 1
             for thing in profile.things:
                 self._spread[thing] = self._spread.get(thing, 0) + 1
         self._words = frozenset(names.union(*(words_for(thing) for thing in self._spread)))
@@ -55,17 +55,28 @@ class Matcher:
         return max(matches, key=lambda match: (match.certain, match.score)) if matches else None
 
     def ranked(self, clause: Clause, only: str = "") -> list[Match]:
-        query = f"{clause.text} {_concepts(clause.tokens)}"
-        scores = {found.tool.name: found.score for found in self._index.search(query, most=MOST_CANDIDATES)}
-        if len(self.profiles) <= FEW:
-            scores = {name: scores.get(name, 0.0) for name in self.profiles}
+        scores = self._scores(clause)
         if only:
-            return [self._match(clause, self.profiles[only], scores.get(only, 0.0))]
+            return [self._match(clause, self.profiles[only], scores[only])]
         shaped = [name for name, profile in self.profiles.items() if _may_fit(clause, profile)]
-        names = dict.fromkeys([*scores, *shaped])
-        return [
-            self._match(clause, self.profiles[name], scores.get(name, 0.0)) for name in names if name in self.profiles
-        ]
+        likely = sorted(self.profiles, key=lambda name: -self._promise(clause, self.profiles[name], scores[name]))
+        names = dict.fromkeys([*likely[:LIKELY], *shaped])
+        return [self._match(clause, self.profiles[name], scores[name]) for name in names]
+
+    def _scores(self, clause: Clause) -> dict[str, float]:
+        """How much the words of a clause say for each tool: rare ones more. As the index does, for a few tools only."""
+        asked = {*asked_words(clause.text), *concepts(clause.tokens)} & self._known.keys()
+        rarity = {
+            word: log(1 + (len(self.profiles) - self._known[word] + 0.5) / (self._known[word] + 0.5)) for word in asked
+        }
+        return {
+            name: sum(rare * profile.words.get(word, 0.0) for word, rare in rarity.items())
+            for name, profile in self.profiles.items()
+        }
+
+    def _promise(self, clause: Clause, profile: Profile, words: float) -> float:
+        """A cheap guess of how well a tool will fit: only the best are looked at closely."""
+        return 2.0 * words / (words + 6.0) + 3.0 * _verb(clause, profile) + len(clause.said & profile.things)
 
     def words(self) -> frozenset[str]:
         """The words for what the tools are about."""
@@ -83,10 +94,10 @@ class Matcher:
     def _match(self, clause: Clause, profile: Profile, words: float) -> Match:
         source = profile.main.source if profile.main else ""
         filled = fill(clause, profile, self.profiles.get(source))
-        verb, said = _verb(clause, profile), clause.concepts("of:") | clause.later_actions()
+        verb, said = _verb(clause, profile), clause.said
         known = said & profile.things
         common = known - WEAK
-        nouns = clause.stems() & profile.nouns
+        nouns = clause.stems & profile.nouns
         against = bool(clause.actions()) and not verb and not filled.chosen
         score = 2.0 * words / (words + 6.0) + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
@@ -113,14 +124,17 @@ def _may_fit(clause: Clause, profile: Profile) -> bool:
     """Whether its shape alone may fit: a time for an event, a status that something has come to."""
     if clause.times.moment() and profile.of_kind("moment"):
         return True
-    return clause.tells and any(place.kind == "choice" and place.required for place in profile.places)
+    choices = [place for place in profile.places if place.kind == "choice" and place.required]
+    return any(
+        clause.tells or any(value_pattern(one).search(clause.text) for one in place.choices) for place in choices
+    )
 
 
 def _is_headed(clause: Clause, profile: Profile, verb: float) -> bool:
     """Of a tool that creates something, that very thing must be named: a `report`, not only the stock that it is of."""
     if "create" not in profile.actions or "stat" in profile.actions:
         return True
-    said = clause.stems() | {one for token in clause.tokens for one in token.means}
+    said = clause.stems | {one for token in clause.tokens for one in token.means}
     return bool(said & profile.head) or (verb > 0 and "of:calendar" in said)
 
 
@@ -238,18 +252,3 @@ def _frame(clause: Clause, profile: Profile, filled: Filled) -> bool:
         if token.stem not in wanted and token.text[0].isalnum() and not token.has("fn:polite")
     }
     return len(frame) >= 3 and any(frame <= set(example) for example in profile.examples)
-
-
-def _widened(profile: Profile) -> Tool:
-    """The tool as the index is to know it: with the concepts of its words."""
-    tool = profile.tool
-    description = f"{tool.description} {_concepts(tokens_of(tool.description))}"
-    examples = tuple(f"{example} {_concepts(tokens_of(example))}" for example in tool.examples)
-    name = _concepts(tokens_of(tool.name.replace("_", " ")))
-    return replace(tool, description=f"{description} {name} {name}", examples=examples)
-
-
-def _concepts(tokens: Sequence[Token]) -> str:
-    """Concepts as words that no text has, for the index."""
-    found = {one for token in tokens for one in token.means if one[:3] in ("do:", "of:")}
-    return " ".join(f"{one[0]}q{one[3:].replace(' ', '')}" for one in sorted(found))

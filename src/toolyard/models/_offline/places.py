@@ -1,13 +1,15 @@
 """What a tool takes, as places that words can go into, and what it speaks of. Made once for each definition."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Literal, cast
 
 from msgspec import Struct
 
 from toolyard.core.tools import Tool
+from toolyard.finding.index import DESCRIPTION, EXAMPLE, MOST_TEXT, NAME, SATURATION
+from toolyard.finding.words import words as index_words
 from toolyard.models._offline.words import Token, is_chinese, tokens_of
 
 Kind = Literal["text", "word", "choice", "number", "flag", "day", "moment", "month", "other"]
@@ -63,6 +65,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     place_words: frozenset[str]
     """The stems of the names of its places, and the things that they name."""
     examples: tuple[tuple[str, ...], ...]
+    words: Mapping[str, float] = {}
+    """The words that it is found by, those of its name first, with the concepts that they stand for."""
     head: frozenset[str] = frozenset()
     """The last word of its name, by its stem and its concepts: what a tool that creates something creates."""
     verbs: frozenset[str] = frozenset()
@@ -127,9 +131,25 @@ def _profile(keyed: _Keyed) -> Profile:
         ),
         place_words=frozenset(_place_words(places)),
         examples=tuple(tuple(token.stem for token in tokens) for tokens in examples),
+        words=_words(tool, name, description, examples),
         head=frozenset({name[-1].stem, *name[-1].means}) if name else frozenset(),
         verbs=frozenset(tokens[0].stem for tokens in (name, description) if tokens),
     )
+
+
+def _words(tool: Tool, name: list[Token], description: list[Token], examples: list[list[Token]]) -> dict[str, float]:
+    """Weighed as the index of tools weighs them."""
+    found: dict[str, float] = {}
+    texts = [(tool.name, name, NAME), (tool.description, description, DESCRIPTION)]
+    texts += [(text, tokens, EXAMPLE) for text, tokens in zip(tool.examples, examples, strict=True)]
+    for text, tokens, weight in texts:
+        for word in (*index_words(text[:MOST_TEXT]), *concepts(tokens)):
+            found[word] = found.get(word, 0.0) + weight
+    return {word: weight * (SATURATION + 1) / (weight + SATURATION) for word, weight in found.items()}
+
+
+def concepts(tokens: Iterable[Token]) -> set[str]:
+    return {one for token in tokens for one in token.means if one[:3] in ("do:", "of:")}
 
 
 def _place_words(places: Sequence[Place]) -> Iterator[str]:

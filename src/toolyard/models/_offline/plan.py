@@ -34,13 +34,14 @@ class Exchange(Struct, frozen=True, kw_only=True):
     """A message and what followed it."""
 
     text: str
+    at: datetime
     done: tuple[tuple[Call, Result], ...] = ()
     turns: int = 0
     asked: bool = False
     """Whether it was answered with a question and nothing else."""
 
 
-def next_step(history: History, matcher: Matcher, finder: Profile | None, choice: str, now: datetime) -> Step:
+def next_step(history: History, matcher: Matcher, finder: Profile | None, choice: str) -> Step:
     exchanges = exchanges_of(history)
     if not exchanges:
         return Step(text=talk("help", list(matcher.profiles.values()), "en"))
@@ -48,7 +49,7 @@ def next_step(history: History, matcher: Matcher, finder: Profile | None, choice
     language = language_of(this.text) if this.text.strip() else "en"
     if not this.done and (kind := small_talk(this.text)) and choice not in matcher.profiles:
         return Step(text=talk(kind, list(matcher.profiles.values()), language))
-    found = _understood(exchanges, matcher, now, choice)
+    found = _understood(exchanges, matcher, choice)
     if not found.requests:
         return _unknown(this, matcher, finder, language, exchanges)
     return _go_on(found.requests, this, language)
@@ -78,15 +79,15 @@ def _unknown(
     return Step(text=cannot(list(matcher.profiles.values()), language))
 
 
-def _understood(exchanges: Sequence[Exchange], matcher: Matcher, now: datetime, choice: str) -> Understood:
+def _understood(exchanges: Sequence[Exchange], matcher: Matcher, choice: str) -> Understood:
     """The last message, as a request of its own or as the answer to a question about an earlier one."""
     only = choice if choice in matcher.profiles else ""
     pending: Understood | None = None
     things: list[str] = []
     for at, exchange in enumerate(exchanges):
-        found = understand(exchange.text, matcher, now, things, only if at == len(exchanges) - 1 else "")
+        found = understand(exchange.text, matcher, exchange.at, things, only if at == len(exchanges) - 1 else "")
         if pending and pending.requests and not found.clear and not _let_go(exchange.text):
-            answered = with_answer(pending.requests, exchange.text, now)
+            answered = with_answer(pending.requests, exchange.text, exchange.at)
             found = Understood(requests=answered, certain=True) if answered else found
         things = [one.item for one in found.requests if one.item] or things
         pending = found if exchange.asked else None
@@ -114,6 +115,7 @@ def _exchange(items: Sequence[Item]) -> Exchange:
     turns = sum(isinstance(item, Call) and not isinstance(before, Call) for before, item in pairwise(items))
     return Exchange(
         text=message.text if isinstance(message, UserMessage) else "",
+        at=datetime.fromtimestamp(message.at),
         done=tuple((call, results[call.id]) for call in calls if call.id in results),
         turns=turns,
         asked=not calls and said.endswith(("?", "？")),

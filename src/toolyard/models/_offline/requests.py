@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -15,6 +16,7 @@ from toolyard.models._offline.typing_errors import repaired
 from toolyard.models._offline.words import is_chinese, tokens_of
 
 MOST_REQUESTS = 16
+MOST_REMEMBERED = 256
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -51,7 +53,19 @@ class Understood(Struct, frozen=True, kw_only=True):
 def understand(
     message: str, matcher: Matcher, now: datetime, earlier: Sequence[str] = (), only: str = ""
 ) -> Understood:
-    """What a message asks for. `earlier` are the things that were spoken of before, for `it` and `them`."""
+    """What a message asks for. `earlier` are the things that were spoken of before, for `it` and `them`.
+
+    A message is read again at each turn that follows it: what was understood is remembered.
+    """
+    key = (message, now, tuple(earlier), only)
+    if key not in matcher.remembered:
+        if len(matcher.remembered) >= MOST_REMEMBERED:
+            matcher.remembered.clear()
+        matcher.remembered[key] = _understand(message, matcher, now, earlier, only)
+    return cast(Understood, matcher.remembered[key])
+
+
+def _understand(message: str, matcher: Matcher, now: datetime, earlier: Sequence[str], only: str) -> Understood:
     matches: list[Match] = []
     for sentence in sentences(message):
         for match in _matches(sentence, matcher, now, only):

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
@@ -29,13 +29,15 @@ class Token(Struct, frozen=True):
     start: int
     end: int
     means: Concepts = _NO_MATCH
+    kinds: Concepts = _NO_MATCH
 
     @property
     def stem(self) -> str:
         return stem(self.text.casefold())
 
-    def has(self, kind: str) -> bool:
-        return any(one.startswith(kind) for one in self.means)
+    def has(self, meant: str) -> bool:
+        """A concept such as `fn:and`, or any of a kind such as `do:`."""
+        return meant in self.means or meant in self.kinds
 
     def actions(self) -> list[str]:
         return [one[3:] for one in sorted(self.means) if one.startswith("do:")]
@@ -65,8 +67,18 @@ def quoted(text: str) -> list[tuple[Span, str]]:
     return [(found.span(), next(filter(None, found.groups())).strip()) for found in _QUOTED.finditer(text)]
 
 
+@lru_cache(maxsize=4096)
+def _kinds(means: Concepts) -> Concepts:
+    return frozenset(one[:3] for one in means)
+
+
 def tokens_of(text: str, apart: Sequence[Span] = ()) -> list[Token]:
     """The tokens of a text; what stands in quotation marks, or apart for another reason, is one without a meaning."""
+    return list(_tokens(text, tuple(apart)))
+
+
+@lru_cache(maxsize=2048)
+def _tokens(text: str, apart: tuple[Span, ...]) -> tuple[Token, ...]:
     found: list[Token] = []
     at = 0
     for start, end in sorted([*(span for span, _ in quoted(text)), *apart]):
@@ -75,7 +87,7 @@ def tokens_of(text: str, apart: Sequence[Span] = ()) -> list[Token]:
         found += _plain_tokens(text, at, start)
         found.append(Token(text[start:end], start, end))
         at = end
-    return found + _plain_tokens(text, at, len(text))
+    return (*found, *_plain_tokens(text, at, len(text)))
 
 
 def _plain_tokens(text: str, start: int, end: int) -> list[Token]:
@@ -102,7 +114,7 @@ def _phrases(text: str, pieces: list[Token]) -> Iterator[Token]:
             means |= exact.get(" ".join(one.text.casefold() for one in group), _NO_MATCH)
             if means or length == 1:
                 start, end = group[0].start, group[-1].end
-                yield Token(text[start:end], start, end, means or _NO_MATCH)
+                yield Token(text[start:end], start, end, means, _kinds(means))
                 at += length
                 break
 
@@ -120,7 +132,8 @@ def _chinese(run: str, offset: int, before: Token | None) -> Iterator[Token]:
             continue
         if unknown < at:
             yield Token(run[unknown:at], offset + unknown, offset + at)
-        token = Token(word, offset + at, offset + at + len(word), _meaning(word))
+        means = _meaning(word)
+        token = Token(word, offset + at, offset + at + len(word), means, _kinds(means))
         acted = acted or token.has("do:")
         yield token
         at = unknown = at + len(word)
