@@ -18,6 +18,8 @@ NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 LIKELY = 6
 """So many tools are looked at closely, besides those with a shape that fits."""
 ENOUGH = 1.2
+CHANGING = frozenset({"update", "remove", "cancel"})
+"""Verbs that a later one does not soften: who says `delete` does not mean `find`."""
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -106,6 +108,7 @@ class Matcher:
         score += (
             _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
         )
+        score -= 2.0 if "remove" in profile.actions and not verb else 0.0
         score -= 4.0 if clause.asks and not profile.reads else 0.0
         score -= 3.0 if clause.tells and not filled.chosen else 0.0
         foreign = {one[3:] for one in said - profile.things} & FOREIGN
@@ -192,12 +195,15 @@ def _verb(clause: Clause, profile: Profile) -> float:
     tokens = [token for token in clause.tokens if token.has("do:")]
     if any(token.has("no:") and token.stem in profile.verbs for token in clause.tokens):
         return 1.0
-    for at, token in enumerate(tokens[:3]):
-        for action in token.actions():
-            direct = profile.actions.get(action, 0.0)
-            related = max((0.55 * profile.actions.get(other, 0.0) for other in RELATED.get(action, ())), default=0.0)
-            agreed = max(agreed, max(direct, related) * (1.0, 0.7, 0.5)[at])
+    later = (1.0, 0.3, 0.3) if tokens and CHANGING & set(tokens[0].actions()) else (1.0, 0.7, 0.5)
+    for token, weight in zip(tokens, later, strict=False):
+        agreed = max(agreed, weight * max((_agreement(action, profile) for action in token.actions()), default=0.0))
     return agreed
+
+
+def _agreement(action: str, profile: Profile) -> float:
+    related = max((profile.actions.get(other, 0.0) for other in RELATED.get(action, ())), default=0.0)
+    return max(profile.actions.get(action, 0.0), 0.55 * related)
 
 
 def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
