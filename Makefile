@@ -4,12 +4,14 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PAGE := src/toolyard/page/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help serve test check bench crash fuzz
+.PHONY: help serve page browser test check bench crash fuzz
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
+	@echo "make page    build the web page, as make serve does"
 	@echo "make test    run every test"
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
 	@echo "make bench   measure against peers and print one table"
@@ -17,10 +19,13 @@ help:
 	@echo "make fuzz    look for an answer that the API page does not tell, for longer than make test does (FUZZ_EXAMPLES=100)"
 	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."
 
-serve: $(READY)
+serve: $(READY) $(PAGE)
 	@$(BIN)/toolyard serve --config examples/household/toolyard.toml $(ARGS)
 
-test: $(READY)
+page: $(READY) $(PAGE)
+
+test: $(READY) $(PAGE) browser
+	$(BIN)/python web/build.py test
 	$(BIN)/python -m pytest -n 2
 
 check: $(READY)
@@ -38,6 +43,16 @@ crash: $(READY)
 
 fuzz: $(READY)
 	FUZZ_EXAMPLES=$(or $(FUZZ_EXAMPLES),50) $(BIN)/python -m pytest -n 2 tests/surfaces/test_fuzz.py tests/surfaces/test_raw_socket.py
+
+browser:
+	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
+	{ [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
+	{ echo "The tests of the web page need a browser: sudo apt-get install -y chromium"; exit 1; }
+
+$(PAGE): web/index.html web/package-lock.json web/vite.config.ts $(shell find web/src -type f) | $(READY)
+	@echo "Building the web page ..."
+	@$(BIN)/python web/build.py build
+	@touch $@
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Toolyard needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + ". Name another one: make PYTHON=/path/to/python3 ..." if sys.version_info < (3, 11) else 0)'

@@ -18,8 +18,11 @@ from toolyard.surfaces import (
     conversation_tools,
     conversations,
     keys,
+    me,
     metrics,
+    page,
     respond,
+    tools,
     traces,
 )
 from toolyard.surfaces._answers import ERRORS
@@ -77,9 +80,12 @@ def asgi(service: Service, access: Access, cors_origins: frozenset[str] = frozen
             *conversation_tools.routes(service),
             *conversation_runs.routes(service),
             *conversation_calls.routes(service),
+            *tools.routes(service),
             *traces.routes(service),
             *metrics.routes(service),
             *keys.routes(access),
+            *me.routes(service, access),
+            *page.routes(),
         ],
         exception_handlers={Exception: answer_error},
         openapi_config=OpenAPIConfig(

@@ -1,0 +1,3 @@
+export default function Overview(_props: { name?: string; id?: string }) {
+  return null
+}

@@ -1,0 +1,3 @@
+export default function Servers(_props: { name?: string; id?: string }) {
+  return null
+}

@@ -1,0 +1,3 @@
+export default function Tools(_props: { name?: string; id?: string }) {
+  return null
+}

@@ -1,0 +1,3 @@
+export default function Live(_props: { name?: string; id?: string }) {
+  return null
+}
