@@ -33,7 +33,7 @@ def installed() -> bool:
 
 def run(script: str) -> None:
     if not installed():
-        npm("ci", "--no-audit", "--no-fund", "--silent")
+        npm("ci", "--no-audit", "--no-fund", "--loglevel=error")
     npm("run", "--silent", script)
 
 

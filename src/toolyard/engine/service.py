@@ -40,6 +40,8 @@ from toolyard.engine.readers import Reader
 from toolyard.engine.telemetry import Observers, Telemetry
 from toolyard.engine.workers import Deps
 
+MOST_OPEN = 200
+
 
 class Health(Struct, frozen=True, kw_only=True):
     """The tools that have a schema, and the tools that some venue would run."""
@@ -137,8 +139,8 @@ class Service:
         self, caller: Caller, *, text: str = "", after: Place | None = None, most: int = 50, everyone: bool = False
     ) -> Sequence[Card]:
         """The caller's own, newest change first; `everyone` is for those who may see what is another user's."""
-        if everyone and not caller.may_see(Caller(user="", tenant=caller.tenant)):
-            raise Forbidden("the conversations of other users are listed for operators and approvers only")
+        if everyone:
+            _require_overseer(caller)
         if not everyone and not caller.user:
             return ()  # an empty user would select everybody's
         user = "" if everyone else caller.user
@@ -205,6 +207,21 @@ class Service:
         """The conversations and runs that carry this id, whoever may see them."""
         return await self._store.traced(correlation_id)
 
+    async def open_conversations(self, caller: Caller, *, everyone: bool = False) -> list[Card]:
+        """Those with a run that is at work or waits, as far as this caller may see them; not more than MOST_OPEN."""
+        if everyone:
+            _require_overseer(caller)
+        sees = caller.may_see if everyone else caller.owns
+        conversations, _ = await self._store.due(math.inf)
+        found: list[Card] = []
+        for conversation in conversations:
+            card = await self._store.card(conversation)
+            if card is not None and sees(Caller(user=card.user, tenant=card.tenant)):
+                found.append(card)
+            if len(found) >= MOST_OPEN:
+                break
+        return found
+
     async def load(self) -> Load:
         """What is going on now. The waiting ones are counted in the store: most of them no process holds."""
         states = [journal.state for journal in self._owner]
@@ -262,3 +279,9 @@ class Service:
     def _tool(self, call: CallState, state: State) -> Tool | None:
         entry = self._deps.registry.find(call.call.tool, state.run.request.app_tools if state.run else ())
         return entry.tool if entry else None
+
+
+def _require_overseer(caller: Caller) -> None:
+    """Raises Forbidden for a caller who may see only what is theirs."""
+    if not caller.may_see(Caller(user="", tenant=caller.tenant)):
+        raise Forbidden("the conversations of other users are listed for operators and approvers only")

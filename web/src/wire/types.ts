@@ -63,6 +63,13 @@ export interface CallDenied {
   reason?: string
 }
 
+export interface CallDigest {
+  at: number
+  tool: string
+  outcome: "cancelled" | "denied" | "error" | "expired" | "ok" | "timeout" | "unknown" | null
+  took_ms: number | null
+}
+
 export interface CallEnded {
   type: "call.ended"
   result: Result
@@ -128,6 +135,13 @@ export interface CallStarted {
   attempt?: number
 }
 
+export interface Called {
+  call_id: string
+  run_id: string
+  message: string
+  success: boolean
+}
+
 export interface CalledFunction {
   name: string
   arguments: string
@@ -148,6 +162,7 @@ export interface Cancelled {
 
 export interface Conversation {
   id: string
+  user: string
   title: string
   description: string
   created_at: string
@@ -190,6 +205,7 @@ export interface ConversationOpened {
 
 export interface ConversationSummary {
   id: string
+  user: string
   title: string
   description: string
   created_at: string
@@ -257,6 +273,12 @@ export interface Limits {
   queued_messages?: number
 }
 
+export interface LiveAnswer {
+  runs: Array<OpenRun>
+  count: number
+  success: boolean
+}
+
 export interface Me {
   user: string
   roles: Array<string>
@@ -287,6 +309,16 @@ export interface MessageRemoved {
   ids: Array<string>
 }
 
+export interface ModelFigures {
+  model: string
+  turns: number
+  failed: number
+  input_tokens: number
+  output_tokens: number
+  p50_ms: number | null
+  p95_ms: number | null
+}
+
 export interface ModelText {
   type: "model_text"
   id: string
@@ -304,7 +336,52 @@ export interface NoteBody {
   content: string
 }
 
+export interface OpenCall {
+  id: string
+  tool: string
+  phase: "allowed" | "asking" | "closed" | "parked" | "requested" | "running"
+  expires_at: number
+}
+
+export interface OpenRun {
+  conversation: string
+  title: string
+  user: string
+  run_id: string
+  correlation_id: string
+  status: "ended" | "queued" | "running" | "waiting"
+  model: string
+  started_at: number
+  queued: number
+  calls: Array<OpenCall>
+}
+
+export interface Overview {
+  since: number
+  until: number
+  step_s: number
+  points: Array<Point>
+  tools: Array<ToolFigures>
+  models: Array<ModelFigures>
+}
+
+export interface OverviewAnswer {
+  overview: Overview
+  complete: boolean
+  success: boolean
+}
+
 export type Part = TextPart | ImagePart | FilePart
+
+export interface Point {
+  at: number
+  runs: number
+  failed: number
+  calls: number
+  call_errors: number
+  input_tokens: number
+  output_tokens: number
+}
 
 export interface Problem {
   error: string
@@ -347,12 +424,36 @@ export interface RunAnswer {
   success: boolean
 }
 
+export interface RunDigest {
+  run_id: string
+  conversation: string
+  title: string
+  correlation_id: string
+  user: string
+  status: "ended" | "queued" | "running" | "waiting"
+  model: string
+  queued_at: number
+  took_ms: number
+  ending: "cancelled" | "done" | "failed" | "limit" | null
+  detail: string
+  usage: Usage
+  turns: Array<TurnDigest>
+  calls: Array<CallDigest>
+}
+
 export interface RunEnded {
   type: "run.ended"
   ending: "cancelled" | "done" | "failed" | "limit"
   detail?: string
   message?: ModelText | null
   run_id?: string
+}
+
+export interface RunList {
+  runs: Array<RunDigest>
+  count: number
+  next: string | null
+  success: boolean
 }
 
 export interface RunQueued {
@@ -456,6 +557,14 @@ export interface ToolCard {
   examples: Array<string>
 }
 
+export interface ToolFigures {
+  tool: string
+  calls: number
+  errors: number
+  p50_ms: number | null
+  p95_ms: number | null
+}
+
 export interface ToolList {
   tools: Array<ToolCard>
   count: number
@@ -491,6 +600,14 @@ export interface TraceAnswer {
   runs: Array<Trace>
   earlier: number
   success: boolean
+}
+
+export interface TurnDigest {
+  at: number
+  model: string
+  took_ms: number
+  failed: boolean
+  usage: Usage
 }
 
 export interface TurnEnded {
