@@ -15,11 +15,11 @@ import { whereOf } from "./where"
 const PHASES = { written: CircleDashed, requested: CircleDashed, asking: Hand, allowed: CircleDashed, running: LoaderCircle, parked: Clock }
 const OUTCOMES = { ok: CircleCheck, error: CircleX, denied: CircleSlash, expired: TimerOff, timeout: TimerOff, cancelled: CircleSlash, unknown: CircleHelp }
 
-export const CallCard = memo(function CallCard({ call }: { call: CallView }) {
+export const CallCard = memo(function CallCard({ call, opened = false }: { call: CallView; opened?: boolean }) {
   const say = useSay()
   const tools = useTools()
   const tool = tools.get(call.call.tool)
-  const [open, setOpen] = useState(false)
+  const [open, setOpen] = useState(opened)
   const state = call.result?.outcome ?? (call.phase === "closed" ? "ok" : call.phase)
   const Icon = call.result ? OUTCOMES[call.result.outcome] : (PHASES[call.phase as keyof typeof PHASES] ?? CircleAlert)
   return (

@@ -1,3 +1,3 @@
-export default function Servers(_props: { name?: string; id?: string }) {
+export default function Servers(_: { id: string }) {
   return null
 }
