@@ -60,7 +60,7 @@ def markdown(table: Sequence[Sequence[str]], ground: str, notes: Sequence[str]) 
 
 
 def ground(rounds: int, peers: Mapping[str, str]) -> str:
-    ours = ", ".join(f"{name} {version(name)}" for name in ("aiohttp", "msgspec", "pydantic"))
+    ours = ", ".join(f"{name} {version(name)}" for name in ("httptools", "msgspec", "pydantic"))
     theirs = ", ".join(f"{name} {number}" for name, number in peers.items()) or "none"
     date = datetime.now(UTC).date().isoformat()
     return (

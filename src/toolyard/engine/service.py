@@ -189,15 +189,18 @@ class Service:
         result = await self._deps.governor.result(call.call, tool, answer, conversation=conversation)
         await self.submit(conversation, Deliver(by=by, result=result))
 
-    async def follow(self, conversation: str, after: Cursor | None = None) -> Reader:
-        """Every entry after the cursor, or from now on, then what happens, without end. Detach it when done."""
+    async def follow(self, conversation: str, after: Cursor | None = None, *, keen: bool = True) -> Reader:
+        """Every entry after the cursor, or from now on, then what happens, without end. Detach it when done.
+
+        Who is not `keen` is not woken for pieces of arguments.
+        """
         if self._deps.draining:
             raise Unavailable(STOPPING)
         journal = await self._owner.journal(conversation)
         end = journal.readers.stored
         if after is not None and after.seq > end:
             raise Invalid(f"the place {str(after)!r} is beyond the end of this conversation's log, which is at {end}")
-        return journal.follow(Cursor(end) if after is None else after)
+        return journal.follow(Cursor(end) if after is None else after, keen=keen)
 
     async def entries(self, conversation: str, *, after: int = 0, until: int = 0) -> Sequence[Entry]:
         """The stored entries after one and up to another, or up to the last."""

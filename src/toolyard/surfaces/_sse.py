@@ -97,7 +97,7 @@ async def stream(reader: Reader, render: Render, only: OneRun, correlation_id: s
 
 async def begun(service: Service, conversation: str, start: Start, headers: Mapping[str, str]) -> Stream:
     """Start a run and stream it. What refuses the start is answered before the stream begins."""
-    reader = await service.follow(conversation)
+    reader = await service.follow(conversation, keen=False)
     try:
         await service.submit(conversation, start)
     except BaseException:

@@ -103,7 +103,7 @@ def _routes_of_runs(service: Service) -> list[HTTPRouteHandler]:
         visit = visit_of(request.scope)
         place = parse_cursor(request.headers.get("last-event-id") or after)
         await state_of(service, conversation_id, visit.caller, "see")
-        reader = await service.follow(conversation_id, place)
+        reader = await service.follow(conversation_id, place, keen=form == "entries")
         try:
             render = await as_objects(service, conversation_id, place) if form == "objects" else entry_render
         except BaseException:
