@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +17,7 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Key, Model, Rule, Store
+from toolyard.core.prices import Price
 from toolyard.core.settings import Settings
 from toolyard.engine.access import Access, Verify
 from toolyard.engine.governor import Governor
@@ -165,6 +166,8 @@ class Wiring:
     keys: Sequence[Key] = ()
     verify: Verify | None = None
     cors_origins: frozenset[str] = frozenset()
+    prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    """What models cost, by name: shown, never enforced."""
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
     service_name: str = "toolyard"
@@ -204,6 +207,7 @@ class App:
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
+            prices=wiring.prices,
         )
         self._exporters = exporters(wiring)
         observers = (*wiring.observers, *(exporter.observe for exporter in self._exporters))

@@ -58,6 +58,7 @@ def wiring(config: Config, base: Path) -> Wiring:
         keys=[key.key for key in config.keys],
         verify=_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
+        prices=config.prices,
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
     )

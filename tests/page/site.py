@@ -23,8 +23,9 @@ PATIENCE_S = 30.0
 class Site:
     """The address of the server, and what a test may do behind its back."""
 
-    def __init__(self, scenes: Scenes, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, scenes: Scenes, loop: asyncio.AbstractEventLoop, pace_s: float = 0.0) -> None:
         self.url = ""
+        self._pace_s = pace_s
         self.scenes = scenes
         self._loop = loop
         self._may_go_on = asyncio.Semaphore(0)
@@ -48,6 +49,8 @@ class Site:
             async for event in events:
                 if isinstance(event, TextAppended) and event.text == HOLD:
                     await self.hold()
+                elif self._pace_s and isinstance(event, TextAppended):
+                    await asyncio.sleep(self._pace_s)  # as a model speaks: not all at once
                 yield event
 
     async def close(self) -> None:
@@ -69,12 +72,12 @@ def scene(scenes: Scenes, request: ModelRequest) -> Turn:
 
 
 @contextmanager
-def site(scenes: Scenes | None = None, **wiring: object) -> Generator[Site]:
+def site(scenes: Scenes | None = None, *, pace_s: float = 0.0, **wiring: object) -> Generator[Site]:
     """A server on a free port until the end of the block."""
     opened: Future[Site] = Future()
 
     async def serve() -> None:
-        made = Site(scenes or {}, asyncio.get_running_loop())
+        made = Site(scenes or {}, asyncio.get_running_loop(), pace_s)
         async with Yard.wired(Wiring(model=made, **wiring)) as yard, served(yard) as url:  # pyright: ignore[reportArgumentType]
             made.url = url
             opened.set_result(made)

@@ -12,19 +12,23 @@ STEPS = 48
 """How many points a time is told in."""
 
 
-class Point(Struct, kw_only=True):
+class Point(Struct, frozen=True, kw_only=True):
     """What happened in one step of time, from `at` on."""
 
     at: float
-    runs: int = 0
-    failed: int = 0
-    calls: int = 0
-    call_errors: int = 0
-    input_tokens: int = 0
-    output_tokens: int = 0
+    runs: int
+    failed: int
+    calls: int
+    call_errors: int
+    input_tokens: int
+    output_tokens: int
+    call_p50_ms: float | None
+    call_p95_ms: float | None
+    turn_p50_ms: float | None
+    turn_p95_ms: float | None
 
 
-class ToolFigures(Struct, kw_only=True):
+class ToolFigures(Struct, frozen=True, kw_only=True):
     """Calls of a tool; the times are of those that ran here."""
 
     tool: str
@@ -34,7 +38,7 @@ class ToolFigures(Struct, kw_only=True):
     p95_ms: float | None
 
 
-class ModelFigures(Struct, kw_only=True):
+class ModelFigures(Struct, frozen=True, kw_only=True):
     model: str
     turns: int
     failed: int
@@ -44,7 +48,7 @@ class ModelFigures(Struct, kw_only=True):
     p95_ms: float | None
 
 
-class Overview(Struct, kw_only=True):
+class Overview(Struct, frozen=True, kw_only=True):
     since: float
     until: float
     step_s: float
@@ -56,14 +60,13 @@ class Overview(Struct, kw_only=True):
 def overview(runs: Iterable[RunDigest], since: float, until: float) -> Overview:
     """The runs that were queued in this time."""
     step_s = (until - since) / STEPS
-    points = [Point(at=since + number * step_s) for number in range(STEPS)]
+    by_step: list[list[RunDigest]] = [[] for _ in range(STEPS)]
+    for run in runs:
+        if since <= run.queued_at < until:
+            by_step[min(STEPS - 1, int((run.queued_at - since) / step_s))].append(run)
     calls: defaultdict[str, list[CallDigest]] = defaultdict(list)
     turns: defaultdict[str, list[TurnDigest]] = defaultdict(list)
-    for run in runs:
-        if not since <= run.queued_at < until:
-            continue
-        point = points[min(STEPS - 1, int((run.queued_at - since) / step_s))]
-        _count(point, run)
+    for run in (run for step in by_step for run in step):
         for call in run.calls:
             calls[call.tool].append(call)
         for turn in run.turns:
@@ -72,19 +75,29 @@ def overview(runs: Iterable[RunDigest], since: float, until: float) -> Overview:
         since=since,
         until=until,
         step_s=step_s,
-        points=points,
+        points=[_point(since + number * step_s, step) for number, step in enumerate(by_step)],
         tools=sorted((_tool(name, made) for name, made in calls.items()), key=lambda one: -one.calls),
         models=sorted((_model(name, made) for name, made in turns.items()), key=lambda one: -one.turns),
     )
 
 
-def _count(point: Point, run: RunDigest) -> None:
-    point.runs += 1
-    point.failed += run.ending == "failed"
-    point.calls += len(run.calls)
-    point.call_errors += sum(_is_error(call) for call in run.calls)
-    point.input_tokens += run.usage.input_tokens
-    point.output_tokens += run.usage.output_tokens
+def _point(at: float, runs: Sequence[RunDigest]) -> Point:
+    calls = [call for run in runs for call in run.calls]
+    ran = [call.took_ms for call in calls if call.took_ms is not None]
+    thought = [turn.took_ms for run in runs for turn in run.turns]
+    return Point(
+        at=at,
+        runs=len(runs),
+        failed=sum(run.ending == "failed" for run in runs),
+        calls=len(calls),
+        call_errors=sum(map(_is_error, calls)),
+        input_tokens=sum(run.usage.input_tokens for run in runs),
+        output_tokens=sum(run.usage.output_tokens for run in runs),
+        call_p50_ms=percentile(ran, 50),
+        call_p95_ms=percentile(ran, 95),
+        turn_p50_ms=percentile(thought, 50),
+        turn_p95_ms=percentile(thought, 95),
+    )
 
 
 def _tool(name: str, calls: Sequence[CallDigest]) -> ToolFigures:

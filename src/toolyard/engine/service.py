@@ -5,7 +5,7 @@ It does not know any wire protocol, nor how a conversation is driven.
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -29,6 +29,7 @@ from toolyard.core.history import faults
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Allowance, Card, Failure, Mint, Place, Selection, Store, Value
+from toolyard.core.prices import Price
 from toolyard.core.results import failed
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import CallState, State
@@ -126,6 +127,10 @@ class Service:
     def limits(self) -> Limits:
         """The yard's own, from which a conversation's are made."""
         return self._deps.limits
+
+    @property
+    def prices(self) -> Mapping[str, Price]:
+        return self._deps.prices
 
     @property
     def requests_per_minute(self) -> int:

@@ -9,7 +9,7 @@ import itertools
 import logging
 import random
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -32,6 +32,7 @@ from toolyard.core.items import Call, ModelText, Problem, Result
 from toolyard.core.limits import Limits
 from toolyard.core.plan import MOST_OWNERS
 from toolyard.core.ports import Context, Failure, Later, Mint, Model, ModelRequest, Policy, Value
+from toolyard.core.prices import Price
 from toolyard.core.results import cancelled, failed, problem_of, unknown
 from toolyard.core.settings import Settings
 from toolyard.core.state import CallState, State
@@ -72,6 +73,7 @@ class Deps:
     requests_per_minute: int = 0
     """New requests that one caller may make; zero means no bound."""
     system_prompt: str = ""
+    prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     draining: bool = field(default=False)
     """Set when the process is about to stop: nothing new is begun."""

@@ -17,6 +17,7 @@ from msgspec.structs import asdict, replace
 
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Key
+from toolyard.core.prices import Price
 from toolyard.core.tools import Approval, Tool
 from toolyard.settings._check import Check, Tree
 from toolyard.settings._layers import Layers
@@ -212,6 +213,8 @@ class Config(Struct, frozen=True, kw_only=True):
     limits: LimitsConfig = LimitsConfig()
     web_search: WebSearch = WebSearch()
     providers: dict[Name, Provider] = {}
+    prices: dict[Name, Price] = {}
+    """By the model's name, as it is configured or as its provider tells it."""
     servers: dict[ServerName, Server] = {}
     tool: dict[Name, ToolRules] = {}
     divisions: dict[Name, Division] = {}

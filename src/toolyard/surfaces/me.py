@@ -4,6 +4,7 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
+from toolyard.core.prices import Price
 from toolyard.engine.access import Access
 from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS
@@ -19,13 +20,14 @@ class Me(Struct, kw_only=True):
     division: str
     keyless: bool
     model: str
+    prices: dict[str, Price]
     success: bool = True
 
 
 def routes(service: Service, access: Access) -> list[HTTPRouteHandler]:
     @get("/me", responses=ERRORS, tags=["server"])
     async def me(request: Visitor) -> Me:
-        """The caller that the key, or its absence, stands for; and the model that answers by default."""
+        """The caller that the key, or its absence, stands for; the model that answers by default, and what models cost."""
         caller = visit_of(request.scope).caller
         return Me(
             user=caller.user,
@@ -34,6 +36,7 @@ def routes(service: Service, access: Access) -> list[HTTPRouteHandler]:
             division=caller.division,
             keyless=access.local,
             model=service.health().model,
+            prices=dict(service.prices),
         )
 
     return [me]

@@ -21,9 +21,11 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
   const tool = tools.get(call.call.tool)
   const [open, setOpen] = useState(opened)
   const state = call.result?.outcome ?? (call.phase === "closed" ? "ok" : call.phase)
+  const atOnce = !open && call.result?.outcome === "ok" && shownAtOnce(call.result)
+  const wide = open || call.phase === "asking" || call.phase === "parked" || atOnce
   const Icon = call.result ? OUTCOMES[call.result.outcome] : (PHASES[call.phase as keyof typeof PHASES] ?? CircleAlert)
   return (
-    <section className="call" data-state={state} aria-label={say("call.label", { tool: call.call.tool })}>
+    <section className="call" data-state={state} data-wide={wide || undefined} aria-label={say("call.label", { tool: call.call.tool })}>
       <button className="call-head" aria-expanded={open} onClick={() => setOpen(!open)}>
         <Icon className="call-icon" aria-hidden />
         <code>{call.call.tool}</code>
@@ -35,7 +37,7 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
       {call.phase === "asking" && <Approval call={call} schema={call.appTool?.parameters ?? tool?.parameters} />}
       {call.phase === "parked" && call.parked?.kind === "question" && <QuestionForm call={call} />}
       {call.phase === "parked" && call.parked?.kind === "client" && <ClientCall call={call} />}
-      {!open && call.result?.outcome === "ok" && shownAtOnce(call.result) && <ResultView result={call.result} brief />}
+      {atOnce && call.result && <ResultView result={call.result} brief />}
       {open && <CallDetails call={call} where={whereOf(call, tool, say)} />}
     </section>
   )

@@ -1,17 +1,20 @@
 // A question that a call has asked: the form that came with it, to be answered, declined or left.
 import { useState } from "react"
 import { useConversation } from "../chat/context"
+import { isLink } from "../parts/addresses"
 import { SchemaForm } from "../parts/SchemaForm"
 import type { Schema } from "../parts/schema"
 import type { CallView } from "../state/view"
 import { ask, part, said } from "../wire/http"
 import { useSay } from "../words"
 
+const NOTHING = {}
+
 export function QuestionForm({ call }: { call: CallView }) {
   const say = useSay()
   const { conversation } = useConversation()
   const question = call.parked?.question ?? {}
-  const schema = (question["schema"] ?? question["requestedSchema"] ?? question["requested_schema"] ?? {}) as Schema
+  const schema = (question["requestedSchema"] ?? {}) as Schema
   const [content, setContent] = useState<Record<string, unknown> | null>({})
   const [problem, setProblem] = useState("")
   const [busy, setBusy] = useState(false)
@@ -36,8 +39,15 @@ export function QuestionForm({ call }: { call: CallView }) {
       <p className="approval-title">
         <strong>{say("question.title", { tool: call.call.tool })}</strong>
       </p>
-      <p>{String(question["message"] ?? "")}</p>
-      <SchemaForm schema={schema} value={{}} onChange={setContent} />
+      <p className="about">{String(question["message"] ?? "")}</p>
+      {typeof question["url"] === "string" && isLink(question["url"]) ? (
+        <a href={question["url"]} target="_blank" rel="noopener noreferrer">
+          {question["url"]}
+        </a>
+      ) : (
+        <SchemaForm schema={schema} value={NOTHING} onChange={setContent} />
+      )}
+      {typeof question["problem"] === "string" && <p className="problem">{question["problem"]}</p>}
       {problem && (
         <p className="problem" role="alert">
           {problem}

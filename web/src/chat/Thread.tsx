@@ -1,7 +1,7 @@
 // The messages of a conversation. Only those in sight are drawn, however many there are.
 import { useVirtualizer } from "@tanstack/react-virtual"
 import { ArrowDown } from "lucide-react"
-import { useCallback, useEffect, useLayoutEffect, useRef, useState } from "react"
+import { useCallback, useEffect, useRef, useState } from "react"
 import type { Queued, Row, View } from "../state/view"
 import { useSay } from "../words"
 import { EndingRow } from "./EndingRow"
@@ -28,6 +28,7 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
     overscan: 6,
     paddingStart: 24,
     paddingEnd: 24,
+    useFlushSync: false,
   })
   const toEnd = useCallback(() => {
     follows.current = true
@@ -40,9 +41,6 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
     follows.current = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX
     setAway(!follows.current)
   }
-  useLayoutEffect(() => {
-    if (follows.current) toEnd()
-  }, [view, toEnd])
   useEffect(() => {
     const watch = new ResizeObserver(() => follows.current && toEnd())
     watch.observe(inner.current!)

@@ -2,7 +2,7 @@
 import { useEffect, useRef } from "react"
 import uPlot from "uplot"
 import "uplot/dist/uPlot.min.css"
-import { moment } from "../parts/times"
+import { duration, moment } from "../parts/times"
 import type { Point } from "../wire/types"
 import { useLanguage } from "../words"
 
@@ -12,16 +12,24 @@ export interface Series {
   tone: "accent" | "bad" | "warn"
 }
 
-export function Chart({ title, points, series }: { title: string; points: Point[]; series: Series[] }) {
+interface ChartProps {
+  title: string
+  points: Point[]
+  series: Series[]
+  /** Times in milliseconds, as lines; otherwise counts, as bars. */
+  lines?: boolean
+}
+
+export function Chart({ title, points, series, lines = false }: ChartProps) {
   const language = useLanguage()
   const place = useRef<HTMLDivElement>(null)
   useEffect(() => {
     const box = place.current!
     const data: uPlot.AlignedData = [points.map((point) => point.at), ...series.map((one) => points.map((point) => point[one.field]))]
-    let plot = new uPlot(options(box, series, language), data, box)
+    let plot = new uPlot(options(box, series, language, lines), data, box)
     const redraw = () => {
       plot.destroy()
-      plot = new uPlot(options(box, series, language), data, box)
+      plot = new uPlot(options(box, series, language, lines), data, box)
     }
     const resize = new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: HEIGHT }))
     resize.observe(box)
@@ -50,13 +58,13 @@ export function Chart({ title, points, series }: { title: string; points: Point[
         <caption>{title}</caption>
         <tbody>
           {points
-            .filter((point) => series.some((one) => point[one.field] > 0))
+            .filter((point) => series.some((one) => (point[one.field] ?? 0) > 0))
             .map((point) => (
               <tr key={point.at}>
                 <th scope="row">{moment(point.at, language)}</th>
                 {series.map((one) => (
                   <td key={one.field}>
-                    {one.name}: {point[one.field]}
+                    {one.name}: {point[one.field] ?? "–"}
                   </td>
                 ))}
               </tr>
@@ -70,7 +78,7 @@ export function Chart({ title, points, series }: { title: string; points: Point[
 const HEIGHT = 190
 const bars = uPlot.paths.bars!({ size: [0.72, 26], radius: 0.2 })
 
-function options(box: HTMLElement, series: Series[], language: string): uPlot.Options {
+function options(box: HTMLElement, series: Series[], language: string, lines: boolean): uPlot.Options {
   const style = getComputedStyle(document.documentElement)
   const colour = (name: string) => style.getPropertyValue(`--${name}`).trim()
   const axis: uPlot.Axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" }
@@ -80,11 +88,11 @@ function options(box: HTMLElement, series: Series[], language: string): uPlot.Op
     height: HEIGHT,
     legend: { show: false },
     cursor: { show: false },
-    scales: { y: { range: (_, __, most) => [0, Math.max(4, most * 1.1)] } },
+    scales: { y: { range: (_, __, most) => [0, Math.max(4, (most ?? 0) * 1.1)] } },
     axes: [
       { ...axis, grid: { show: false } },
-      { ...axis, size: 44, values: (_, values) => values.map((value) => short.format(value)) },
+      { ...axis, size: 56, values: (_, values) => values.map((value) => (lines ? duration(value) : short.format(value))) },
     ],
-    series: [{}, ...series.map((one) => ({ label: one.name, stroke: colour(one.tone), fill: colour(one.tone), width: 0, paths: bars, points: { show: false } }))],
+    series: [{}, ...series.map((one) => ({ label: one.name, stroke: colour(one.tone), fill: colour(one.tone), ...(lines ? { fill: undefined, width: 2, spanGaps: true, points: { show: true, size: 5 } } : { width: 0, paths: bars, points: { show: false } }) }))],
   }
 }

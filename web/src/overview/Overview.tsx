@@ -19,7 +19,7 @@ export default function Overview() {
   const [everyone, setEveryone] = useState(useEveryone())
   const { data, problem } = useAnswer<OverviewAnswer>(`overview?hours=${hours}${everyone ? "&whose=tenant" : ""}`, LOOK_EVERY_MS)
   const points = data?.overview.points ?? []
-  const sum = (name: Exclude<keyof Point, "at">) => points.reduce((total, point) => total + point[name], 0)
+  const sum = (name: Exclude<keyof Point, "at">) => points.reduce((total, point) => total + (point[name] ?? 0), 0)
   return (
     <div className="page">
       <header className="page-head">
@@ -47,6 +47,8 @@ export default function Overview() {
           <Chart title={say("overview.runs")} points={points} series={[{ name: say("overview.runs"), field: "runs", tone: "accent" }, { name: say("overview.failed"), field: "failed", tone: "bad" }]} />
           <Chart title={say("overview.calls")} points={points} series={[{ name: say("overview.calls"), field: "calls", tone: "accent" }, { name: say("overview.errors"), field: "call_errors", tone: "bad" }]} />
           <Chart title={say("overview.tokens")} points={points} series={[{ name: say("overview.input"), field: "input_tokens", tone: "accent" }, { name: say("overview.output"), field: "output_tokens", tone: "warn" }]} />
+          <Chart title={say("overview.callTimes")} points={points} lines series={[{ name: "p50", field: "call_p50_ms", tone: "accent" }, { name: "p95", field: "call_p95_ms", tone: "warn" }]} />
+          <Chart title={say("overview.turnTimes")} points={points} lines series={[{ name: "p50", field: "turn_p50_ms", tone: "accent" }, { name: "p95", field: "turn_p95_ms", tone: "warn" }]} />
         </div>
       )}
       {data && <ToolTable tools={data.overview.tools} />}

@@ -16,9 +16,25 @@ export const Markdown = memo(function Markdown({ text, open = false }: { text: s
 
 const Drawn = memo(
   function Drawn({ block, open }: { block: Block; open: boolean }) {
-    const html = useMemo(() => (block.kind === "html" ? { __html: clean(block.html()) } : null), [block])
-    if (block.kind === "code") return <CodeBlock text={block.text} language={block.language} open={open} />
-    return <div dangerouslySetInnerHTML={html!} />
+    switch (block.kind) {
+      case "code":
+        return <CodeBlock text={block.text} language={block.language} open={open} />
+      case "list": {
+        const items = block.items.map((item, index) => <Html key={index} as="li" raw={item.raw} html={item.html} />)
+        return block.start === null ? <ul>{items}</ul> : <ol start={block.start}>{items}</ol>
+      }
+      case "html":
+        return <Html as="div" raw={block.raw} html={block.html} />
+      default:
+        return block satisfies never
+    }
   },
   (before, after) => before.block.raw === after.block.raw && before.open === after.open,
+)
+
+const Html = memo(
+  function Html({ as: As, html }: { as: "li" | "div"; raw: string; html: () => string }) {
+    return <As dangerouslySetInnerHTML={{ __html: clean(html()) }} />
+  },
+  (before, after) => before.raw === after.raw,
 )

@@ -1,9 +1,14 @@
 // Markdown to clean HTML: no script, no style, no form, and nothing that would be loaded from elsewhere.
 import createDOMPurify from "dompurify"
-import { Marked, type Token, type TokensList } from "marked"
+import { Marked, type Token, type Tokens } from "marked"
 import { isInline } from "./addresses"
 
-export type Block = { kind: "html"; raw: string; html: () => string } | { kind: "code"; raw: string; text: string; language: string }
+export interface Piece {
+  raw: string
+  html: () => string
+}
+
+export type Block = ({ kind: "html" } & Piece) | { kind: "list"; raw: string; start: number | null; items: Piece[] } | { kind: "code"; raw: string; text: string; language: string }
 
 const marked = new Marked({
   gfm: true,
@@ -46,14 +51,22 @@ export function clean(html: string): string {
 }
 
 export function blocks(text: string): Block[] {
-  const tokens: TokensList = marked.lexer(text)
-  return tokens.flatMap((token): Block[] => {
+  return marked.lexer(text).flatMap((token): Block[] => {
     if (token.type === "space") return []
     if (token.type === "code") return [{ kind: "code", raw: token.raw, text: String(token["text"]), language: String(token["lang"] ?? "").split(/\s/)[0] ?? "" }]
-    return [{ kind: "html", raw: token.raw, html: () => marked.parser(one(token, tokens)) }]
+    if (token.type === "list") return [listOf(token as Tokens.List)]
+    return [{ kind: "html", raw: token.raw, html: () => marked.parser([token]) }]
   })
 }
 
-function one(token: Token, all: TokensList): TokensList {
-  return Object.assign([token], { links: all.links })
+/** A list item by item: a long one that still grows is drawn anew only where it grows. */
+function listOf(list: Tokens.List): Block {
+  const items = list.items.map((item) => ({ raw: `${list.loose}${item.raw}`, html: () => marked.parser(inner(item)) }))
+  return { kind: "list", raw: list.raw, start: list.ordered ? Number(list.start || 1) : null, items }
+}
+
+function inner(item: Tokens.ListItem): Token[] {
+  if (!item.task) return item.tokens
+  const box: Tokens.Text = { type: "text", raw: "", text: item.checked ? "☑ " : "☐ " }
+  return [box, ...item.tokens.filter((token) => token.type !== "checkbox")]
 }

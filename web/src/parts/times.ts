@@ -9,6 +9,16 @@ export function moment(at: number, language: Language): string {
   return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(at * 1000)
 }
 
+/** A moment in few letters: today's without the day, this year's without the year. */
+export function shortly(at: number, language: Language): string {
+  const then = new Date(at * 1000)
+  const now = new Date()
+  const time = { hour: "2-digit", minute: "2-digit", second: "2-digit" } as const
+  if (then.toDateString() === now.toDateString()) return then.toLocaleTimeString(language, time)
+  const year = then.getFullYear() === now.getFullYear() ? undefined : "numeric"
+  return then.toLocaleString(language, { month: "short", day: "numeric", year, hour: "2-digit", minute: "2-digit" })
+}
+
 export function duration(ms: number): string {
   if (ms < 1) return "<1 ms"
   if (ms < 1000) return `${Math.round(ms)} ms`

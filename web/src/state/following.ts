@@ -12,6 +12,7 @@ export interface Seen {
 }
 
 const MOST_AT_ONCE = 400
+const PACE_MS = 40
 const FIRST_PAUSE_MS = 250
 const LONGEST_PAUSE_MS = 8000
 const HIDDEN_MS = 30_000
@@ -20,7 +21,8 @@ export class Following {
   #seen: Seen = { view: EMPTY, status: "loading", problem: "" }
   #cursor = ""
   #waiting: Published[] = []
-  #frame = 0
+  #timer = 0
+  #flushed = 0
   #told = new Set<() => void>()
   #reading: AbortController | null = null
   #hidden = 0
@@ -92,13 +94,14 @@ export class Following {
     if ("type" in item && item.type === "error") return // the stream ends with it; we come back
     this.#cursor = id
     this.#waiting.push(item as Published)
-    this.#frame ||= document.hidden ? window.setTimeout(this.#flush, 50) : requestAnimationFrame(this.#flush)
+    this.#timer ||= window.setTimeout(this.#flush, Math.max(0, this.#flushed + PACE_MS - performance.now()))
   }
 
-  /** At most once a frame, and never so much that the page stands still. */
+  /** At a pace that the eye can follow, and never so much at once that the page stands still. */
   #flush = (): void => {
     const batch = this.#waiting.splice(0, MOST_AT_ONCE)
-    this.#frame = this.#waiting.length ? requestAnimationFrame(this.#flush) : 0
+    this.#flushed = performance.now()
+    this.#timer = this.#waiting.length ? window.setTimeout(this.#flush, PACE_MS) : 0
     this.#tell({ view: fold(this.#seen.view, batch), status: "ready", problem: "" })
   }
 

@@ -1,7 +1,7 @@
 import { X } from "lucide-react"
 import { useEffect, useMemo, useState, type FormEvent } from "react"
 import { Whose, useEveryone } from "../parts/Whose"
-import { count, duration, moment } from "../parts/times"
+import { count, duration, shortly } from "../parts/times"
 import { go, hrefOf } from "../route"
 import { useTools } from "../state/tools"
 import { ask, part, said } from "../wire/http"
@@ -71,7 +71,7 @@ function Table({ runs }: { runs: RunDigest[] }) {
           {runs.map((run) => (
             <tr key={run.run_id}>
               <td>
-                <a href={hrefOf("traces", run.correlation_id)}>{moment(run.queued_at, language)}</a>
+                <a href={hrefOf("traces", run.correlation_id)}>{shortly(run.queued_at, language)}</a>
               </td>
               <td>
                 <StatusPill status={run.ending ?? run.status} />
@@ -102,6 +102,7 @@ function Calls({ run }: { run: RunDigest }) {
     <>
       {run.calls.length > 0 && `${run.calls.length} · `}
       <span className="tool-names">{names.join(", ")}</span>
+      {failed > 0 && " "}
       {failed > 0 && <span className="pill bad">{failed}</span>}
     </>
   )

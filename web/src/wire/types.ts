@@ -286,6 +286,7 @@ export interface Me {
   division: string
   keyless: boolean
   model: string
+  prices: Record<string, Price>
   success: boolean
 }
 
@@ -381,6 +382,17 @@ export interface Point {
   call_errors: number
   input_tokens: number
   output_tokens: number
+  call_p50_ms: number | null
+  call_p95_ms: number | null
+  turn_p50_ms: number | null
+  turn_p95_ms: number | null
+}
+
+export interface Price {
+  input: number
+  output: number
+  cached: number | null
+  currency: string
 }
 
 export interface Problem {

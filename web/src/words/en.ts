@@ -243,6 +243,8 @@ export const en = {
   "overview.tokens": "Tokens",
   "overview.tools": "By tool",
   "overview.models": "By model",
+  "overview.callTimes": "Latency of tools",
+  "overview.turnTimes": "Latency of models",
   "overview.turns": "Turns",
   "overview.incomplete": "There is more than is looked through at once: these are the latest conversations.",
   "overview.none": "Nothing happened in this time.",

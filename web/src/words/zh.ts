@@ -245,6 +245,8 @@ export const zh: Record<Word, string> = {
   "overview.tokens": "令牌",
   "overview.tools": "按工具",
   "overview.models": "按模型",
+  "overview.callTimes": "工具延迟",
+  "overview.turnTimes": "模型延迟",
   "overview.turns": "轮次",
   "overview.incomplete": "数据超过一次可查看的数量：这里是最近的对话。",
   "overview.none": "这段时间内没有活动。",
