@@ -54,7 +54,8 @@ export function Chart({ title, points, series, lines = false }: ChartProps) {
         </span>
       </figcaption>
       <div ref={place} aria-hidden className="chart-place" />
-      <table className="unseen">
+      <div className="unseen">
+      <table>
         <caption>{title}</caption>
         <tbody>
           {points
@@ -71,6 +72,7 @@ export function Chart({ title, points, series, lines = false }: ChartProps) {
             ))}
         </tbody>
       </table>
+      </div>
     </figure>
   )
 }
