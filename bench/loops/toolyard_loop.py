@@ -1,4 +1,7 @@
-"""Ours, as a user writes it: a yard, a tool, and `async for event in yard.run(…)`. `TOOLYARD_STORE` names the store."""
+"""Ours, as a user writes it: a yard, a tool, and `async for event in yard.run(…)`.
+
+`TOOLYARD_STORE` names the store, `TOOLYARD_WIRE` a wire other than Chat Completions.
+"""
 
 import os
 import sys
@@ -7,8 +10,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from toolyard import Limits, UserMessage, Yard, tool
+from toolyard.app import wired
 from toolyard.core.events import TextAppended, TurnStarted
 from toolyard.core.items import Item, ModelText, TextPart
+from toolyard.core.ports import Model
+from toolyard.models.providers import Provider
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _measure import QUESTION, Run, Setting, main
@@ -29,11 +35,18 @@ def question(setting: Setting) -> str | Sequence[Item]:
     return [*items, UserMessage(id="question", at=0.0, parts=(TextPart(text=QUESTION),))]
 
 
+def model_of(setting: Setting) -> str | Model:
+    wire = os.environ.get("TOOLYARD_WIRE", "")
+    if not wire:
+        return f"{setting.base_url}#bench"
+    return wired(Provider(wire=wire), base_url=setting.base_url, model="bench", api_key="bench")
+
+
 @asynccontextmanager
 async def toolyard(setting: Setting) -> AsyncIterator[Run]:
     store = os.environ.get("TOOLYARD_STORE", "memory:")
-    model, asked = f"{setting.base_url}#bench", question(setting)
-    async with Yard(tools=tools_of(setting), model=model, store=store, limits=Limits()) as yard:
+    asked = question(setting)
+    async with Yard(tools=tools_of(setting), model=model_of(setting), store=store, limits=Limits()) as yard:
 
         async def run() -> str:
             text: list[str] = []

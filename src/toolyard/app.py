@@ -26,6 +26,7 @@ from toolyard.engine.judge import Judge
 from toolyard.engine.registry import Registry
 from toolyard.engine.service import Service
 from toolyard.engine.workers import Deps
+from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
 from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
@@ -89,22 +90,36 @@ def named_model(name: str) -> Model:
 
     A provider's key goes to that provider only; a server named by its address gets `TOOLYARD_MODEL_KEY`, if set.
     """
-    wire = importlib.import_module("toolyard.models.openai_chat")
     if urlsplit(name).scheme in ("http", "https"):
         base_url, _, model = name.partition("#")
         if not model:
             raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
-        return wire.OpenAIChat(base_url=base_url, model=model, api_key=os.environ.get("TOOLYARD_MODEL_KEY", ""))
+        return wired(ANY, base_url=base_url, model=model, api_key=os.environ.get("TOOLYARD_MODEL_KEY", ""))
     provider, _, model = name.partition(":")
-    if provider not in wire.PROVIDERS or not model:
-        known = ", ".join(f"{known}:…" for known in wire.PROVIDERS)
+    if provider not in PROVIDERS or not model:
+        known = ", ".join(f"{known}:…" for known in PROVIDERS)
         raise Misconfigured(f"{name!r} is not a model: use one of {known} or http://host/v1#model")
-    known = wire.PROVIDERS[provider]
-    key = os.environ.get(known.key_variable, "") if known.key_variable else ""
+    known = PROVIDERS[provider]
+    key, base_url = known.key_in(os.environ), known.address_in(provider, os.environ)
     if known.key_variable and not key:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {known.key_variable}")
-    base_url = os.environ.get(f"{provider.upper()}_BASE_URL") or known.base_url
-    return wire.OpenAIChat(base_url=base_url, model=model, api_key=key, provider=provider)
+    if not base_url:
+        raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
+    return wired(known, base_url=base_url, model=model, api_key=key, provider=provider)
+
+
+def wired(known: Provider, **given: object) -> Model:
+    """A model on its provider's wire, which is loaded when it is first needed."""
+    plain = _on_wire(known.wire, given)
+    if known.native_wire in ("", known.wire):
+        return plain
+    by_offer = importlib.import_module("toolyard.models.by_offer")
+    return by_offer.ByOffer(plain, lambda: _on_wire(known.native_wire, given))
+
+
+def _on_wire(wire: str, given: Mapping[str, object]) -> Model:
+    module, _, name = WIRES[wire].partition(".")
+    return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(**given)
 
 
 async def open_store(name: str) -> Store:

@@ -295,9 +295,10 @@ def _turn_ended(state: State, run: RunState, event: TurnEnded) -> State:
 
 
 def _open_calls(items: Sequence[Item]) -> dict[str, CallState]:
-    """The calls that came without their result."""
+    """The calls that came without their result. One that its provider runs never opens, even if it is not over yet."""
     answered = {item.call_id for item in items if isinstance(item, Result)}
-    return {item.id: CallState(call=item) for item in items if isinstance(item, Call) and item.id not in answered}
+    calls = [item for item in items if isinstance(item, Call) and not item.ran_at]
+    return {call.id: CallState(call=call) for call in calls if call.id not in answered}
 
 
 def _call(state: State, event: CallEvent) -> State:

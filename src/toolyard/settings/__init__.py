@@ -104,6 +104,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     api_key: HeaderSecret = ""
     base_url: Url = ""
     headers: dict[HeaderName, HeaderSecret] = {}
+    wire: Literal["chat", "responses", "messages", "gemini", ""] = ""
+    """What the provider speaks, if it is not what is known of it."""
 
 
 class Server(Struct, frozen=True, kw_only=True):
