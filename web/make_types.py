@@ -42,6 +42,7 @@ ANSWERS = (
     runs.RunList,
     tools.ToolList,
     traces.TraceAnswer,
+    traces.KeptTurnAnswer,
     traces.RunAnswer,
 )
 

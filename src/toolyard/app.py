@@ -23,6 +23,7 @@ from toolyard.engine.access import Access, Verify
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Observe
 from toolyard.engine.judge import Judge
+from toolyard.engine.kept import Keeper
 from toolyard.engine.registry import Registry
 from toolyard.engine.service import Service
 from toolyard.engine.workers import Deps
@@ -181,6 +182,8 @@ class Wiring:
     keys: Sequence[Key] = ()
     verify: Verify | None = None
     cors_origins: frozenset[str] = frozenset()
+    keep_requests: bool = False
+    """Whether what goes over the wire to models is kept, for operators to look at."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     """What models cost, by name: shown, never enforced."""
     otlp_endpoint: str = ""
@@ -223,6 +226,7 @@ class App:
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
             prices=wiring.prices,
+            keeper=Keeper(store) if wiring.keep_requests else None,
         )
         self._exporters = exporters(wiring)
         observers = (*wiring.observers, *(exporter.observe for exporter in self._exporters))

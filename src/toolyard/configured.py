@@ -59,6 +59,7 @@ def wiring(config: Config, base: Path) -> Wiring:
         verify=_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
         prices=config.prices,
+        keep_requests=config.keep_requests,
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
     )

@@ -35,6 +35,7 @@ from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import CallState, State
 from toolyard.core.tools import Tool
 from toolyard.engine.journal import Observe
+from toolyard.engine.kept import Keeper
 from toolyard.engine.metrics import Load, Metrics
 from toolyard.engine.owner import STOPPING, Owner
 from toolyard.engine.readers import Reader
@@ -127,6 +128,10 @@ class Service:
     def limits(self) -> Limits:
         """The yard's own, from which a conversation's are made."""
         return self._deps.limits
+
+    @property
+    def keeper(self) -> Keeper | None:
+        return self._deps.keeper
 
     @property
     def prices(self) -> Mapping[str, Price]:

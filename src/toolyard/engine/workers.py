@@ -31,7 +31,7 @@ from toolyard.core.events import (
 from toolyard.core.items import Call, ModelText, Problem, Result
 from toolyard.core.limits import Limits
 from toolyard.core.plan import MOST_OWNERS
-from toolyard.core.ports import Context, Failure, Later, Mint, Model, ModelRequest, Policy, Value
+from toolyard.core.ports import Context, Exchanged, Failure, Later, Mint, Model, ModelRequest, Policy, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import cancelled, failed, problem_of, unknown
 from toolyard.core.settings import Settings
@@ -41,6 +41,7 @@ from toolyard.engine.deadline import STUBBORN_S, Deadline
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Journal
 from toolyard.engine.judge import Judge
+from toolyard.engine.kept import Keeper
 from toolyard.engine.prompt import system_text, tool_choice_now
 from toolyard.engine.registry import Registered, Registry
 from toolyard.engine.telemetry import correlation
@@ -74,6 +75,8 @@ class Deps:
     """New requests that one caller may make; zero means no bound."""
     system_prompt: str = ""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    keeper: Keeper | None = None
+    """Keeps what goes over the wire; None where nobody asked for it."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     draining: bool = field(default=False)
     """Set when the process is about to stop: nothing new is begun."""
@@ -131,6 +134,7 @@ class Workers:
         offer = deps.registry.offer(state)
         same = offer.digest == state.offer
         number = state.turn.number if state.turn else state.turns + 1
+        exchanges: list[Exchanged] = []
         request = ModelRequest(
             model=run.model,
             turn=number,
@@ -141,6 +145,7 @@ class Workers:
             mint=deps.mint,
             correlation_id=run.correlation_id,
             memo=self._journal.memo,
+            keep=exchanges.append if deps.keeper else None,
         )
         self._journal.emit(
             TurnStarted(
@@ -152,10 +157,12 @@ class Workers:
                 removed=() if same else tuple(name for name in state.offered if name not in offer.hashes),
             )
         )
-        self._turn = self._start(self._ask(request))
+        self._turn = self._start(self._ask(request, run.id, exchanges))
 
-    async def _ask(self, request: ModelRequest) -> None:
+    async def _ask(self, request: ModelRequest, run_id: str, exchanges: Sequence[Exchanged]) -> None:
         event = await self._streamed(request)
+        if exchanges and self._deps.keeper:
+            await self._deps.keeper.keep(self._journal.conversation, run_id, request.turn, exchanges[-1])
         if self._turn is not asyncio.current_task():
             return  # it was stopped, and let go of too late to say anything
         try:

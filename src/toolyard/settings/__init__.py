@@ -212,6 +212,8 @@ class Config(Struct, frozen=True, kw_only=True):
     system_prompt: str = ""
     cors_origins: tuple[Origin, ...] = ()
     default_tools: ToolChoice = "all"
+    keep_requests: bool = False
+    """Whether the exact request and answer of each model turn is kept, for operators to look at."""
     limits: LimitsConfig = LimitsConfig()
     web_search: WebSearch = WebSearch()
     providers: dict[Name, Provider] = {}

@@ -21,13 +21,14 @@ class Me(Struct, kw_only=True):
     keyless: bool
     model: str
     prices: dict[str, Price]
+    keeps_requests: bool
     success: bool = True
 
 
 def routes(service: Service, access: Access) -> list[HTTPRouteHandler]:
     @get("/me", responses=ERRORS, tags=["server"])
     async def me(request: Visitor) -> Me:
-        """The caller that the key, or its absence, stands for; the model that answers by default, and what models cost."""
+        """The caller that the key, or its absence, stands for; and what a page needs to know of the server."""
         caller = visit_of(request.scope).caller
         return Me(
             user=caller.user,
@@ -37,6 +38,7 @@ def routes(service: Service, access: Access) -> list[HTTPRouteHandler]:
             keyless=access.local,
             model=service.health().model,
             prices=dict(service.prices),
+            keeps_requests=service.keeper is not None,
         )
 
     return [me]

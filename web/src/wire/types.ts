@@ -32,6 +32,8 @@ export interface Call {
   arguments: Record<string, unknown>
   provider_id?: string
   unreadable?: string
+  ran_at?: string
+  seal?: Seal | null
 }
 
 export interface CallAnswer {
@@ -160,6 +162,14 @@ export interface Cancelled {
   success: boolean
 }
 
+export interface Citation {
+  start: number
+  end: number
+  url?: string
+  title?: string
+  quote?: string
+}
+
 export interface Conversation {
   id: string
   user: string
@@ -263,6 +273,19 @@ export interface ImagePart {
 
 export type Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result
 
+export interface KeptTurn {
+  url: string
+  headers: Record<string, string>
+  request: unknown
+  response: string
+  cut: boolean
+}
+
+export interface KeptTurnAnswer {
+  turn: KeptTurn
+  success: boolean
+}
+
 export interface Limits {
   turns_per_request?: number
   turns_per_conversation?: number
@@ -287,6 +310,7 @@ export interface Me {
   keyless: boolean
   model: string
   prices: Record<string, Price>
+  keeps_requests: boolean
   success: boolean
 }
 
@@ -325,6 +349,8 @@ export interface ModelText {
   id: string
   at: number
   text: string
+  citations?: Array<Citation>
+  seal?: Seal | null
 }
 
 export interface Note {
@@ -401,6 +427,14 @@ export interface Problem {
   details?: Record<string, unknown>
 }
 
+export interface ProviderOptions {
+  max_uses?: number
+  allowed_domains?: Array<string>
+  blocked_domains?: Array<string>
+  user_location?: UserLocation | null
+  stores?: Array<string>
+}
+
 export interface Reasoning {
   type: "reasoning"
   id: string
@@ -429,6 +463,8 @@ export interface Result {
   handle?: string
   whole_bytes?: number
   duration_ms?: number
+  ran_at?: string
+  seal?: Seal | null
 }
 
 export interface RunAnswer {
@@ -490,6 +526,11 @@ export interface RunSuspended {
   wake_at: number
 }
 
+export interface Seal {
+  provider: string
+  data: string
+}
+
 export interface Settings {
   title?: string
   description?: string
@@ -546,6 +587,7 @@ export interface Tool {
   examples?: Array<string>
   built_in?: boolean
   sources?: Record<string, string>
+  options?: ProviderOptions | null
 }
 
 export interface ToolCall {
@@ -661,6 +703,13 @@ export interface Usage {
   input_tokens?: number
   output_tokens?: number
   cached_tokens?: number
+}
+
+export interface UserLocation {
+  city?: string
+  region?: string
+  country?: string
+  timezone?: string
 }
 
 export interface UserMessage {
