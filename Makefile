@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PAGE := src/toolyard/page/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page browser test check bench crash fuzz
+.PHONY: help serve page browser test check bench crash mcp-storm fuzz
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
@@ -16,6 +16,7 @@ help:
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
 	@echo "make bench   measure against peers and print one table"
 	@echo "make crash   kill a process again and again in the middle of its work; check that nothing is lost or doubled"
+	@echo "make mcp-storm  kill a real MCP server 200 times; check that calls go on and that nothing is left over"
 	@echo "make fuzz    look for an answer that the API page does not tell, for longer than make test does (FUZZ_EXAMPLES=100)"
 	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."
 
@@ -40,6 +41,9 @@ bench: $(READY)
 
 crash: $(READY)
 	cd tests && ../$(BIN)/python crash/storm.py --storms 50
+
+mcp-storm: $(READY)
+	cd tests && ../$(BIN)/python crash/mcp_storm.py --kills 200
 
 fuzz: $(READY)
 	FUZZ_EXAMPLES=$(or $(FUZZ_EXAMPLES),50) $(BIN)/python -m pytest -n 2 tests/surfaces/test_fuzz.py tests/surfaces/test_raw_socket.py

@@ -19,6 +19,7 @@ from toolyard.surfaces import (
     direct_calls,
     me,
     runs,
+    servers,
     tools,
     traces,
 )
@@ -40,6 +41,8 @@ ANSWERS = (
     runs.LiveAnswer,
     runs.OverviewAnswer,
     runs.RunList,
+    servers.ServerList,
+    servers.ServerTools,
     tools.ToolList,
     traces.TraceAnswer,
     traces.KeptTurnAnswer,

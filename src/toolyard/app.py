@@ -18,7 +18,9 @@ from toolyard.core.events import Entry
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Key, Model, Rule, Store
 from toolyard.core.prices import Price
+from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
+from toolyard.core.tools import Tool
 from toolyard.engine.access import Access, Verify
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Observe
@@ -32,6 +34,7 @@ from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
+from toolyard.venues.mcp import Connector, Fleet, McpVenue
 from toolyard.venues.results import ResultsVenue
 
 _log = logging.getLogger("toolyard.app")
@@ -189,6 +192,10 @@ class Wiring:
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
     service_name: str = "toolyard"
+    servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
+    """MCP servers by id. More can be added while the yard is open."""
+    ruled: Callable[[Tool], Tool] = lambda tool: tool
+    """A tool that a server lists, with the rules that the configuration sets for it."""
     observers: Sequence[Observe] = ()
     """Told of every entry once it is stored; one that fails is logged and does no harm."""
 
@@ -196,6 +203,14 @@ class Wiring:
 def _schemas() -> "Schemas":
     """Loaded when a tool needs it: it is a third of what a yard of typed functions takes in memory."""
     return importlib.import_module("toolyard.engine.schemas").Schemas()
+
+
+def _sdk() -> Connector:
+    """Loaded when the first server is started."""
+    try:
+        return importlib.import_module("toolyard.venues.mcp.connector").SdkConnector()
+    except ImportError as error:
+        raise Misconfigured(f"MCP servers need more packages: pip install 'toolyard[mcp]' ({error})") from None
 
 
 class App:
@@ -212,6 +227,17 @@ class App:
         self.registry = Registry(policy, ClientVenue(), _schemas)
         self.registry.add(self._function)
         self.registry.add(ResultsVenue(store), on_demand=True)
+        local = frozenset(self.registry.names())
+        self.servers = Fleet(
+            wiring.servers,
+            connector=_sdk,
+            shelf=store,
+            mint=self.mint,
+            taken=lambda: local,
+            ruled=wiring.ruled,
+            published=lambda: self.registry.renew(self._mcp),
+        )
+        self._mcp = McpVenue(self.servers)
         deps = Deps(
             registry=self.registry,
             policy=policy,
@@ -229,8 +255,13 @@ class App:
             keeper=Keeper(store) if wiring.keep_requests else None,
         )
         self._exporters = exporters(wiring)
-        observers = (*wiring.observers, *(exporter.observe for exporter in self._exporters))
+        observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))
         self.service = Service(deps, store, tasks, observers)
+
+    async def start(self) -> None:
+        """Start the servers, then take up what an earlier process left open."""
+        await self.servers.open()
+        await self.service.start()
 
     async def asgi(self) -> "AsgiApp":
         """The server's surfaces. Needs the extra `toolyard[server]`."""
@@ -239,11 +270,11 @@ class App:
             surfaces = importlib.import_module("toolyard.surfaces.asgi")
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: pip install 'toolyard[server]' ({error})") from None
-        return surfaces.asgi(self.service, self.access, self._wiring.cors_origins)
+        return surfaces.asgi(self.service, self.access, self.servers, self._wiring.cors_origins)
 
     async def close(self) -> None:
         """Close everything, whatever one part says about it; complaints are raised at the end."""
         async with AsyncExitStack() as parts:
-            for part in (self._store, self._models, self._function, *self._exporters):
+            for part in (self._store, self._models, self._function, self._mcp, *self._exporters):
                 parts.push_async_callback(part.close)
             await self.service.close(self._wiring.grace_s)

@@ -15,12 +15,13 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest
+from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.demo import demo_script
 from toolyard.models.providers import ANY, PROVIDERS
 from toolyard.models.providers import Provider as KnownProvider
 from toolyard.models.scripted import Scripted
-from toolyard.settings import Config, Jwt, Provider, ToolRules, load_tools, ruled
+from toolyard.settings import Config, Jwt, Provider, ToolRules, load_tools, mcp_servers, ruled
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
 
 DEMO = "toolyard:demo"
@@ -54,6 +55,8 @@ def wiring(config: Config, base: Path) -> Wiring:
         limits=config.limits.of_a_run,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
+        servers=configured_servers(config, os.environ),
+        ruled=lambda tool: ruled(tool, config.tool[tool.name]) if tool.name in config.tool else tool,
         default_settings=_default_settings(config, [one.definition.name for one in tools]),
         keys=[key.key for key in config.keys],
         verify=_verifier(config.jwt) if config.jwt else None,
@@ -72,12 +75,21 @@ def configured_tools(config: Config, base: Path) -> list[FunctionTool | Executor
     return [_with_rules(one, config.tool.get(one.definition.name)) for one in tools]
 
 
+def configured_servers(config: Config, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
+    """The MCP servers of the configuration, and of the file that it names. Raises Misconfigured."""
+    own = {name: server.spec for name, server in config.servers.items()}
+    if not config.mcp_json:
+        return own
+    others = mcp_servers(Path(config.mcp_json), environment)
+    if twice := sorted(own.keys() & others.keys()):
+        raise Misconfigured(f"the server {twice[0]!r} stands in the configuration and in {config.mcp_json}: keep one")
+    return {**own, **others}
+
+
 def unused(config: Config) -> Iterator[str]:
     """What the configuration sets and this version does not act on: better said than found out."""
     if len(config.models) > 1:
         yield f"the models after {config.models[0]} can be named in a request, but none is fallen back to"
-    if config.servers:
-        yield "[servers] are not started"
     if config.divisions:
         yield "[divisions] have no prompts, tools or limits of their own"
 
@@ -144,7 +156,7 @@ def _default_settings(config: Config, known: Collection[str]) -> Settings:
         return Settings()
     names = frozenset[str]() if chosen == "none" else frozenset(chosen)
     unknown = sorted(names - set(known))
-    if unknown and not config.servers:
+    if unknown and not (config.servers or config.mcp_json):
         raise Misconfigured(f"default_tools names {unknown[0]!r}, which is not a tool{_near(unknown[0], known)}")
     return Settings(tools=names)
 
@@ -155,7 +167,7 @@ def _require_known(
     """A rule for a tool that is not there would protect nothing. Servers may bring tools of any name."""
     known = [one.definition.name for one in tools]
     for name in names:
-        if name not in known and not config.servers:
+        if name not in known and not (config.servers or config.mcp_json):
             raise Misconfigured(f"{shown_as.format(name)}: there is no tool named {name!r}{_near(name, known)}")
 
 

@@ -17,12 +17,14 @@ from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Problem, TextPart, UserMessage
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Failure, Model, Rule, Value
+from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import Tool
 from toolyard.engine.access import Access
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
+from toolyard.venues.mcp import Fleet
 
 _log = logging.getLogger("toolyard")
 LOCAL = Caller(user="local", roles=frozenset({"admin"}))
@@ -36,6 +38,7 @@ class Yard:
         *,
         tools: Iterable[object] = (),
         model: str | Model,
+        servers: Mapping[str, ServerSpec] | None = None,
         store: str = "memory:",
         limits: Limits = Limits(),  # noqa: B008 - immutable
         rules: Sequence[Rule] = (),
@@ -47,6 +50,7 @@ class Yard:
             Wiring(
                 model=model,
                 tools=tuple(tools),
+                servers=servers or {},
                 store=store,
                 limits=limits,
                 rules=rules,
@@ -76,7 +80,7 @@ class Yard:
         try:
             self._app = App(self._wiring, models, store, self._tasks)
             await self._tasks.__aenter__()
-            await self._app.service.start()
+            await self._app.start()
         except BaseException:
             await store.close()
             raise
@@ -212,6 +216,10 @@ class Yard:
     async def history(self, conversation: str) -> History:
         return (await self.service.state(conversation)).history
 
+    async def result(self, conversation: str, handle: str) -> bytes | None:
+        """What was too large for the model, or has more than it can read: by the handle that the Result has."""
+        return await self.service.kept(conversation, handle)
+
     @property
     def service(self) -> Service:
         return self._opened.service
@@ -219,6 +227,10 @@ class Yard:
     @property
     def access(self) -> Access:
         return self._opened.access
+
+    @property
+    def servers(self) -> Fleet:
+        return self._opened.servers
 
     @property
     def tool_names(self) -> list[str]:

@@ -74,8 +74,11 @@ def add_config_flags(parser: argparse.ArgumentParser, *flags: Flag, default: str
     )
 
 
-def add_server_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--url", default=os.environ.get("TOOLYARD_URL", ""), help="a running server (or TOOLYARD_URL)")
+def add_server_flags(parser: argparse.ArgumentParser, flag: str = "--url") -> None:
+    """`flag` is another one where `--url` means something else."""
+    parser.add_argument(
+        flag, dest="url", default=os.environ.get("TOOLYARD_URL", ""), help="a running server (or TOOLYARD_URL)"
+    )
     parser.add_argument(
         "--key", default=os.environ.get("TOOLYARD_KEY", ""), help="the key to come in with (or TOOLYARD_KEY)"
     )

@@ -4,6 +4,7 @@ import argparse
 import asyncio
 import importlib.util
 import os
+import shutil
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +17,7 @@ from toolyard.address import Address, database_of, is_loopback, published_addres
 from toolyard.app import open_store
 from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
 from toolyard.cli._server import owner_url
-from toolyard.configured import DEMO, ModelPlace, configured_tools, model_place, unused, wiring
+from toolyard.configured import DEMO, ModelPlace, configured_servers, configured_tools, model_place, unused, wiring
 from toolyard.core.errors import Misconfigured, ToolyardError
 from toolyard.core.ports import Key
 from toolyard.settings import Config, located
@@ -94,6 +95,8 @@ async def _checks(setup: Setup) -> AsyncIterator[Finding]:
         yield await _model(name, config)
     server, keys, finding = await _store(config)
     yield finding
+    for found in _servers(config):
+        yield found
     yield _port(config, server)
     yield _callers(config, keys)
     for said in unused(config):
@@ -109,6 +112,25 @@ def _tools(setup: Setup) -> Finding:
     if not tools:
         return Finding(True, "tools", "none yet; `toolyard serve` says how to add the first one")
     return Finding(True, "tools", f"{len(tools)}: {', '.join(one.definition.name for one in tools)}")
+
+
+def _servers(config: Config) -> Iterator[Finding]:
+    """Whether what the servers are started with is there; whether they work, the running server knows."""
+    try:
+        servers = configured_servers(config, os.environ)
+    except Misconfigured as error:
+        yield Finding(False, "servers", str(error))
+        return
+    if servers and importlib.util.find_spec("mcp") is None:
+        yield Finding(False, "servers", "MCP servers need more packages: pip install 'toolyard[mcp]'")
+    for name, spec in servers.items():
+        path = {**os.environ, **spec.env}.get("PATH")
+        if spec.command and shutil.which(spec.command, path=path) is None:
+            yield Finding(
+                False, "servers", f"{name}: there is no command {spec.command!r}; install it, or name its path"
+            )
+        else:
+            yield Finding(True, "servers", f"{name}: {spec.url or ' '.join((spec.command, *spec.args))}")
 
 
 async def _model(name: str, config: Config) -> Finding:

@@ -112,6 +112,10 @@ class Result(_Item, frozen=True, kw_only=True, tag="result"):
     ran_at: str = ""
     """As in its call."""
     seal: Seal | None = None
+    parts: tuple[Part, ...] = ()
+    """Images and files that came with it; the content names each. A wire whose model can look at them may send them."""
+    native: str = ""
+    """Where the whole answer is kept, as JSON and in its venue's own form, if that holds more than the content."""
 
 
 Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result

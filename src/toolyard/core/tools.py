@@ -67,6 +67,9 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For a parameter whose value comes from another tool, that tool's name."""
     options: ProviderOptions | None = None
     """Only of a provider's own tool, which is named for what it does: one of `PROVIDER_TOOLS`."""
+    server: str = ""
+    """Which of its venue's servers it runs on, and its name there."""
+    remote: str = ""
 
 
 def definition_hash(tool: Tool) -> str:

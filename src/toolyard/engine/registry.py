@@ -7,7 +7,7 @@ what was encoded for it can be used again.
 import hashlib
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -55,10 +55,32 @@ class Registry:
             entry = Registered(
                 tool=tool, venue=venue, own=venue.own(tool.name), hash=definition_hash(tool), on_demand=on_demand
             )
-            self._check(entry)
+            self._check(entry, self._tools)
             self._tools[tool.name] = entry
             if entry.own.gate:
                 self._gates[tool.name] = entry.own.gate
+        self._version += 1
+        self._offers.clear()
+
+    def renew(self, venue: Venue) -> None:
+        """Take what a venue lists now in place of what it listed before. What cannot be offered is left out, and told.
+
+        What is as it was stays the same entry, and in the venue's order: an offer of the same tools stays the same.
+        """
+        kept = {name: entry for name, entry in self._tools.items() if entry.venue is not venue}
+        for tool in venue.tools():
+            before = self._tools.get(tool.name)
+            if before is not None and before.venue is venue and before.tool is tool:
+                kept[tool.name] = before
+                continue
+            entry = Registered(tool=tool, venue=venue, own=venue.own(tool.name), hash=definition_hash(tool))
+            try:
+                self._check(entry, kept)
+            except Misconfigured as error:
+                _log.warning("a tool of the venue %s is not offered: %s", tool.venue, error)
+                continue
+            kept[tool.name] = entry
+        self._tools = kept
         self._version += 1
         self._offers.clear()
 
@@ -159,8 +181,8 @@ class Registry:
         self._offers[key] = self._offers[digest] = offer
         return offer
 
-    def _check(self, entry: Registered) -> None:
-        self._check_name(entry.tool, entry.tool.name in self._tools)
+    def _check(self, entry: Registered, others: Mapping[str, Registered]) -> None:
+        self._check_name(entry.tool, entry.tool.name in others)
         try:
             checked(entry.tool)
         except Invalid as error:

@@ -216,6 +216,10 @@ class Service:
         """The stored entries after one and up to another, or up to the last."""
         return await self._store.read(conversation, after, max(0, until - after))
 
+    async def kept(self, conversation: str, handle: str) -> bytes | None:
+        """A whole result, or a venue's own form of it, by the handle that its Result has."""
+        return await self._store.get(conversation, handle)
+
     async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         """The conversations and runs that carry this id, whoever may see them."""
         return await self._store.traced(correlation_id)

@@ -18,9 +18,11 @@ from msgspec.structs import asdict, replace
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Key
 from toolyard.core.prices import Price
+from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import Approval, Tool
 from toolyard.settings._check import Check, Tree
 from toolyard.settings._layers import Layers
+from toolyard.settings._mcp_json import mcp_servers
 from toolyard.settings._paths import Places, data_directory
 from toolyard.settings._show import shown
 from toolyard.settings._tool_modules import load_tools
@@ -40,6 +42,7 @@ __all__ = [
     "load",
     "load_tools",
     "located",
+    "mcp_servers",
     "ruled",
     "show",
 ]
@@ -52,6 +55,7 @@ Name = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1, le=LARGEST)]
 CountOrNone = Annotated[int, Meta(ge=0, le=LARGEST)]
 Seconds = Annotated[float, Meta(gt=0, le=LARGEST)]
+SecondsOrNone = Annotated[float, Meta(ge=0, le=LARGEST)]
 Url = Annotated[
     str, Meta(pattern=r"^https?://[^\s/]\S*\Z", extra={"says": "a URL that begins with http:// or https://"})
 ]
@@ -75,6 +79,7 @@ VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that o
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 
 _CORE = Limits()
+_SPEC = ServerSpec()
 
 
 class LimitsConfig(Struct, frozen=True, kw_only=True):
@@ -108,6 +113,16 @@ class Provider(Struct, frozen=True, kw_only=True):
     """What the provider speaks, if it is not what is known of it."""
 
 
+class OAuthConfig(Struct, frozen=True, kw_only=True):
+    """How to get a token for a server with a url."""
+
+    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
+    client_id: str = ""
+    client_secret: Secret = ""
+    scope: str = ""
+    redirect_url: Url = ""
+
+
 class Server(Struct, frozen=True, kw_only=True):
     """An MCP server: a child process (command) or one that is reached over HTTP (url)."""
 
@@ -117,9 +132,19 @@ class Server(Struct, frozen=True, kw_only=True):
     cwd: FilePath = ""
     url: Url = ""
     headers: dict[HeaderName, HeaderSecret] = {}
+    oauth: OAuthConfig | None = None
     auth: Literal["server", "caller"] = "server"
     trust: bool = False
     pin: Literal["on", "off"] = "on"
+    sampling: bool = False
+    connect_s: Seconds = _SPEC.connect_s
+    list_s: Seconds = _SPEC.list_s
+    call_s: Seconds = _SPEC.call_s
+    idle_s: SecondsOrNone = _SPEC.idle_s
+
+    @property
+    def spec(self) -> ServerSpec:
+        return msgspec.convert(self, ServerSpec, from_attributes=True)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if bool(self.command) == bool(self.url):
@@ -220,6 +245,8 @@ class Config(Struct, frozen=True, kw_only=True):
     prices: dict[Name, Price] = {}
     """By the model's name, as it is configured or as its provider tells it."""
     servers: dict[ServerName, Server] = {}
+    mcp_json: FilePath = ""
+    """A file of servers in the common form, `{"mcpServers": {…}}`, besides those that stand here."""
     tool: dict[Name, ToolRules] = {}
     divisions: dict[Name, Division] = {}
     keys: tuple[KeyConfig, ...] = ()

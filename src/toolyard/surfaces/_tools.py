@@ -19,9 +19,15 @@ class ToolName(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def server_id(tool: Tool) -> str:
-    return tool.venue
+    return tool.server or tool.venue
+
+
+def name_there(tool: Tool) -> str:
+    """What its server calls it; a model may know it by another name."""
+    return tool.remote or tool.name
 
 
 def enabled_tools(usable: Iterable[Tool], settings: Settings) -> list[ToolName]:
     """Of the tools that a caller may use, those that the conversation has enabled."""
-    return [ToolName(server_id=server_id(tool), tool_name=tool.name) for tool in usable if settings.allows(tool.name)]
+    enabled = [tool for tool in usable if settings.allows(tool.name)]
+    return [ToolName(server_id=server_id(tool), tool_name=name_there(tool)) for tool in enabled]

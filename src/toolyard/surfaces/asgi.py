@@ -9,6 +9,7 @@ from litestar.openapi.config import OpenAPIConfig
 from litestar.openapi.plugins import JsonRenderPlugin
 from msgspec import Struct
 
+from toolyard.core.ports import Servers
 from toolyard.engine.access import Access
 from toolyard.engine.service import Service
 from toolyard.surfaces import (
@@ -27,6 +28,7 @@ from toolyard.surfaces import (
     tools,
     traces,
 )
+from toolyard.surfaces import servers as server_routes
 from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._door import App as AsgiApp
 from toolyard.surfaces._door import Door
@@ -72,11 +74,11 @@ def described(app: Litestar) -> dict[str, object]:
     return cast(dict[str, object], app.state["description"])
 
 
-def asgi(service: Service, access: Access, cors_origins: frozenset[str] = frozenset()) -> Door:
+def asgi(service: Service, access: Access, servers: Servers, cors_origins: frozenset[str] = frozenset()) -> Door:
     app = Litestar(
         [
             *(healthz, openapi, docs),
-            *respond.routes(service),
+            *respond.routes(service, servers),
             *conversations.routes(service),
             *conversation_messages.routes(service),
             *conversation_tools.routes(service),
@@ -90,6 +92,7 @@ def asgi(service: Service, access: Access, cors_origins: frozenset[str] = frozen
             *keys.routes(access),
             *me.routes(service, access),
             *page.routes(),
+            *server_routes.routes(service, servers),
         ],
         exception_handlers={Exception: answer_error},
         openapi_config=OpenAPIConfig(

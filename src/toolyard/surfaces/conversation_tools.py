@@ -15,7 +15,7 @@ from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import PathId, state_of
-from toolyard.surfaces._tools import ToolName, enabled_tools, server_id
+from toolyard.surfaces._tools import ToolName, enabled_tools, name_there, server_id
 from toolyard.surfaces._visit import Visit, Visitor, visit_of
 
 TOOLS = "/conversations/{conversation_id:str}/tools"
@@ -98,14 +98,20 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 def switched(settings: Settings, usable: Sequence[Tool], name: ToolName, *, enable: bool) -> SettingsChange:
     """A conversation that may use everything gets a list of its own with the first tool that is taken from it."""
-    there = any((server_id(tool), tool.name) == (name.server_id, name.tool_name) for tool in usable)
+    there = next((tool.name for tool in usable if _is_named(tool, name)), None)
     listed = settings.tools is not None and name.tool_name in settings.tools  # perhaps of a server that has gone
-    if not there and (enable or not listed):
+    if there is None and (enable or not listed):
         raise NotFound(f"there is no tool {name.tool_name[:80]!r} on the server {name.server_id[:80]!r}")
+    chosen = there or name.tool_name
     if enable:
-        return SettingsChange(tools=None if settings.tools is None else settings.tools | {name.tool_name})
+        return SettingsChange(tools=None if settings.tools is None else settings.tools | {chosen})
     every = frozenset(tool.name for tool in usable)
-    return SettingsChange(tools=(every if settings.tools is None else settings.tools) - {name.tool_name})
+    return SettingsChange(tools=(every if settings.tools is None else settings.tools) - {chosen})
+
+
+def _is_named(tool: Tool, name: ToolName) -> bool:
+    """By the name on its server, or by the one that models know."""
+    return server_id(tool) == name.server_id and name.tool_name in (name_there(tool), tool.name)
 
 
 def available(tool: Tool) -> AvailableTool:
@@ -114,7 +120,7 @@ def available(tool: Tool) -> AvailableTool:
         server_id=server,
         server_name=server,
         server_slug=server,
-        tool_name=tool.name,
+        tool_name=name_there(tool),
         tool_description=tool.description,
         input_schema=tool.parameters,
     )

@@ -10,6 +10,8 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolyard.core.items import Item, TextPart, UserMessage
+from toolyard.core.ports import Servers
+from toolyard.core.servers import ServerCard, ServerStatus
 from toolyard.core.settings import Note
 from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS, EVENTS
@@ -43,14 +45,25 @@ class ToolNames(Struct, kw_only=True):
     dispatcher_only: list[str]
 
 
+class ServerHealth(Struct, kw_only=True):
+    """How an MCP server is, really."""
+
+    id: str
+    status: ServerStatus
+    error: str
+    tools: int
+    quarantined: int
+    restarts: int
+
+
 class ToolsHealth(Struct, kw_only=True):
     status: Literal["healthy", "warning", "unhealthy"]
     tools: ToolNames
     model: str
-    servers: list[dict[str, object]] = []
+    servers: list[ServerHealth] = []
 
 
-def routes(service: Service) -> list[HTTPRouteHandler]:
+def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
     @post("/ai/respond", status_code=200, media_type=EVENTS, responses=ERRORS, tags=["respond"])
     async def respond(request: Visitor, data: JSONBody[RespondBody]) -> Stream:
         """Answer a prompt as a stream of server-sent events."""
@@ -74,7 +87,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
     async def tools_health(request: Visitor) -> ToolsHealth:
         """Whether every tool that is offered can be run, and the other way round."""
-        return health_of(service)
+        return health_of(service, servers)
 
     return [respond, tools_health]
 
@@ -86,7 +99,8 @@ def parse_input(data: RespondBody, service: Service) -> list[Item]:
     return [*to_items([*data.history, *data.conversation_history], mint), prompt]
 
 
-def health_of(service: Service) -> ToolsHealth:
+def health_of(service: Service, servers: Servers) -> ToolsHealth:
+    """A server that is not as it should be is a warning: what the others offer can be run all the same."""
     health = service.health()
     schemas, dispatchers = health.schemas, health.dispatchers
     names = ToolNames(
@@ -98,4 +112,18 @@ def health_of(service: Service) -> ToolsHealth:
         dispatcher_only=[name for name in dispatchers if name not in schemas],
     )
     sound = not (names.schema_only or names.dispatcher_only)
-    return ToolsHealth(status="healthy" if sound else "unhealthy", tools=names, model=health.model)
+    known = [server_health(card) for card in servers.cards()]
+    worried = any(one.status in ("failed", "restarting") or one.quarantined for one in known)
+    status = "unhealthy" if not sound else "warning" if worried else "healthy"
+    return ToolsHealth(status=status, tools=names, model=health.model, servers=known)
+
+
+def server_health(card: ServerCard) -> ServerHealth:
+    return ServerHealth(
+        id=card.id,
+        status=card.status,
+        error=card.error,
+        tools=sum(tool.state == "accepted" for tool in card.tools),
+        quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
+        restarts=card.restarts,
+    )

@@ -2,17 +2,21 @@
 import { useMemo } from "react"
 import { Json } from "../parts/Json"
 import type { Result } from "../wire/types"
-import { drawingOf, type Drawing } from "./drawing"
+import { drawingOf, withParts, type Drawing } from "./drawing"
 
 export function ResultView({ result, brief = false }: { result: Result; brief?: boolean }) {
-  const drawing = useMemo(() => drawingOf(result.content), [result.content])
+  const drawing = useMemo(() => withParts(drawingOf(result.content), result.parts ?? []), [result])
   if (brief && !isPicture(drawing)) return null
-  return <Drawn drawing={drawing} />
+  return <Drawn drawing={brief ? picturesOf(drawing) : drawing} />
 }
 
 /** Pictures are shown without opening the card: they are what was asked for. */
 export function shownAtOnce(result: Result): boolean {
-  return result.content.includes("data:image/") || result.content.includes('"image"')
+  return Boolean(result.parts?.length) || result.content.includes("data:image/") || result.content.includes('"image"')
+}
+
+function picturesOf(drawing: Drawing): Drawing {
+  return drawing.kind === "several" ? { kind: "several", parts: drawing.parts.filter(isPicture) } : drawing
 }
 
 function isPicture(drawing: Drawing): boolean {

@@ -1,4 +1,5 @@
 // Decides how a result is drawn, from its content alone. Pure.
+import type { Part } from "../wire/types"
 import { isInline, isLink } from "../parts/addresses"
 
 export type Drawing =
@@ -18,6 +19,16 @@ export function drawingOf(content: string): Drawing {
   } catch {
     return drawnText(content)
   }
+}
+
+/** A drawing with the images and files that came along. */
+export function withParts(drawing: Drawing, parts: Part[]): Drawing {
+  const drawn = parts.flatMap((part): Drawing[] => {
+    if (part.type === "text") return [{ kind: "text", text: part.text }]
+    if (part.type === "image") return [picture(part.url, {})]
+    return isLink(part.url) ? [linkTo(part.url, { name: part.name })] : [{ kind: "text", text: part.name || part.url.slice(0, 80) }]
+  })
+  return drawn.length ? { kind: "several", parts: [drawing, ...drawn] } : drawing
 }
 
 type Plain = Record<string, unknown>

@@ -4,7 +4,7 @@ import type { Say } from "../words"
 
 /** Where a call ran, in words. */
 export function whereOf(call: CallView, tool: ToolCard | undefined, say: Say): string {
-  if (call.providerRanIt) return say("venue.provider")
+  if (call.providerRanIt || call.call.ran_at) return [say("venue.provider"), call.call.ran_at].filter(Boolean).join(": ")
   if (call.appTool && !tool) return say("venue.client")
   if (!tool) return ""
   if (tool.venue === "mcp") return `${say("venue.mcp")} ${tool.server_id}`

@@ -1,10 +1,11 @@
 // Definitions that changed since somebody accepted them, as a difference to read before saying yes.
 import { useState } from "react"
 import { ask, part, said } from "../wire/http"
+import type { ShownTool } from "../wire/types"
 import { useSay } from "../words"
-import type { ServerTool } from "./servers"
 
-export function Quarantine({ server, tools, admin, accepted }: { server: string; tools: ServerTool[]; admin: boolean; accepted: () => void }) {
+
+export function Quarantine({ server, tools, admin, accepted }: { server: string; tools: ShownTool[]; admin: boolean; accepted: () => void }) {
   const say = useSay()
   const [problem, setProblem] = useState("")
   const [left, setLeft] = useState<string[]>([])

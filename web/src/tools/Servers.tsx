@@ -4,11 +4,11 @@ import { isAdmin, useMe } from "../caller"
 import { hrefOf } from "../route"
 import { loadTools } from "../state/tools"
 import { ask, part, said } from "../wire/http"
+import type { ServerList, ServerTools, ShownServer, ShownTool } from "../wire/types"
 import { useAnswer } from "../wire/useAnswer"
 import { useLanguage, useSay, type Word } from "../words"
 import { relative } from "../parts/times"
 import { Quarantine } from "./Quarantine"
-import type { ServerLine, ServerList, ServerTool, ServerTools } from "./servers"
 
 const LOOK_EVERY_MS = 3000
 const EXAMPLE = `[servers.files]
@@ -41,7 +41,7 @@ export default function Servers({ id }: { id: string }) {
 
 const PILLS: Record<string, string> = { running: "ok", idle: "", starting: "running", restarting: "asking", failed: "bad", stopped: "" }
 
-function ServerCard({ server, opened, changed }: { server: ServerLine; opened: boolean; changed: () => void }) {
+function ServerCard({ server, opened, changed }: { server: ShownServer; opened: boolean; changed: () => void }) {
   const say = useSay()
   const language = useLanguage()
   const admin = isAdmin(useMe())
@@ -112,7 +112,7 @@ function ServerCard({ server, opened, changed }: { server: ServerLine; opened: b
         </summary>
         {open && <ServerToolList server={server} admin={admin} changed={changed} />}
       </details>
-      {server.log && server.log.length > 0 && (
+      {server.log.length > 0 && (
         <details>
           <summary>{say("servers.log")}</summary>
           <pre className="log" tabIndex={0}>
@@ -124,7 +124,7 @@ function ServerCard({ server, opened, changed }: { server: ServerLine; opened: b
   )
 }
 
-function ServerToolList({ server, admin, changed }: { server: ServerLine; admin: boolean; changed: () => void }) {
+function ServerToolList({ server, admin, changed }: { server: ShownServer; admin: boolean; changed: () => void }) {
   const { data, problem, again } = useAnswer<ServerTools>(`servers/${part(server.id)}/tools`, LOOK_EVERY_MS)
   const waiting = data?.tools.filter((tool) => tool.state === "new" || tool.state === "changed") ?? []
   const accepted = () => {
@@ -149,7 +149,7 @@ function ServerToolList({ server, admin, changed }: { server: ServerLine; admin:
   )
 }
 
-function ToolLine({ tool }: { tool: ServerTool }) {
+function ToolLine({ tool }: { tool: ShownTool }) {
   return (
     <a href={hrefOf("tools", tool.offered_as || tool.name)}>
       <code>{tool.offered_as || tool.name}</code>

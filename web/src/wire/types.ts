@@ -465,6 +465,8 @@ export interface Result {
   duration_ms?: number
   ran_at?: string
   seal?: Seal | null
+  parts?: Array<Part>
+  native?: string
 }
 
 export interface RunAnswer {
@@ -531,6 +533,21 @@ export interface Seal {
   data: string
 }
 
+export interface ServerList {
+  servers: Array<ShownServer>
+  count: number
+  success: boolean
+}
+
+export interface ServerTools {
+  server_id: string
+  server_name: string
+  status: string
+  tools: Array<ShownTool>
+  message: string
+  success: boolean
+}
+
 export interface Settings {
   title?: string
   description?: string
@@ -541,6 +558,35 @@ export interface Settings {
   tools?: Array<string> | null
   max_messages?: number
   max_tokens?: number
+}
+
+export interface ShownServer {
+  id: string
+  name: string
+  slug: string
+  config: Record<string, unknown>
+  status: string
+  created_at: string | null
+  started_at: string | null
+  stopped_at: string | null
+  error_message: string | null
+  process_id: number | null
+  protocol: string
+  restarts: number
+  sessions: number
+  tools: number
+  quarantined: number
+  configured: boolean
+  log: Array<string>
+}
+
+export interface ShownTool {
+  name: string
+  description: string
+  input_schema: Record<string, unknown>
+  offered_as: string
+  state: string
+  difference: string
 }
 
 export interface StopRequested {
@@ -588,6 +634,8 @@ export interface Tool {
   built_in?: boolean
   sources?: Record<string, string>
   options?: ProviderOptions | null
+  server?: string
+  remote?: string
 }
 
 export interface ToolCall {

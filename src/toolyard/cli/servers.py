@@ -1,0 +1,191 @@
+"""`toolyard servers`: the MCP servers of a running server: their state, their tools, what changed of them."""
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+from urllib.parse import quote
+
+import msgspec
+
+from toolyard.cli._common import Commands, Misused, add_config_flags, add_server_flags, command, set_up
+from toolyard.cli._server import Server, server_or_store
+from toolyard.cli._terminal import table
+from toolyard.core.errors import Misconfigured
+
+EXAMPLES = """  toolyard servers list
+  toolyard servers add time -- uvx mcp-server-time
+  toolyard servers add search --url https://mcp.example.com/mcp --header "Authorization: Bearer …"
+  toolyard servers tools time                     what it lists, and what waits to be accepted
+  toolyard servers accept time                    shows what changed, and accepts it
+  toolyard servers call time get_current_time '{"timezone": "Asia/Tokyo"}'
+  toolyard servers stop time · start time · remove time
+
+They go through the running server, which needs the key of an administrator (--key or TOOLYARD_KEY) as soon as there is
+any key. Servers can also stand in toolyard.toml, under [servers.NAME], or in an mcp.json that it names.
+"""
+T = TypeVar("T")
+
+
+class _Shown(msgspec.Struct, kw_only=True):
+    id: str
+    status: str
+    error_message: str | None
+    process_id: int | None
+    protocol: str
+    tools: int
+    quarantined: int
+    restarts: int
+
+
+class _List(msgspec.Struct):
+    servers: list[_Shown]
+
+
+class _Said(msgspec.Struct):
+    server: _Shown
+    message: str
+
+
+class _Tool(msgspec.Struct):
+    name: str
+    description: str
+    offered_as: str
+    state: str
+    difference: str
+
+
+class _Tools(msgspec.Struct):
+    tools: list[_Tool]
+
+
+class _Called(msgspec.Struct):
+    result: str | None
+    message: str
+    success: bool
+    status: str
+    conversation_id: str
+
+
+def add_to(commands: Commands) -> None:
+    made = command(commands, "servers", run_list, "look after the MCP servers of a running server", EXAMPLES)
+    actions = made.add_subparsers(metavar="ACTION", required=True)
+    listed = command(actions, "list", run_list, "show the servers and their state", EXAMPLES)
+    add = command(actions, "add", run_add, "add a server and start it", EXAMPLES)
+    add.add_argument("name")
+    add.add_argument("command", nargs="*", help="the command and its arguments, after --")
+    add.add_argument("--url", dest="server_url", default="", help="of a server that is reached over HTTP")
+    add.add_argument("--header", action="append", default=[], dest="headers", metavar="NAME: VALUE")
+    add.add_argument("--env", action="append", default=[], metavar="NAME=VALUE")
+    add.add_argument("--cwd", default="")
+    add.add_argument("--trust", action="store_true", help="tools without hints run without asking")
+    add.add_argument("--per-caller", action="store_true", help="a session for each user, never shared")
+    add.add_argument("--no-pin", action="store_true", help="accept whatever it lists, now and later")
+    call = command(actions, "call", run_call, "call a tool and print its result", EXAMPLES)
+    shown = command(actions, "tools", run_tools, "show what a server lists", EXAMPLES)
+    accept = command(actions, "accept", run_accept, "show what changed of a server's tools, and accept it", EXAMPLES)
+    acts = [command(actions, act, _run_act(act), f"{act} a server", EXAMPLES) for act in ("start", "stop", "remove")]
+    for one in (call, shown, accept, *acts):
+        one.add_argument("name")
+    call.add_argument("tool")
+    call.add_argument("arguments", nargs="?", default="{}", help="a JSON object; default: {}")
+    accept.add_argument("tools", nargs="*", help="only these; default: all")
+    for one in (listed, add, call, shown, accept, *acts):
+        add_config_flags(one, "store")
+        add_server_flags(one, "--server" if one is add else "--url")
+
+
+def run_list(options: argparse.Namespace) -> None:
+    servers = _with_server(options, lambda server: server.ask("GET", "/servers", _List)).servers
+    if not servers:
+        print("There are no servers. `toolyard servers add --help` tells how to add one.")
+        return
+    rows = [
+        (one.id, one.status, str(one.tools), str(one.quarantined or "-"), str(one.restarts), one.protocol or "-",
+         (one.error_message or "")[:80])
+        for one in servers
+    ]  # fmt: skip
+    print(table(("name", "status", "tools", "waiting", "restarts", "protocol", "error"), rows))
+
+
+def run_add(options: argparse.Namespace) -> None:
+    if bool(options.command) == bool(options.server_url):
+        raise Misused("name a command after --, or an address with --url")
+    config: dict[str, object] = {
+        "command": options.command[0] if options.command else "",
+        "args": options.command[1:],
+        "env": dict(_pair(one, "=") for one in options.env),
+        "cwd": options.cwd,
+        "url": options.server_url,
+        "headers": dict(_pair(one, ":") for one in options.headers),
+        "trust": options.trust,
+        "auth": "caller" if options.per_caller else "server",
+        "pin": "off" if options.no_pin else "on",
+    }
+    body = {"name": options.name, "config": config}
+    print(_with_server(options, lambda server: server.ask("POST", "/servers", _Said, body)).message)
+
+
+def run_tools(options: argparse.Namespace) -> None:
+    tools = _with_server(options, lambda server: server.ask("GET", f"{_path(options)}/tools", _Tools)).tools
+    rows = [(one.name, one.offered_as, one.state, one.description.partition("\n")[0][:80]) for one in tools]
+    print(table(("name", "offered as", "state", "what it does"), rows) if rows else "It lists no tools.")
+
+
+def run_accept(options: argparse.Namespace) -> None:
+    path = _path(options)
+
+    async def accept(server: Server) -> list[_Tool]:
+        waiting = [one for one in (await server.ask("GET", f"{path}/tools", _Tools)).tools if one.state in _WAITING]
+        chosen = [one for one in waiting if not options.tools or one.name in options.tools]
+        if chosen:
+            await server.ask("POST", f"{path}/accept", _Tools, {"tools": [one.name for one in chosen]})
+        return chosen
+
+    for one in (accepted := _with_server(options, accept)):
+        print(f"{one.name} ({one.state})\n{one.difference}\n")
+    print(f"Accepted: {', '.join(one.name for one in accepted)}" if accepted else "There is nothing to accept.")
+
+
+def run_call(options: argparse.Namespace) -> int:
+    try:
+        arguments = msgspec.json.decode(options.arguments, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise Misused(f"the arguments must be a JSON object: {error}") from None
+    body = {"tool_name": options.tool, "arguments": arguments}
+    path = f"{_path(options)}/tools/call"
+    told = _with_server(options, lambda server: server.ask("POST", path, _Called, body))
+    print(told.result if told.result is not None else f"{told.message} ({told.conversation_id})")
+    return 0 if told.success else 1
+
+
+_WAITING = ("new", "changed")
+
+
+def _run_act(act: str) -> Callable[[argparse.Namespace], None]:
+    def run(options: argparse.Namespace) -> None:
+        method, path = ("DELETE", _path(options)) if act == "remove" else ("POST", f"{_path(options)}/{act}")
+        print(_with_server(options, lambda server: server.ask(method, path, _Said)).message)
+
+    return run
+
+
+def _with_server(options: argparse.Namespace, ask: Callable[[Server], Awaitable[T]]) -> T:
+    async def asked() -> T:
+        async with server_or_store(set_up(options).config.store, options.url, options.key) as place:
+            if not isinstance(place, Server):
+                raise Misconfigured("no server is running: start one with `toolyard serve`, or name one with --url")
+            return await ask(place)
+
+    return asyncio.run(asked())
+
+
+def _path(options: argparse.Namespace) -> str:
+    return f"/servers/{quote(options.name, safe='')}"
+
+
+def _pair(text: str, sign: str) -> tuple[str, str]:
+    name, found, value = text.partition(sign)
+    if not found or not name.strip():
+        raise Misused(f"{text!r} must be NAME{sign}VALUE")
+    return name.strip(), value.strip()

@@ -1,0 +1,345 @@
+"""`/servers`: the MCP servers, their state and their tools. Everybody may look and call; administrators change them."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Literal
+
+from litestar import Response, delete, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, JSONBody
+from msgspec import Meta, Struct, convert
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Forbidden, NotFound
+from toolyard.core.events import CallEnded, Entry, RunEnded, RunSuspended
+from toolyard.core.items import Call
+from toolyard.core.ports import Servers
+from toolyard.core.servers import ServerCard, ServerSpec, ServerTool
+from toolyard.core.settings import Settings
+from toolyard.engine.run import Run
+from toolyard.engine.service import Service
+from toolyard.engine.telemetry import masked
+from toolyard.surfaces._answers import ERRORS
+from toolyard.surfaces._errors import invalid
+from toolyard.surfaces._known import admitted
+from toolyard.surfaces._visit import Visitor, visit_of
+
+HIDDEN = "***"
+ServerName = Annotated[
+    str, Meta(min_length=1, max_length=64, pattern=r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
+]
+Text = Annotated[str, Meta(max_length=10_000)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+PathId = FromPath[str]
+
+
+class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """A command with its arguments, or a url; as in `[servers.NAME]` of the configuration."""
+
+    command: Text = ""
+    args: list[Text] = []
+    env: dict[str, Text] = {}
+    cwd: Text = ""
+    url: Text = ""
+    headers: dict[str, Text] = {}
+    auth: Literal["server", "caller"] = "server"
+    trust: bool = False
+    pin: Literal["on", "off"] = "on"
+    connect_s: Seconds = 30.0
+    list_s: Seconds = 30.0
+    call_s: Seconds = 30.0
+    idle_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
+
+
+class NewServer(Struct, forbid_unknown_fields=True, kw_only=True):
+    name: ServerName
+    config: NewConfig
+
+
+class ShownServer(Struct, kw_only=True):
+    id: str
+    name: str
+    slug: str
+    config: dict[str, object]
+    status: str
+    created_at: str | None
+    started_at: str | None
+    stopped_at: str | None
+    error_message: str | None
+    process_id: int | None
+    protocol: str
+    restarts: int
+    sessions: int
+    tools: int
+    quarantined: int
+    configured: bool
+    log: list[str]
+    """What it said last beside the protocol, for administrators."""
+
+
+class ServerAnswer(Struct, kw_only=True):
+    server: ShownServer
+    message: str
+    success: bool = True
+
+
+class ServerList(Struct, kw_only=True):
+    servers: list[ShownServer]
+    count: int
+    success: bool = True
+
+
+class ShownTool(Struct, kw_only=True):
+    name: str
+    description: str
+    input_schema: dict[str, object]
+    offered_as: str
+    state: str
+    difference: str
+
+
+class ServerTools(Struct, kw_only=True):
+    server_id: str
+    server_name: str
+    status: str
+    tools: list[ShownTool]
+    message: str
+    success: bool = True
+
+
+class Acceptance(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which tools; none named means all."""
+
+    tools: list[str] = []
+
+
+class ToolCall(Struct, forbid_unknown_fields=True, kw_only=True):
+    tool_name: Annotated[str, Meta(min_length=1, max_length=1000)]
+    arguments: dict[str, object] = {}
+
+
+class ToolAnswer(Struct, kw_only=True):
+    server_id: str
+    server_name: str
+    tool_name: str
+    message: str
+    result: str | None = None
+    """What a model would read."""
+    status: Literal["ended", "waiting"] = "ended"
+    outcome: str = ""
+    conversation_id: str = ""
+    call_id: str = ""
+    success: bool = True
+
+
+def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
+    return [*_seen(servers), *_added(servers), *_changed(servers), *_called(service, servers)]
+
+
+def _seen(servers: Servers) -> list[HTTPRouteHandler]:
+    @get("/servers", responses=ERRORS, tags=["servers"])
+    async def list_servers(request: Visitor) -> ServerList:
+        """Every server and its state. What is secret in a configuration is not shown."""
+        shown = [shown_server(card, visit_of(request.scope).caller) for card in servers.cards()]
+        return ServerList(servers=shown, count=len(shown))
+
+    @get("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
+    async def get_server(request: Visitor, server_id: PathId) -> ServerAnswer:
+        card = _card(servers, server_id)
+        return ServerAnswer(server=shown_server(card, visit_of(request.scope).caller), message=_how(card))
+
+    @get("/servers/{server_id:str}/tools", responses=ERRORS, tags=["servers"])
+    async def list_tools(request: Visitor, server_id: PathId) -> ServerTools:
+        """What the server lists, also what is quarantined, with the difference to what was accepted."""
+        card = _card(servers, server_id)
+        return shown_tools(card, f"{len(card.tools)} tools")
+
+    return [list_servers, get_server, list_tools]
+
+
+def _added(servers: Servers) -> list[HTTPRouteHandler]:
+    @post("/servers", responses=ERRORS, tags=["servers"])
+    async def add_server(request: Visitor, data: JSONBody[NewServer]) -> ServerAnswer:
+        """Add a server; it is kept, and started at once."""
+        admin = _admin(request)
+        card = await servers.add(data.name, parse_spec(data.config))
+        return ServerAnswer(server=shown_server(card, admin), message=f"Server {data.name!r} added: {_how(card)}")
+
+    @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
+    async def remove_server(request: Visitor, server_id: PathId) -> ServerAnswer:
+        """Stop a server and forget it, with what was accepted of its tools."""
+        admin = _admin(request)
+        card = await servers.act(server_id, "remove")
+        return ServerAnswer(server=shown_server(card, admin), message=f"Server {server_id!r} removed")
+
+    return [add_server, remove_server]
+
+
+def _changed(servers: Servers) -> list[HTTPRouteHandler]:
+    @post("/servers/{server_id:str}/start", status_code=200, responses=ERRORS, tags=["servers"])
+    async def start_server(request: Visitor, server_id: PathId) -> ServerAnswer:
+        """Start a server that is stopped, or that has failed, without waiting for its next turn."""
+        admin = _admin(request)
+        card = await servers.act(server_id, "start")
+        return ServerAnswer(server=shown_server(card, admin), message=_how(card))
+
+    @post("/servers/{server_id:str}/stop", status_code=200, responses=ERRORS, tags=["servers"])
+    async def stop_server(request: Visitor, server_id: PathId) -> ServerAnswer:
+        """Stop a server; its tools are not offered until it is started again."""
+        admin = _admin(request)
+        card = await servers.act(server_id, "stop")
+        return ServerAnswer(server=shown_server(card, admin), message=f"Server {server_id!r} stopped")
+
+    @post("/servers/{server_id:str}/accept", status_code=200, responses=ERRORS, tags=["servers"])
+    async def accept_tools(
+        request: Visitor, server_id: PathId, data: JSONBody[Acceptance | None] = None
+    ) -> ServerTools:
+        """Accept what a server has changed of its tools since they were accepted last."""
+        _admin(request)
+        card = await servers.act(server_id, "accept", data.tools if data else ())
+        return shown_tools(card, "Accepted")
+
+    return [start_server, stop_server, accept_tools]
+
+
+def _called(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
+    @post("/servers/{server_id:str}/tools/call", status_code=200, responses=ERRORS, tags=["servers"])
+    async def call_tool(request: Visitor, server_id: PathId, data: JSONBody[ToolCall]) -> Response[ToolAnswer]:
+        """Call a tool directly: judged, run and journaled as any other call. One that asks first answers 202."""
+        visit = visit_of(request.scope)
+        card = _card(servers, server_id)
+        tool = _offered(card, data.tool_name)
+        mint = service.mint
+        call = Call(id=mint.id("call"), at=mint.now(), tool=tool.offered_as, arguments=data.arguments)
+        start = service.request(
+            visit.caller,
+            (call,),
+            correlation_id=visit.correlation_id,
+            settings=Settings(title=f"{tool.name} on {server_id}"),
+        )
+        headers = await admitted(service, visit.caller)
+        answer = await _answered(Run(service, mint.id("conversation"), start), card, tool)
+        return Response(answer, status_code=202 if answer.status == "waiting" else 200, headers=headers)
+
+    return [call_tool]
+
+
+async def _answered(run: Run, card: ServerCard, tool: ServerTool) -> ToolAnswer:
+    answer = ToolAnswer(
+        server_id=card.id, server_name=card.id, tool_name=tool.name, message="", conversation_id=run.conversation
+    )
+    async for item in run.published():
+        match item:
+            case Entry(event=CallEnded(result=result)):
+                well = result.outcome == "ok"
+                said = "Tool executed" if well else (result.error.error if result.error else result.outcome)
+                answer = replace(
+                    answer,
+                    result=result.content,
+                    outcome=result.outcome,
+                    success=well,
+                    message=said,
+                    call_id=result.call_id,
+                )
+            case Entry(event=RunSuspended(waiting_for=waiting)):
+                said = "it waits: approve, deny or answer it in its conversation"
+                return replace(answer, status="waiting", call_id=next(iter(waiting), ""), message=said)
+            case Entry(event=RunEnded(detail=detail)):
+                return answer if answer.outcome else replace(answer, success=False, message=detail)
+            case _:
+                pass
+    return answer
+
+
+def parse_spec(config: NewConfig) -> ServerSpec:
+    if bool(config.command) == bool(config.url):
+        raise invalid("config", "give a command or a url, one of them")
+    if config.url and not config.url.startswith(("http://", "https://")):
+        raise invalid("config.url", "must begin with http:// or https://")
+    return convert(config, ServerSpec, from_attributes=True)
+
+
+def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
+    return ShownServer(
+        id=card.id,
+        name=card.id,
+        slug=card.id,
+        config=shown_config(card.spec, caller),
+        status=card.status,
+        created_at=_time(card.created_at),
+        started_at=_time(card.started_at),
+        stopped_at=_time(card.stopped_at),
+        error_message=card.error or None,
+        process_id=card.process_id,
+        protocol=card.protocol,
+        restarts=card.restarts,
+        sessions=card.sessions,
+        tools=sum(tool.state == "accepted" for tool in card.tools),
+        quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
+        configured=card.configured,
+        log=[str(masked(line)) for line in card.log] if "admin" in caller.roles else [],
+    )
+
+
+def shown_config(spec: ServerSpec, caller: Caller) -> dict[str, object]:
+    """How a server is reached is for administrators; values that may be secret are for nobody."""
+    if "admin" not in caller.roles:
+        return {"auth": spec.auth, "trust": spec.trust, "pin": spec.pin}
+    hidden = replace(
+        spec, env=dict.fromkeys(spec.env, HIDDEN), headers=dict.fromkeys(spec.headers, HIDDEN),
+        oauth=replace(spec.oauth, client_secret=HIDDEN) if spec.oauth else None,
+    )  # fmt: skip
+    return {name: getattr(hidden, name) for name in spec.__struct_fields__ if getattr(hidden, name) is not None}
+
+
+def shown_tools(card: ServerCard, said: str) -> ServerTools:
+    return ServerTools(
+        server_id=card.id,
+        server_name=card.id,
+        status=card.status,
+        tools=[shown_tool(tool) for tool in card.tools],
+        message=said,
+    )
+
+
+def shown_tool(tool: ServerTool) -> ShownTool:
+    schema = tool.definition.get("inputSchema")
+    return ShownTool(
+        name=tool.name,
+        description=str(tool.definition.get("description") or ""),
+        input_schema=convert(schema, dict[str, object]) if isinstance(schema, dict) else {},
+        offered_as=tool.offered_as,
+        state=tool.state,
+        difference=tool.why,
+    )
+
+
+def _how(card: ServerCard) -> str:
+    return f"it is {card.status}: {card.error}" if card.error else f"it is {card.status}"
+
+
+def _time(at: float | None) -> str | None:
+    return datetime.fromtimestamp(at, UTC).isoformat() if at else None
+
+
+def _card(servers: Servers, server_id: str) -> ServerCard:
+    for card in servers.cards():
+        if card.id == server_id:
+            return card
+    raise NotFound(f"there is no server {server_id[:80]!r}")
+
+
+def _offered(card: ServerCard, name: str) -> ServerTool:
+    for tool in card.tools:
+        if name in (tool.name, tool.offered_as):
+            if tool.state != "accepted":
+                raise NotFound(f"the tool {name[:80]!r} is quarantined: an administrator has to accept it first")
+            return tool
+    raise NotFound(f"there is no tool {name[:80]!r} on the server {card.id!r}")
+
+
+def _admin(request: Visitor) -> Caller:
+    caller = visit_of(request.scope).caller
+    if "admin" not in caller.roles:
+        raise Forbidden("servers are changed by the role admin")
+    return caller

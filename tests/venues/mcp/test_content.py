@@ -1,0 +1,86 @@
+"""Every kind of content is kept, and told to the model in words."""
+
+import base64
+import json
+
+import pytest
+
+from real_servers import npm_server
+from support import events_of, in_yard, result
+from toolyard import Yard
+from toolyard.core.items import FilePart, ImagePart
+from toolyard.core.ports import Failure, Value
+from toolyard.venues.mcp._content import outcome
+
+DATA = base64.b64encode(b"12345").decode()
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        ({"type": "text", "text": "hello"}, "hello"),
+        ({"type": "image", "data": DATA, "mimeType": "image/png"}, "[image: image/png, 5 bytes]"),
+        ({"type": "audio", "data": DATA, "mimeType": "audio/wav"}, "[audio: audio/wav, 5 bytes]"),
+        (
+            {"type": "resource_link", "uri": "file:///a", "name": "a", "description": "the first"},
+            "[resource file:///a: a; the first]",
+        ),
+        ({"type": "resource", "resource": {"uri": "file:///a", "text": "milk"}}, "[resource file:///a]\nmilk"),
+        (
+            {"type": "resource", "resource": {"uri": "file:///a", "blob": DATA, "mimeType": "x/y"}},
+            "[resource file:///a: x/y, 5 bytes]",
+        ),
+        ({"type": "hologram", "depth": 3}, '{"type":"hologram","depth":3}'),
+    ],
+)
+def test_each_kind_is_told_and_the_whole_is_kept(block: dict[str, object], told: str) -> None:
+    raw: dict[str, object] = {"content": [block]}
+    answer = outcome(raw)
+    assert isinstance(answer, Value) and answer.value == told
+    assert answer.native == (b"" if block["type"] == "text" else json.dumps(raw, separators=(",", ":")).encode())
+
+
+def test_what_is_no_text_comes_along_for_those_who_can_look_at_it() -> None:
+    image = {"type": "image", "data": DATA, "mimeType": "image/png"}
+    answer = outcome({"content": [image, {"type": "resource_link", "uri": "file:///a", "name": "a"}]})
+    assert isinstance(answer, Value)
+    assert answer.parts == (ImagePart(url=f"data:image/png;base64,{DATA}"), FilePart(url="file:///a", name="a"))
+
+
+def test_structured_content_is_told_once() -> None:
+    value = {"temperature": 21}
+    repeated = {"content": [{"type": "text", "text": json.dumps(value)}], "structuredContent": value}
+    alone = {"content": [], "structuredContent": value}
+    beside = {"content": [{"type": "text", "text": "warm"}], "structuredContent": value}
+    told = [outcome(raw) for raw in (repeated, alone, beside)]
+    assert [one.value for one in told if isinstance(one, Value)] == [
+        '{"temperature": 21}', '{"temperature":21}', 'warm\n{"temperature":21}',
+    ]  # fmt: skip
+
+
+@pytest.mark.proves("002.mcp-error-as-result")
+def test_a_result_that_says_it_is_an_error_is_one() -> None:
+    details = {"error_type": "out_of_stock", "item": "flour"}
+    raw = {"content": [{"type": "text", "text": "none left"}], "isError": True, "structuredContent": details}
+    failed = outcome(raw)
+    assert isinstance(failed, Failure) and failed.native
+    assert (failed.problem.error, failed.problem.error_type) == ("none left", "out_of_stock")
+    assert failed.problem.details == details
+    silent = outcome({"content": [], "isError": True})
+    assert isinstance(silent, Failure) and silent.problem.error_type == "execution_error" and silent.problem.error
+
+
+@pytest.mark.parametrize("raw", [{}, {"content": None}, {"content": "text"}, {"content": [1, None]}])
+def test_nonsense_is_an_empty_answer_and_no_failure_of_ours(raw: dict[str, object]) -> None:
+    assert isinstance(outcome(raw), Value)
+
+
+def test_an_image_of_a_real_server_is_kept_whole() -> None:
+    async def test(yard: Yard) -> None:
+        run = yard.call("get-tiny-image", {})
+        image = result(await events_of(run))
+        assert "[image: image/png" in image.content and isinstance(image.parts[0], ImagePart)
+        kept = await yard.result(run.conversation, image.native)
+        assert kept is not None and json.loads(kept)["content"][1]["type"] == "image"
+
+    in_yard(test, [], servers={"everything": npm_server("everything", trust=True)})
