@@ -17,10 +17,16 @@ export function EnabledTools({ conversation, onClose }: { conversation: string; 
     if (first.data) setEnabled(names(first.data))
   }, [first.data])
   const change = async (server_id: string, tool_name: string, on: boolean) => {
+    const before = enabled
+    const expected = new Set(before)
+    if (on) expected.add(tool_name)
+    else expected.delete(tool_name)
+    setEnabled(expected)
     try {
       setEnabled(names(await ask<Answer>(on ? "POST" : "DELETE", path, { server_id, tool_name })))
       setProblem("")
     } catch (error) {
+      setEnabled(before)
       setProblem(said(error))
     }
   }

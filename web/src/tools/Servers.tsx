@@ -45,7 +45,14 @@ function ServerCard({ server, opened, changed }: { server: ShownServer; opened: 
   const say = useSay()
   const language = useLanguage()
   const admin = isAdmin(useMe())
-  const [open, setOpen] = useState(opened || server.quarantined > 0)
+  const [open, setOpen] = useState(opened)
+  const tools = useAnswer<ServerTools>(open || server.quarantined ? `servers/${part(server.id)}/tools` : null, LOOK_EVERY_MS)
+  const waiting = tools.data?.tools.filter((tool) => tool.state === "new" || tool.state === "changed") ?? []
+  const accepted = () => {
+    tools.again()
+    changed()
+    void loadTools()
+  }
   const [problem, setProblem] = useState("")
   const [busy, setBusy] = useState(false)
   const act = async (...actions: string[]) => {
@@ -106,11 +113,20 @@ function ServerCard({ server, opened, changed }: { server: ShownServer; opened: 
           {problem}
         </p>
       )}
+      {waiting.length > 0 && <Quarantine server={server.id} tools={waiting} admin={admin} accepted={accepted} />}
       <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
           {say("servers.tools")}: {server.tools}
         </summary>
-        {open && <ServerToolList server={server} admin={admin} changed={changed} />}
+        <ul className="lines">
+          {tools.data?.tools
+            .filter((tool) => !waiting.includes(tool))
+            .map((tool) => (
+              <li key={tool.name}>
+                <ToolLine tool={tool} />
+              </li>
+            ))}
+        </ul>
       </details>
       {server.log.length > 0 && (
         <details>
@@ -121,31 +137,6 @@ function ServerCard({ server, opened, changed }: { server: ShownServer; opened: 
         </details>
       )}
     </li>
-  )
-}
-
-function ServerToolList({ server, admin, changed }: { server: ShownServer; admin: boolean; changed: () => void }) {
-  const { data, problem, again } = useAnswer<ServerTools>(`servers/${part(server.id)}/tools`, LOOK_EVERY_MS)
-  const waiting = data?.tools.filter((tool) => tool.state === "new" || tool.state === "changed") ?? []
-  const accepted = () => {
-    again()
-    changed()
-    void loadTools()
-  }
-  return (
-    <div className="server-tools">
-      {problem && !data && <p className="problem">{problem}</p>}
-      {waiting.length > 0 && <Quarantine server={server.id} tools={waiting} admin={admin} accepted={accepted} />}
-      <ul className="lines">
-        {data?.tools
-          .filter((tool) => !waiting.includes(tool))
-          .map((tool) => (
-            <li key={tool.name}>
-              <ToolLine tool={tool} />
-            </li>
-          ))}
-      </ul>
-    </div>
   )
 }
 
