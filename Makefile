@@ -7,7 +7,7 @@ READY := $(VENV)/.ready
 PAGE := src/toolyard/page/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page browser test check bench crash mcp-storm fuzz
+.PHONY: help serve page browser test check bench crash mcp-storm fuzz screenshots
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
@@ -17,6 +17,7 @@ help:
 	@echo "make bench   measure against peers and print one table"
 	@echo "make crash   kill a process again and again in the middle of its work; check that nothing is lost or doubled"
 	@echo "make mcp-storm  kill a real MCP server 200 times; check that calls go on and that nothing is left over"
+	@echo "make screenshots   take the pictures of the web page in docs/images anew"
 	@echo "make fuzz    look for an answer that the API page does not tell, for longer than make test does (FUZZ_EXAMPLES=100)"
 	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."
 
@@ -44,6 +45,9 @@ crash: $(READY)
 
 mcp-storm: $(READY)
 	cd tests && ../$(BIN)/python crash/mcp_storm.py --kills 200
+
+screenshots: $(READY) $(PAGE) browser
+	cd tests && ../$(BIN)/python -m page.screenshots
 
 fuzz: $(READY)
 	FUZZ_EXAMPLES=$(or $(FUZZ_EXAMPLES),50) $(BIN)/python -m pytest -n 2 tests/surfaces/test_fuzz.py tests/surfaces/test_raw_socket.py

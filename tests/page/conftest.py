@@ -25,13 +25,18 @@ FLAGS = (
 PAGE = Path(__file__).parents[2] / "src" / "toolyard" / "page" / "index.html"
 
 
-@pytest.fixture(scope="session")
-def browser() -> Generator[Browser]:
+def chromium() -> str:
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-    assert found, "these tests need a browser: apt-get install -y chromium"
+    assert found, "this needs a browser: apt-get install -y chromium"
+    return found
+
+
+@pytest.fixture(scope="module")
+def browser() -> Generator[Browser]:
+    """One for a module: as long as Playwright is there no other test could run a loop in this thread."""
     assert PAGE.is_file(), "the page is not built: make page"
     with sync_playwright() as playwright:
-        launched = playwright.chromium.launch(executable_path=found, args=FLAGS)
+        launched = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
         yield launched
         launched.close()
 

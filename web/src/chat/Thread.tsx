@@ -18,6 +18,7 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
   const scroll = useRef<HTMLDivElement>(null)
   const inner = useRef<HTMLDivElement>(null)
   const follows = useRef(true)
+  const top = useRef(0)
   const [away, setAway] = useState(false)
   const rows = shown(view)
   const virtual = useVirtualizer({
@@ -38,7 +39,10 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
   }, [])
   const onScroll = () => {
     const box = scroll.current!
-    follows.current = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX
+    const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX
+    if (near) follows.current = true
+    else if (box.scrollTop < top.current) follows.current = false // somebody went up; what grows only pushes down
+    top.current = box.scrollTop
     setAway(!follows.current)
   }
   useEffect(() => {
