@@ -1,5 +1,5 @@
 import react from "@vitejs/plugin-react"
-import { defineConfig } from "vite"
+import { defineConfig } from "vitest/config"
 
 // Addresses are relative, so that the page works wherever the server is mounted.
 export default defineConfig({
@@ -13,5 +13,6 @@ export default defineConfig({
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 1000,
   },
+  test: { include: ["src/**/*.test.ts"] },
   server: { proxy: { "^/(?!@|src|node_modules|assets|$|\\?)": "http://127.0.0.1:8080" } },
 })

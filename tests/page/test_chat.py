@@ -145,6 +145,16 @@ def test_calls_are_decided_in_any_order_and_with_other_arguments(windows: Window
     ]
 
 
+def test_several_calls_are_approved_at_once(windows: Windows, server: Site) -> None:
+    RAN.clear()
+    window = windows.open(server)
+    window.send("lights")
+    window.button("Approve all").click()
+    expect(window.answer).to_have_text("Two of three.")
+    assert len(RAN) == 3
+    expect(window.button("Approve all")).to_be_hidden()
+
+
 def test_arguments_that_do_not_fit_are_refused_and_said_so(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.send("light")

@@ -148,7 +148,7 @@ def test_a_screen_reader_is_told_where_things_stand(windows: Windows, server: Si
     server.go_on()
     expect(status).to_have_text("The answer is complete.")
     window.send("lights")
-    expect(status).to_have_text("1 calls need approval")
+    expect(status).to_have_text("Waiting for you: 1")
 
 
 def test_conversations_are_found_renamed_and_deleted(windows: Windows, sites: ExitStack) -> None:

@@ -9,11 +9,15 @@ import { Approval } from "./Approval"
 import { CallDetails } from "./CallDetails"
 import { ClientCall } from "./ClientCall"
 import { QuestionForm } from "./QuestionForm"
-import { ResultView, shownAtOnce } from "./ResultView"
+import { drawingOf } from "./drawing"
+import { Drawn, ResultView, shownAtOnce } from "./ResultView"
 import { whereOf } from "./where"
 
 const PHASES = { written: CircleDashed, requested: CircleDashed, asking: Hand, allowed: CircleDashed, running: LoaderCircle, parked: Clock }
 const OUTCOMES = { ok: CircleCheck, error: CircleX, denied: CircleSlash, expired: TimerOff, timeout: TimerOff, cancelled: CircleSlash, unknown: CircleHelp }
+
+/** A tool of the application whose whole point is what it shows: show_products, display_cart. */
+const DISPLAYS = /^(?:show|display)_/
 
 export const CallCard = memo(function CallCard({ call, opened = false }: { call: CallView; opened?: boolean }) {
   const say = useSay()
@@ -22,7 +26,8 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
   const [open, setOpen] = useState(opened)
   const state = call.result?.outcome ?? (call.phase === "closed" ? "ok" : call.phase)
   const atOnce = !open && call.result?.outcome === "ok" && shownAtOnce(call.result)
-  const wide = open || call.phase === "asking" || call.phase === "parked" || atOnce
+  const shows = call.result?.outcome === "ok" && call.appTool !== undefined && DISPLAYS.test(call.call.tool)
+  const wide = open || shows || call.phase === "asking" || call.phase === "parked" || atOnce
   const Icon = call.result ? OUTCOMES[call.result.outcome] : (PHASES[call.phase as keyof typeof PHASES] ?? CircleAlert)
   return (
     <section className="call" data-state={state} data-wide={wide || undefined} aria-label={say("call.label", { tool: call.call.tool })}>
@@ -38,6 +43,7 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
       {call.phase === "parked" && call.parked?.kind === "question" && <QuestionForm call={call} />}
       {call.phase === "parked" && call.parked?.kind === "client" && <ClientCall call={call} />}
       {atOnce && call.result && <ResultView result={call.result} brief />}
+      {!open && shows && <Drawn drawing={drawingOf(JSON.stringify(call.edited ?? call.call.arguments))} />}
       {open && <CallDetails call={call} where={whereOf(call, tool, say)} />}
     </section>
   )

@@ -6,6 +6,7 @@ import { waitingCalls } from "../state/view"
 import { ask, part } from "../wire/http"
 import { useSay } from "../words"
 import { sendMessage } from "./Chat"
+import { ApproveAll } from "./ApproveAll"
 import { Composer } from "./Composer"
 import { ConversationContext } from "./context"
 import { Announcer } from "./Announcer"
@@ -28,6 +29,7 @@ export function Conversation({ id }: { id: string }) {
     addEventListener("keydown", onKey)
     return () => removeEventListener("keydown", onKey)
   }, [running, stop])
+  const waiting = useMemo(() => waitingCalls(view), [view])
   const mine = view.owner === me.user || status !== "ready"
   const context = useMemo(() => ({ conversation: id, send }), [id, send])
   if (status === "gone") {
@@ -49,8 +51,9 @@ export function Conversation({ id }: { id: string }) {
             {say("chat.reconnecting")}
           </p>
         )}
+        <ApproveAll conversation={id} calls={waiting.filter((call) => call.phase === "asking")} />
         {mine ? <Composer send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : <p className="hint">{say("chat.readOnly", { user: view.owner })}</p>}
-        <Announcer view={view} waiting={waitingCalls(view).length} />
+        <Announcer view={view} waiting={waiting.length} />
       </div>
     </ConversationContext>
   )

@@ -127,7 +127,7 @@ export const en = {
   "ask.remember": "Always allow {tool} here",
   "ask.reason": "Reason, told to the model",
   "ask.expires": "expires {when}",
-  "ask.several": "{n} calls need approval",
+  "ask.several": "Waiting for you: {n}",
   "ask.approveAll": "Approve all",
   "question.title": "{tool} asks",
   "question.answer": "Answer",

@@ -129,7 +129,7 @@ export const zh: Record<Word, string> = {
   "ask.remember": "在此对话中始终允许 {tool}",
   "ask.reason": "理由（会告诉模型）",
   "ask.expires": "{when}过期",
-  "ask.several": "{n} 个调用需要批准",
+  "ask.several": "等待您处理：{n}",
   "ask.approveAll": "全部批准",
   "question.title": "{tool} 提问",
   "question.answer": "回答",
