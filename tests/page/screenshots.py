@@ -160,8 +160,8 @@ def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(seed(Path(folder) / "day.db"))
-        wiring = {"tools": TOOLS, "store": f"sqlite:///{folder}/day.db"}
-        with sync_playwright() as playwright, site(SCENES, **wiring) as server:
+        store = f"sqlite:///{folder}/day.db"
+        with sync_playwright() as playwright, site(SCENES, tools=TOOLS, store=store) as server:
             browser = playwright.chromium.launch(executable_path=chromium(), args=FLAGS)
             shoot(browser.new_page(viewport={"width": 1280, "height": 800}, reduced_motion="reduce"), server)
             browser.close()

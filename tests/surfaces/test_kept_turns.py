@@ -83,7 +83,7 @@ def test_a_model_cannot_read_what_was_kept() -> None:
             await store.put("c", handle, b"what was kept")
         context = Context(
             caller=Caller(), conversation="c", run_id="run_1", call_id="call_1", correlation_id="", idempotency_key="",
-            attempt=1, deadline=0.0, progress=lambda done: None,
+            attempt=1, deadline=0.0, progress=print,
         )  # fmt: skip
         for handle, kind in (("result_1", Value), (f"{KEPT_TURN}run_1.1", Failure)):
             call = Call(id="call_1", at=0.0, tool="read_result", arguments={"handle": handle})
