@@ -13,11 +13,15 @@ from toolyard import Limits, UserMessage, Yard, tool
 from toolyard.app import wired
 from toolyard.core.events import TextAppended, TurnStarted
 from toolyard.core.items import Item, ModelText, TextPart
+from toolyard.core.limits import Budget
 from toolyard.core.ports import Model
 from toolyard.models.providers import Provider
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _measure import QUESTION, Run, Setting, main
+
+EVERYTHING = Budget(tools=10_000, schema_bytes=10_000_000)
+"""The others show every tool, too."""
 
 
 def tools_of(setting: Setting) -> list[object]:
@@ -45,8 +49,8 @@ def model_of(setting: Setting) -> str | Model:
 @asynccontextmanager
 async def toolyard(setting: Setting) -> AsyncIterator[Run]:
     store = os.environ.get("TOOLYARD_STORE", "memory:")
-    asked = question(setting)
-    async with Yard(tools=tools_of(setting), model=model_of(setting), store=store, limits=Limits()) as yard:
+    tools, asked = tools_of(setting), question(setting)
+    async with Yard(tools=tools, model=model_of(setting), store=store, limits=Limits(), budget=EVERYTHING) as yard:
 
         async def run() -> str:
             text: list[str] = []

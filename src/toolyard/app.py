@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
-from toolyard.core.limits import Limits
+from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key, Model, Rule, Store
 from toolyard.core.prices import Price
 from toolyard.core.servers import ServerSpec
@@ -29,12 +30,15 @@ from toolyard.engine.kept import Keeper
 from toolyard.engine.registry import Registry
 from toolyard.engine.service import Service
 from toolyard.engine.workers import Deps
+from toolyard.models.fallback import Fallback
 from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
 from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
+from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.mcp import Connector, Fleet, McpVenue
+from toolyard.venues.mcp.beside import FleetBeside
 from toolyard.venues.results import ResultsVenue
 
 _log = logging.getLogger("toolyard.app")
@@ -46,7 +50,10 @@ Message = MutableMapping[str, object]
 AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
 
+ModelChoice = str | Model | Sequence[str]
+"""A name, a model, or names in the order in which they are asked until one can be had."""
 DRAWN = 16
+LOCAL = "local:"
 
 
 class SystemMint:
@@ -67,22 +74,31 @@ class SystemMint:
 
 
 class Models:
-    """Models by name, each made once, when it is first asked for."""
+    """Models by name, each made once, when it is first asked for. Of several, the first has the others behind it."""
 
-    def __init__(self, default: str | Model, named: Callable[[str], Model] | None = None) -> None:
+    def __init__(self, default: "ModelChoice", named: Callable[[str], Model] | None = None) -> None:
         self._named = named or named_model
-        self.default = default if isinstance(default, str) else "given"
-        self._made: dict[str, Model] = {} if isinstance(default, str) else {self.default: default}
+        self._made: dict[str, Model] = {}
+        if isinstance(default, str | Sequence):
+            self._names = (default,) if isinstance(default, str) else tuple(default)
+        else:
+            self._names, self._made = ("given",), {"given": default}
+        self.default = self._names[0]
+        self._line = Fallback(self._names, self._one) if len(self._names) > 1 else None
 
     def __call__(self, name: str) -> Model:
+        return self._line if self._line is not None and name == self.default else self._one(name)
+
+    def _one(self, name: str) -> Model:
         model = self._made.get(name)
         if model is None:
             model = self._made[name] = self._named(name)
         return model
 
     def check(self) -> None:
-        """Raises Misconfigured now if the default model cannot be had."""
-        self(self.default)
+        """Raises Misconfigured now if a model of the line cannot be had."""
+        for name in self._names:
+            self._one(name)
 
     async def close(self) -> None:
         for model in self._made.values():
@@ -94,6 +110,8 @@ def named_model(name: str) -> Model:
 
     A provider's key goes to that provider only; a server named by its address gets `TOOLYARD_MODEL_KEY`, if set.
     """
+    if name.startswith(LOCAL):
+        return local_model(name)
     if urlsplit(name).scheme in ("http", "https"):
         base_url, _, model = name.partition("#")
         if not model:
@@ -124,6 +142,11 @@ def wired(known: Provider, **given: object) -> Model:
 def _on_wire(wire: str, given: Mapping[str, object]) -> Model:
     module, _, name = WIRES[wire].partition(".")
     return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(**given)
+
+
+def local_model(name: str) -> Model:
+    """The model of a file, such as `local:/models/qwen.gguf`. Needs the extra `toolyard[local]`."""
+    return importlib.import_module("toolyard.models.local").Local(name.removeprefix(LOCAL))
 
 
 async def open_store(name: str) -> Store:
@@ -168,10 +191,11 @@ def exporters(wiring: "Wiring") -> Sequence[Exporter]:
 class Wiring:
     """Everything that a yard is put together from."""
 
-    model: str | Model
+    model: ModelChoice
     tools: Sequence[object] = ()
     store: str = "memory:"
     limits: Limits = field(default_factory=Limits)
+    budget: Budget = field(default_factory=Budget)
     rules: Sequence[Rule] = ()
     system_prompt: str = ""
     threads: int = 32
@@ -189,6 +213,7 @@ class Wiring:
     """Whether what goes over the wire to models is kept, for operators to look at."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     """What models cost, by name: shown, never enforced."""
+    divisions: Mapping[str, Division] = field(default_factory=dict[str, Division])
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
     service_name: str = "toolyard"
@@ -223,10 +248,11 @@ class App:
         self._models = models
         self._store = store
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
-        policy = Ordered(wiring.rules)
-        self.registry = Registry(policy, ClientVenue(), _schemas)
+        policy = Ordered(wiring.rules, wiring.divisions)
+        self.registry = Registry(policy, ClientVenue(), _schemas, wiring.budget)
         self.registry.add(self._function)
-        self.registry.add(ResultsVenue(store), on_demand=True)
+        self.registry.add(ResultsVenue(store), on_demand="cut")
+        self.registry.add(FindingVenue(self.registry.search), on_demand="many")
         local = frozenset(self.registry.names())
         self.servers = Fleet(
             wiring.servers,
@@ -253,10 +279,11 @@ class App:
             system_prompt=wiring.system_prompt,
             prices=wiring.prices,
             keeper=Keeper(store) if wiring.keep_requests else None,
+            divisions=wiring.divisions,
         )
         self._exporters = exporters(wiring)
         observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))
-        self.service = Service(deps, store, tasks, observers)
+        self.service = Service(deps, store, tasks, FleetBeside(self.servers), observers)
 
     async def start(self) -> None:
         """Start the servers, then take up what an earlier process left open."""

@@ -4,14 +4,15 @@ import dataclasses
 import difflib
 import importlib
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from toolyard.app import Wiring, wired
+from toolyard.app import LOCAL, Wiring, local_model, wired
 from toolyard.core.caller import Caller
+from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest
@@ -21,7 +22,7 @@ from toolyard.demo import demo_script
 from toolyard.models.providers import ANY, PROVIDERS
 from toolyard.models.providers import Provider as KnownProvider
 from toolyard.models.scripted import Scripted
-from toolyard.settings import Config, Jwt, Provider, ToolRules, load_tools, mcp_servers, ruled
+from toolyard.settings import Config, Jwt, Provider, ToolChoice, ToolRules, load_tools, mcp_servers, ruled
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
 
 DEMO = "toolyard:demo"
@@ -47,12 +48,13 @@ def wiring(config: Config, base: Path) -> Wiring:
     tools = configured_tools(config, base)
     models = config.models or (DEMO,)
     return Wiring(
-        model=models[0],
+        model=models,
         named_model=partial(named_model, config=config, environment=os.environ),
         allowed_models=frozenset(models),
         tools=tools,
         store=config.store,
         limits=config.limits.of_a_run,
+        budget=config.finding.budget,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
         servers=configured_servers(config, os.environ),
@@ -63,6 +65,7 @@ def wiring(config: Config, base: Path) -> Wiring:
         cors_origins=frozenset(config.cors_origins),
         prices=config.prices,
         keep_requests=config.keep_requests,
+        divisions=_divisions(config, [one.definition.name for one in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
     )
@@ -84,14 +87,6 @@ def configured_servers(config: Config, environment: Mapping[str, str]) -> dict[s
     if twice := sorted(own.keys() & others.keys()):
         raise Misconfigured(f"the server {twice[0]!r} stands in the configuration and in {config.mcp_json}: keep one")
     return {**own, **others}
-
-
-def unused(config: Config) -> Iterator[str]:
-    """What the configuration sets and this version does not act on: better said than found out."""
-    if len(config.models) > 1:
-        yield f"the models after {config.models[0]} can be named in a request, but none is fallen back to"
-    if config.divisions:
-        yield "[divisions] have no prompts, tools or limits of their own"
 
 
 def model_place(name: str, config: Config, environment: Mapping[str, str]) -> ModelPlace:
@@ -127,6 +122,8 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
 def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Model:
     if name == DEMO:
         return _Demo()
+    if name.startswith(LOCAL):
+        return local_model(name)
     place = model_place(name, config, environment)
     if place.key_variable:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {place.key_variable}")
@@ -151,14 +148,30 @@ class _Demo:
 
 
 def _default_settings(config: Config, known: Collection[str]) -> Settings:
-    chosen = config.default_tools
+    return Settings(tools=_chosen(config.default_tools, "default_tools", config, known))
+
+
+def _divisions(config: Config, known: Collection[str]) -> dict[str, Division]:
+    return {
+        name: Division(
+            prompt=one.prompt.strip(),
+            tools=_chosen(one.tools, f"[divisions.{name}] tools", config, known),
+            limits=one.limits.of_a_run,
+            requests_per_minute=one.limits.requests_per_minute,
+        )
+        for name, one in config.divisions.items()
+    }
+
+
+def _chosen(chosen: ToolChoice, shown_as: str, config: Config, known: Collection[str]) -> frozenset[str] | None:
+    """The names that were chosen, None for all. Raises Misconfigured for one that no tool has."""
     if chosen == "all":
-        return Settings()
+        return None
     names = frozenset[str]() if chosen == "none" else frozenset(chosen)
     unknown = sorted(names - set(known))
     if unknown and not (config.servers or config.mcp_json):
-        raise Misconfigured(f"default_tools names {unknown[0]!r}, which is not a tool{_near(unknown[0], known)}")
-    return Settings(tools=names)
+        raise Misconfigured(f"{shown_as} names {unknown[0]!r}, which is not a tool{_near(unknown[0], known)}")
+    return names
 
 
 def _require_known(

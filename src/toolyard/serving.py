@@ -57,7 +57,7 @@ async def _serve(wiring: Wiring, host: str, port: int, announce: Announce) -> No
 
 
 def _collect_less_often() -> None:
-    """What is here now stays, so it is not looked at again; and what runs make is mostly gone before it is looked at."""
+    """What is here now stays: it is not looked at again. What runs make is mostly gone before it is looked at."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 50)

@@ -9,13 +9,15 @@ import pytest
 from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText
 from toolyard.core.ports import Model
+from toolyard.core.tools import Tool
 from toolyard.models.anthropic import Anthropic
 from toolyard.models.gemini import Gemini
 from toolyard.models.openai_chat import OpenAIChat
 from toolyard.models.openai_responses import OpenAIResponses
 from toolyard.models.scripted import Scripted, Turn, call, fail, say, together
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini, strict_messages
-from wire.local import CountingMint, request, user
+from wire.local import CountingMint, offer, opened, request, user
+from wire.played import pieces, played
 from wire.strict_chat import Reply, StrictChat, asks, refuses, says
 from wire.strict_gemini import strict_gemini as gemini_server
 from wire.strict_responses import strict_responses
@@ -43,11 +45,20 @@ GEMINI: dict[str, strict.Reply] = {
     "calls": gemini_bytes.asks(("add", {"a": 1}), ("add", {"a": 2}), said="Let me see. "),
     "a failure": strict_gemini.refuses(404, "no such model"),
 }
-MESSAGES: dict[str, Reply] = {
+MESSAGES: dict[str, strict.Reply] = {
     "a text": strict_messages.says("I've ", "added ", "面粉 🥛."),
     "calls": strict_messages.asks(("add", {"a": 1}), ("add", {"a": 2}), text="Let me see. "),
     "a failure": strict_messages.refuses(404, "no such model", "not_found_error"),
 }
+
+
+CALLED = '{"name":"add","arguments":{"a":%d}}'
+LOCAL: dict[str, list[object]] = {
+    "a text": pieces("I've ", "added ", "面粉 🥛."),
+    "calls": pieces("Let me see. \n", CALLED % 1, "\n", CALLED % 2),
+    "a failure": [{"error": {"message": "no such model"}}],
+}
+ADD = Tool(name="add")
 
 
 def scripted(reply: str) -> AbstractAsyncContextManager[Model]:
@@ -86,13 +97,19 @@ async def gemini(reply: str) -> AsyncGenerator[Model, None]:
         await model.close()
 
 
-MODELS: list[Made] = [scripted, openai_chat, openai_responses, anthropic, gemini]
+@asynccontextmanager
+async def local(reply: str) -> AsyncGenerator[Model, None]:
+    async with opened(played(LOCAL[reply])) as model:
+        yield model
+
+
+MODELS: list[Made] = [scripted, openai_chat, openai_responses, anthropic, gemini, local]
 
 
 def events_of(made: Made, reply: str) -> list[Event]:
     async def test() -> list[Event]:
         async with asyncio.timeout(20), made(reply) as model:
-            return [event async for event in model.stream(request([user("hi")], mint=CountingMint()))]
+            return [event async for event in model.stream(request([user("hi")], tools=offer(ADD), mint=CountingMint()))]
 
     return asyncio.run(test())
 

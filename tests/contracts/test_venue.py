@@ -9,8 +9,10 @@ from toolyard import Caller, Tool, ToolError, tool
 from toolyard.core.items import Call
 from toolyard.core.ports import Context, Failure, Later, Value, Venue
 from toolyard.core.tools import NAME
+from toolyard.finding.told import told
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
+from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.results import ResultsVenue
 
@@ -25,6 +27,7 @@ CONTEXT = Context(
     deadline=0.0,
     progress=lambda *_: None,
 )
+GOOD = Tool(name="good")
 stopped: list[str] = []
 
 
@@ -69,11 +72,16 @@ async def client_venue() -> Venue:
     return ClientVenue()
 
 
-VENUES: list[Callable[[], Awaitable[Venue]]] = [function_venue, results_venue, client_venue]
+async def finding_venue() -> Venue:
+    return FindingVenue(lambda query, allowed: [one for one in (GOOD,) if query == one.name and allowed(one)])
+
+
+VENUES: list[Callable[[], Awaitable[Venue]]] = [function_venue, results_venue, client_venue, finding_venue]
 CASES: list[tuple[Callable[[], Awaitable[Venue]], str, dict[str, object], object]] = [
     (function_venue, "good", {}, Value(value="fine")),
     (function_venue, "bad", {}, "execution_error"),
     (function_venue, "refused", {}, "closed"),
+    (finding_venue, "find_tools", {"query": "good"}, Value(value=told([]))),  # this caller may use nothing
     (results_venue, "read_result", {"handle": "other"}, "not_found"),
     (
         results_venue,

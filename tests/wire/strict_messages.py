@@ -148,8 +148,8 @@ class Choice(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class ThinkingConfig(Struct, forbid_unknown_fields=True, kw_only=True):
-    type: Literal["enabled"]
-    budget_tokens: Annotated[int, Meta(ge=1024)]
+    type: Literal["enabled", "adaptive"]
+    budget_tokens: Annotated[int, Meta(ge=1024)] | None = None
 
 
 class Body(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -307,7 +307,11 @@ def _tool_faults(asked: Body) -> list[str]:
 def _thinking_faults(asked: Body) -> list[str]:
     if asked.thinking is None:
         return []
-    found = [] if asked.thinking.budget_tokens < asked.max_tokens else ["max_tokens must be greater than the budget"]
+    budget, found = asked.thinking.budget_tokens, list[str]()
+    if (budget is not None) != (asked.thinking.type == "enabled"):
+        found.append("budget_tokens goes with type enabled")
+    if budget is not None and budget >= asked.max_tokens:
+        found.append("max_tokens must be greater than the budget")
     if asked.tool_choice is not None and asked.tool_choice.type in ("any", "tool"):
         found.append("thinking may not be enabled when tool_choice forces tool use")
     users = [n for n, message in enumerate(asked.messages) if not isinstance(message.content[0], ToolResult)]

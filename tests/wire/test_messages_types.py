@@ -59,7 +59,7 @@ TOOLS = offer(
     Tool(name="web_search", venue="provider", options=OPTIONS),
     Tool(name="code_execution", venue="provider"),
 )
-BODY: Body = json.loads(to_wire(request(HISTORY, system="You help.", tools=TOOLS), thinking_tokens=2_000))
+BODY: Body = json.loads(to_wire(request(HISTORY, system="You help.", tools=TOOLS), thinking=2_000))
 
 
 def wrong(body: object) -> list[str]:
@@ -69,7 +69,7 @@ def wrong(body: object) -> list[str]:
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "add", "web_search"])
 def test_a_body_with_everything_in_it_fits_the_types(choice: str) -> None:
     asked = request(HISTORY, system="You help.", tools=TOOLS, tool_choice=choice)
-    assert wrong(json.loads(to_wire(asked, thinking_tokens=2_000))) == []
+    assert wrong(json.loads(to_wire(asked, thinking=2_000))) == []
 
 
 def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:

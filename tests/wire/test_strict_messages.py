@@ -134,6 +134,7 @@ BAD: list[tuple[bytes, str]] = [
     (body(*looped(), tools=TOOLS, thinking=THINKS), "must start with a thinking block"),
     (body(HI, thinking={**THINKS, "budget_tokens": 5_000}), "greater than the budget"),
     (body(HI, thinking={**THINKS, "budget_tokens": 10}), "budget_tokens"),
+    (body(HI, thinking={"type": "enabled"}), "goes with type enabled"),
     (body(HI, tools=TOOLS, tool_choice={"type": "any"}, thinking=THINKS), "forces tool use"),
     (body(HI, model(search(), text("a")), HI, tools=[WEB]), "without a corresponding result"),
     (body(HI, model(found(), text("a")), HI, tools=[WEB]), "does not follow its server_tool_use"),

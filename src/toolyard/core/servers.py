@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+INPUT_RESPONSES = "io.modelcontextprotocol/inputResponses"
+"""In the content of an answer: what a client said to each of a question's `requests`, in place of one form's fields."""
 ServerStatus = Literal["stopped", "starting", "running", "idle", "restarting", "failed"]
 """`idle` until the next call; `restarting` between two attempts; `failed` when so many failed that it is tried only now
 and then."""

@@ -41,6 +41,8 @@ class Readers:
         self.keen = 0
         """How many of the attached want the pieces of arguments, too."""
         self.broken: Exception | None = None
+        self.on_idle: Callable[[], None] | None = None
+        """Told when the last reader has gone."""
         self._ring: list[Published] = []
         self._base = 0
         self._live: list[Fleeting] = []
@@ -156,6 +158,8 @@ class Reader:
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
+            if not self._readers.attached and self._readers.on_idle:
+                self._readers.on_idle()
 
     def wake(self, *, found: bool) -> None:
         if self._waiter is not None and not self._waiter.done():

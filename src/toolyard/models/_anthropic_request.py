@@ -5,6 +5,7 @@ right after their calls, no text is empty, and thinking goes back only where it 
 provider is to cache is marked at four places at most, and nothing else differs from one request to the next.
 """
 
+from typing import Literal
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -18,6 +19,8 @@ from toolyard.models._kept import Kept, kept
 from toolyard.models._unicode import encoded
 
 MAX_TOKENS = 16_384
+Thinking = int | Literal["adaptive"]
+"""The tokens that a model may think with, besides those of its answer; or as many as it likes."""
 MARK = b',"cache_control":{"type":"ephemeral"}'
 GO_ON = "[go on]"
 """Ends one that the model would end: its words would be taken for the beginning of its answer."""
@@ -39,7 +42,7 @@ def to_wire(
     provider: str = "anthropic",
     *,
     max_tokens: int = MAX_TOKENS,
-    thinking_tokens: int = 0,
+    thinking: Thinking = 0,
 ) -> bytes:
     """The body. `model` is the name on the wire, if it is not the request's own."""
     known = kept(request, f"messages:{provider}")
@@ -47,14 +50,14 @@ def to_wire(
     open_end, role = known.extend(request.history.since(known.count), Writer(provider).encoded_group)
     tools = _encoded_tools(request.offer) or (_encoded_no_tool if _has_calls(known, open_end) else b"")
     forced = bool(tools) and request.tool_choice not in ("auto", "none")
-    thinks = thinking_tokens > 0 and not forced and (role == "assistant" or _may_think(known, open_end))
+    thinks = bool(thinking) and not forced and (role == "assistant" or _may_think(known, open_end))
     return b"".join(
         (
             b'{"model":',
             encoded(model or request.model),
             b',"stream":true,"max_tokens":',
-            encoded(max_tokens + (thinking_tokens if thinks else 0)),
-            b',"thinking":' + encoded({"type": "enabled", "budget_tokens": thinking_tokens}) if thinks else b"",
+            encoded(max_tokens + (thinking if thinks and isinstance(thinking, int) else 0)),
+            b',"thinking":' + encoded(_thinking(thinking)) if thinks else b"",
             tools and b',"tools":' + tools,
             known.system and b',"system":' + known.system,
             b',"messages":[',
@@ -64,6 +67,10 @@ def to_wire(
             b"}",
         )
     )
+
+
+def _thinking(thinking: Thinking) -> Block:
+    return {"type": "adaptive"} if thinking == "adaptive" else {"type": "enabled", "budget_tokens": thinking}
 
 
 def _may_think(known: Kept, open_end: bytes) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from toolyard.core.ports import ModelRequest
 from toolyard.models._anthropic_history import open_calls
 from toolyard.models._anthropic_reply import MessagesReply
-from toolyard.models._anthropic_request import MAX_TOKENS, to_wire
+from toolyard.models._anthropic_request import MAX_TOKENS, Thinking, to_wire
 from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, ModelEvent, address, events_in
 from toolyard.models._http import Deadlines, Retry
 from toolyard.models._reader import ReplyReader
@@ -33,7 +33,7 @@ class Anthropic:
         headers: Mapping[str, str] = NO_HEADERS,
         provider: str = "anthropic",
         max_tokens: int = MAX_TOKENS,
-        thinking_tokens: int = 0,
+        thinking: Thinking = 0,
         deadlines: Deadlines = DEADLINES,
         retry: Retry = RETRY,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -41,12 +41,12 @@ class Anthropic:
     ) -> None:
         """`model` is the name to ask for; empty means the one that each request names.
 
-        `max_tokens` is what an answer may have, besides the `thinking_tokens` that the model may think with.
+        `max_tokens` is what an answer may have, `thinking` what the model may think with before it answers.
         """
         self._model = model
         self._provider = provider
         self._max_tokens = max_tokens
-        self._thinking_tokens = thinking_tokens
+        self._thinking: Thinking = thinking
         key = api_key.strip()
         given = {"anthropic-version": VERSION, **({"x-api-key": key} if key else {}), **headers}
         self._exchange = Exchange(
@@ -67,7 +67,7 @@ class Anthropic:
             self._model,
             self._provider,
             max_tokens=self._max_tokens,
-            thinking_tokens=self._thinking_tokens,
+            thinking=self._thinking,
         )
         return self._exchange.stream(body, _reader(request, self._provider), request)
 

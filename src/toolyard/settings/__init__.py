@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
-from toolyard.core.limits import Limits
+from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key
 from toolyard.core.prices import Price
 from toolyard.core.servers import ServerSpec
@@ -30,12 +30,14 @@ from toolyard.settings._tool_modules import load_tools
 __all__ = [
     "Config",
     "Division",
+    "Finding",
     "Jwt",
     "KeyConfig",
     "LimitsConfig",
     "Provider",
     "Server",
     "Telemetry",
+    "ToolChoice",
     "ToolRules",
     "WebSearch",
     "data_directory",
@@ -78,8 +80,7 @@ Origin = Annotated[
 VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that of a variable"})]
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 
-_CORE = Limits()
-_SPEC = ServerSpec()
+_CORE, _BUDGET, _SPEC = Limits(), Budget(), ServerSpec()
 
 
 class LimitsConfig(Struct, frozen=True, kw_only=True):
@@ -97,6 +98,17 @@ class LimitsConfig(Struct, frozen=True, kw_only=True):
     def of_a_run(self) -> Limits:
         """The limits that the loop knows; requests per minute are counted before it."""
         return msgspec.convert(self, Limits, from_attributes=True)
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """How many tools a model is shown unasked, and how many bytes of their schemas; the others it can find."""
+
+    tools: Count = _BUDGET.tools
+    schema_bytes: Count = _BUDGET.schema_bytes
+
+    @property
+    def budget(self) -> Budget:
+        return msgspec.convert(self, Budget, from_attributes=True)
 
 
 class WebSearch(Struct, frozen=True, kw_only=True):
@@ -240,6 +252,7 @@ class Config(Struct, frozen=True, kw_only=True):
     keep_requests: bool = False
     """Whether the exact request and answer of each model turn is kept, for operators to look at."""
     limits: LimitsConfig = LimitsConfig()
+    finding: Finding = Finding()
     web_search: WebSearch = WebSearch()
     providers: dict[Name, Provider] = {}
     prices: dict[Name, Price] = {}

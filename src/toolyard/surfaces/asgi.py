@@ -13,6 +13,7 @@ from toolyard.core.ports import Servers
 from toolyard.engine.access import Access
 from toolyard.engine.service import Service
 from toolyard.surfaces import (
+    app_conversation,
     conversation_calls,
     conversation_messages,
     conversation_runs,
@@ -20,6 +21,7 @@ from toolyard.surfaces import (
     conversations,
     direct_calls,
     keys,
+    mcp,
     me,
     metrics,
     page,
@@ -86,6 +88,7 @@ def asgi(service: Service, access: Access, servers: Servers, cors_origins: froze
             *conversation_calls.routes(service),
             *direct_calls.routes(service),
             *tools.routes(service),
+            *app_conversation.routes(service, access),
             *traces.routes(service),
             *runs.routes(service),
             *metrics.routes(service),
@@ -93,6 +96,7 @@ def asgi(service: Service, access: Access, servers: Servers, cors_origins: froze
             *me.routes(service, access),
             *page.routes(),
             *server_routes.routes(service, servers),
+            *mcp.routes(service),
         ],
         exception_handlers={Exception: answer_error},
         openapi_config=OpenAPIConfig(

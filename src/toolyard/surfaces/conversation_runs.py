@@ -80,7 +80,7 @@ def _routes_that_start(service: Service) -> list[HTTPRouteHandler]:
         await service.known(conversation_id, visit.caller)
         headers = await admitted(service, visit.caller)
         state = await state_of(service, conversation_id, visit.caller)
-        limits = limits_of(state.settings, service.limits)
+        limits = limits_of(state.settings, service.limits(visit.caller))
         start = parse_chat(data, visit, limits, service)
         if request.accept.best_match([JSON, EVENTS]) == EVENTS:
             return await begun(service, conversation_id, start, headers)

@@ -558,6 +558,7 @@ export interface Settings {
   tools?: Array<string> | null
   max_messages?: number
   max_tokens?: number
+  ephemeral?: boolean
 }
 
 export interface ShownServer {
