@@ -4,30 +4,36 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PAGE := src/toolyard/page/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help serve shop browser test check bench crash mcp-storm fuzz conformance offline-score
+.PHONY: help serve page shop browser test check bench crash mcp-storm fuzz screenshots conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
+	@echo "make page    build the web page, as make serve does"
 	@echo "make shop    open a small shop on http://127.0.0.1:8090 whose assistant's tools run in the browser"
 	@echo "make test    run every test"
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
 	@echo "make bench   measure against peers and print one table"
 	@echo "make crash   kill a process again and again in the middle of its work; check that nothing is lost or doubled"
 	@echo "make mcp-storm  kill a real MCP server 200 times; check that calls go on and that nothing is left over"
+	@echo "make screenshots   take the pictures of the web page in docs/images anew"
 	@echo "make fuzz    look for an answer that the API page does not tell, for longer than make test does (FUZZ_EXAMPLES=100)"
 	@echo "make conformance  the official MCP conformance suite and Inspector against /mcp, with one table of scores"
 	@echo "make offline-score   how many requests the offline planner does right, and what is wrong with the others"
 	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."
 
-serve: $(READY)
+serve: $(READY) $(PAGE)
 	@$(BIN)/toolyard serve --config examples/household/toolyard.toml $(ARGS)
+
+page: $(READY) $(PAGE)
 
 shop: $(READY)
 	@$(BIN)/python examples/shop/serve.py $(ARGS)
 
-test: $(READY) browser
+test: $(READY) $(PAGE) browser
+	$(BIN)/python web/build.py test
 	$(BIN)/python -m pytest -n 2
 
 check: $(READY)
@@ -47,6 +53,9 @@ crash: $(READY)
 mcp-storm: $(READY)
 	cd tests && ../$(BIN)/python crash/mcp_storm.py --kills 200
 
+screenshots: $(READY) $(PAGE) browser
+	cd tests && ../$(BIN)/python -m page.screenshots
+
 fuzz: $(READY)
 	FUZZ_EXAMPLES=$(or $(FUZZ_EXAMPLES),50) $(BIN)/python -m pytest -n 2 tests/surfaces/test_fuzz.py tests/surfaces/test_raw_socket.py
 
@@ -54,6 +63,11 @@ browser:
 	@command -v chromium >/dev/null || command -v chromium-browser >/dev/null || command -v google-chrome >/dev/null || \
 	{ [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 	{ echo "The tests of pages need a browser: sudo apt-get install -y chromium"; exit 1; }
+
+$(PAGE): web/index.html web/package-lock.json web/vite.config.ts $(shell find web/src -type f) | $(READY)
+	@echo "Building the web page ..."
+	@$(BIN)/python web/build.py build
+	@touch $@
 
 conformance: $(READY)
 	cd tests && ../$(BIN)/python -m conformance.run

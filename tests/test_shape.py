@@ -109,6 +109,7 @@ _FUNCTION = (ast.FunctionDef, ast.AsyncFunctionDef)
 _LATER = re.compile(rf"\b(?:{'|'.join(['todo', 'fixme', 'xxx']).upper()})\b(?!\(#\d+\))")
 _MACHINE = re.compile(r"(?<![\w.])/(?:work|root)/|files\.pythonhosted|pypi\.org/simple|--(?:extra-)?index-url")
 NOT_OURS = {"__pycache__", "node_modules", "dist", "build", "results"}
+BUILT = ("src", "toolyard", "page")
 
 
 def _functions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
@@ -124,7 +125,7 @@ def _texts() -> Iterator[tuple[str, str]]:
     for path in sorted(ROOT.rglob("*")):
         parts = path.relative_to(ROOT).parts
         hidden = any(part.startswith(".") and part not in {".ci", ".gitignore"} for part in parts)
-        if hidden or NOT_OURS & set(parts) or not path.is_file():
+        if hidden or NOT_OURS & set(parts) or parts[:3] == BUILT or not path.is_file():
             continue
         try:
             yield "/".join(parts), path.read_text("utf-8")

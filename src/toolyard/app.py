@@ -18,6 +18,7 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key, Model, Rule, Store
+from toolyard.core.prices import Price
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
@@ -25,6 +26,7 @@ from toolyard.engine.access import Access, Verify
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Observe
 from toolyard.engine.judge import Judge
+from toolyard.engine.kept import Keeper
 from toolyard.engine.registry import Registry
 from toolyard.engine.service import Service
 from toolyard.engine.workers import Deps
@@ -211,6 +213,10 @@ class Wiring:
     keys: Sequence[Key] = ()
     verify: Verify | None = None
     cors_origins: frozenset[str] = frozenset()
+    keep_requests: bool = False
+    """Whether what goes over the wire to models is kept, for operators to look at."""
+    prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    """What models cost, by name: shown, never enforced."""
     divisions: Mapping[str, Division] = field(default_factory=dict[str, Division])
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
@@ -275,6 +281,8 @@ class App:
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
+            prices=wiring.prices,
+            keeper=Keeper(store) if wiring.keep_requests else None,
             divisions=wiring.divisions,
         )
         self._exporters = exporters(wiring)

@@ -60,6 +60,8 @@ def wiring(config: Config, base: Path) -> Wiring:
         keys=[key.key for key in config.keys],
         verify=_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
+        prices=config.prices,
+        keep_requests=config.keep_requests,
         divisions=_divisions(config, [one.definition.name for one in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",

@@ -30,6 +30,19 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     hashes: dict[str, str]
 
 
+KEPT_TURN = "turn."
+"""How the handles of what was kept of a turn begin: they are for operators, not for a model to read."""
+
+
+class Exchanged(Struct, frozen=True, kw_only=True):
+    """What was sent to a provider for one turn and what came back, as it went over the wire. No key is in it."""
+
+    url: str
+    headers: dict[str, str]
+    request: bytes
+    response: bytes
+
+
 class ModelRequest(Struct, frozen=True, kw_only=True):
     """Everything that a model needs for one turn."""
 
@@ -43,6 +56,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     correlation_id: str = ""
     memo: dict[str, object] = {}
     """The conversation's scratch pad: a wire keeps what it has encoded here, under its own name."""
+    keep: "Callable[[Exchanged], None] | None" = None
+    """Told what went over the wire, if somebody wants to look at it."""
 
 
 class Model(Protocol):

@@ -81,3 +81,5 @@ class ServerCard(Struct, frozen=True, kw_only=True):
     restarts: int = 0
     sessions: int = 0
     tools: tuple[ServerTool, ...] = ()
+    log: tuple[str, ...] = ()
+    """What it said last beside the protocol."""

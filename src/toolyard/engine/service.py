@@ -29,16 +29,20 @@ from toolyard.core.history import faults
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Allowance, Beside, Card, Failure, Mint, Place, Selection, Store, Value
+from toolyard.core.prices import Price
 from toolyard.core.results import failed
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import CallState, State
 from toolyard.core.tools import Tool
 from toolyard.engine.journal import Observe
+from toolyard.engine.kept import Keeper
 from toolyard.engine.metrics import Load, Metrics
 from toolyard.engine.owner import STOPPING, Owner
 from toolyard.engine.readers import Reader
 from toolyard.engine.telemetry import Observers, Telemetry
 from toolyard.engine.workers import Deps
+
+MOST_OPEN = 200
 
 
 class Health(Struct, frozen=True, kw_only=True):
@@ -127,6 +131,14 @@ class Service:
         """Those of the caller's division or the yard's own: from them a conversation's are made."""
         return self._deps.division(caller).limits or self._deps.limits
 
+    @property
+    def keeper(self) -> Keeper | None:
+        return self._deps.keeper
+
+    @property
+    def prices(self) -> Mapping[str, Price]:
+        return self._deps.prices
+
     def requests_per_minute(self, caller: Caller) -> int:
         own = self._deps.division(caller).requests_per_minute
         return self._deps.requests_per_minute if own is None else own
@@ -156,8 +168,8 @@ class Service:
         self, caller: Caller, *, text: str = "", after: Place | None = None, most: int = 50, everyone: bool = False
     ) -> Sequence[Card]:
         """The caller's own, newest change first; `everyone` is for those who may see what is another user's."""
-        if everyone and not caller.may_see(Caller(user="", tenant=caller.tenant)):
-            raise Forbidden("the conversations of other users are listed for operators and approvers only")
+        if everyone:
+            _require_overseer(caller)
         if not everyone and not caller.user:
             return ()  # an empty user would select everybody's
         user = "" if everyone else caller.user
@@ -250,6 +262,21 @@ class Service:
         """The conversations and runs that carry this id, whoever may see them."""
         return await self._store.traced(correlation_id)
 
+    async def open_conversations(self, caller: Caller, *, everyone: bool = False) -> list[Card]:
+        """Those with a run that is at work or waits, as far as this caller may see them; not more than MOST_OPEN."""
+        if everyone:
+            _require_overseer(caller)
+        sees = caller.may_see if everyone else caller.owns
+        conversations, _ = await self._store.due(math.inf)
+        found: list[Card] = []
+        for conversation in conversations:
+            card = await self._store.card(conversation)
+            if card is not None and sees(Caller(user=card.user, tenant=card.tenant)):
+                found.append(card)
+            if len(found) >= MOST_OPEN:
+                break
+        return found
+
     def only_call(self, server: str) -> str:
         """The one call that runs on an MCP server now; empty if none does, or several."""
         running = [call for journal in self._owner for call in journal.state.calls_in("running")]
@@ -317,3 +344,9 @@ class Service:
     def _tool(self, call: CallState, state: State) -> Tool | None:
         entry = self._deps.registry.find(call.call.tool, state.run.request.app_tools if state.run else ())
         return entry.tool if entry else None
+
+
+def _require_overseer(caller: Caller) -> None:
+    """Raises Forbidden for a caller who may see only what is theirs."""
+    if not caller.may_see(Caller(user="", tenant=caller.tenant)):
+        raise Forbidden("the conversations of other users are listed for operators and approvers only")

@@ -33,7 +33,8 @@ from toolyard.core.events import (
 from toolyard.core.items import Call, ModelText, Problem, Result
 from toolyard.core.limits import Limits
 from toolyard.core.plan import MOST_OWNERS
-from toolyard.core.ports import Context, Failure, Later, Mint, Model, ModelRequest, Policy, Value
+from toolyard.core.ports import Context, Exchanged, Failure, Later, Mint, Model, ModelRequest, Policy, Value
+from toolyard.core.prices import Price
 from toolyard.core.results import cancelled, failed, problem_of, unknown
 from toolyard.core.settings import Settings
 from toolyard.core.state import CallState, State
@@ -42,6 +43,7 @@ from toolyard.engine.deadline import STUBBORN_S, Deadline
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Journal
 from toolyard.engine.judge import Judge
+from toolyard.engine.kept import Keeper
 from toolyard.engine.prompt import system_text, tool_choice_now
 from toolyard.engine.registry import Registered, Registry
 from toolyard.engine.telemetry import correlation
@@ -74,6 +76,9 @@ class Deps:
     requests_per_minute: int = 0
     """New requests that one caller may make; zero means no bound."""
     system_prompt: str = ""
+    prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
+    keeper: Keeper | None = None
+    """Keeps what goes over the wire; None where nobody asked for it."""
     divisions: Mapping[str, Division] = field(default_factory=dict[str, Division])
     """What holds for a division in place of what holds for everybody, by its name."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
@@ -136,6 +141,7 @@ class Workers:
         offer = deps.registry.offer(state)
         same = offer.digest == state.offer
         number = state.turn.number if state.turn else state.turns + 1
+        exchanges: list[Exchanged] = []
         request = ModelRequest(
             model=run.model,
             turn=number,
@@ -146,6 +152,7 @@ class Workers:
             mint=deps.mint,
             correlation_id=run.correlation_id,
             memo=self._journal.memo,
+            keep=exchanges.append if deps.keeper else None,
         )
         self._journal.emit(
             TurnStarted(
@@ -157,10 +164,12 @@ class Workers:
                 removed=() if same else tuple(name for name in state.offered if name not in offer.hashes),
             )
         )
-        self._turn = self._start(self._ask(request))
+        self._turn = self._start(self._ask(request, run.id, exchanges))
 
-    async def _ask(self, request: ModelRequest) -> None:
+    async def _ask(self, request: ModelRequest, run_id: str, exchanges: Sequence[Exchanged]) -> None:
         event = await self._streamed(request)
+        if exchanges and self._deps.keeper:
+            await self._deps.keeper.keep(self._journal.conversation, run_id, request.turn, exchanges[-1])
         if self._turn is not asyncio.current_task():
             return  # it was stopped, and let go of too late to say anything
         try:

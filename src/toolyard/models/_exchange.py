@@ -7,7 +7,7 @@ from types import MappingProxyType
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
-from toolyard.core.ports import ModelRequest
+from toolyard.core.ports import Exchanged, ModelRequest
 from toolyard.models._http import Answer, Deadlines, Http, Retry
 from toolyard.models._problems import WireFailure, told
 from toolyard.models._reader import ReplyReader
@@ -22,6 +22,7 @@ _SENT = {
     "Accept": "text/event-stream",
     "Accept-Encoding": "identity",
 }
+HIDDEN = "***"
 _SECRET = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 
 
@@ -42,6 +43,8 @@ class Exchange:
     ) -> None:
         """`headers` are those that carry the key, and those that were asked for."""
         self._provider = provider
+        self._url = url
+        self._shown = {name: HIDDEN if _SECRET.search(name) else value for name, value in headers.items()}
         self._secrets = (key, *_secrets(headers))
         sent = _sendable({**_SENT, **headers})
         self._http = Http(url=url, headers=sent, deadlines=deadlines, retry=retry, sleep=sleep, random=random)
@@ -50,10 +53,13 @@ class Exchange:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
         answer: Answer | None = None
         problem: Problem | None = None
+        kept = bytearray() if request.keep else None
         try:
             answer = await self._http.post(body, _correlation(request.correlation_id), request.mint.now)
             packet = answer.first
             while packet:
+                if kept is not None:
+                    kept += packet
                 for event in reader.feed(packet):
                     yield event
                 packet = b"" if reader.done else await answer.read()
@@ -64,6 +70,8 @@ class Exchange:
         finally:
             if answer is not None:
                 answer.close()
+            if request.keep is not None and kept is not None:
+                request.keep(Exchanged(url=self._url, headers=self._shown, request=body, response=bytes(kept)))
         for event in reader.end(problem):
             yield self._told(event, answer)
 

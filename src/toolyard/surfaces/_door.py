@@ -9,9 +9,10 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from ipaddress import ip_address
 from urllib.parse import SplitResult, urlsplit
 
+from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid
 from toolyard.core.ports import Mint
-from toolyard.engine.access import LOCAL, Access
+from toolyard.engine.access import Access
 from toolyard.surfaces._errors import encoded_error
 from toolyard.surfaces._visit import VISIT, Visit
 
@@ -21,7 +22,11 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = frozenset({"/healthz", "/openapi.json", "/docs"})
+OPEN_PATHS = frozenset({"/", "/healthz", "/openapi.json", "/docs"})
+OPEN_FOLDER = "/assets/"
+"""The files of the page: they say nothing about anybody."""
+NOBODY = Caller(user="")
+"""Whoever asks for what is open to all: it is not looked at, and could do nothing."""
 STALLED_S = 60.0
 """A client that takes nothing for so long is cut off; it may come back with its last event's id."""
 _EXPOSED = b"x-correlation-id, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, mcp-session-id"
@@ -56,7 +61,8 @@ class Door:
                     raise Forbidden("a page of this origin may not use this server; list it in cors_origins")
                 await _answer(send, 204, b"", added)
                 return
-            caller = LOCAL if path in OPEN_PATHS else self._access.caller(headers)
+            open_to_all = path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
+            caller = NOBODY if open_to_all else self._access.caller(headers)
         except Exception as error:
             status, body, more = encoded_error(error, correlation_id)
             await _answer(send, status, body, [*added, *((k.encode(), v.encode()) for k, v in more.items())])

@@ -1,7 +1,5 @@
 """`/conversations`: make, list, find, show, change and delete them. What happens inside one is known elsewhere."""
 
-import base64
-import binascii
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -14,7 +12,7 @@ from msgspec.structs import replace
 
 from toolyard.core.commands import Open
 from toolyard.core.limits import Limits
-from toolyard.core.ports import Card, Place
+from toolyard.core.ports import Card
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
@@ -24,6 +22,7 @@ from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import PathId, max_turns_of, state_of
 from toolyard.surfaces._messages import Message, iso, to_messages
 from toolyard.surfaces._notes import NoteBody, note_body
+from toolyard.surfaces._places import parse_place, place_text
 from toolyard.surfaces._tools import ToolName, enabled_tools
 from toolyard.surfaces._visit import Visitor, visit_of
 
@@ -66,6 +65,7 @@ class ConversationChange(Struct, forbid_unknown_fields=True, kw_only=True):
 
 class ConversationSummary(Struct, kw_only=True):
     id: str
+    user: str
     title: str
     description: str
     created_at: str
@@ -238,6 +238,7 @@ def conversation(card: Card, state: State, yard: Limits, usable: Sequence[Tool])
 def summary(card: Card) -> ConversationSummary:
     return ConversationSummary(
         id=card.id,
+        user=card.user,
         title=card.title,
         description=card.description,
         created_at=iso(card.created_at),
@@ -253,18 +254,3 @@ def listed(cards: Sequence[Card], limit: int) -> ConversationList:
         next=place_text(shown[-1].place) if len(cards) > limit else None,
         message=f"{len(shown)} conversations" + (", and there are more" if len(cards) > limit else ""),
     )
-
-
-def place_text(place: Place) -> str:
-    """A place in the list, as a text that is safe in an address and opaque to clients."""
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
-
-
-def parse_place(text: str) -> Place | None:
-    if not text:
-        return None
-    try:
-        body = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        return msgspec.json.decode(body, type=Place)
-    except (binascii.Error, msgspec.DecodeError, UnicodeError, ValueError):
-        raise invalid("after", "this is not the `next` of a page") from None

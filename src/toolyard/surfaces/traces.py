@@ -4,17 +4,20 @@ from collections.abc import Sequence
 
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import NotFound
+from toolyard.core.errors import Forbidden, NotFound
 from toolyard.core.events import Entry
+from toolyard.engine.kept import KeptTurn
 from toolyard.engine.service import Service
 from toolyard.engine.trace import Trace, trace_of
 from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._known import PathId
 from toolyard.surfaces._visit import Visitor, visit_of
 
+OPERATORS = frozenset({"operator", "admin"})
 MOST_RUNS = 100
 """How many runs of one correlation id are shown: its latest."""
 
@@ -30,6 +33,11 @@ class TraceAnswer(Struct, frozen=True, kw_only=True):
     correlation_id: str
     runs: list[Trace]
     earlier: int = 0
+    success: bool = True
+
+
+class KeptTurnAnswer(Struct, frozen=True, kw_only=True):
+    turn: KeptTurn
     success: bool = True
 
 
@@ -53,7 +61,21 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         traces = await traces_of(service, runs[-MOST_RUNS:])
         return TraceAnswer(correlation_id=wanted, runs=traces, earlier=max(0, len(runs) - MOST_RUNS))
 
-    return [show_run, show_trace]
+    @get("/conversations/{conversation_id:str}/runs/{run_id:str}/turns/{number:int}", responses=ERRORS, tags=["traces"])
+    async def show_turn(
+        request: Visitor, conversation_id: PathId, run_id: PathId, number: FromPath[int]
+    ) -> KeptTurnAnswer:
+        """What was sent to the model for a turn and what came back, where `keep_requests` is on. For operators."""
+        caller = visit_of(request.scope).caller
+        await service.known(conversation_id, caller, "see")
+        if not caller.roles & OPERATORS:
+            raise Forbidden("what is sent to models is shown to the roles operator and admin")
+        kept = await service.keeper.kept(conversation_id, run_id, number) if service.keeper else None
+        if kept is None:
+            raise NotFound("this turn was not kept; set keep_requests = true to keep the next ones")
+        return KeptTurnAnswer(turn=kept)
+
+    return [show_run, show_trace, show_turn]
 
 
 async def seen(service: Service, correlation_id: str, caller: Caller) -> list[tuple[str, str]]:

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import Blobs, Context, Failure, Own, Value
+from toolyard.core.ports import KEPT_TURN, Blobs, Context, Failure, Own, Value
 from toolyard.core.results import boundary
 from toolyard.core.tools import Tool
 
@@ -67,7 +67,8 @@ class ResultsVenue:
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure:
         wanted = msgspec.convert(call.arguments, _Arguments)
-        body = await self._blobs.get(context.conversation, wanted.handle)
+        hidden = wanted.handle.startswith(KEPT_TURN)
+        body = None if hidden else await self._blobs.get(context.conversation, wanted.handle)
         if body is None:
             said = f"there is no result {wanted.handle[:80]!r} in this conversation"
             return Failure(problem=Problem(error=said, error_type="not_found"))

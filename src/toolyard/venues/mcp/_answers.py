@@ -48,6 +48,7 @@ class Told(Struct, frozen=True, kw_only=True):
     sessions: int = 0
     in_flight: int = 0
     capabilities: Json = {}
+    log: tuple[str, ...] = ()
 
 
 class Supervised(Protocol):

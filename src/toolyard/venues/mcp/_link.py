@@ -59,6 +59,7 @@ class Link:
             sessions=self.sessions,
             in_flight=session.in_flight if session else 0,
             capabilities=session.capabilities if session else {},
+            log=tuple(self._said.log),
         )
 
     async def session(self) -> Session:

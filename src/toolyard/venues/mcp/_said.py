@@ -9,6 +9,7 @@ MOST_LINES = 200
 """In one spell of `SPELL_S`; what comes beyond is counted, not written."""
 SPELL_S = 10.0
 KEPT_LINES = 5
+LOG_LINES = 100
 _log = logging.getLogger("toolyard.mcp")
 
 
@@ -19,6 +20,8 @@ class Said(asyncio.Protocol):
         self._server = server
         self._rest = b""
         self._last: deque[str] = deque(maxlen=KEPT_LINES)
+        self.log: deque[str] = deque(maxlen=LOG_LINES)
+        """The last lines of all its children, for whoever looks after it."""
         self._began = 0.0
         self._lines = 0
         self.ended = asyncio.Event()
@@ -52,6 +55,7 @@ class Said(asyncio.Protocol):
         if not text:
             return
         self._last.append(text)
+        self.log.append(text)
         now = asyncio.get_running_loop().time()
         if now - self._began > SPELL_S:
             if self._lines > MOST_LINES:

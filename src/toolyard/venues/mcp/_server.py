@@ -214,5 +214,6 @@ class Server:
             restarts=max(0, told.sessions - 1) if told else 0,
             sessions=sum(link.status == "running" for link in self._links.values()),
             configured=self.configured,
+            log=told.log if told else (),
             tools=tuple(pin.shown for pin in self._pins.values() if pin.present),
         )

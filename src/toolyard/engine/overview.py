@@ -1,0 +1,136 @@
+"""Figures of runs over time, by tool and by model. Pure: runs in, figures out."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import ceil
+
+from msgspec import Struct
+
+from toolyard.engine.digest import CallDigest, RunDigest, TurnDigest
+
+STEPS = 48
+"""How many points a time is told in."""
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    """What happened in one step of time, from `at` on."""
+
+    at: float
+    runs: int
+    failed: int
+    calls: int
+    call_errors: int
+    input_tokens: int
+    output_tokens: int
+    call_p50_ms: float | None
+    call_p95_ms: float | None
+    turn_p50_ms: float | None
+    turn_p95_ms: float | None
+
+
+class ToolFigures(Struct, frozen=True, kw_only=True):
+    """Calls of a tool; the times are of those that ran here."""
+
+    tool: str
+    calls: int
+    errors: int
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+class ModelFigures(Struct, frozen=True, kw_only=True):
+    model: str
+    turns: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    p50_ms: float | None
+    p95_ms: float | None
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    since: float
+    until: float
+    step_s: float
+    points: list[Point]
+    tools: list[ToolFigures]
+    models: list[ModelFigures]
+
+
+def overview(runs: Iterable[RunDigest], since: float, until: float) -> Overview:
+    """The runs that were queued in this time."""
+    step_s = (until - since) / STEPS
+    by_step: list[list[RunDigest]] = [[] for _ in range(STEPS)]
+    for run in runs:
+        if since <= run.queued_at < until:
+            by_step[min(STEPS - 1, int((run.queued_at - since) / step_s))].append(run)
+    calls: defaultdict[str, list[CallDigest]] = defaultdict(list)
+    turns: defaultdict[str, list[TurnDigest]] = defaultdict(list)
+    for run in (run for step in by_step for run in step):
+        for call in run.calls:
+            calls[call.tool].append(call)
+        for turn in run.turns:
+            turns[turn.model].append(turn)
+    return Overview(
+        since=since,
+        until=until,
+        step_s=step_s,
+        points=[_point(since + number * step_s, step) for number, step in enumerate(by_step)],
+        tools=sorted((_tool(name, made) for name, made in calls.items()), key=lambda one: -one.calls),
+        models=sorted((_model(name, made) for name, made in turns.items()), key=lambda one: -one.turns),
+    )
+
+
+def _point(at: float, runs: Sequence[RunDigest]) -> Point:
+    calls = [call for run in runs for call in run.calls]
+    ran = [call.took_ms for call in calls if call.took_ms is not None]
+    thought = [turn.took_ms for run in runs for turn in run.turns]
+    return Point(
+        at=at,
+        runs=len(runs),
+        failed=sum(run.ending == "failed" for run in runs),
+        calls=len(calls),
+        call_errors=sum(map(_is_error, calls)),
+        input_tokens=sum(run.usage.input_tokens for run in runs),
+        output_tokens=sum(run.usage.output_tokens for run in runs),
+        call_p50_ms=percentile(ran, 50),
+        call_p95_ms=percentile(ran, 95),
+        turn_p50_ms=percentile(thought, 50),
+        turn_p95_ms=percentile(thought, 95),
+    )
+
+
+def _tool(name: str, calls: Sequence[CallDigest]) -> ToolFigures:
+    took = [call.took_ms for call in calls if call.took_ms is not None]
+    return ToolFigures(
+        tool=name,
+        calls=len(calls),
+        errors=sum(map(_is_error, calls)),
+        p50_ms=percentile(took, 50),
+        p95_ms=percentile(took, 95),
+    )
+
+
+def _model(name: str, turns: Sequence[TurnDigest]) -> ModelFigures:
+    took = [turn.took_ms for turn in turns]
+    return ModelFigures(
+        model=name,
+        turns=len(turns),
+        failed=sum(turn.failed for turn in turns),
+        input_tokens=sum(turn.usage.input_tokens for turn in turns),
+        output_tokens=sum(turn.usage.output_tokens for turn in turns),
+        p50_ms=percentile(took, 50),
+        p95_ms=percentile(took, 95),
+    )
+
+
+def _is_error(call: CallDigest) -> bool:
+    """What went wrong; a denial or a stop is somebody's will."""
+    return call.outcome in ("error", "timeout", "unknown")
+
+
+def percentile(values: Sequence[float], percent: int) -> float | None:
+    """The smallest value that so many of a hundred do not exceed."""
+    if not values:
+        return None
+    return sorted(values)[max(0, ceil(len(values) * percent / 100) - 1)]

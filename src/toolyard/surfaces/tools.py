@@ -1,0 +1,61 @@
+"""`GET /tools`: the tools that the caller may use, with their schemas and rules."""
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from msgspec import Struct
+
+from toolyard.core.tools import Tool
+from toolyard.engine.service import Service
+from toolyard.surfaces._answers import ERRORS
+from toolyard.surfaces._tools import server_id
+from toolyard.surfaces._visit import Visitor, visit_of
+
+
+class ToolCard(Struct, kw_only=True):
+    """A tool, where it runs and the rules that hold for it."""
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+    venue: str
+    server_id: str
+    roles: list[str]
+    divisions: list[str]
+    approval: str
+    idempotent: bool
+    exclusive: bool
+    timeout_s: float
+    examples: list[str]
+
+
+class ToolList(Struct, kw_only=True):
+    tools: list[ToolCard]
+    count: int
+    success: bool = True
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    @get("/tools", responses=ERRORS, tags=["tools"])
+    async def list_tools(request: Visitor) -> ToolList:
+        """Every tool that the caller may use, by name."""
+        usable = sorted(service.tools(visit_of(request.scope).caller), key=lambda tool: tool.name)
+        return ToolList(tools=[card(tool) for tool in usable], count=len(usable))
+
+    return [list_tools]
+
+
+def card(tool: Tool) -> ToolCard:
+    return ToolCard(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.parameters,
+        venue=tool.venue,
+        server_id=server_id(tool),
+        roles=sorted(tool.roles),
+        divisions=sorted(tool.divisions),
+        approval=tool.approval,
+        idempotent=tool.idempotent,
+        exclusive=tool.exclusive,
+        timeout_s=tool.timeout_s,
+        examples=list(tool.examples),
+    )

@@ -1,0 +1,101 @@
+"""A real server in a thread of its own, whose model plays scenes and stops where a test wants to look."""
+
+import asyncio
+import threading
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import aclosing, contextmanager
+
+from surfaces.served import served
+from toolyard import Yard
+from toolyard.app import Wiring
+from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.items import Call, UserMessage
+from toolyard.core.ports import ModelRequest
+from toolyard.models.scripted import Scripted, Turn, say
+
+HOLD = "\u200b"
+"""A piece of text at which the model stops until the test says to go on. It is not seen."""
+Scenes = Mapping[str, Sequence[Turn]]
+PATIENCE_S = 30.0
+
+
+class Site:
+    """The address of the server, and what a test may do behind its back."""
+
+    def __init__(self, scenes: Scenes, loop: asyncio.AbstractEventLoop, pace_s: float = 0.0) -> None:
+        self.url = ""
+        self._pace_s = pace_s
+        self.scenes = scenes
+        self._loop = loop
+        self._may_go_on = asyncio.Semaphore(0)
+        self.stopped = asyncio.Event()
+
+    def go_on(self) -> None:
+        """Let one thing that was held go on."""
+        self._loop.call_soon_threadsafe(self._may_go_on.release)
+
+    async def hold(self) -> None:
+        await self._may_go_on.acquire()
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self.stopped.set)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        return self._stream(request)
+
+    async def _stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        async with aclosing(Scripted(lambda request: scene(self.scenes, request)).stream(request)) as events:
+            async for event in events:
+                if isinstance(event, TextAppended) and event.text == HOLD:
+                    await self.hold()
+                elif self._pace_s and isinstance(event, TextAppended):
+                    await asyncio.sleep(self._pace_s)  # as a model speaks: not all at once
+                yield event
+
+    async def close(self) -> None:
+        pass
+
+
+def scene(scenes: Scenes, request: ModelRequest) -> Turn:
+    """The turn that comes next in the scene that the user's last message names."""
+    history = list(request.history)
+    last = max(number for number, item in enumerate(history) if isinstance(item, UserMessage))
+    message, since = history[last], history[last + 1 :]
+    assert isinstance(message, UserMessage)
+    turns = scenes.get(message.text, (say(f"You said: {message.text}"),))
+    done = sum(
+        isinstance(item, Call) and (number == 0 or not isinstance(since[number - 1], Call))
+        for number, item in enumerate(since)
+    )
+    return turns[min(done, len(turns) - 1)]
+
+
+@contextmanager
+def site(scenes: Scenes | None = None, *, pace_s: float = 0.0, **wiring: object) -> Generator[Site]:
+    """A server on a free port until the end of the block."""
+    opened: Future[Site] = Future()
+
+    async def serve() -> None:
+        made = Site(scenes or {}, asyncio.get_running_loop(), pace_s)
+        async with Yard.wired(Wiring(model=made, **wiring)) as yard, served(yard) as url:  # pyright: ignore[reportArgumentType]
+            made.url = url
+            opened.set_result(made)
+            await made.stopped.wait()
+
+    def run() -> None:
+        try:
+            asyncio.run(serve())
+        except BaseException as error:
+            if not opened.done():
+                opened.set_exception(error)
+            raise
+
+    thread = threading.Thread(target=run, name="site", daemon=True)
+    thread.start()
+    found = opened.result(PATIENCE_S)
+    try:
+        yield found
+    finally:
+        found.stop()
+        thread.join(PATIENCE_S)

@@ -1,0 +1,210 @@
+"""The chat in a real browser against a real server: what a person sees while a run goes on."""
+
+from playwright.sync_api import expect
+
+from page.site import HOLD, Site
+from page.window import Windows
+from toolyard import Context, tool
+from toolyard.models.scripted import call, fail, say, together
+
+RAN: list[dict[str, object]] = []
+SITE: list[Site] = []
+MARKDOWN = """**Bold** and <img src=x onerror=alert(1)> ![far](https://elsewhere.example/x.png)
+
+```python
+print('hi')
+```
+
+| a | b |
+|---|---|
+| 1 | 2 |
+
+"""
+
+
+@tool(approval="ask")
+def switch(entity: str, on: bool, brightness: int = 50) -> str:
+    """Switch something on or off."""
+    RAN.append({"entity": entity, "on": on, "brightness": brightness})
+    return f"{entity} is switched"
+
+
+@tool(idempotent=True)
+def stock() -> list[dict[str, object]]:
+    """What there is."""
+    return [{"item": "milk", "left": 2}, {"item": "bread", "left": 0}]
+
+
+@tool
+async def slow(context: Context) -> str:
+    """Takes its time."""
+    await SITE[0].hold()
+    context.progress(2, total=5, message="two of five")
+    await SITE[0].hold()
+    return "ready"
+
+
+TOOLS = [switch, stock, slow]
+ROOMS = ("kitchen", "hall", "attic")
+SCENES = {
+    "hello": [say("First ", HOLD, MARKDOWN, HOLD, "the end.")],
+    "stock?": [call("stock"), say("Bread is out.")],
+    "count": [say("one ", "two ", HOLD, "three ", HOLD, "four")],
+    "talk": [say("Once upon ", HOLD, "a time.")],
+    "lights": [together(*(call("switch", entity=f"light.{room}", on=True) for room in ROOMS)), say("Two of three.")],
+    "light": [call("switch", entity="x", on=True), say("Ok.")],
+    "hall": [call("switch", entity="hall", on=True), say("hall is lit.")],
+    "attic": [call("switch", entity="attic", on=True), say("attic is lit.")],
+    "break": [fail("the provider is out of order")],
+    "go": [call("slow"), say("Done.")],
+}
+
+
+def test_an_answer_streams_and_markdown_in_it_is_drawn_and_clean(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("hello")
+    expect(window.answer).to_contain_text("First")
+    server.go_on()
+    expect(window.answer.locator("strong")).to_have_text("Bold")
+    expect(window.answer.locator("table td").first).to_have_text("1")
+    expect(window.answer.locator(".hljs-string")).to_have_text("'hi'")
+    expect(window.answer.get_by_role("link", name="far")).to_have_attribute("rel", "noopener noreferrer nofollow")
+    expect(window.answer).to_contain_text("<img src=x onerror=alert(1)>")
+    assert window.answer.locator("img").count() == 0
+    server.go_on()
+    expect(window.answer).to_contain_text("the end.")
+    expect(window.button("Stop")).to_be_hidden()
+
+
+def test_a_call_is_a_card_that_opens_to_tell_all_about_it(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("stock?")
+    expect(window.answer).to_have_text("Bread is out.")
+    card = window.card("stock")
+    expect(card).to_contain_text("done")
+    card.get_by_role("button").first.click()
+    expect(card).to_contain_text("in this server")
+    expect(card.get_by_role("cell", name="bread")).to_be_visible()
+
+
+def test_reloading_in_the_middle_of_an_answer_loses_nothing(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("count")
+    expect(window.answer).to_contain_text("one two")
+    window.page.reload()
+    expect(window.answer).to_contain_text("one two")
+    server.go_on()
+    expect(window.answer).to_contain_text(f"one two {HOLD}three")
+    server.go_on()
+    expect(window.answer).to_have_text(f"one two {HOLD}three {HOLD}four")
+
+
+def test_two_windows_show_the_same(windows: Windows, server: Site) -> None:
+    first = windows.open(server)
+    first.send("talk")
+    expect(first.answer).to_contain_text("Once upon")
+    second = windows.another(first.page.context, first.page.url)
+    expect(second.answer).to_contain_text("Once upon")
+    server.go_on()
+    for window in (first, second):
+        expect(window.answer).to_contain_text("a time.")
+    second.send("again")
+    for window in (first, second):
+        expect(window.answer).to_have_text("You said: again")
+
+
+def test_escape_stops_a_run_and_what_was_said_stays(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("talk")
+    expect(window.answer).to_contain_text("Once upon")
+    window.page.keyboard.press("Escape")
+    expect(window.thread.get_by_text("Stopped", exact=True)).to_be_visible()
+    expect(window.answer).to_contain_text("Once upon")
+    expect(window.thread).not_to_contain_text("a time.")
+
+
+def test_calls_are_decided_in_any_order_and_with_other_arguments(windows: Windows, server: Site) -> None:
+    RAN.clear()
+    window = windows.open(server)
+    window.send("lights")
+    last = window.card("switch", 2)
+    last.get_by_role("button", name="Deny").click()
+    last.get_by_role("textbox", name="Reason, told to the model").fill("nobody is there")
+    last.get_by_role("button", name="Deny").click()
+    expect(last).to_contain_text("denied")
+    middle = window.card("switch", 1)
+    middle.get_by_role("button", name="Edit").click()
+    middle.get_by_label("brightness").fill("80")
+    middle.get_by_role("button", name="Approve with these").click()
+    expect(middle).to_contain_text("done")
+    window.card("switch", 0).get_by_role("button", name="Approve").click()
+    expect(window.answer).to_have_text("Two of three.")
+    assert RAN == [
+        {"entity": "light.hall", "on": True, "brightness": 80},
+        {"entity": "light.kitchen", "on": True, "brightness": 50},
+    ]
+
+
+def test_several_calls_are_approved_at_once(windows: Windows, server: Site) -> None:
+    RAN.clear()
+    window = windows.open(server)
+    window.send("lights")
+    window.button("Approve all").click()
+    expect(window.answer).to_have_text("Two of three.")
+    assert len(RAN) == 3
+    expect(window.button("Approve all")).to_be_hidden()
+
+
+def test_arguments_that_do_not_fit_are_refused_and_said_so(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("light")
+    card = window.card("switch")
+    card.get_by_role("button", name="Edit").click()
+    card.get_by_role("button", name="As JSON").click()
+    card.get_by_role("textbox", name="As JSON").fill('{"entity": "x", "on": "perhaps"}')
+    card.get_by_role("button", name="Approve with these").click()
+    expect(card.get_by_role("alert")).to_contain_text("on")
+    assert "422" in windows.complaints.pop()  # the browser tells of every answer that is no success
+    card.get_by_role("textbox", name="As JSON").fill('{"entity": "y", "on": false}')
+    card.get_by_role("button", name="Approve with these").click()
+    expect(window.answer).to_have_text("Ok.")
+
+
+def test_always_allow_here_asks_no_more_in_this_conversation(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("hall")
+    window.page.get_by_label("Always allow switch here").check()
+    window.button("Approve").click()
+    expect(window.answer).to_have_text("hall is lit.")
+    window.send("attic")
+    expect(window.answer).to_have_text("attic is lit.")
+
+
+def test_a_message_sent_meanwhile_waits_in_line(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("talk")
+    expect(window.answer).to_contain_text("Once upon")
+    window.send("next")
+    expect(window.page.get_by_text("in line")).to_be_visible()
+    server.go_on()
+    expect(window.answer).to_have_text("You said: next")
+    expect(window.page.get_by_text("in line")).to_be_hidden()
+
+
+def test_a_failure_of_the_model_is_told(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("break")
+    expect(window.thread.get_by_text("This run failed")).to_be_visible()
+    expect(window.thread.get_by_text("the provider is out of order").first).to_be_visible()
+
+
+def test_progress_of_a_running_call_is_seen(windows: Windows, server: Site) -> None:
+    SITE[:] = [server]
+    window = windows.open(server)
+    window.send("go")
+    expect(window.card("slow")).to_contain_text("running")
+    server.go_on()
+    expect(window.card("slow")).to_contain_text("two of five")
+    expect(window.page.get_by_role("progressbar", name="slow")).to_have_attribute("value", "2")
+    server.go_on()
+    expect(window.answer).to_have_text("Done.")

@@ -1,0 +1,143 @@
+"""How heavy the page is: what a first visit loads, and how long the browser is kept busy with much to draw."""
+
+import json
+from collections.abc import Generator
+from contextlib import contextmanager
+from urllib.request import Request, urlopen
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from page.site import Site
+from page.window import Windows
+from surfaces.talk import Json
+from toolyard import Limits, tool
+from toolyard.models.scripted import call, say, together
+
+MESSAGES, CALLS = 2000, 200
+MOST_BYTES = 250_000
+MOST_NODES = 1500
+MAIN = "CrRendererMain"
+WORDS = [f"word {number} of **many**, " if number % 40 else "\n\n- a new line with `code` " for number in range(400)]
+
+
+@tool(idempotent=True)
+def weigh(item: int) -> dict[str, int]:
+    """What it weighs."""
+    return {"item": item, "grams": item * 10}
+
+
+TOOLS = [weigh]
+SCENES = {
+    "tell me more": [say("Well: ", *WORDS, "The end.")],
+    "weigh all": [together(*(call("weigh", item=number) for number in range(CALLS))), say("All weighed.")],
+}
+WIRING = {"limits": Limits(calls_per_turn=CALLS, parallel_calls=16), "pace_s": 0.005}
+
+
+class Busy:
+    """The longest task of the page's own thread: by the clock, and in processor time, whatever else goes on."""
+
+    wall_ms = 0.0
+    cpu_ms = 0.0
+
+
+@contextmanager
+def busy(page: Page) -> Generator[Busy]:
+    browser = page.context.browser
+    assert browser is not None
+    browser.start_tracing(page=page, categories=["toplevel", "__metadata"])
+    found = Busy()
+    try:
+        yield found
+    finally:
+        events: list[Json] = json.loads(browser.stop_tracing())["traceEvents"]
+    names = {(one["pid"], one["tid"]): one["args"]["name"] for one in events if one["name"] == "thread_name"}
+    tasks = [one for one in events if one["name"].endswith("RunTask") and names[one["pid"], one["tid"]] == MAIN]
+    assert len(tasks) > 100 and any("tdur" in task for task in tasks), "the browser did not tell of its tasks"
+    found.wall_ms = max(task.get("dur", 0) for task in tasks) / 1000
+    found.cpu_ms = max(task.get("tdur", 0) for task in tasks) / 1000
+
+
+def until_said(page: Page, text: str) -> None:
+    """Wait without keeping the page busy, as Playwright's own expectations do."""
+    page.wait_for_function(
+        "(text) => document.querySelector('.thread')?.textContent.includes(text)", arg=text, polling=100
+    )
+
+
+def told(capsys: pytest.CaptureFixture[str], line: str) -> None:
+    with capsys.disabled():
+        print(f"\n    {line}")  # noqa: T201
+
+
+def test_a_first_visit_loads_less_than_250_kilobytes(
+    windows: Windows, server: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    window = windows.open(server)
+    expect(window.composer).to_be_focused()
+    page = window.page
+    loaded: dict[str, int] = page.evaluate(
+        """() => Object.fromEntries(performance.getEntriesByType("resource")
+            .filter((one) => one.name.includes("/assets/")).map((one) => [one.name, one.encodedBodySize]))"""
+    )
+    paint: dict[str, float] = page.evaluate(
+        """() => ({ paint: performance.getEntriesByName("first-contentful-paint")[0].startTime,
+            ready: performance.getEntriesByType("navigation")[0].loadEventEnd })"""
+    )
+    total = sum(loaded.values())
+    told(
+        capsys,
+        f"first visit: {total:,} bytes, paint after {paint['paint']:.0f} ms, loaded after {paint['ready']:.0f} ms",
+    )
+    assert 0 < total < MOST_BYTES, loaded
+
+
+def test_two_thousand_messages_are_few_nodes_and_an_answer_streams_below_them(
+    windows: Windows, server: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = [{"role": ("user", "assistant")[n % 2], "content": f"message number {n}"} for n in range(MESSAGES)]
+    conversation = responded(server, {"prompt": "hello", "history": history})
+    window = windows.open(server)
+    with busy(window.page) as loading:
+        window.page.goto(f"{server.url}/#/chat/{conversation}")
+        until_said(window.page, "You said: hello")
+    nodes: int = window.page.evaluate("() => document.querySelectorAll('*').length")
+    with busy(window.page) as streaming:
+        window.send("tell me more")
+        until_said(window.page, "The end.")
+    told(
+        capsys,
+        f"{MESSAGES} messages: {nodes} nodes; longest task {words(loading)} to load, {words(streaming)} to stream",
+    )
+    assert nodes < MOST_NODES
+    assert streaming.cpu_ms <= 50, "the page stood still while an answer streamed"
+    window.thread.evaluate("(thread) => { thread.scrollTop = 0 }")
+    expect(window.page.get_by_text("message number 0", exact=True)).to_be_visible()
+
+
+def test_two_hundred_calls_of_one_turn_are_drawn_without_standing_still(
+    windows: Windows, server: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    window = windows.open(server)
+    expect(window.composer).to_be_focused()
+    with busy(window.page) as drawing:
+        window.send("weigh all")
+        until_said(window.page, "All weighed.")
+    assert window.page.get_by_role("region", name="Call of weigh").count() == CALLS
+    told(capsys, f"{CALLS} calls in one turn: longest task {words(drawing)}")
+    assert drawing.cpu_ms <= 200
+
+
+def words(busy: Busy) -> str:
+    return f"{busy.cpu_ms:.0f} ms ({busy.wall_ms:.0f} ms by the clock)"
+
+
+def responded(server: Site, body: object) -> str:
+    """The conversation of a prompt, once it is answered."""
+    asked = Request(
+        f"{server.url}/ai/respond", json.dumps(body).encode(), {"content-type": "application/json"}, method="POST"
+    )
+    with urlopen(asked, timeout=60) as answer:
+        lines = [line for line in answer.read().decode().splitlines() if line.startswith("data: ")]
+    return json.loads(lines[-1].removeprefix("data: "))["conversation_id"]

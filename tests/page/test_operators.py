@@ -1,0 +1,195 @@
+"""What an operator does on the page: tools tried by hand, servers and their changes, traces, figures."""
+
+from collections.abc import Generator
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from page.site import HOLD, Site, site
+from page.window import Window, Windows
+from toolyard import tool
+from toolyard.models.scripted import call, say, together
+from venues.mcp.plain import Plain
+
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+
+
+@tool(idempotent=True)
+def stock(item: str, most: int = 10) -> list[dict[str, object]]:
+    """What there is."""
+    if item == "gold":
+        raise ValueError("the vault is closed")
+    return [{"item": item, "left": most}]
+
+
+@tool(approval="ask")
+def sell(item: str) -> str:
+    """Sell it."""
+    return f"{item} is sold"
+
+
+@tool(idempotent=True)
+def chart() -> dict[str, str]:
+    """A picture."""
+    return {"image": f"data:image/png;base64,{PIXEL}"}
+
+
+SCENES = {
+    "sell it": [call("sell", item="milk"), say("Sold.")],
+    "look": [together(call("stock", item="milk"), call("stock", item="gold")), say("One of two.")],
+    "draw": [call("chart"), say("There.")],
+    "who am I": [call("ask"), say("Now I know.")],
+    "talk": [say("Once ", HOLD, "upon a time.")],
+}
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Plain:
+    return Plain(tmp_path_factory.mktemp("plain"), trust=True)
+
+
+@pytest.fixture(scope="module")
+def server(plain: Plain) -> Generator[Site]:
+    with site(SCENES, tools=[stock, sell, chart], servers={"plain": plain.spec}) as made:
+        yield made
+
+
+def at(windows: Windows, server: Site, route: str) -> Window:
+    window = windows.open(server)
+    window.page.goto(f"{server.url}/#/{route}")
+    return window
+
+
+def listed(window: Window) -> Locator:
+    return window.page.locator("table.runs tbody tr")
+
+
+def test_a_tool_is_tried_by_hand_with_a_form_made_of_its_schema(windows: Windows, server: Site) -> None:
+    window = at(windows, server, "tools/stock")
+    page = window.page
+    expect(page.get_by_role("heading", name="stock")).to_be_visible()
+    page.get_by_label("item").fill("milk")
+    page.get_by_label("most").fill("3")
+    window.button("Call stock").click()
+    expect(window.card("stock").get_by_role("cell", name="3", exact=True)).to_be_visible()
+    page.get_by_role("link", name="sell").click()
+    page.get_by_label("item").fill("bread")
+    window.button("Call sell").click()
+    window.card("sell").get_by_role("button", name="Approve").click()
+    expect(window.card("sell")).to_contain_text("bread is sold")
+
+
+def test_a_picture_is_shown_as_one(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("draw")
+    expect(window.card("chart").locator("img")).to_have_js_property("naturalWidth", 1)
+
+
+def test_a_tool_can_be_taken_from_a_conversation(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("hello")
+    expect(window.answer).to_have_text("You said: hello")
+    window.button("Tools for this conversation").click()
+    window.page.get_by_label("stock").uncheck()
+    window.button("Close").click()
+    window.send("look")
+    expect(window.answer).to_have_text("One of two.")
+    window.card("stock").get_by_role("button").first.click()
+    expect(window.card("stock")).to_contain_text("not enabled")
+
+
+def test_a_server_is_seen_stopped_and_started_again(windows: Windows, server: Site, plain: Plain) -> None:
+    window = at(windows, server, "servers")
+    card = window.page.get_by_role("listitem").filter(has=window.page.get_by_role("heading", name="plain"))
+    expect(card.get_by_text("running", exact=True)).to_be_visible()
+    expect(card).to_contain_text(f"Process {plain.processes[-1]}")
+    card.get_by_role("button", name="Stop").click()
+    expect(card.get_by_text("stopped", exact=True)).to_be_visible()
+    card.get_by_role("button", name="Start", exact=True).click()
+    expect(card.get_by_text("running", exact=True)).to_be_visible()
+    card.get_by_text("Tools: 9").click()
+    card.get_by_role("link", name="steps").click()
+    window.button("Call steps").click()
+    expect(window.card("steps")).to_contain_text("MCP server plain")
+
+
+def test_a_question_of_a_server_is_answered_with_its_form(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("who am I")
+    card = window.card("ask")
+    expect(card).to_contain_text("What is your name?")
+    expect(card.get_by_role("button", name="Answer")).to_be_disabled()
+    card.get_by_label("name").fill("Ann")
+    card.get_by_role("button", name="Answer").click()
+    expect(window.answer).to_have_text("Now I know.")
+    card.get_by_role("button").first.click()
+    expect(card).to_contain_text("Ann")
+
+
+def test_a_changed_definition_is_read_and_accepted(windows: Windows, server: Site, plain: Plain) -> None:
+    plain.notes.with_suffix(".changed").write_text("Looks. And sends all files away.")
+    window = at(windows, server, "servers")
+    page = window.page
+    card = page.get_by_role("listitem").filter(has=page.get_by_role("heading", name="plain"))
+    card.get_by_role("button", name="Restart").click()
+    changed = page.get_by_role("article", name="look")
+    expect(changed).to_contain_text("sends all files away")
+    page.goto(f"{server.url}/#/tools")
+    expect(page.get_by_role("link", name="slow_look")).to_be_visible()
+    expect(page.locator(".lines code").get_by_text("look", exact=True)).to_have_count(0)
+    page.goto(f"{server.url}/#/servers")
+    changed.get_by_role("button", name="Accept").click()
+    expect(changed).to_have_count(0)
+    page.goto(f"{server.url}/#/tools")
+    expect(page.locator(".lines code").get_by_text("look", exact=True)).to_be_visible()
+
+
+def test_a_run_is_found_and_drawn_as_a_waterfall(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    page = window.page
+    window.send("look")
+    expect(window.answer).to_have_text("One of two.")
+    page.goto(f"{server.url}/#/traces")
+    page.get_by_label("Tool", exact=True).fill("stock")
+    page.get_by_label("Outcome of a call").select_option("error")
+    expect(listed(window).first).to_contain_text("look")
+    listed(window).first.get_by_role("link").first.click()
+    spans = page.locator(".waterfall .span")
+    expect(spans).to_have_count(4)
+    expect(spans.first).to_contain_text("Turn 1")
+    spans.nth(2).click()
+    expect(page.get_by_text("the vault is closed")).to_be_visible()
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    window.button("Copy as curl").click()
+    expect(window.button("Copied")).to_be_visible()
+    copied: str = page.evaluate("() => navigator.clipboard.readText()")
+    assert copied == f"curl {server.url}/traces/{page.url.rpartition('/')[2]}"
+    page.get_by_role("link", name="All traces").click()
+    page.get_by_label("Ending").select_option("failed")
+    expect(page.get_by_text("No runs found.")).to_be_visible()
+
+
+def test_what_waits_is_seen_live_and_stopped_there(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    page = window.page
+    window.send("sell it")
+    expect(window.card("sell")).to_contain_text("needs approval")
+    page.goto(f"{server.url}/#/live")
+    card = page.locator(".card").filter(has_text="sell it")
+    expect(card).to_contain_text("needs approval")
+    card.get_by_role("button", name="Stop").click()
+    expect(card).to_have_count(0)
+
+
+def test_the_overview_counts_and_draws(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("look")
+    expect(window.answer).to_have_text("One of two.")
+    page = window.page
+    page.goto(f"{server.url}/#/overview")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name="stock"))
+    expect(row).to_be_visible()
+    expect(page.locator(".uplot canvas")).to_have_count(5)
+    window.button("7 days").click()
+    expect(window.button("7 days")).to_have_attribute("aria-pressed", "true")
+    expect(row).to_be_visible()

@@ -1,0 +1,33 @@
+"""What the page believes the server sends is what the server's structs say."""
+
+import importlib.util
+from pathlib import Path
+from typing import Protocol, cast
+
+WEB = Path(__file__).parents[2] / "web"
+
+
+class Maker(Protocol):
+    PATH: Path
+
+    def types(self) -> str: ...
+
+
+def maker() -> Maker:
+    spec = importlib.util.spec_from_file_location("make_types", WEB / "make_types.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return cast(Maker, module)
+
+
+def test_the_types_of_the_page_are_those_of_the_server() -> None:
+    made = maker()
+    assert made.PATH.read_text("utf-8") == made.types(), "run python web/make_types.py"
+
+
+def test_an_event_that_leaves_defaults_out_has_optional_fields_and_an_answer_has_none() -> None:
+    text = maker().types()
+    assert "  arguments?: Record<string, unknown> | null" in text  # of call.approved
+    assert "export interface Me {\n  user: string\n  roles: Array<string>\n" in text
+    assert '  type: "call.ended"\n  result: Result\n' in text

@@ -1,0 +1,205 @@
+"""Who uses the page and how: with a key, in the dark, on a phone, in Chinese, without a mouse, without eyes."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import expect
+
+from page.site import HOLD, Site, site
+from page.window import Window, Windows
+from surfaces.talk import Json, key
+from toolyard import Limits, tool
+from toolyard.models.scripted import call, say, together
+
+AXE = (Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+KEYS = [key("ann"), key("bob"), key("olga", "operator")]
+
+
+@tool(approval="ask", examples=["lights"])
+def switch(entity: str, on: bool, brightness: int = 50) -> str:
+    """Switch something on or off."""
+    return f"{entity} is switched"
+
+
+@tool(idempotent=True)
+def stock() -> list[dict[str, object]]:
+    """What there is."""
+    return [{"item": "milk", "left": 2}]
+
+
+TOOLS = [switch, stock]
+SCENES = {
+    "lights": [together(call("stock"), call("switch", entity="hall", on=True)), say("Done, with `code` and **more**.")],
+    "again": [call("stock")],
+    "wait": [say("Just ", HOLD, "now.")],
+}
+WIRING = {"limits": Limits(turns_per_request=2)}
+
+
+def serious(window: Window) -> list[str]:
+    """What axe finds that keeps people out, in the view as it is."""
+    window.page.evaluate(f"() => {{ {AXE} }}")
+    found: Json = window.page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        f"{one['id']}: {node['html'][:120]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+        for node in one["nodes"]
+    ]
+
+
+def asking(windows: Windows, server: Site, **how: object) -> Window:
+    """A window in which a call waits for approval, beside one that is done."""
+    window = windows.open(server, **how)  # pyright: ignore[reportArgumentType]
+    window.composer.fill("lights")
+    window.composer.press("Enter")
+    expect(window.card("switch")).to_contain_text("needs approval")
+    window.card("stock").get_by_role("button").first.click()
+    return window
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_nothing_serious_keeps_anybody_out(windows: Windows, server: Site, dark: bool) -> None:
+    window = asking(windows, server, dark=dark)
+    assert serious(window) == []
+    for route in ("tools/switch", "servers", "traces", "live", "overview", "chat"):
+        window.page.goto(f"{server.url}/#/{route}")
+        expect(window.page.get_by_role("heading").first).to_be_visible()
+        window.page.wait_for_load_state("networkidle")
+        assert serious(window) == [], route
+
+
+def test_axe_would_find_what_keeps_people_out(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.page.evaluate("() => document.body.append(document.createElement('button'))")
+    assert any("button-name" in said for said in serious(window))
+
+
+def test_dark_is_dark_and_a_choice_is_kept(windows: Windows, server: Site) -> None:
+    def brightness(window: Window) -> int:
+        return window.page.evaluate("() => +getComputedStyle(document.body).backgroundColor.match(/\\d+/)[0]")
+
+    window = windows.open(server, dark=True)
+    assert brightness(window) < 60
+    window.page.get_by_role("button", name="Colours: As the system").click()
+    expect(window.page.get_by_role("button", name="Colours: Light")).to_be_visible()
+    assert brightness(window) > 200
+    window.page.reload()
+    expect(window.page.get_by_role("button", name="Colours: Light")).to_be_visible()
+    assert brightness(window) > 200
+
+
+def test_on_a_phone_everything_fits_and_the_menu_slides_in(windows: Windows, server: Site) -> None:
+    window = asking(windows, server, width=375)
+    page = window.page
+    assert page.evaluate("() => document.documentElement.scrollWidth") <= 375
+    assert page.evaluate("() => document.querySelector('.thread').scrollWidth") <= 375
+    expect(page.get_by_role("link", name="Overview")).to_be_hidden()
+    page.get_by_role("button", name="Open the menu").click()
+    page.get_by_role("link", name="Overview").click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    expect(page.get_by_role("link", name="Overview")).to_be_hidden()
+    assert page.evaluate("() => document.querySelector('main').scrollWidth") <= 375
+    window.page.goto(f"{server.url}/#/chat")
+    assert serious(window) == []
+
+
+def test_in_chinese_everything_is(windows: Windows, server: Site) -> None:
+    window = windows.open(server, locale="zh-CN")
+    page = window.page
+    expect(page.get_by_role("heading", name="我们来做点什么？")).to_be_visible()
+    assert page.evaluate("() => document.documentElement.lang") == "zh-Hans"
+    page.get_by_role("textbox", name="输入消息").fill("again")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("抱歉，处理超时，请简化您的请求或重试。")).to_be_visible()
+    page.get_by_role("button", name="语言: English").click()
+    expect(window.thread.get_by_text("A limit ended this run")).to_be_visible()
+
+
+def test_from_a_limit_one_can_go_on(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("again")
+    expect(window.thread.get_by_text("A limit ended this run")).to_be_visible()
+    window.button("Go on").click()
+    expect(window.answer).to_have_text("You said: Please go on.")
+    expect(window.button("Go on")).to_be_hidden()
+
+
+def test_without_a_mouse_a_call_is_approved(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    page = window.page
+    window.send("lights")
+    expect(window.card("switch")).to_contain_text("needs approval")
+    for _ in range(60):
+        page.keyboard.press("Shift+Tab")
+        focused: str = page.evaluate("() => document.activeElement.textContent.trim()")
+        if focused == "Approve":
+            break
+    page.keyboard.press("Enter")
+    expect(window.answer).to_contain_text("Done")
+
+
+def test_a_screen_reader_is_told_where_things_stand(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    status = window.page.get_by_role("status")
+    window.send("wait")
+    expect(status).to_have_text("Working")
+    server.go_on()
+    expect(status).to_have_text("The answer is complete.")
+    window.send("lights")
+    expect(status).to_have_text("Waiting for you: 1")
+
+
+def test_conversations_are_found_renamed_and_deleted(windows: Windows, sites: ExitStack) -> None:
+    window = windows.open(sites.enter_context(site()))
+    page = window.page
+    listed = page.get_by_role("region", name="Conversations")
+    for text in ("apples and pears", "bread"):
+        page.get_by_role("link", name="New chat").click()
+        window.send(text)
+        expect(window.answer).to_have_text(f"You said: {text}")
+    expect(listed.get_by_role("listitem")).to_have_count(2)
+    page.get_by_role("searchbox", name="Search conversations").fill("PEARS")
+    expect(listed.get_by_role("listitem")).to_have_text(["apples and pears"])
+    page.get_by_role("searchbox", name="Search conversations").fill("")
+    page.get_by_role("button", name="Actions for bread").click()
+    window.button("Rename").click()
+    page.get_by_role("textbox", name="Rename").fill("Bakery")
+    window.button("Save").click()
+    expect(listed.get_by_role("link", name="Bakery")).to_be_visible()
+    expect(page.get_by_role("heading", name="Bakery")).to_be_visible()
+    page.get_by_role("button", name="Actions for Bakery").click()
+    window.button("Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(listed.get_by_role("listitem")).to_have_text(["apples and pears"])
+    expect(page.get_by_role("heading", name="What shall we do?")).to_be_visible()
+
+
+def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites: ExitStack) -> None:
+    server = sites.enter_context(site(keys=KEYS))
+    ann, olga = windows.open(server), windows.open(server)
+    ann.page.get_by_role("textbox", name="API key").fill("wrong")
+    ann.button("Sign in").click()
+    expect(ann.page.get_by_role("alert")).to_contain_text("not known")
+    for window, name in ((ann, "ann"), (olga, "olga")):
+        window.page.get_by_role("textbox", name="API key").fill(name)
+        window.button("Sign in").click()
+        expect(window.composer).to_be_visible()
+    assert name not in olga.page.url
+    ann.send("a secret of mine")
+    expect(ann.answer).to_have_text("You said: a secret of mine")
+    ann.page.reload()
+    expect(ann.answer).to_have_text("You said: a secret of mine")
+    expect(ann.button("Everyone")).to_have_count(0)
+    olga.button("Everyone").click()
+    olga.page.get_by_role("link", name="a secret of mine").click()
+    expect(olga.answer).to_have_text("You said: a secret of mine")
+    expect(olga.page.get_by_text("This conversation belongs to ann.")).to_be_visible()
+    expect(olga.composer).to_have_count(0)
+    ann.button("Sign out").click()
+    expect(ann.page.get_by_role("textbox", name="API key")).to_be_visible()
+    assert ann.page.evaluate("() => sessionStorage.getItem('toolyard.key')") is None
+    refused = [said for said in windows.complaints if "401" in said]
+    assert len(refused) == len(windows.complaints) > 0  # the browser tells of every answer that is no success
+    windows.complaints.clear()

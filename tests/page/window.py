@@ -1,0 +1,73 @@
+"""A window of the browser on the page, in the words of somebody who uses it."""
+
+from contextlib import ExitStack
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request, expect
+
+from page.site import Site
+
+PATIENCE_MS = 10_000
+expect.set_options(timeout=PATIENCE_MS)
+
+
+class Windows:
+    def __init__(self, browser: Browser, stack: ExitStack) -> None:
+        self._browser = browser
+        self._stack = stack
+        self.complaints: list[str] = []
+
+    def open(self, server: Site, *, width: int = 1200, dark: bool = False, locale: str = "en") -> "Window":
+        """A window of a new visitor."""
+        context = self._browser.new_context(
+            viewport={"width": width, "height": 800},
+            color_scheme="dark" if dark else "light",
+            locale=locale,
+            reduced_motion="reduce",
+        )
+        context.set_default_timeout(PATIENCE_MS)
+        self._stack.callback(context.close)
+        return self.another(context, server.url)
+
+    def another(self, context: BrowserContext, url: str) -> "Window":
+        """One more window of the same visitor."""
+        page = context.new_page()
+        host = urlsplit(url).netloc
+
+        def asked(request: Request) -> None:
+            if not request.url.startswith(("data:", "blob:")) and urlsplit(request.url).netloc != host:
+                self.complaints.append(f"asked another origin: {request.url}")
+
+        page.on("request", asked)
+        page.on("pageerror", lambda error: self.complaints.append(f"failed: {error}"))
+        page.on("console", lambda said: self.complaints.append(said.text) if said.type == "error" else None)
+        page.goto(url)
+        return Window(page)
+
+
+class Window:
+    def __init__(self, page: Page) -> None:
+        self.page = page
+
+    @property
+    def composer(self) -> Locator:
+        return self.page.get_by_role("textbox", name="Write a message")
+
+    @property
+    def thread(self) -> Locator:
+        return self.page.get_by_role("region", name="Messages")
+
+    @property
+    def answer(self) -> Locator:
+        """The last words of the model."""
+        return self.page.locator(".markdown").last
+
+    def send(self, text: str) -> None:
+        self.composer.fill(text)
+        self.composer.press("Enter")
+
+    def card(self, tool: str, number: int = 0) -> Locator:
+        return self.page.get_by_role("region", name=f"Call of {tool}").nth(number)
+
+    def button(self, name: str) -> Locator:
+        return self.page.get_by_role("button", name=name, exact=True)

@@ -1,0 +1,177 @@
+"""Lists of runs, their figures, what is open now, and a call by hand: each caller sees what is theirs to see."""
+
+import pytest
+
+from surfaces.talk import Json, Talk, key, talk
+from toolyard import tool
+from toolyard.models.scripted import call, fail, say, together
+
+KEYS = [key("ann"), key("bob"), key("olga", "operator"), key("eve", "operator", tenant="other")]
+
+
+@tool(idempotent=True)
+def stock(item: str) -> dict[str, object]:
+    """What there is."""
+    if item == "gold":
+        raise ValueError("the vault is closed")
+    return {"item": item}
+
+
+@tool(approval="ask")
+def sell(item: str) -> str:
+    """Sell it."""
+    return item
+
+
+TOOLS = [stock, sell]
+
+
+async def asked(http: Talk, content: str, title: str = "Test") -> str:
+    conversation = await http.create(title)
+    await http.answer("POST", f"{conversation}/chat", {"content": content})
+    return conversation.rpartition("/")[2]
+
+
+async def runs(http: Talk, query: str = "") -> list[Json]:
+    return (await http.get(f"/traces{query}"))["runs"]
+
+
+def test_runs_are_found_by_tool_outcome_ending_user_and_conversation() -> None:
+    async def ask(http: Talk) -> None:
+        ann, bob, olga = http.by("ann"), http.by("bob"), http.by("olga")
+        good = await asked(ann, "milk?", "Milk")
+        bad = await asked(ann, "gold?")
+        failed = await asked(bob, "hello")
+        assert [run["conversation"] for run in await runs(ann)] == [bad, good]
+        assert [run["conversation"] for run in await runs(ann, "?outcome=error")] == [bad]
+        assert [run["conversation"] for run in await runs(ann, "?tool=stock&outcome=ok")] == [good]
+        assert await runs(ann, "?tool=sell") == [] and await runs(ann, "?user=bob") == []
+        assert [run["conversation"] for run in await runs(olga, "?whose=tenant")] == [failed, bad, good]
+        assert [run["conversation"] for run in await runs(olga, "?whose=tenant&ending=failed")] == [failed]
+        assert [run["conversation"] for run in await runs(olga, "?whose=tenant&user=bob")] == [failed]
+        assert [run["conversation"] for run in await runs(olga, f"?conversation={good}")] == [good]
+        (run,) = await runs(ann, f"?conversation={good}")
+        assert (run["title"], run["user"], run["ending"], run["status"]) == ("Milk", "ann", "done", "ended")
+        assert run["usage"] == {"input_tokens": 20, "output_tokens": 10}
+        assert [(one["tool"], one["outcome"]) for one in run["calls"]] == [("stock", "ok")]
+        assert len(run["turns"]) == 2
+
+    script = [call("stock", item="milk"), say("2"), call("stock", item="gold"), say("none"), fail("no")]
+    talk(ask, script, keys=KEYS, tools=TOOLS)
+
+
+def test_nobody_sees_the_runs_of_another() -> None:
+    async def ask(http: Talk) -> None:
+        mine = await asked(http.by("ann"), "hello")
+        for query in ("", "?user=ann"):
+            assert await runs(http.by("bob"), query) == []
+        for name in ("bob", "eve"):
+            await http.by(name).get(f"/traces?conversation={mine}", expect=404)
+        assert await runs(http.by("eve"), "?whose=tenant") == []
+        for path in ("/traces", "/overview", "/live"):
+            await http.by("bob").get(f"{path}?whose=tenant", expect=403)
+
+    talk(ask, [say("hi")], keys=KEYS)
+
+
+def test_a_list_of_runs_leads_on_to_earlier_ones_and_none_is_missed() -> None:
+    async def ask(http: Talk) -> None:
+        made = [await asked(http, f"number {number}") for number in range(5)]
+        found: list[str] = []
+        after = ""
+        while True:
+            page = await http.get(f"/traces?limit=2{after and f'&after={after}'}")
+            found += [run["conversation"] for run in page["runs"]]
+            if page["next"] is None:
+                break
+            after = page["next"]
+        assert found == made[::-1]
+        await http.get("/traces?after=nonsense", expect=422)
+
+    talk(ask, [say("ok")] * 5)
+
+
+def test_the_list_tells_what_happened_since_it_was_asked_last() -> None:
+    async def ask(http: Talk) -> None:
+        conversation = await asked(http, "one")
+        assert len(await runs(http)) == 1
+        await http.answer("POST", f"/conversations/{conversation}/chat", {"content": "two"})
+        first, second = await runs(http)
+        assert first["queued_at"] > second["queued_at"]
+
+    talk(ask, [say("1"), say("2")])
+
+
+def test_the_overview_counts_runs_calls_tokens_and_times() -> None:
+    async def ask(http: Talk) -> None:
+        await asked(http, "stock?")
+        await asked(http, "hello")
+        told = (await http.get("/overview?hours=1"))["overview"]
+        points = told["points"]
+        assert sum(point["runs"] for point in points) == 2 and sum(point["failed"] for point in points) == 1
+        assert sum(point["input_tokens"] for point in points) == 20
+        assert points[-1]["at"] < told["until"] and len(points) == 48
+        (tool,) = told["tools"]
+        assert (tool["tool"], tool["calls"], tool["errors"]) == ("stock", 2, 1)
+        assert 0 < tool["p50_ms"] <= tool["p95_ms"]
+        assert [(model["model"], model["turns"], model["failed"]) for model in told["models"]] == [
+            ("scripted", 2, 0),
+            ("given", 1, 1),
+        ]
+
+    both = together(call("stock", item="milk"), call("stock", item="gold"))
+    talk(ask, [both, say("one of two"), fail("no")], tools=TOOLS)
+
+
+@pytest.mark.parametrize("hours", ["0", "-1", "99999", "x"])
+def test_an_overview_of_no_time_is_refused(hours: str) -> None:
+    async def ask(http: Talk) -> None:
+        await http.get(f"/overview?hours={hours}", expect=422)
+
+    talk(ask)
+
+
+def test_live_shows_what_waits_and_what_it_waits_for() -> None:
+    async def ask(http: Talk) -> None:
+        ann = http.by("ann")
+        conversation = await asked(ann, "sell it", "Selling")
+        for who, query in (("ann", ""), ("olga", "?whose=tenant")):
+            (run,) = (await http.by(who).get(f"/live{query}"))["runs"]
+            assert (run["conversation"], run["title"], run["user"]) == (conversation, "Selling", "ann")
+            assert run["status"] == "waiting"
+            assert [(one["tool"], one["phase"]) for one in run["calls"]] == [("sell", "asking")]
+        assert (await http.by("bob").get("/live"))["runs"] == []
+        assert (await http.by("eve").get("/live?whose=tenant"))["runs"] == []
+        await ann.post(f"/conversations/{conversation}/cancel", {})
+        await ann.until_done(f"/conversations/{conversation}")
+        assert (await ann.get("/live"))["runs"] == []
+
+    talk(ask, [call("sell", item="gold")], keys=KEYS, tools=TOOLS)
+
+
+def test_a_tool_is_called_by_hand_and_judged_as_a_models_call_is() -> None:
+    async def ask(http: Talk) -> None:
+        conversation = await http.create("By hand")
+        called = await http.post(f"{conversation}/calls", {"tool": "stock", "arguments": {"item": "milk"}}, expect=202)
+        seen = await http.until_done(conversation)
+        finished = [event for _, event in seen if event["type"] == "tool.status" and event["state"] == "finished"]
+        assert [(one["call_id"], one["ok"]) for one in finished] == [(called["call_id"], True)]
+        asking = await http.post(f"{conversation}/calls", {"tool": "sell", "arguments": {"item": "milk"}}, expect=202)
+        (run,) = (await http.get("/live"))["runs"]
+        assert (run["calls"][0]["id"], run["calls"][0]["phase"]) == (asking["call_id"], "asking")
+
+    talk(ask, (), tools=TOOLS)
+
+
+def test_a_call_by_hand_that_does_not_fit_ends_as_an_error_and_one_of_a_stranger_is_not_found() -> None:
+    async def ask(http: Talk) -> None:
+        ann = http.by("ann")
+        conversation = await ann.create("By hand")
+        await ann.post(f"{conversation}/calls", {"tool": "stock", "arguments": {"item": 7}}, expect=202)
+        seen = await ann.until_done(conversation)
+        finished = next(event for _, event in seen if event["type"] == "tool.status" and event["state"] == "finished")
+        assert finished["ok"] is False
+        await http.by("bob").post(f"{conversation}/calls", {"tool": "stock"}, expect=404)
+        await ann.post(f"{conversation}/calls", {"arguments": {}}, expect=422)
+
+    talk(ask, (), keys=KEYS, tools=TOOLS)

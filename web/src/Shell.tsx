@@ -1,0 +1,116 @@
+// The frame around every page: where one can go, who one is, and on a phone a menu that slides in.
+import { Activity, ChartNoAxesCombined, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, Server, Sun, SunMoon, Wrench, X } from "lucide-react"
+import { useEffect, useState, type ReactNode } from "react"
+import { ConversationList } from "./chat/ConversationList"
+import { useMe } from "./caller"
+import { hrefOf, type Route } from "./route"
+import type { Theme } from "./theme"
+import { useLanguage, useSay, type Language } from "./words"
+
+const PAGES = [
+  { page: "chat", icon: MessagesSquare },
+  { page: "tools", icon: Wrench },
+  { page: "servers", icon: Server },
+  { page: "traces", icon: Activity },
+  { page: "live", icon: Radio },
+  { page: "overview", icon: ChartNoAxesCombined },
+] as const
+
+interface ShellProps {
+  route: Route
+  theme: { theme: Theme; setTheme: (theme: Theme) => void }
+  setLanguage: (language: Language) => void
+  signOut: () => void
+  children: ReactNode
+}
+
+export function Shell({ route, theme, setLanguage, signOut, children }: ShellProps) {
+  const say = useSay()
+  const [open, setOpen] = useState(false)
+  useEffect(() => setOpen(false), [route.page, route.id])
+  useEffect(() => {
+    if (!open) return
+    const close = (event: KeyboardEvent) => event.key === "Escape" && setOpen(false)
+    addEventListener("keydown", close)
+    return () => removeEventListener("keydown", close)
+  }, [open])
+  return (
+    <div className="shell" data-menu={open ? "open" : "closed"}>
+      <a className="skip" href="#content" onClick={(event) => skip(event)}>
+        {say("app.skip")}
+      </a>
+      <header className="topbar">
+        <button className="icon" aria-label={say("nav.menu")} aria-expanded={open} onClick={() => setOpen(true)}>
+          <Menu aria-hidden />
+        </button>
+        <span className="brand">{say("app.name")}</span>
+      </header>
+      <div className="side">
+        <div className="side-head">
+          <a className="brand" href={hrefOf("chat")}>
+            <Mark /> {say("app.name")}
+          </a>
+          <button className="icon only-phone" aria-label={say("nav.close")} onClick={() => setOpen(false)}>
+            <X aria-hidden />
+          </button>
+        </div>
+        <nav aria-label={say("nav.label")} className="pages">
+          {PAGES.map(({ page, icon: Icon }) => (
+            <a key={page} href={hrefOf(page)} aria-current={route.page === page ? "page" : undefined}>
+              <Icon aria-hidden /> {say(`nav.${page}`)}
+            </a>
+          ))}
+        </nav>
+        <ConversationList current={route.page === "chat" ? route.id : ""} />
+        <Visitor theme={theme} setLanguage={setLanguage} signOut={signOut} />
+      </div>
+      <div className="scrim" onClick={() => setOpen(false)} />
+      <main id="content" tabIndex={-1}>
+        {children}
+      </main>
+    </div>
+  )
+}
+
+function skip(event: { preventDefault: () => void }): void {
+  event.preventDefault() // the address after # is the page's own
+  document.getElementById("content")?.focus()
+}
+
+function Mark() {
+  return (
+    <svg className="mark" viewBox="0 0 32 32" aria-hidden>
+      <rect width="32" height="32" rx="9" />
+      <path d="M8 11h16M16 11v12" />
+    </svg>
+  )
+}
+
+const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" }
+const ICON = { system: SunMoon, light: Sun, dark: Moon }
+
+function Visitor({ theme, setLanguage, signOut }: Pick<ShellProps, "theme" | "setLanguage" | "signOut">) {
+  const say = useSay()
+  const me = useMe()
+  const language = useLanguage()
+  const Icon = ICON[theme.theme]
+  return (
+    <div className="visitor">
+      <div className="visitor-name" title={me.roles.join(", ")}>
+        <strong>{me.user}</strong>
+        <span>{me.keyless ? say("me.keyless") : [me.tenant, ...me.roles].filter(Boolean).join(" · ")}</span>
+      </div>
+      <button className="icon" aria-label={`${say("me.theme")}: ${say(`me.theme.${theme.theme}`)}`} title={say(`me.theme.${theme.theme}`)} onClick={() => theme.setTheme(NEXT[theme.theme])}>
+        <Icon aria-hidden />
+      </button>
+      <button className="icon" aria-label={`${say("me.language")}: ${language === "zh" ? "English" : "中文"}`} title={language === "zh" ? "English" : "中文"} onClick={() => setLanguage(language === "zh" ? "en" : "zh")}>
+        <Languages aria-hidden />
+      </button>
+      {!me.keyless && (
+        <button className="icon" aria-label={say("me.signOut")} title={say("me.signOut")} onClick={signOut}>
+          <LogOut aria-hidden />
+        </button>
+      )}
+    </div>
+  )
+}

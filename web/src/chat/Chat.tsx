@@ -1,0 +1,47 @@
+// A conversation, or the place where a new one begins.
+import { useCallback } from "react"
+import { go } from "../route"
+import { conversationsChanged } from "../state/conversations"
+import { ask, part, request } from "../wire/http"
+import type { ConversationAnswer } from "../wire/types"
+import { useSay } from "../words"
+import { Composer } from "./Composer"
+import { Conversation } from "./Conversation"
+import { Starters } from "./Starters"
+
+const LONGEST_TITLE = 60
+
+export function Chat({ id }: { id: string }) {
+  return id ? <Conversation key={id} id={id} /> : <NewConversation />
+}
+
+function NewConversation() {
+  const say = useSay()
+  const send = useCallback(async (text: string) => {
+    const made = await ask<ConversationAnswer>("POST", "conversations", { title: titleOf(text) })
+    await sendMessage(made.conversation.id, text)
+    conversationsChanged()
+    go("chat", made.conversation.id)
+  }, [])
+  return (
+    <div className="chat chat-new">
+      <div className="greeting">
+        <h1>{say("chat.greeting")}</h1>
+        <p>{say("chat.about")}</p>
+        <Composer send={send} />
+        <Starters send={send} />
+      </div>
+    </div>
+  )
+}
+
+/** Start a run. The answer is followed elsewhere, so this stream is left as soon as the server has taken the message. */
+export async function sendMessage(conversation: string, content: string): Promise<void> {
+  const answer = await request("POST", `conversations/${part(conversation)}/chat`, { content }, { headers: { accept: "text/event-stream" } })
+  await answer.body?.cancel()
+}
+
+function titleOf(text: string): string {
+  const line = text.trim().split("\n")[0] ?? ""
+  return line.length > LONGEST_TITLE ? `${line.slice(0, LONGEST_TITLE - 1).trimEnd()}…` : line
+}

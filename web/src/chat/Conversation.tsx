@@ -1,0 +1,60 @@
+import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react"
+import { useMe } from "../caller"
+import { conversationsChanged } from "../state/conversations"
+import { following } from "../state/following"
+import { waitingCalls } from "../state/view"
+import { ask, part } from "../wire/http"
+import { useSay } from "../words"
+import { sendMessage } from "./Chat"
+import { ApproveAll } from "./ApproveAll"
+import { Composer } from "./Composer"
+import { ConversationContext } from "./context"
+import { Announcer } from "./Announcer"
+import { Thread } from "./Thread"
+import { Toolbar } from "./Toolbar"
+
+export function Conversation({ id }: { id: string }) {
+  const say = useSay()
+  const me = useMe()
+  const source = useMemo(() => following(id), [id])
+  const { view, status, problem } = useSyncExternalStore(source.subscribe, source.snapshot)
+  const send = useCallback((text: string) => sendMessage(id, text), [id])
+  const running = view.run !== null
+  const stop = useCallback(() => void ask("POST", `conversations/${part(id)}/cancel`, {}).catch(() => undefined), [id])
+  useEffect(() => {
+    if (!running) return conversationsChanged()
+    const onKey = (event: KeyboardEvent) => {
+      if (event.key === "Escape" && !document.querySelector("dialog[open]") && !event.defaultPrevented) stop()
+    }
+    addEventListener("keydown", onKey)
+    return () => removeEventListener("keydown", onKey)
+  }, [running, stop])
+  const waiting = useMemo(() => waitingCalls(view), [view])
+  const mine = view.owner === me.user || status !== "ready"
+  const context = useMemo(() => ({ conversation: id, send }), [id, send])
+  if (status === "gone") {
+    return (
+      <div className="chat chat-new">
+        <p className="greeting" title={problem}>
+          {say("chat.gone")}
+        </p>
+      </div>
+    )
+  }
+  return (
+    <ConversationContext value={context}>
+      <div className="chat">
+        <Toolbar conversation={id} view={view} />
+        <Thread view={view} loading={status === "loading"} />
+        {status === "away" && (
+          <p className="banner" role="status">
+            {say("chat.reconnecting")}
+          </p>
+        )}
+        <ApproveAll conversation={id} calls={waiting.filter((call) => call.phase === "asking")} />
+        {mine ? <Composer send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : <p className="hint">{say("chat.readOnly", { user: view.owner })}</p>}
+        <Announcer view={view} waiting={waiting.length} />
+      </div>
+    </ConversationContext>
+  )
+}

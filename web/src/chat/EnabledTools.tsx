@@ -1,0 +1,59 @@
+import { useEffect, useState } from "react"
+import { Dialog } from "../parts/Dialog"
+import { ask, part, said } from "../wire/http"
+import type { AvailableTools, EnabledTools as Answer } from "../wire/types"
+import { useAnswer } from "../wire/useAnswer"
+import { useSay } from "../words"
+
+/** Which tools this conversation may use. Disabling one binds at once. */
+export function EnabledTools({ conversation, onClose }: { conversation: string; onClose: () => void }) {
+  const say = useSay()
+  const path = `conversations/${part(conversation)}/tools`
+  const available = useAnswer<AvailableTools>(`${path}/available`)
+  const first = useAnswer<Answer>(path)
+  const [enabled, setEnabled] = useState<Set<string> | null>(null)
+  const [problem, setProblem] = useState("")
+  useEffect(() => {
+    if (first.data) setEnabled(names(first.data))
+  }, [first.data])
+  const change = async (server_id: string, tool_name: string, on: boolean) => {
+    const before = enabled
+    const expected = new Set(before)
+    if (on) expected.add(tool_name)
+    else expected.delete(tool_name)
+    setEnabled(expected)
+    try {
+      setEnabled(names(await ask<Answer>(on ? "POST" : "DELETE", path, { server_id, tool_name })))
+      setProblem("")
+    } catch (error) {
+      setEnabled(before)
+      setProblem(said(error))
+    }
+  }
+  return (
+    <Dialog title={say("chat.tools")} onClose={onClose}>
+      {problem && (
+        <p className="problem" role="alert">
+          {problem}
+        </p>
+      )}
+      <ul className="choices">
+        {available.data?.available_tools.map((tool) => (
+          <li key={`${tool.server_id}/${tool.tool_name}`}>
+            <label>
+              <input type="checkbox" disabled={!enabled} checked={enabled?.has(tool.tool_name) ?? false} onChange={(event) => void change(tool.server_id, tool.tool_name, event.target.checked)} />
+              <span>
+                <code>{tool.tool_name}</code>
+                <small>{tool.tool_description}</small>
+              </span>
+            </label>
+          </li>
+        ))}
+      </ul>
+    </Dialog>
+  )
+}
+
+function names(answer: Answer): Set<string> {
+  return new Set(answer.enabled_tools.map((one) => one.tool_name))
+}

@@ -1,0 +1,26 @@
+import { FileText } from "lucide-react"
+import { memo } from "react"
+import { isInline } from "../parts/addresses"
+import type { UserMessage } from "../wire/types"
+import { useSay } from "../words"
+
+export const SaidRow = memo(function SaidRow({ item, queued = false }: { item: UserMessage; queued?: boolean }) {
+  const say = useSay()
+  return (
+    <div className="said" data-queued={queued || undefined}>
+      <span className="unseen">{say("chat.you")}: </span>
+      <div className="said-box">
+        {item.parts.map((part, index) => {
+          if (part.type === "text") return <p key={index}>{part.text}</p>
+          if (part.type === "image" && isInline(part.url)) return <img key={index} src={part.url} alt="" />
+          return (
+            <a key={index} href={part.url} target="_blank" rel="noopener noreferrer">
+              <FileText aria-hidden /> {part.type === "file" && part.name ? part.name : part.url.slice(0, 80)}
+            </a>
+          )
+        })}
+      </div>
+      {queued && <span className="pill">{say("chat.waitsInLine")}</span>}
+    </div>
+  )
+})

@@ -1,0 +1,13 @@
+import { useSay } from "../words"
+
+export function Thinking() {
+  const say = useSay()
+  return (
+    <p className="thinking">
+      <span aria-hidden />
+      <span aria-hidden />
+      <span aria-hidden />
+      <span className="unseen">{say("chat.thinking")}</span>
+    </p>
+  )
+}

@@ -1,0 +1,110 @@
+// The messages of a conversation. Only those in sight are drawn, however many there are.
+import { useVirtualizer } from "@tanstack/react-virtual"
+import { ArrowDown } from "lucide-react"
+import { useCallback, useEffect, useRef, useState } from "react"
+import type { Queued, Row, View } from "../state/view"
+import { useSay } from "../words"
+import { EndingRow } from "./EndingRow"
+import { SaidRow } from "./SaidRow"
+import { Thinking } from "./Thinking"
+import { TurnRow } from "./TurnRow"
+
+const NEAR_PX = 90
+
+type Shown = Row | { kind: "queued"; key: string; queued: Queued } | { kind: "thinking"; key: string }
+
+export function Thread({ view, loading }: { view: View; loading: boolean }) {
+  const say = useSay()
+  const scroll = useRef<HTMLDivElement>(null)
+  const inner = useRef<HTMLDivElement>(null)
+  const follows = useRef(true)
+  const top = useRef(0)
+  const [away, setAway] = useState(false)
+  const rows = shown(view)
+  const virtual = useVirtualizer({
+    count: rows.length,
+    getScrollElement: () => scroll.current,
+    estimateSize: () => 140,
+    getItemKey: (index) => rows[index]!.key,
+    overscan: 6,
+    paddingStart: 24,
+    paddingEnd: 24,
+    useFlushSync: false,
+  })
+  const toEnd = useCallback(() => {
+    follows.current = true
+    setAway(false)
+    const box = scroll.current
+    if (box) box.scrollTop = box.scrollHeight
+  }, [])
+  const onScroll = () => {
+    const box = scroll.current!
+    const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX
+    if (near) follows.current = true
+    else if (box.scrollTop < top.current) follows.current = false // somebody went up; what grows only pushes down
+    top.current = box.scrollTop
+    setAway(!follows.current)
+  }
+  useEffect(() => {
+    const watch = new ResizeObserver(() => follows.current && toEnd())
+    watch.observe(inner.current!)
+    watch.observe(scroll.current!)
+    return () => watch.disconnect()
+  }, [toEnd])
+  const items = virtual.getVirtualItems()
+  return (
+    <div className="thread-frame">
+      <div className="thread" ref={scroll} onScroll={onScroll} tabIndex={0} role="region" aria-label={say("chat.thread")} aria-busy={loading}>
+        <div ref={inner} style={{ height: virtual.getTotalSize(), position: "relative" }}>
+          <div role="list" className="thread-rows" style={{ transform: `translateY(${items[0]?.start ?? 0}px)` }}>
+            {items.map((item) => (
+              <div key={item.key} role="listitem" data-index={item.index} ref={virtual.measureElement} className="row">
+                <Drawn row={rows[item.index]!} last={item.index === rows.length - 1} />
+              </div>
+            ))}
+          </div>
+        </div>
+      </div>
+      {away && (
+        <button className="round to-end" aria-label={say("chat.latest")} title={say("chat.latest")} onClick={toEnd}>
+          <ArrowDown aria-hidden />
+        </button>
+      )}
+    </div>
+  )
+}
+
+function Drawn({ row, last }: { row: Shown; last: boolean }) {
+  const say = useSay()
+  switch (row.kind) {
+    case "said":
+      return <SaidRow item={row.item} />
+    case "note":
+      return <p className="note">{row.item.text}</p>
+    case "turn":
+      return <TurnRow turn={row} />
+    case "ending":
+      return <EndingRow row={row} last={last} />
+    case "compacted":
+      return <p className="note">{say("chat.compacted")}</p>
+    case "queued":
+      return (
+        <>
+          {row.queued.input.map((item) => item.type === "user_message" && <SaidRow key={item.id} item={item} queued />)}
+        </>
+      )
+    case "thinking":
+      return <Thinking />
+    default:
+      return row satisfies never
+  }
+}
+
+/** The rows, then who stands in line; and a sign of life where a run has nothing to show yet. */
+function shown(view: View): Shown[] {
+  const queued: Shown[] = view.queue.map((one) => ({ kind: "queued", key: one.run, queued: one }))
+  const last = view.rows.at(-1)
+  const silent = view.run && !view.run.waiting && (last?.kind === "said" || (last?.kind === "turn" && last.open && last.parts.length === 0))
+  const rows = last?.kind === "turn" && last.open && last.parts.length === 0 ? view.rows.slice(0, -1) : view.rows
+  return silent ? [...rows, { kind: "thinking", key: "thinking" }, ...queued] : queued.length ? [...rows, ...queued] : rows
+}

@@ -1,0 +1,9 @@
+import { createRoot } from "react-dom/client"
+import { App } from "./App"
+import "./style/base.css"
+import "./style/shell.css"
+import "./style/chat.css"
+import "./style/calls.css"
+import "./style/pages.css"
+
+createRoot(document.getElementById("page")!).render(<App />)

@@ -1,0 +1,100 @@
+// One chart over time. What it shows is also in a table that is read, not seen.
+import { useEffect, useRef } from "react"
+import uPlot from "uplot"
+import "uplot/dist/uPlot.min.css"
+import { duration, moment } from "../parts/times"
+import type { Point } from "../wire/types"
+import { useLanguage } from "../words"
+
+export interface Series {
+  name: string
+  field: Exclude<keyof Point, "at">
+  tone: "accent" | "bad" | "warn"
+}
+
+interface ChartProps {
+  title: string
+  points: Point[]
+  series: Series[]
+  /** Times in milliseconds, as lines; otherwise counts, as bars. */
+  lines?: boolean
+}
+
+export function Chart({ title, points, series, lines = false }: ChartProps) {
+  const language = useLanguage()
+  const place = useRef<HTMLDivElement>(null)
+  useEffect(() => {
+    const box = place.current!
+    const data: uPlot.AlignedData = [points.map((point) => point.at), ...series.map((one) => points.map((point) => point[one.field]))]
+    let plot = new uPlot(options(box, series, language, lines), data, box)
+    const redraw = () => {
+      plot.destroy()
+      plot = new uPlot(options(box, series, language, lines), data, box)
+    }
+    const resize = new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: HEIGHT }))
+    resize.observe(box)
+    const theme = new MutationObserver(redraw)
+    theme.observe(document.documentElement, { attributeFilter: ["data-theme"] })
+    return () => {
+      resize.disconnect()
+      theme.disconnect()
+      plot.destroy()
+    }
+  }, [points, series.map((one) => one.name).join(), language])
+  return (
+    <figure className="chart">
+      <figcaption>
+        {title}
+        <span className="chart-names" aria-hidden>
+          {series.map((one) => (
+            <span key={one.field}>
+              <i data-tone={one.tone} /> {one.name}
+            </span>
+          ))}
+        </span>
+      </figcaption>
+      <div ref={place} aria-hidden className="chart-place" />
+      <div className="unseen">
+      <table>
+        <caption>{title}</caption>
+        <tbody>
+          {points
+            .filter((point) => series.some((one) => (point[one.field] ?? 0) > 0))
+            .map((point) => (
+              <tr key={point.at}>
+                <th scope="row">{moment(point.at, language)}</th>
+                {series.map((one) => (
+                  <td key={one.field}>
+                    {one.name}: {point[one.field] ?? "–"}
+                  </td>
+                ))}
+              </tr>
+            ))}
+        </tbody>
+      </table>
+      </div>
+    </figure>
+  )
+}
+
+const HEIGHT = 190
+const bars = uPlot.paths.bars!({ size: [0.72, 26], radius: 0.2 })
+
+function options(box: HTMLElement, series: Series[], language: string, lines: boolean): uPlot.Options {
+  const style = getComputedStyle(document.documentElement)
+  const colour = (name: string) => style.getPropertyValue(`--${name}`).trim()
+  const axis: uPlot.Axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" }
+  const short = new Intl.NumberFormat(language, { notation: "compact" })
+  return {
+    width: Math.max(200, box.clientWidth),
+    height: HEIGHT,
+    legend: { show: false },
+    cursor: { show: false },
+    scales: { y: { range: (_, __, most) => [0, Math.max(4, (most ?? 0) * 1.1)] } },
+    axes: [
+      { ...axis, grid: { show: false } },
+      { ...axis, size: 56, values: (_, values) => values.map((value) => (lines ? duration(value) : short.format(value))) },
+    ],
+    series: [{}, ...series.map((one) => ({ label: one.name, stroke: colour(one.tone), fill: colour(one.tone), ...(lines ? { fill: undefined, width: 2, spanGaps: true, points: { show: true, size: 5 } } : { width: 0, paths: bars, points: { show: false } }) }))],
+  }
+}

@@ -1,0 +1,40 @@
+// A model's words as Markdown. It is made of blocks that are kept: while an answer streams, only its last one is new.
+import { memo, useMemo } from "react"
+import { CodeBlock } from "./CodeBlock"
+import { blocks, clean, type Block } from "./markdown"
+
+export const Markdown = memo(function Markdown({ text, open = false }: { text: string; open?: boolean }) {
+  const made = useMemo(() => blocks(text), [text])
+  return (
+    <div className="markdown" data-open={open || undefined}>
+      {made.map((block, index) => (
+        <Drawn key={index} block={block} open={open && index === made.length - 1} />
+      ))}
+    </div>
+  )
+})
+
+const Drawn = memo(
+  function Drawn({ block, open }: { block: Block; open: boolean }) {
+    switch (block.kind) {
+      case "code":
+        return <CodeBlock text={block.text} language={block.language} open={open} />
+      case "list": {
+        const items = block.items.map((item, index) => <Html key={index} as="li" raw={item.raw} html={item.html} />)
+        return block.start === null ? <ul>{items}</ul> : <ol start={block.start}>{items}</ol>
+      }
+      case "html":
+        return <Html as="div" raw={block.raw} html={block.html} />
+      default:
+        return block satisfies never
+    }
+  },
+  (before, after) => before.block.raw === after.block.raw && before.open === after.open,
+)
+
+const Html = memo(
+  function Html({ as: As, html }: { as: "li" | "div"; raw: string; html: () => string }) {
+    return <As dangerouslySetInnerHTML={{ __html: clean(html()) }} />
+  },
+  (before, after) => before.raw === after.raw,
+)

@@ -1,0 +1,49 @@
+// Times, lengths and sizes as people read them.
+import type { Language } from "../words"
+
+export function clock(at: number, language: Language): string {
+  return new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" }).format(at * 1000)
+}
+
+export function moment(at: number, language: Language): string {
+  return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(at * 1000)
+}
+
+/** A moment in few letters: today's without the day, this year's without the year. */
+export function shortly(at: number, language: Language): string {
+  const then = new Date(at * 1000)
+  const now = new Date()
+  const time = { hour: "2-digit", minute: "2-digit", second: "2-digit" } as const
+  if (then.toDateString() === now.toDateString()) return then.toLocaleTimeString(language, time)
+  const year = then.getFullYear() === now.getFullYear() ? undefined : "numeric"
+  return then.toLocaleString(language, { month: "short", day: "numeric", year, hour: "2-digit", minute: "2-digit" })
+}
+
+export function duration(ms: number): string {
+  if (ms < 1) return "<1 ms"
+  if (ms < 1000) return `${Math.round(ms)} ms`
+  if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`
+  if (ms < 3_600_000) return `${Math.floor(ms / 60_000)} min ${Math.round((ms % 60_000) / 1000)} s`
+  return `${(ms / 3_600_000).toFixed(1)} h`
+}
+
+const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
+  ["day", 86_400],
+  ["hour", 3600],
+  ["minute", 60],
+  ["second", 1],
+]
+
+export function relative(at: number, now: number, language: Language): string {
+  const seconds = at - now
+  const [unit, size] = STEPS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1]
+  return new Intl.RelativeTimeFormat(language, { numeric: "auto" }).format(Math.round(seconds / size), unit)
+}
+
+export function bytes(n: number): string {
+  return n < 1024 ? `${n} B` : n < 1_048_576 ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1_048_576).toFixed(1)} MB`
+}
+
+export function count(n: number, language: Language): string {
+  return new Intl.NumberFormat(language, { notation: n >= 100_000 ? "compact" : "standard", maximumFractionDigits: 1 }).format(n)
+}

@@ -1,0 +1,29 @@
+// The tools of this server, asked for once and shared: cards need to know where a tool runs and what it takes.
+import { useSyncExternalStore } from "react"
+import { ask } from "../wire/http"
+import type { ToolCard, ToolList } from "../wire/types"
+
+let known: Map<string, ToolCard> = new Map()
+let asked = false
+const told = new Set<() => void>()
+
+export async function loadTools(): Promise<void> {
+  asked = true
+  try {
+    const answer = await ask<ToolList>("GET", "tools")
+    known = new Map(answer.tools.map((tool) => [tool.name, tool]))
+    for (const tell of told) tell()
+  } catch {
+    asked = false
+  }
+}
+
+function subscribe(tell: () => void): () => void {
+  told.add(tell)
+  if (!asked) void loadTools()
+  return () => told.delete(tell)
+}
+
+export function useTools(): Map<string, ToolCard> {
+  return useSyncExternalStore(subscribe, () => known)
+}

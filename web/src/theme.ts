@@ -1,0 +1,21 @@
+// Light, dark, or as the system has it. The choice is kept in this browser.
+import { useEffect, useState } from "react"
+
+export type Theme = "system" | "light" | "dark"
+
+export function useTheme(): { theme: Theme; setTheme: (theme: Theme) => void } {
+  const [theme, setTheme] = useState<Theme>(() => {
+    const kept = localStorage.getItem("toolyard.theme")
+    return kept === "light" || kept === "dark" ? kept : "system"
+  })
+  useEffect(() => {
+    if (theme === "system") {
+      delete document.documentElement.dataset["theme"]
+      localStorage.removeItem("toolyard.theme")
+    } else {
+      document.documentElement.dataset["theme"] = theme
+      localStorage.setItem("toolyard.theme", theme)
+    }
+  }, [theme])
+  return { theme, setTheme }
+}

@@ -1,0 +1,64 @@
+import { ArrowLeft } from "lucide-react"
+import { Json } from "../parts/Json"
+import { duration } from "../parts/times"
+import { hrefOf } from "../route"
+import type { ToolCard, ToolFigures } from "../wire/types"
+import { useSay, type Word } from "../words"
+import { TryTool } from "./TryTool"
+
+export function ToolPage({ tool, figures, broken }: { tool: ToolCard; figures: ToolFigures | undefined; broken: boolean }) {
+  const say = useSay()
+  const venue = ["function", "mcp", "client", "provider"].includes(tool.venue) ? say(`venue.${tool.venue}` as Word) : tool.venue
+  const facts: [string, string][] = [
+    [say("tools.runs"), tool.venue === "mcp" ? `${venue} · ${tool.server_id}` : venue],
+    [say("tools.approval"), say(`tools.approval.${tool.approval}` as Word)],
+    [say("tools.roles"), tool.roles.join(", ") || say("tools.everyone")],
+    ...(tool.divisions.length ? ([[say("tools.divisions"), tool.divisions.join(", ")]] as [string, string][]) : []),
+    [say("tools.idempotent"), say(tool.idempotent ? "common.yes" : "common.no")],
+    [say("tools.exclusive"), say(tool.exclusive ? "common.yes" : "common.no")],
+    [say("tools.timeout"), duration(tool.timeout_s * 1000)],
+  ]
+  return (
+    <article className="tool-page">
+      <a className="back only-phone" href={hrefOf("tools")}>
+        <ArrowLeft aria-hidden /> {say("tools.title")}
+      </a>
+      <header>
+        <h2 className="mono-title">{tool.name}</h2>
+        <span className={broken ? "pill bad" : "pill ok"}>{say(broken ? "tools.unhealthy" : "tools.healthy")}</span>
+      </header>
+      <p className="about">{tool.description}</p>
+      <dl className="figures">
+        <Figure name={say("tools.calls")} value={String(figures?.calls ?? 0)} />
+        <Figure name={say("tools.errors")} value={String(figures?.errors ?? 0)} bad={Boolean(figures?.errors)} />
+        <Figure name={say("tools.p50")} value={figures?.p50_ms == null ? "–" : duration(figures.p50_ms)} />
+        <Figure name={say("tools.p95")} value={figures?.p95_ms == null ? "–" : duration(figures.p95_ms)} />
+      </dl>
+      <section>
+        <h3>{say("tools.rules")}</h3>
+        <dl className="rules">
+          {facts.map(([name, value]) => (
+            <div key={name}>
+              <dt>{name}</dt>
+              <dd>{value}</dd>
+            </div>
+          ))}
+        </dl>
+      </section>
+      <TryTool tool={tool} />
+      <details className="schema">
+        <summary>{say("tools.schema")}</summary>
+        <Json value={tool.parameters} />
+      </details>
+    </article>
+  )
+}
+
+export function Figure({ name, value, bad = false }: { name: string; value: string; bad?: boolean }) {
+  return (
+    <div data-bad={bad || undefined}>
+      <dt>{name}</dt>
+      <dd>{value}</dd>
+    </div>
+  )
+}

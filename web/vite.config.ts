@@ -1,0 +1,18 @@
+import react from "@vitejs/plugin-react"
+import { defineConfig } from "vitest/config"
+
+// Addresses are relative, so that the page works wherever the server is mounted.
+export default defineConfig({
+  base: "./",
+  plugins: [react()],
+  build: {
+    outDir: "../src/toolyard/page",
+    emptyOutDir: true,
+    target: "es2022",
+    assetsInlineLimit: 0, // nothing inline: the Content-Security-Policy would refuse it
+    modulePreload: { polyfill: false },
+    chunkSizeWarningLimit: 1000,
+  },
+  test: { include: ["src/**/*.test.ts"] },
+  server: { proxy: { "^/(?!@|src|node_modules|assets|$|\\?)": "http://127.0.0.1:8080" } },
+})
