@@ -76,7 +76,7 @@ def put_text(document: Path, title: str, text: str) -> None:
 
 
 def ground(rounds: int, peers: Mapping[str, str]) -> str:
-    ours = ", ".join(f"{name} {version(name)}" for name in ("aiohttp", "msgspec", "pydantic"))
+    ours = ", ".join(f"{name} {version(name)}" for name in ("httptools", "msgspec", "pydantic"))
     theirs = ", ".join(f"{name} {number}" for name, number in peers.items()) or "none"
     date = datetime.now(UTC).date().isoformat()
     return (

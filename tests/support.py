@@ -41,6 +41,13 @@ async def until(run: Run, kind: type[E]) -> tuple[E, Run]:
     raise AssertionError(f"no {kind.__name__} came")
 
 
+async def condition(holds: Callable[[], bool]) -> None:
+    """Wait until something that nobody tells of is so."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 - there is nothing to wait on
+            await asyncio.sleep(0.01)
+
+
 def results(events: Sequence[Event]) -> list[Result]:
     return [event.result for event in events if isinstance(event, CallEnded)]
 

@@ -6,18 +6,21 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key, Model, Rule, Store
+from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
+from toolyard.core.tools import Tool
 from toolyard.engine.access import Access, Verify
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Observe
@@ -25,11 +28,14 @@ from toolyard.engine.judge import Judge
 from toolyard.engine.registry import Registry
 from toolyard.engine.service import Service
 from toolyard.engine.workers import Deps
+from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
 from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
+from toolyard.venues.mcp import Connector, Fleet, McpVenue
+from toolyard.venues.mcp.beside import FleetBeside
 from toolyard.venues.results import ResultsVenue
 
 _log = logging.getLogger("toolyard.app")
@@ -92,22 +98,36 @@ def named_model(name: str) -> Model:
     """
     if name.startswith(LOCAL):
         return local_model(name)
-    wire = importlib.import_module("toolyard.models.openai_chat")
     if urlsplit(name).scheme in ("http", "https"):
         base_url, _, model = name.partition("#")
         if not model:
             raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
-        return wire.OpenAIChat(base_url=base_url, model=model, api_key=os.environ.get("TOOLYARD_MODEL_KEY", ""))
+        return wired(ANY, base_url=base_url, model=model, api_key=os.environ.get("TOOLYARD_MODEL_KEY", ""))
     provider, _, model = name.partition(":")
-    if provider not in wire.PROVIDERS or not model:
-        known = ", ".join(f"{known}:…" for known in wire.PROVIDERS)
+    if provider not in PROVIDERS or not model:
+        known = ", ".join(f"{known}:…" for known in PROVIDERS)
         raise Misconfigured(f"{name!r} is not a model: use one of {known} or http://host/v1#model")
-    known = wire.PROVIDERS[provider]
-    key = os.environ.get(known.key_variable, "") if known.key_variable else ""
+    known = PROVIDERS[provider]
+    key, base_url = known.key_in(os.environ), known.address_in(provider, os.environ)
     if known.key_variable and not key:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {known.key_variable}")
-    base_url = os.environ.get(f"{provider.upper()}_BASE_URL") or known.base_url
-    return wire.OpenAIChat(base_url=base_url, model=model, api_key=key, provider=provider)
+    if not base_url:
+        raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
+    return wired(known, base_url=base_url, model=model, api_key=key, provider=provider)
+
+
+def wired(known: Provider, **given: object) -> Model:
+    """A model on its provider's wire, which is loaded when it is first needed."""
+    plain = _on_wire(known.wire, given)
+    if known.native_wire in ("", known.wire):
+        return plain
+    by_offer = importlib.import_module("toolyard.models.by_offer")
+    return by_offer.ByOffer(plain, lambda: _on_wire(known.native_wire, given))
+
+
+def _on_wire(wire: str, given: Mapping[str, object]) -> Model:
+    module, _, name = WIRES[wire].partition(".")
+    return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(**given)
 
 
 def local_model(name: str) -> Model:
@@ -175,9 +195,14 @@ class Wiring:
     keys: Sequence[Key] = ()
     verify: Verify | None = None
     cors_origins: frozenset[str] = frozenset()
+    divisions: Mapping[str, Division] = field(default_factory=dict[str, Division])
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
     service_name: str = "toolyard"
+    servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
+    """MCP servers by id. More can be added while the yard is open."""
+    ruled: Callable[[Tool], Tool] = lambda tool: tool
+    """A tool that a server lists, with the rules that the configuration sets for it."""
     observers: Sequence[Observe] = ()
     """Told of every entry once it is stored; one that fails is logged and does no harm."""
 
@@ -185,6 +210,14 @@ class Wiring:
 def _schemas() -> "Schemas":
     """Loaded when a tool needs it: it is a third of what a yard of typed functions takes in memory."""
     return importlib.import_module("toolyard.engine.schemas").Schemas()
+
+
+def _sdk() -> Connector:
+    """Loaded when the first server is started."""
+    try:
+        return importlib.import_module("toolyard.venues.mcp.connector").SdkConnector()
+    except ImportError as error:
+        raise Misconfigured(f"MCP servers need more packages: pip install 'toolyard[mcp]' ({error})") from None
 
 
 class App:
@@ -197,11 +230,22 @@ class App:
         self._models = models
         self._store = store
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
-        policy = Ordered(wiring.rules)
+        policy = Ordered(wiring.rules, wiring.divisions)
         self.registry = Registry(policy, ClientVenue(), _schemas, wiring.budget)
         self.registry.add(self._function)
         self.registry.add(ResultsVenue(store), on_demand="cut")
         self.registry.add(FindingVenue(self.registry.search), on_demand="many")
+        local = frozenset(self.registry.names())
+        self.servers = Fleet(
+            wiring.servers,
+            connector=_sdk,
+            shelf=store,
+            mint=self.mint,
+            taken=lambda: local,
+            ruled=wiring.ruled,
+            published=lambda: self.registry.renew(self._mcp),
+        )
+        self._mcp = McpVenue(self.servers)
         deps = Deps(
             registry=self.registry,
             policy=policy,
@@ -215,10 +259,16 @@ class App:
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
+            divisions=wiring.divisions,
         )
         self._exporters = exporters(wiring)
-        observers = (*wiring.observers, *(exporter.observe for exporter in self._exporters))
-        self.service = Service(deps, store, tasks, observers)
+        observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))
+        self.service = Service(deps, store, tasks, FleetBeside(self.servers), observers)
+
+    async def start(self) -> None:
+        """Start the servers, then take up what an earlier process left open."""
+        await self.servers.open()
+        await self.service.start()
 
     async def asgi(self) -> "AsgiApp":
         """The server's surfaces. Needs the extra `toolyard[server]`."""
@@ -232,6 +282,6 @@ class App:
     async def close(self) -> None:
         """Close everything, whatever one part says about it; complaints are raised at the end."""
         async with AsyncExitStack() as parts:
-            for part in (self._store, self._models, self._function, *self._exporters):
+            for part in (self._store, self._models, self._function, self._mcp, *self._exporters):
                 parts.push_async_callback(part.close)
             await self.service.close(self._wiring.grace_s)

@@ -17,12 +17,14 @@ from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Problem, TextPart, UserMessage
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Failure, Model, Rule, Value
+from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import Tool
 from toolyard.engine.access import Access
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
+from toolyard.venues.mcp import Fleet
 
 _log = logging.getLogger("toolyard")
 LOCAL = Caller(user="local", roles=frozenset({"admin"}))
@@ -36,6 +38,7 @@ class Yard:
         *,
         tools: Iterable[object] = (),
         model: str | Model,
+        servers: Mapping[str, ServerSpec] | None = None,
         store: str = "memory:",
         limits: Limits = Limits(),  # noqa: B008 - immutable
         budget: Budget = Budget(),  # noqa: B008 - immutable
@@ -48,6 +51,7 @@ class Yard:
             Wiring(
                 model=model,
                 tools=tuple(tools),
+                servers=servers or {},
                 store=store,
                 limits=limits,
                 budget=budget,
@@ -78,7 +82,7 @@ class Yard:
         try:
             self._app = App(self._wiring, models, store, self._tasks)
             await self._tasks.__aenter__()
-            await self._app.service.start()
+            await self._app.start()
         except BaseException:
             await store.close()
             raise
@@ -187,7 +191,7 @@ class Yard:
     ) -> None:
         """The application's result, or its error, for a call that it was handed."""
         answer = Failure(problem=_problem(error)) if error else Value(value=result)
-        await self.service.deliver(conversation, call_id, answer, caller)
+        await self.service.deliver(conversation, {call_id: answer}, caller)
 
     async def answer(
         self,
@@ -221,6 +225,10 @@ class Yard:
     @property
     def access(self) -> Access:
         return self._opened.access
+
+    @property
+    def servers(self) -> Fleet:
+        return self._opened.servers
 
     @property
     def tool_names(self) -> list[str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from io import TextIOWrapper
 
-from toolyard.cli import chat, doctor, keys, models, serve, tools, trace
+from toolyard.cli import chat, doctor, keys, mcp, models, serve, tools, trace
 from toolyard.cli._common import Misused
 from toolyard.core.errors import ToolyardError
 
@@ -56,6 +56,6 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"toolyard {version('toolyard')}")
     commands = made.add_subparsers(required=True, metavar="COMMAND")
-    for one in (serve, chat, tools, models, keys, trace, doctor):
+    for one in (serve, chat, tools, models, mcp, keys, trace, doctor):
         one.add_to(commands)
     return made

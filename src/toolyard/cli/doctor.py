@@ -132,7 +132,9 @@ async def _model(name: str, config: Config) -> Finding:
 
 
 async def _reached(name: str, place: ModelPlace) -> Finding:
-    headers = {**({"authorization": f"Bearer {place.api_key}"} if place.api_key else {}), **place.headers}
+    header = place.known.key_header
+    key = {header: place.api_key} if header else {"authorization": f"Bearer {place.api_key}"}
+    headers = {**(key if place.api_key else {}), **place.headers}
     timeout = aiohttp.ClientTimeout(total=ANSWER_S)
     try:
         async with (

@@ -8,7 +8,8 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.events import Decision, Entry, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.history import History
-from toolyard.core.items import Call, Problem
+from toolyard.core.items import Call, Part, Problem
+from toolyard.core.servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
 
@@ -77,6 +78,10 @@ class Value(Struct, frozen=True, kw_only=True):
     """A venue's answer when the tool came to a value: anything that can be written as JSON."""
 
     value: object
+    parts: tuple[Part, ...] = ()
+    """Images and files that came with it."""
+    native: bytes = b""
+    """The whole answer as JSON in the venue's own form, where that holds more than the value."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
@@ -84,6 +89,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 
     problem: Problem
     passing: bool = False
+    native: bytes = b""
 
 
 class Later(Struct, frozen=True, kw_only=True):
@@ -267,7 +273,57 @@ class Limiter(Protocol):
     async def take(self, who: str, per_minute: int, now: float) -> Allowance: ...
 
 
-class Store(Log, Claims, Blobs, Catalog, Keys, Limiter, Protocol):
+class Shelf(Protocol):
+    """Small records by kind and name; what is in one, only whoever put it there knows: servers, pins, tokens."""
+
+    async def shelved(self, kind: str) -> Sequence[tuple[str, bytes]]:
+        """All of a kind, in the order in which they were put there first."""
+        ...
+
+    async def shelve(self, kind: str, name: str, body: bytes) -> None: ...
+
+    async def unshelve(self, kind: str, name: str) -> None: ...
+
+
+class Servers(Protocol):
+    """The MCP servers, as a surface may see and change them."""
+
+    def cards(self) -> Sequence[ServerCard]: ...
+
+    async def add(self, id: str, spec: ServerSpec) -> ServerCard:
+        """Raises Refused if there is one of that id."""
+        ...
+
+    async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
+        """Raises NotFound, or Refused for what cannot be done."""
+        ...
+
+
+Heard = Callable[[str, str, dict[str, object]], None]
+"""Told what a server says unasked: the server, the method and the parameters."""
+
+
+class Beside(Protocol):
+    """What MCP servers have besides tools: resources, prompts, completions. Requests and answers pass as they came."""
+
+    def offering(self, capability: str) -> Sequence[str]:
+        """The servers that run now and have said that they can do this."""
+        ...
+
+    def definition(self, server: str, tool: str) -> dict[str, object]:
+        """A tool as its server lists it, with fields that nobody here knows; empty if it does not."""
+        ...
+
+    async def ask(self, server: str, caller: Caller, method: str, params: dict[str, object]) -> dict[str, object]:
+        """Raises Declined with the server's own error, or Unavailable."""
+        ...
+
+    def listen(self, heard: Heard) -> Callable[[], None]:
+        """Be told what servers say unasked; what this gives back ends it."""
+        ...
+
+
+class Store(Log, Claims, Blobs, Catalog, Keys, Limiter, Shelf, Protocol):
     """All the ports that one place keeps."""
 
     async def close(self) -> None: ...

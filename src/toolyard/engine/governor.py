@@ -3,9 +3,11 @@
 It does not know how a tool ran.
 """
 
+import logging
 from typing import cast
 
 import msgspec
+from msgspec.structs import replace
 
 from toolyard.core.errors import StoreDown
 from toolyard.core.items import Call, Outcome, Problem, Result, result_id
@@ -14,6 +16,7 @@ from toolyard.core.results import boundary, failed, plain, problem_of
 from toolyard.core.tools import Tool
 
 MOST_KEPT_BYTES = 64 * 1024 * 1024
+_log = logging.getLogger("toolyard.governor")
 _OUTCOMES: dict[str, Outcome] = {"timeout": "timeout", "unknown_outcome": "unknown", "cancelled": "cancelled"}
 
 
@@ -26,9 +29,11 @@ class Governor:
         self, call: Call, tool: Tool, answer: Value | Failure, *, conversation: str, duration_ms: float = 0.0
     ) -> Result:
         now = self._mint.now()
+        native = await self._kept(conversation, answer.native) if answer.native else ""
         if isinstance(answer, Failure):
             outcome = _OUTCOMES.get(answer.problem.error_type, "error")
-            return failed(call, outcome, answer.problem, now, duration_ms)
+            told = failed(call, outcome, answer.problem, now, duration_ms)
+            return replace(told, native=native) if native else told
         body = encoded(answer.value)
         if isinstance(body, Problem):
             return failed(call, "error", body, now, duration_ms)
@@ -53,7 +58,19 @@ class Governor:
             handle=handle,
             whole_bytes=size if handle else 0,
             duration_ms=duration_ms,
+            parts=answer.parts,
+            native=native,
         )
+
+    async def _kept(self, conversation: str, native: bytes) -> str:
+        """Where the venue's own answer is kept. What the model is told does not hang on it."""
+        handle = self._mint.id("native")
+        try:
+            await self._blobs.put(conversation, handle, native)
+        except StoreDown as error:
+            _log.warning("an answer of %d bytes could not be kept: %s", len(native), error)
+            return ""
+        return handle
 
 
 def encoded(value: object) -> str | Problem:

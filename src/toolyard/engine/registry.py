@@ -7,7 +7,7 @@ what was encoded for it can be used again.
 import hashlib
 import itertools
 import logging
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -62,6 +62,8 @@ class Registry:
         self._tools: dict[str, Registered] = {}
         self._gates: dict[str, Gate] = {}
         self._version = 0
+        self.listeners: list[Callable[[], None]] = []
+        """Told when the tools are others than before."""
         self._offers: dict[object, Offer] = {}
         self._offering = Offering(budget)
         self._indexed = -1
@@ -71,12 +73,38 @@ class Registry:
             entry = Registered(
                 tool=tool, venue=venue, own=venue.own(tool.name), hash=definition_hash(tool), on_demand=on_demand
             )
-            self._check(entry)
+            self._check(entry, self._tools)
             self._tools[tool.name] = entry
             if entry.own.gate:
                 self._gates[tool.name] = entry.own.gate
+        self._changed()
+
+    def renew(self, venue: Venue) -> None:
+        """Take what a venue lists now in place of what it listed before. What cannot be offered is left out, and told.
+
+        What is as it was stays the same entry, and in the venue's order: an offer of the same tools stays the same.
+        """
+        kept = {name: entry for name, entry in self._tools.items() if entry.venue is not venue}
+        for tool in venue.tools():
+            before = self._tools.get(tool.name)
+            if before is not None and before.venue is venue and before.tool is tool:
+                kept[tool.name] = before
+                continue
+            entry = Registered(tool=tool, venue=venue, own=venue.own(tool.name), hash=definition_hash(tool))
+            try:
+                self._check(entry, kept)
+            except Misconfigured as error:
+                _log.warning("a tool of the venue %s is not offered: %s", tool.venue, error)
+                continue
+            kept[tool.name] = entry
+        self._tools = kept
+        self._changed()
+
+    def _changed(self) -> None:
         self._version += 1
         self._offers.clear()
+        for told in list(self.listeners):
+            told()
 
     @property
     def schemas(self) -> "Schemas":
@@ -174,8 +202,9 @@ class Registry:
             entry = self.find(name, app_tools)
             return entry.tool if entry and name not in gated and self._offered(entry, state, many=True) else None
 
-        names = [*self._offering.names(state, usable), *(entry.tool.name for entry in self._app_tools(state))]
-        entries = (self.find(name, app_tools) for name in dict.fromkeys(names))
+        whole = dict.fromkeys([*self._at_providers(), *(entry.tool.name for entry in self._app_tools(state))])
+        names = self._offering.names(state, usable, whole)
+        entries = (self.find(name, app_tools) for name in names)
         offer = self._made([entry for entry in entries if entry])
         return self._kept((key, offer.digest), offer)
 
@@ -190,6 +219,10 @@ class Registry:
         if entry is None or state.run is None or shut(entry.own.gate, state.run.request.caller):
             return False
         return self._offered(entry, state)
+
+    def _at_providers(self) -> Iterator[str]:
+        """Tools that a provider runs: it must be told of them before it can use any."""
+        return (name for name, entry in self._tools.items() if entry.tool.venue == "provider")
 
     def _index(self) -> None:
         if self._indexed != self._version:
@@ -226,8 +259,8 @@ class Registry:
         self._offers[key] = offer
         return offer
 
-    def _check(self, entry: Registered) -> None:
-        self._check_name(entry.tool, entry.tool.name in self._tools)
+    def _check(self, entry: Registered, others: Mapping[str, Registered]) -> None:
+        self._check_name(entry.tool, entry.tool.name in others)
         try:
             checked(entry.tool)
         except Invalid as error:

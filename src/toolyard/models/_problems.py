@@ -98,10 +98,12 @@ def error_type_in_stream(details: dict[str, object]) -> str:
     said = f"{code} {details.get('type')}".lower()
     if "rate_limit" in said or "throttl" in said:
         return "rate_limited"
+    if "timeout" in said:
+        return "timeout"
     return "unavailable" if any(word in said for word in _UNAVAILABLE) else "model_error"
 
 
-_UNAVAILABLE = ("server_error", "overloaded", "unavailable", "internal")
+_UNAVAILABLE = ("server_error", "api_error", "overloaded", "unavailable", "internal")
 
 
 def told(problem: Problem, secrets: Iterable[str] = ()) -> Problem:

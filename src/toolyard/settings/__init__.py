@@ -17,6 +17,7 @@ from msgspec.structs import asdict, replace
 
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key
+from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import Approval, Tool
 from toolyard.settings._check import Check, Tree
 from toolyard.settings._layers import Layers
@@ -34,6 +35,7 @@ __all__ = [
     "Provider",
     "Server",
     "Telemetry",
+    "ToolChoice",
     "ToolRules",
     "WebSearch",
     "data_directory",
@@ -52,6 +54,7 @@ Name = Annotated[str, Meta(min_length=1)]
 Count = Annotated[int, Meta(ge=1, le=LARGEST)]
 CountOrNone = Annotated[int, Meta(ge=0, le=LARGEST)]
 Seconds = Annotated[float, Meta(gt=0, le=LARGEST)]
+SecondsOrNone = Annotated[float, Meta(ge=0, le=LARGEST)]
 Url = Annotated[
     str, Meta(pattern=r"^https?://[^\s/]\S*\Z", extra={"says": "a URL that begins with http:// or https://"})
 ]
@@ -74,7 +77,7 @@ Origin = Annotated[
 VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that of a variable"})]
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 
-_CORE, _BUDGET = Limits(), Budget()
+_CORE, _BUDGET, _SPEC = Limits(), Budget(), ServerSpec()
 
 
 class LimitsConfig(Struct, frozen=True, kw_only=True):
@@ -115,6 +118,18 @@ class Provider(Struct, frozen=True, kw_only=True):
     api_key: HeaderSecret = ""
     base_url: Url = ""
     headers: dict[HeaderName, HeaderSecret] = {}
+    wire: Literal["chat", "responses", "messages", "gemini", ""] = ""
+    """What the provider speaks, if it is not what is known of it."""
+
+
+class OAuthConfig(Struct, frozen=True, kw_only=True):
+    """How to get a token for a server with a url."""
+
+    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
+    client_id: str = ""
+    client_secret: Secret = ""
+    scope: str = ""
+    redirect_url: Url = ""
 
 
 class Server(Struct, frozen=True, kw_only=True):
@@ -126,9 +141,19 @@ class Server(Struct, frozen=True, kw_only=True):
     cwd: FilePath = ""
     url: Url = ""
     headers: dict[HeaderName, HeaderSecret] = {}
+    oauth: OAuthConfig | None = None
     auth: Literal["server", "caller"] = "server"
     trust: bool = False
     pin: Literal["on", "off"] = "on"
+    sampling: bool = False
+    connect_s: Seconds = _SPEC.connect_s
+    list_s: Seconds = _SPEC.list_s
+    call_s: Seconds = _SPEC.call_s
+    idle_s: SecondsOrNone = _SPEC.idle_s
+
+    @property
+    def spec(self) -> ServerSpec:
+        return msgspec.convert(self, ServerSpec, from_attributes=True)
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if bool(self.command) == bool(self.url):

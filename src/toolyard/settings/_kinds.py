@@ -78,7 +78,8 @@ def described(kind: Kind) -> str:
         case inspect.IntType():
             return f"a whole number from {inner.ge} to {inner.le}"
         case inspect.FloatType():
-            return f"a number above {inner.gt:g}, at most {inner.le:.0f}"
+            low = f"from {inner.ge:g}" if inner.gt is None else f"above {inner.gt:g}"
+            return f"a number {low}, at most {inner.le:.0f}"
         case inspect.LiteralType():
             choices = [f'"{value}"' for value in inner.values]
             return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"

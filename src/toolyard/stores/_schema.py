@@ -59,6 +59,7 @@ _SECOND = (
     "CREATE INDEX traces_of ON traces (correlation_id, at)",
     "CREATE TABLE keys (name TEXT PRIMARY KEY, key BLOB NOT NULL) WITHOUT ROWID",
 )
+_THIRD = "CREATE TABLE shelf (kind TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (kind, name))"
 
 
 def encoded(entries: Sequence[Entry]) -> bytes:
@@ -159,5 +160,9 @@ def _catalogue(connection: sqlite3.Connection, conversation: str, entry: _EntryO
             pass
 
 
-_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_make_tables, _add_catalog)
+def _add_shelf(connection: sqlite3.Connection) -> None:
+    connection.execute(_THIRD)
+
+
+_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_make_tables, _add_catalog, _add_shelf)
 SCHEMA_VERSION = len(_STEPS)

@@ -27,6 +27,7 @@ class MemoryStore:
         self._traces: dict[tuple[str, str], tuple[str, float]] = {}
         """By conversation and run: its correlation id, and when it was queued."""
         self._keys: dict[str, Key] = {}
+        self._shelf: dict[tuple[str, str], bytes] = {}
         self._limits = Gcra()
         self._closed = False
 
@@ -115,6 +116,18 @@ class MemoryStore:
     async def revoke_key(self, name: str) -> bool:
         self._require_open()
         return self._keys.pop(name, None) is not None
+
+    async def shelved(self, kind: str) -> Sequence[tuple[str, bytes]]:
+        self._require_open()
+        return [(name, body) for (of, name), body in self._shelf.items() if of == kind]
+
+    async def shelve(self, kind: str, name: str, body: bytes) -> None:
+        self._require_open()
+        self._shelf[kind, name] = body
+
+    async def unshelve(self, kind: str, name: str) -> None:
+        self._require_open()
+        self._shelf.pop((kind, name), None)
 
     async def take(self, who: str, per_minute: int, now: float) -> Allowance:
         self._require_open()

@@ -43,6 +43,9 @@ _GET = "SELECT body FROM blobs WHERE conversation = ? AND handle = ?"
 _KEYS = "SELECT key FROM keys ORDER BY name"
 _SAVE_KEY = "INSERT OR REPLACE INTO keys (name, key) VALUES (?, ?)"
 _REVOKE_KEY = "DELETE FROM keys WHERE name = ?"
+_SHELVED = "SELECT name, body FROM shelf WHERE kind = ? ORDER BY rowid"
+_SHELVE = "INSERT INTO shelf (kind, name, body) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET body = ?3"
+_UNSHELVE = "DELETE FROM shelf WHERE kind = ? AND name = ?"
 
 _T = TypeVar("_T")
 _key = msgspec.json.Decoder(Key)
@@ -161,6 +164,16 @@ class SqliteStore:
 
     async def revoke_key(self, name: str) -> bool:
         return bool(await self._writer.run(lambda connection: connection.execute(_REVOKE_KEY, (name,)).rowcount))
+
+    async def shelved(self, kind: str) -> Sequence[tuple[str, bytes]]:
+        return await self._query(lambda connection: connection.execute(_SHELVED, (kind,)).fetchall())
+
+    async def shelve(self, kind: str, name: str, body: bytes) -> None:
+        row = (kind, name, body)
+        await self._writer.run(lambda connection: connection.execute(_SHELVE, row).rowcount, len(body))
+
+    async def unshelve(self, kind: str, name: str) -> None:
+        await self._writer.run(lambda connection: connection.execute(_UNSHELVE, (kind, name)).rowcount)
 
     async def take(self, who: str, per_minute: int, now: float) -> Allowance:
         self._require_open()

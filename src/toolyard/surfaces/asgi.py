@@ -12,12 +12,14 @@ from msgspec import Struct
 from toolyard.engine.access import Access
 from toolyard.engine.service import Service
 from toolyard.surfaces import (
+    app_conversation,
     conversation_calls,
     conversation_messages,
     conversation_runs,
     conversation_tools,
     conversations,
     keys,
+    mcp,
     metrics,
     respond,
     traces,
@@ -77,9 +79,11 @@ def asgi(service: Service, access: Access, cors_origins: frozenset[str] = frozen
             *conversation_tools.routes(service),
             *conversation_runs.routes(service),
             *conversation_calls.routes(service),
+            *app_conversation.routes(service, access),
             *traces.routes(service),
             *metrics.routes(service),
             *keys.routes(access),
+            *mcp.routes(service),
         ],
         exception_handlers={Exception: answer_error},
         openapi_config=OpenAPIConfig(

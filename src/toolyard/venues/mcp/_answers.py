@@ -1,0 +1,69 @@
+"""What asking a server can come to. Data only: it knows neither the SDK nor what is done with an answer."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from msgspec import Struct
+
+from toolyard.core.servers import ServerStatus
+
+Json = dict[str, object]
+
+
+class Progress(Protocol):
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
+
+
+class Answered(Struct, frozen=True):
+    """The answer, as the server sent it."""
+
+    raw: Json
+    modern: bool
+
+
+class Rejected(Struct, frozen=True):
+    """The server answered with an error of the protocol."""
+
+    code: int
+    message: str
+    data: object = None
+
+
+class Gone(Struct, frozen=True):
+    """There was no server to ask, or it went before it answered. `read`: it may have read the request, and acted."""
+
+    why: str
+    read: bool
+
+
+Answer = Answered | Rejected | Gone
+
+
+class Told(Struct, frozen=True, kw_only=True):
+    """How a connection is."""
+
+    error: str = ""
+    process_id: int | None = None
+    protocol: str = ""
+    sessions: int = 0
+    in_flight: int = 0
+    capabilities: Json = {}
+
+
+class Supervised(Protocol):
+    """A connection that is kept up; see `_link`."""
+
+    status: ServerStatus
+    told: Callable[[], Told]
+
+    async def run(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def suspect(self) -> None:
+        """A request was not answered before its deadline."""
+        ...
+
+    async def ask(
+        self, method: str, params: Json, *, progress: Progress | None = None, owner: object = None
+    ) -> Answer: ...

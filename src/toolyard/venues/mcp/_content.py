@@ -1,0 +1,119 @@
+"""What a tool of a server came to, as the model can read it. It knows the shapes of MCP, not the SDK.
+
+Text is text; what is no text is named, with its kind and size, and kept beside. A result that says it is an error
+becomes one.
+"""
+
+from collections.abc import Sequence
+from typing import cast
+
+import msgspec
+
+from toolyard.core.items import FilePart, ImagePart, Part
+from toolyard.core.ports import Failure, Value
+from toolyard.core.results import problem_of
+
+Json = dict[str, object]
+MOST_SHOWN = 500
+MOST_PARTS_BYTES = 2 * 1024 * 1024
+
+
+def outcome(raw: Json) -> Value | Failure:
+    """The value or the failure that a `tools/call` result stands for."""
+    blocks = [cast(Json, one) for one in _listed(raw.get("content")) if isinstance(one, dict)]
+    structured = raw.get("structuredContent")
+    text = told(blocks, structured)
+    native = b"" if _is_plain(raw, blocks) else msgspec.json.encode(raw)
+    if raw.get("isError") is True:
+        details = cast(Json, structured) if isinstance(structured, dict) else {}
+        kind = details.get("error_type")
+        said = text or "the tool failed and did not say why"
+        return Failure(
+            problem=problem_of(said, kind if isinstance(kind, str) else "execution_error", details), native=native
+        )
+    return Value(value=text, parts=_parts(blocks), native=native)
+
+
+def _is_plain(raw: Json, blocks: Sequence[Json]) -> bool:
+    """Whether the text says it all: then there is nothing else to keep."""
+    bare = {key for key in raw if key not in ("content", "isError", "resultType")}
+    return not bare and len(blocks) <= 1 and all(set(block) == {"type", "text"} for block in blocks)
+
+
+def _parts(blocks: Sequence[Json]) -> tuple[Part, ...]:
+    """What is no text, as far as it is not too large for the log; `native` has it all."""
+    found, room = list[Part](), MOST_PARTS_BYTES
+    for block in blocks:
+        part = _part(block)
+        if part is not None and len(part.url) <= room:
+            found.append(part)
+            room -= len(part.url)
+    return tuple(found)
+
+
+def _part(block: Json) -> ImagePart | FilePart | None:
+    match block:
+        case {"type": "image", "data": str(data)}:
+            return ImagePart(url=f"data:{block.get('mimeType') or 'image/png'};base64,{data}")
+        case {"type": "audio", "data": str(data)}:
+            return FilePart(url=f"data:{block.get('mimeType') or 'audio/wav'};base64,{data}", name="audio")
+        case {"type": "resource_link", "uri": str(uri)}:
+            return FilePart(url=uri, name=str(block.get("name") or ""))
+        case {"type": "resource", "resource": {"blob": str(blob), "uri": str(uri)}}:
+            kind = cast(Json, block["resource"]).get("mimeType") or "application/octet-stream"
+            return FilePart(url=f"data:{kind};base64,{blob}", name=uri)
+        case _:
+            return None
+
+
+def told(blocks: Sequence[Json], structured: object) -> str:
+    """The blocks in words, one after the other; structured content once, whether or not a block repeats it."""
+    said = [block_text(block) for block in blocks]
+    if structured is not None and not any(_is_same(block, structured) for block in blocks):
+        said.append(msgspec.json.encode(structured).decode())
+    return "\n".join(said)
+
+
+def block_text(block: Json) -> str:
+    match block:
+        case {"type": "text", "text": str(text)}:
+            return text
+        case {"type": "image" | "audio" as kind, "data": str(data)}:
+            return f"[{kind}: {_mime(block)}, {_size(data):,} bytes]"
+        case {"type": "resource_link", "uri": str(uri)}:
+            named = [str(block[key]) for key in ("name", "title", "description") if block.get(key)]
+            return f"[resource {uri}: {'; '.join(named)[:MOST_SHOWN]}]"
+        case {"type": "resource", "resource": dict()}:
+            return _resource_text(cast(Json, block["resource"]))
+        case _:
+            return msgspec.json.encode(block).decode()
+
+
+def _resource_text(resource: Json) -> str:
+    uri, text, blob = resource.get("uri"), resource.get("text"), resource.get("blob")
+    if isinstance(text, str):
+        return f"[resource {uri}]\n{text}"
+    size = _size(blob) if isinstance(blob, str) else 0
+    return f"[resource {uri}: {_mime(resource)}, {size:,} bytes]"
+
+
+def _is_same(block: Json, structured: object) -> bool:
+    text = block.get("text")
+    if block.get("type") != "text" or not isinstance(text, str) or text.lstrip()[:1] not in ("{", "["):
+        return False
+    try:
+        return msgspec.json.decode(text) == structured
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+def _listed(value: object) -> Sequence[object]:
+    return cast(Sequence[object], value) if isinstance(value, list) else ()
+
+
+def _mime(block: Json) -> str:
+    return str(block.get("mimeType") or "of unknown kind")
+
+
+def _size(base64: str) -> int:
+    return len(base64) * 3 // 4 - base64[-2:].count("=")

@@ -1,0 +1,185 @@
+"""Keeps one session to one server: opens it, and opens another when it ends, with patience. It knows no tools.
+
+However many calls fail together with a session, there is one new session: they all wait for the same one.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from time import monotonic
+from typing import cast
+
+from mcp.shared.exceptions import MCPError
+
+from toolyard.core.servers import ServerStatus
+from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Progress, Rejected, Told
+from toolyard.venues.mcp._patience import Patience
+from toolyard.venues.mcp._said import Said
+from toolyard.venues.mcp._session import Era, Lost, Session
+
+_log = logging.getLogger("toolyard.mcp")
+MOST_TRIES = 3
+Connect = Callable[[Era], AbstractAsyncContextManager[Session]]
+
+
+class Down(Exception):
+    """There is no session, and none is to be had now; the message says why."""
+
+
+class Link:
+    """`run` it as a task; `session` gives the session of the moment; `stop` ends it for good."""
+
+    def __init__(
+        self, server: str, connect: Connect, said: Said, *, idle_s: float, changed: Callable[[], None]
+    ) -> None:
+        self.server = server
+        self.status: ServerStatus = "starting"
+        self.error = ""
+        self.sessions = 0
+        self.used_at = monotonic()
+        self._connect = connect
+        self._said = said
+        self._idle_s = idle_s
+        self._changed = changed
+        self._patience = Patience()
+        self._current: Session | None = None
+        self._news = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._stopped = asyncio.Event()
+        self._era: Era = ""
+
+    def told(self) -> Told:
+        session = self._current
+        return Told(
+            error=self.error,
+            process_id=session.process_id if session else None,
+            protocol=session.protocol if session else "",
+            sessions=self.sessions,
+            in_flight=session.in_flight if session else 0,
+            capabilities=session.capabilities if session else {},
+        )
+
+    async def session(self) -> Session:
+        """The open session, waited for while there is hope. Raises Down."""
+        self.used_at = monotonic()
+        while True:
+            if self._current is not None and not self._current.over.is_set():
+                return self._current
+            if self.status in ("stopped", "failed"):
+                raise Down(self.error or "the server is stopped")
+            self._wanted.set()
+            await self._news.wait()
+
+    async def ask(self, method: str, params: Json, *, progress: Progress | None = None, owner: object = None) -> Answer:
+        """Ask the server; again, where it is certain that it did not read the request the time before."""
+        gone = Gone("the server is stopped", read=False)
+        for _ in range(MOST_TRIES):
+            try:
+                session = await self.session()
+                raw = await session.request(method, params, progress=progress, owner=owner)
+                return Answered(raw, session.modern)
+            except Down as error:
+                return Gone(str(error), read=False)
+            except MCPError as error:
+                return Rejected(error.code, error.message, error.data)
+            except Lost as error:
+                gone = Gone(str(error), read=error.read)
+                if error.read:
+                    break
+        return gone
+
+    def suspect(self) -> None:
+        if self._current is not None:
+            self._current.suspect()
+
+    def stop(self) -> None:
+        self._stopped.set()
+        self._wanted.set()
+        if self._current is not None:
+            self._current.over.set()
+
+    async def run(self) -> None:
+        """Until it is stopped. Whatever goes wrong with the server is told, and tried again."""
+        try:
+            while not self._stopped.is_set():
+                await self._once()
+        finally:
+            self._tell("stopped")
+
+    async def _once(self) -> None:
+        self._tell("starting" if not self.sessions else "restarting")
+        self._said.again()
+        began, answered, idle = monotonic(), False, False
+        try:
+            async with self._connect(self._era) as session:
+                self.sessions += 1
+                self._era = "modern" if session.modern else "legacy"
+                self._current = session
+                self._tell("running")
+                idle = await self._while_used(session)
+                answered = bool(session.answers)
+            why = "it ended"
+        except Exception as error:
+            why, self._era = _told(error), self._era if self._current else ""
+            answered = bool(self._current and self._current.answers)
+        self._current = None
+        if self._stopped.is_set():
+            return
+        if idle:
+            await self._sleep()
+            return
+        self._patience = self._patience.after(answered=answered, lived_s=monotonic() - began)
+        words = self._said.tail
+        self.error = f"{why}; its last words: {words}" if words else why
+        _log.warning("server %s is gone: %s", self.server, self.error)
+        await self._wait()
+
+    async def _while_used(self, session: Session) -> bool:
+        """Until the session is over; True if that is because nobody used it."""
+        if not self._idle_s:
+            await session.over.wait()
+            return False
+        while not session.over.is_set():
+            left_s = self.used_at + self._idle_s - monotonic()
+            if left_s <= 0 and not session.in_flight:
+                return True
+            try:
+                async with asyncio.timeout(max(left_s, 0.05)):
+                    await session.over.wait()
+            except TimeoutError:
+                continue
+        return False
+
+    async def _sleep(self) -> None:
+        self._wanted.clear()
+        self._tell("idle")
+        await self._wanted.wait()
+
+    async def _wait(self) -> None:
+        """Before the next attempt. With the breaker open, that attempt is a probe: the next failure opens it again."""
+        self._tell("failed" if self._patience.open else "restarting")
+        try:
+            async with asyncio.timeout(self._patience.wait_s(random.random())):
+                await self._stopped.wait()
+        except TimeoutError:
+            pass
+
+    def _tell(self, status: ServerStatus) -> None:
+        if status in ("starting", "restarting") and self._patience.open:
+            status = "failed"
+        if status == "running":
+            self.error = ""
+        self.status = status
+        self._news.set()
+        self._news = asyncio.Event()
+        self._changed()
+
+
+def _told(error: BaseException) -> str:
+    if isinstance(error, BaseExceptionGroup):
+        return _told(cast("BaseExceptionGroup[BaseException]", error).exceptions[0])
+    if isinstance(error, TimeoutError):
+        return "it did not answer in time"
+    return str(error) or type(error).__name__

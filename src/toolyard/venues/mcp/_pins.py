@@ -1,0 +1,92 @@
+"""What was accepted of a server's tools, and what it lists now: the difference is quarantined. Pure.
+
+A tool that vanishes keeps its pin: one that comes back as something else is found out.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.servers import ServerTool, ToolState
+from toolyard.venues.mcp._definitions import PINNED, Json, pin_of, unusable
+
+MOST_DIFF_LINES = 200
+
+
+class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One tool of a server, as it was accepted and as it was listed last."""
+
+    offered_as: str
+    seen: Json
+    accepted: Json | None = None
+    present: bool = True
+
+    @property
+    def state(self) -> ToolState:
+        if unusable(self.seen):
+            return "unusable"
+        if self.accepted is None:
+            return "new"
+        return "accepted" if pin_of(self.accepted) == pin_of(self.seen) else "changed"
+
+    @property
+    def offered(self) -> bool:
+        return self.present and self.state == "accepted"
+
+    @property
+    def shown(self) -> ServerTool:
+        state = self.state
+        why = unusable(self.seen) if state == "unusable" else difference(self) if state != "accepted" else ""
+        name = str(self.seen.get("name", ""))
+        return ServerTool(name=name, offered_as=self.offered_as, definition=self.seen, state=state, why=why)
+
+
+Pins = dict[str, Pin]
+
+
+def compared(pins: Mapping[str, Pin], listing: Sequence[Json], *, trusting: bool, name: Callable[[str], str]) -> Pins:
+    """The pins after a listing. The first listing of a server is accepted whole, and any of one that is not pinned."""
+    found: Pins = {}
+    for definition in listing:
+        if not isinstance(definition, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - it is what a server sent
+            continue
+        remote = str(definition.get("name", ""))
+        if remote in found:
+            continue  # a server that lists a name twice is taken at its first word
+        known = pins.get(remote)
+        if known is None:
+            known = Pin(offered_as=name(remote), seen=definition)
+        accept = (trusting or not pins) and not unusable(definition)
+        accepted = definition if accept or _is_same(known.accepted, definition) else known.accepted
+        found[remote] = replace(known, seen=definition, accepted=accepted, present=True)
+    gone = {remote: replace(pin, present=False) for remote, pin in pins.items() if remote not in found}
+    return {**found, **gone}
+
+
+def accepted(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
+    """The pins once somebody has looked at what changed; of all tools, or of those named."""
+    return {
+        remote: replace(pin, accepted=pin.seen) if pin.present and (not tools or remote in tools) else pin
+        for remote, pin in pins.items()
+    }
+
+
+def difference(pin: Pin) -> str:
+    """What a person has to look at, line by line."""
+    before, after = _lines(pin.accepted or {}), _lines(pin.seen)
+    lines = list(difflib.unified_diff(before, after, "accepted", "listed now", lineterm="", n=2))
+    more = [f"… {len(lines) - MOST_DIFF_LINES} lines more"] if len(lines) > MOST_DIFF_LINES else []
+    return "\n".join([*lines[:MOST_DIFF_LINES], *more])
+
+
+def _is_same(one: Json | None, other: Json) -> bool:
+    return one is not None and pin_of(one) == pin_of(other)
+
+
+def _lines(definition: Json) -> list[str]:
+    shown = {key: definition[key] for key in PINNED if key in definition}
+    encoded = msgspec.json.encode(shown, order="deterministic") if shown else b""
+    return msgspec.json.format(encoded, indent=2).decode().splitlines() if shown else []

@@ -1,0 +1,131 @@
+"""Calls that wait with a question of their server, in the old era: the request stays open until the answer comes.
+
+Old servers do not say which call a question belongs to, unless they are reached over HTTP. If more than one could be
+meant, nobody is asked, as it could be somebody else's; and from then on that server's calls run one at a time.
+"""
+
+import asyncio
+import hashlib
+from contextlib import AbstractAsyncContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import cast
+
+import msgspec
+
+from toolyard.core.servers import INPUT_RESPONSES
+from toolyard.venues.mcp._answers import Answer, Json
+
+MOST_WAITING = 1000
+
+
+@dataclass(slots=True, eq=False)
+class Ticket:
+    """A call on its way, and what it waits for."""
+
+    call_id: str
+    link: object
+    """The connection it is made over: questions of other connections are not its."""
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+    task: "asyncio.Task[Answer] | None" = None
+    question: Json | None = None
+    reply: "asyncio.Future[Json] | None" = None
+    prepared: tuple[str, Json] | None = None
+    """The answer to a question that was asked before a restart, and which question that was."""
+    timer: asyncio.TimerHandle | None = None
+
+    async def settled(self) -> Answer | None:
+        """The answer of the server; None if it has asked something first."""
+        assert self.task is not None
+        await self.news.wait()
+        self.news.clear()
+        return self.task.result() if self.task.done() else None
+
+    def answer(self, reply: Json) -> None:
+        assert self.reply is not None
+        self.question = None
+        if not self.reply.done():
+            self.reply.set_result(reply)
+
+
+class Questions:
+    def __init__(self) -> None:
+        self._running: set[Ticket] = set()
+        self._waiting: dict[str, Ticket] = {}
+        self._turns: dict[object, asyncio.Lock] = {}
+
+    def begin(self, ticket: Ticket) -> None:
+        self._running.add(ticket)
+
+    def end(self, ticket: Ticket) -> None:
+        self._running.discard(ticket)
+
+    def turn(self, link: object) -> AbstractAsyncContextManager[object]:
+        """One at a time, for a connection that has asked without saying on whose behalf."""
+        return self._turns.get(link) or nullcontext()
+
+    async def asked(self, link: object, question: Json, owner: object) -> Json:
+        """A server asks. Raises LookupError if it cannot be told whom."""
+        ticket = owner if isinstance(owner, Ticket) else self._only(link)
+        if ticket.prepared is not None and ticket.prepared[0] == digest(question):
+            return ticket.prepared[1]
+        ticket.question = question
+        ticket.reply = asyncio.get_running_loop().create_future()
+        ticket.news.set()
+        return await ticket.reply
+
+    def _only(self, link: object) -> Ticket:
+        running = [ticket for ticket in self._running if ticket.link is link]
+        if len(running) == 1:
+            return running[0]
+        self._turns.setdefault(link, asyncio.Lock())
+        raise LookupError("it cannot be told which of several calls this question belongs to; ask again")
+
+    def park(self, ticket: Ticket, within_s: float) -> str:
+        """Keep a call that waits for an answer; the token leads back to it, in this process."""
+        assert ticket.question is not None
+        self.end(ticket)
+        token = f"{ticket.call_id}:{digest(ticket.question)}"
+        if len(self._waiting) >= MOST_WAITING:
+            self.drop(next(iter(self._waiting)))
+        self._waiting[token] = ticket
+        ticket.timer = asyncio.get_running_loop().call_later(within_s, self.drop, token)
+        return token
+
+    def resume(self, token: str) -> Ticket | None:
+        ticket = self._waiting.pop(token, None)
+        if ticket is None or ticket.task is None or ticket.task.done():
+            return None
+        if ticket.timer is not None:
+            ticket.timer.cancel()
+        self.begin(ticket)
+        return ticket
+
+    def drop(self, token: str) -> None:
+        """Nobody waits for it any more: the server is told."""
+        ticket = self._waiting.pop(token, None)
+        if ticket is not None and ticket.task is not None:
+            ticket.task.cancel()
+            if ticket.timer is not None:
+                ticket.timer.cancel()
+
+    def ended(self, call_id: str) -> None:
+        """A call has got its result in another way: it was stopped, or nobody answered in time."""
+        for token in [token for token, ticket in self._waiting.items() if ticket.call_id == call_id]:
+            self.drop(token)
+
+
+def digest(question: Json) -> str:
+    encoded = msgspec.json.encode(question, order="deterministic")
+    return hashlib.blake2b(encoded, digest_size=8).hexdigest()
+
+
+def replied(answer: Json) -> Json:
+    """Our answer as MCP has it: to a form, or to whatever else was asked, as the client behind us gave it."""
+    content = answer.get("content")
+    given = cast(Json, content).get(INPUT_RESPONSES) if isinstance(content, dict) else None
+    if isinstance(given, dict):
+        return next(
+            (cast(Json, one) for one in cast(Json, given).values() if isinstance(one, dict)), {"action": "cancel"}
+        )
+    action = {"accepted": "accept", "declined": "decline"}.get(str(answer.get("reply")), "cancel")
+    return {"action": action, "content": answer.get("content") or {}} if action == "accept" else {"action": action}

@@ -1,0 +1,387 @@
+"""One connection to one server, from its handshake to its end. It does not come back: its link makes another one.
+
+The SDK speaks the protocol, in both eras. What a server answers is kept as it came: the SDK's models leave out what
+they do not know, and build each result twice.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from typing import Literal, cast
+
+import anyio
+import anyio.abc
+import mcp_types as types
+from mcp.client.session import ClientSession, IncomingMessage
+from mcp.client.subscriptions import SubscriptionLost, listen
+from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest, ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
+from mcp.shared.transport_context import TransportContext
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic import BaseModel, RootModel, ValidationError
+
+from toolyard.venues.mcp._definitions import unusable
+from toolyard.venues.mcp._stdio import Child
+
+Json = dict[str, object]
+Era = Literal["", "legacy", "modern"]
+"""What a server was found to speak the last time; empty means that it has not been asked."""
+MOST_PAGES = 200
+MOST_TOOLS = 10_000
+FINISH_S = 5.0
+MOST_SILENT = 3
+HTTP_NOT_FOUND = 404
+_CLOSED = ("Connection closed", "SSE stream")
+_EMPTY: dict[str, Json] = {"tools/call": {"content": [], "resultType": "complete"}}
+_log = logging.getLogger("toolyard.mcp")
+
+
+class Lost(Exception):
+    """The connection ended before the answer came. `read` says whether the server may have read the request."""
+
+    def __init__(self, why: str, *, read: bool) -> None:
+        super().__init__(why)
+        self.read = read
+
+
+@dataclass(slots=True)
+class Sent:
+    """A request on its way, and its answer as it came."""
+
+    owner: object = None
+    """Whoever asks, so that a question of the server finds its way back."""
+    id: int | str = 0
+    answer: Json = field(default_factory=dict[str, object])
+    status: int = 0
+    """Over HTTP: the status of the answer."""
+    trouble: str = ""
+    """Over HTTP: what went wrong on the way, if anything."""
+    unreached: bool = False
+
+
+_sent: ContextVar[Sent | None] = ContextVar("sent", default=None)
+
+
+def sent_now() -> Sent | None:
+    """The request on behalf of which this is running: the SDK carries it to where its answer is read."""
+    return _sent.get()
+
+
+class Anything(RootModel[Json]):
+    """A result that is left as it is."""
+
+
+class Wire(JSONRPCDispatcher[TransportContext]):
+    """The SDK's dispatcher, with the answers kept as they come and its end to be waited for."""
+
+    ended: asyncio.Event
+    _numbers: "itertools.count[int]"
+
+    async def run(
+        self,
+        on_request: OnRequest,
+        on_notify: OnNotify,
+        on_notify_intercept: OnNotifyIntercept | None = None,
+        *,
+        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
+    ) -> None:
+        self.ended, self._numbers = asyncio.Event(), itertools.count(1)
+        try:
+            await super().run(on_request, on_notify, on_notify_intercept, task_status=task_status)
+        finally:
+            self.ended.set()
+
+    async def send_raw_request(
+        self,
+        method: str,
+        params: Mapping[str, object] | None,
+        opts: CallOptions | None = None,
+        *,
+        _related_request_id: types.RequestId | None = None,
+    ) -> dict[str, object]:
+        options: CallOptions = opts if opts is not None else {}
+        number = options.setdefault("request_id", next(self._numbers))
+        sent = _sent.get()
+        if sent is not None:
+            sent.id = number
+        answer = await super().send_raw_request(method, params, options, _related_request_id=_related_request_id)
+        if sent is None:
+            return answer
+        sent.answer = answer
+        return _EMPTY[method] if method in _EMPTY else _bare(answer) if method == "tools/list" else answer
+
+
+def _bare(listing: Json) -> Json:
+    """A listing with what the SDK needs to know of it: one bad definition must not hide the others."""
+    tools = listing.get("tools")
+    named = cast(list[Json], tools) if isinstance(tools, list) else []
+    kept = [{"name": tool["name"], "inputSchema": tool["inputSchema"]} for tool in named if not unusable(tool)]
+    return {**listing, "tools": kept}
+
+
+@dataclass(slots=True, kw_only=True)
+class Hooks:
+    """What a session tells, and asks."""
+
+    listed: Callable[[list[Json]], Awaitable[None]]
+    """The server's tools, as it sent them: at the beginning, and whenever they change."""
+    notified: Callable[[str, Json], None]
+    elicited: Callable[[Json, object], Awaitable[Json]] | None = None
+    """A question of the server to the user, and the owner of the request that it belongs to, if that is known."""
+    sampling: bool = False
+    """Whether the server may also ask for what only an MCP client behind us has: a model, roots."""
+
+
+class Session:
+    """An open connection: ask it. It is over when `over` is set; then whatever waits for an answer is `Lost`."""
+
+    def __init__(
+        self, wire: Wire, session: ClientSession, hooks: Hooks, child: Child | None, finished: asyncio.Event
+    ) -> None:
+        self._wire = wire
+        self._session = session
+        self._hooks = hooks
+        self._child = child
+        self._relist = asyncio.Lock()
+        self._silent = 0
+        self._stale = False
+        self.over = asyncio.Event()
+        self.finished = finished
+        """Set when everything that belonged to it has ended."""
+        self.in_flight = 0
+        self.answers = 0
+        """How many answers came to requests; what has answered is in order."""
+
+    @property
+    def process_id(self) -> int | None:
+        return self._child.pid if self._child else None
+
+    @property
+    def protocol(self) -> str:
+        return self._session.protocol_version or ""
+
+    @property
+    def modern(self) -> bool:
+        return self.protocol in MODERN_PROTOCOL_VERSIONS
+
+    @property
+    def capabilities(self) -> Json:
+        known = self._session.server_capabilities
+        return known.model_dump(by_alias=True, mode="json", exclude_none=True) if known else {}
+
+    @property
+    def instructions(self) -> str:
+        return self._session.instructions or ""
+
+    async def request(
+        self, method: str, params: Json, *, progress: ProgressFnT | None = None, owner: object = None
+    ) -> Json:
+        """The server's answer as it came. Raises MCPError with what the server says against it, or Lost."""
+        sent = Sent(owner)
+        token = _sent.set(sent)
+        self.in_flight += 1
+        try:
+            request = types.Request[Json, str](method=method, params=params)
+            await self._session.send_request(request, Anything, progress_callback=progress)
+        except MCPError as error:
+            if _is_closed(error) or sent.trouble or _is_forgotten(sent):
+                raise await self._lost(sent, error) from None
+            self.answers += 1
+            raise
+        except ValidationError as error:
+            raise MCPError(code=types.INTERNAL_ERROR, message=f"the answer is not as MCP has it: {error}") from None
+        finally:
+            self.in_flight -= 1
+            _sent.reset(token)
+        self.answers += 1
+        self._silent = 0
+        if self._child is not None:
+            self._child.outgoing.answered(sent.id)
+        return sent.answer
+
+    def suspect(self) -> None:
+        """A deadline passed. A server of which nobody has heard anything meanwhile, again and again, hangs."""
+        self._silent += 1
+        if self._silent >= MOST_SILENT:
+            _log.warning("a server has not answered %d requests in a row; it is started anew", self._silent)
+            self.give_up()
+
+    async def _lost(self, sent: Sent, error: MCPError) -> Lost:
+        """Once everything has ended it is known how far the server had read."""
+        self.over.set()
+        if self._child is None:
+            return Lost(sent.trouble or error.message, read=not (sent.unreached or _is_forgotten(sent)))
+        try:
+            async with asyncio.timeout(FINISH_S):
+                await self.finished.wait()
+        except TimeoutError:
+            return Lost("the server went away", read=True)
+        return Lost("the server went away", read=self._child.outgoing.was_read(sent.id))
+
+    def give_up(self) -> None:
+        """It does not answer any more: end it without grace."""
+        if self._child is not None:
+            self._child.hopeless = True
+        self.over.set()
+
+    async def list_tools(self) -> list[Json]:
+        """All of them, page by page, as the server sent them."""
+        tools: list[Json] = []
+        cursor: str | None = None
+        for _ in range(MOST_PAGES):
+            sent = Sent()
+            token = _sent.set(sent)
+            try:
+                params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
+                kept = {tool.name for tool in (await self._session.list_tools(params=params)).tools}
+            finally:
+                _sent.reset(token)
+            page = cast(list[Json], sent.answer["tools"])
+            tools += [tool for tool in page if unusable(tool) or tool["name"] in kept]
+            cursor = cast(str | None, sent.answer.get("nextCursor"))
+            if not cursor or len(tools) > MOST_TOOLS:
+                break
+        return tools[:MOST_TOOLS]
+
+    async def refresh(self) -> None:
+        """List the tools again; what changes while that goes on is seen by one more listing."""
+        self._stale = True
+        async with self._relist:
+            if self._stale and not self.over.is_set():
+                self._stale = False
+                await self._hooks.listed(await self.list_tools() if "tools" in self.capabilities else [])
+
+    async def _changed(self) -> None:
+        try:
+            await self.refresh()
+        except (MCPError, ValidationError) as error:
+            _log.info("a server told that its tools changed, but they could not be listed: %s", error)
+
+    async def on_message(self, message: IncomingMessage) -> None:
+        if isinstance(message, Exception):
+            _log.debug("a message could not be read: %r", message)
+            return
+        self._silent = 0
+        if isinstance(message, types.ToolListChangedNotification):
+            await self._changed()
+        dumped = message.model_dump(by_alias=True, mode="json", exclude_none=True)
+        self._hooks.notified(message.method, cast(Json, dumped.get("params") or {}))
+
+    async def on_elicitation(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
+        assert self._hooks.elicited is not None
+        sent = _sent.get()
+        asked = cast(Json, params.model_dump(by_alias=True, mode="json", exclude_none=True))
+        try:
+            answer = await self._hooks.elicited(asked, sent.owner if sent else None)
+        except LookupError as error:
+            return types.ErrorData(code=types.INVALID_REQUEST, message=str(error))
+        return types.ElicitResult.model_validate(answer)
+
+    async def on_sampling(
+        self, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult | types.ErrorData:
+        answer = await self._passed_on("sampling/createMessage", params)
+        return answer if isinstance(answer, types.ErrorData) else types.CreateMessageResult.model_validate(answer)
+
+    async def on_roots(self) -> types.ListRootsResult | types.ErrorData:
+        answer = await self._passed_on("roots/list", None)
+        return answer if isinstance(answer, types.ErrorData) else types.ListRootsResult.model_validate(answer)
+
+    async def _passed_on(self, method: str, params: BaseModel | None) -> Json | types.ErrorData:
+        """What only an MCP client behind us can answer is a question like any other, to be answered as it came."""
+        assert self._hooks.elicited is not None
+        sent = _sent.get()
+        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True) if params else {}
+        question: Json = {"requests": {method: {"method": method, "params": asked}}}
+        try:
+            answer = await self._hooks.elicited(question, sent.owner if sent else None)
+        except LookupError as error:
+            return types.ErrorData(code=types.INVALID_REQUEST, message=str(error))
+        return types.ErrorData(code=types.INVALID_REQUEST, message="nobody answers") if "action" in answer else answer
+
+    async def watch(self) -> None:
+        """In the modern era a server tells of changes only to those who listen."""
+        told = cast(dict[str, Json], self.capabilities)
+        tools, prompts, resources = (bool(told.get(what, {}).get("listChanged")) for what in _LISTS)
+        if not self.modern or not (tools or prompts or resources):
+            return
+        try:
+            async with listen(
+                self._session,
+                tools_list_changed=tools,
+                prompts_list_changed=prompts,
+                resources_list_changed=resources,
+            ) as events:
+                async for _ in events:  # each also comes as a message
+                    pass
+        except (MCPError, SubscriptionLost, TimeoutError) as error:
+            _log.debug("a server stopped telling of changes: %s", error)
+
+
+def _is_closed(error: MCPError) -> bool:
+    """Whether this is the SDK's word for a connection that ended, and not a server's own use of the same code."""
+    return error.code == types.CONNECTION_CLOSED and error.message.startswith(_CLOSED)
+
+
+def _is_forgotten(sent: Sent) -> bool:
+    """Whether the server does not know this session any more, as after it was started anew: then it did nothing."""
+    return sent.status == HTTP_NOT_FOUND
+
+
+_LISTS = ("tools", "prompts", "resources")
+Streams = Callable[[AsyncExitStack], Awaitable[tuple[Wire, Child | None]]]
+"""Opens a transport on the stack: a wire, and the child behind it, if it is one."""
+
+
+@asynccontextmanager
+async def connected(
+    streams: Streams, hooks: Hooks, *, connect_s: float, list_s: float, era: Era
+) -> AsyncGenerator[Session]:
+    """A session after its handshake and first listing. Raises what the transport, the SDK or a deadline raises."""
+    finished, made = asyncio.Event(), list[Session]()
+    async with AsyncExitStack() as stack:
+        stack.callback(finished.set)
+        wire, child = await streams(stack)
+        client = ClientSession(
+            dispatcher=wire,
+            client_info=types.Implementation(name="toolyard", version=version("toolyard")),
+            message_handler=lambda message: made[0].on_message(message),
+            elicitation_callback=(lambda context, params: made[0].on_elicitation(params)) if hooks.elicited else None,
+            sampling_callback=(lambda context, params: made[0].on_sampling(params)) if hooks.sampling else None,
+            list_roots_callback=(lambda context: made[0].on_roots()) if hooks.sampling else None,
+        )
+        session = Session(wire, client, hooks, child, finished)
+        made.append(session)
+        await stack.enter_async_context(client)
+        stack.callback(session.over.set)
+        with anyio.fail_after(connect_s):
+            await _negotiate(client, era)
+        with anyio.fail_after(list_s):
+            await session.refresh()
+        async with anyio.create_task_group() as group:
+            group.start_soon(session.watch)
+            group.start_soon(_until_ended, wire, session)
+            yield session
+            group.cancel_scope.cancel()
+
+
+async def _until_ended(wire: Wire, session: Session) -> None:
+    await wire.ended.wait()
+    session.over.set()
+
+
+async def _negotiate(session: ClientSession, era: Era) -> None:
+    """The newest that both speak. Whatever a server answers to the modern question, if not yes, means the old way."""
+    if era != "legacy":
+        try:
+            await session.discover()
+            return
+        except (MCPError, RuntimeError, ValidationError) as error:
+            _log.debug("not of the modern era: %s", error)
+    await session.initialize()

@@ -1,0 +1,43 @@
+"""Makes the links to servers: where the SDK is loaded. It does not know what is done with what they tell."""
+
+from contextlib import AbstractAsyncContextManager
+
+from toolyard.core.caller import Caller
+from toolyard.core.servers import ServerSpec
+from toolyard.venues.mcp._answers import Json, Supervised
+from toolyard.venues.mcp._forms import unfit
+from toolyard.venues.mcp._link import Link
+from toolyard.venues.mcp._said import Said
+from toolyard.venues.mcp._server import CALLER_IDLE_S, Watcher
+from toolyard.venues.mcp._session import Era, Hooks, Session, connected
+from toolyard.venues.mcp._transports import streams
+from toolyard.venues.mcp._warden import Warden
+
+
+class SdkConnector:
+    """Sessions by the official SDK."""
+
+    def __init__(self) -> None:
+        self._warden = Warden()
+
+    def link(self, server: str, spec: ServerSpec, caller: Caller | None, watcher: Watcher) -> Supervised:
+        said = Said(server)
+
+        async def elicited(question: Json, owner: object) -> Json:
+            return await watcher.elicited(made, question, owner)
+
+        hooks = Hooks(listed=watcher.listed, notified=watcher.notified, elicited=elicited, sampling=spec.sampling)
+        opened = streams(spec, caller, said, self._warden)
+
+        def connect(era: Era) -> AbstractAsyncContextManager[Session]:
+            return connected(opened, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=era)
+
+        idle_s = spec.idle_s or (CALLER_IDLE_S if caller is not None else 0.0)
+        made = Link(server, connect, said, idle_s=idle_s, changed=watcher.changed)
+        return made
+
+    def unfit(self, schema: object, content: object) -> str:
+        return unfit(schema, content)
+
+    def close(self) -> None:
+        self._warden.close()

@@ -1,0 +1,78 @@
+"""One table from the name that a model knows to the server and the tool there, and back. Pure, and without any server.
+
+A name is given once and kept: a server that comes later, with a tool of the same name, changes nobody else's.
+"""
+
+import hashlib
+import re
+from collections.abc import Collection, Iterator
+
+from msgspec import Struct
+
+LONGEST = 64
+_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+class Route(Struct, frozen=True):
+    """Where a tool is: its server, and its name there."""
+
+    server: str
+    tool: str
+
+
+class Router:
+    """The names given out so far."""
+
+    def __init__(self) -> None:
+        self._routes: dict[str, Route] = {}
+        self._names: dict[Route, str] = {}
+
+    def __iter__(self) -> Iterator[tuple[str, Route]]:
+        return iter(self._routes.items())
+
+    def route(self, name: str) -> Route | None:
+        return self._routes.get(name)
+
+    def name(self, route: Route) -> str | None:
+        return self._names.get(route)
+
+    def keep(self, name: str, route: Route) -> None:
+        """A name that was given earlier, perhaps by an earlier process."""
+        if name not in self._routes and route not in self._names:
+            self._routes[name] = route
+            self._names[route] = name
+
+    def give(self, route: Route, taken: Collection[str] = ()) -> str:
+        """The tool's name for models: its own if it can be had, with the server's before it if not."""
+        if known := self._names.get(route):
+            return known
+        for name in _candidates(route):
+            if name not in self._routes and name not in taken:
+                self.keep(name, route)
+                return name
+        raise AssertionError("a hash of server and tool is nobody else's")
+
+    def forget(self, server: str) -> None:
+        for route in [route for route in self._names if route.server == server]:
+            del self._routes[self._names.pop(route)]
+
+
+def _candidates(route: Route) -> Iterator[str]:
+    own, prefixed = _fit(route.tool), _fit(f"{route.server}__{route.tool}")
+    yield own
+    yield prefixed
+    yield _with_hash(prefixed, route)
+
+
+def _fit(name: str) -> str:
+    """A name of the letters and the length that every provider takes; a hash stands for what had to be cut."""
+    fit = _FOREIGN.sub("_", name)
+    if len(fit) <= LONGEST:
+        return fit
+    digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=4).hexdigest()
+    return f"{fit[: LONGEST - 9]}_{digest}"
+
+
+def _with_hash(name: str, route: Route) -> str:
+    both = f"{route.server}\0{route.tool}".encode("utf-8", "replace")
+    return f"{name[: LONGEST - 17]}_{hashlib.blake2b(both, digest_size=8).hexdigest()}"

@@ -1,0 +1,205 @@
+"""Runs calls on the servers that have their tools. It does not know how a server is reached.
+
+A server that needs something of the user parks its call with a question; the answer takes the call up again.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Sequence
+from typing import cast
+
+from toolyard.core.errors import NotFound, Refused
+from toolyard.core.events import CallEnded, Entry
+from toolyard.core.items import Call, Problem
+from toolyard.core.ports import Context, Failure, Later, Own, Value
+from toolyard.core.results import problem_of
+from toolyard.core.servers import INPUT_RESPONSES
+from toolyard.core.tools import Tool
+from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Rejected, Supervised
+from toolyard.venues.mcp._content import outcome
+from toolyard.venues.mcp._questions import Questions, Ticket, replied
+from toolyard.venues.mcp._rounds import MOST_TOKEN, Round, from_token, needed
+from toolyard.venues.mcp.fleet import Fleet
+
+MOST_ROUNDS = 10
+PAUSE_S = 0.1
+CLOSE_S = 0.05
+"""A call that is cancelled this near to its deadline was cancelled by it."""
+_CODES = {-32602: "validation_error", -32601: "not_found", -32001: "timeout"}
+
+
+class McpVenue:
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._questions = Questions()
+        fleet.elicited = self._questions.asked
+
+    def tools(self) -> Sequence[Tool]:
+        return self._fleet.tools()
+
+    def own(self, tool: str) -> Own:
+        return Own()
+
+    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
+        try:
+            link = self._fleet.link(tool.server, context.caller)
+        except (NotFound, Refused) as error:
+            return Failure(problem=problem_of(error, "unavailable"))
+        asking = _Asking(self._fleet, self._questions, link, call, tool, context)
+        if context.answer is None:
+            return await asking.begin()
+        return await asking.resume(context.resume_token, context.answer)
+
+    def observe(self, entry: Entry) -> None:
+        """A call that waits here may end elsewhere: it was stopped, or nobody answered."""
+        if isinstance(entry.event, CallEnded):
+            self._questions.ended(entry.event.result.call_id)
+
+    async def close(self) -> None:
+        await self._fleet.close()
+
+
+class _Asking:
+    """One call on its way, through all that its server asks before it answers."""
+
+    def __init__(
+        self, fleet: Fleet, questions: Questions, link: Supervised, call: Call, tool: Tool, context: Context
+    ) -> None:
+        self._fleet = fleet
+        self._questions = questions
+        self._link = link
+        self._tool = tool
+        self._context = context
+        self._params: Json = {"name": tool.remote, "arguments": call.arguments, "_meta": _meta(context)}
+
+    async def begin(self, prepared: tuple[str, Json] | None = None) -> Value | Failure | Later:
+        ticket = Ticket(self._context.call_id, self._link, prepared=prepared)
+        async with self._questions.turn(self._link):
+            self._questions.begin(ticket)
+            self._send(ticket, self._params)
+            return await self._followed(ticket)
+
+    async def resume(self, token: str, answer: Json) -> Value | Failure | Later:
+        if (asked := from_token(token)) is not None:
+            return await self._next_round(asked, answer)
+        reply = replied(answer)
+        async with self._questions.turn(self._link):
+            ticket = self._questions.resume(token)
+            if ticket is not None:
+                if wrong := self._unfit(ticket.question or {}, reply):
+                    return self._parked(ticket, wrong)
+                ticket.answer(reply)
+                return await self._followed(ticket)
+        if self._tool.idempotent:
+            return await self.begin(prepared=(token.rpartition(":")[2], reply))
+        return _gone(self._tool, "it was started anew while the answer was waited for", read=True)
+
+    async def _next_round(self, asked: Round, answer: Json) -> Value | Failure | Later:
+        given = cast(Json, answer.get("content") or {}).get(INPUT_RESPONSES)
+        if isinstance(given, dict):
+            return await self._taken_up(asked.given(cast(Json, given)))
+        reply = replied(answer)
+        if wrong := self._unfit(asked.question, reply):
+            return self._later({**asked.question, "problem": wrong}, asked.token)
+        return await self._taken_up(asked.answered(reply))
+
+    async def _taken_up(self, known: Round) -> Value | Failure | Later:
+        if known.pending is not None:
+            return self._later(known.question, known.token)
+        return await self._round(known)
+
+    async def _round(self, known: Round) -> Value | Failure | Later:
+        ticket = Ticket(self._context.call_id, self._link)
+        self._send(ticket, {**self._params, **known.params})
+        return await self._followed(ticket, known.number)
+
+    def _send(self, ticket: Ticket, params: Json) -> None:
+        report = self._context.progress
+
+        async def progressed(progress: float, total: float | None, message: str | None) -> None:
+            report(progress, total, message or "")
+
+        task = self._fleet.spawn(self._link.ask("tools/call", params, progress=progressed, owner=ticket))
+        task.add_done_callback(lambda _: ticket.news.set())
+        ticket.task = task
+
+    async def _followed(self, ticket: Ticket, number: int = 0) -> Value | Failure | Later:
+        """Until the server has answered, or asked."""
+        assert ticket.task is not None
+        try:
+            answer = await ticket.settled()
+        except asyncio.CancelledError:
+            if self._fleet.now() >= self._context.deadline - CLOSE_S:
+                self._link.suspect()
+            ticket.task.cancel()
+            await asyncio.wait([ticket.task])
+            raise
+        finally:
+            self._questions.end(ticket)
+        return self._parked(ticket) if answer is None else await self._came_to(answer, number)
+
+    async def _came_to(self, answer: Answer, number: int) -> Value | Failure | Later:
+        match answer:
+            case Answered(raw=raw):
+                asked = needed(raw, number + 1)
+                return outcome(raw) if asked is None else await self._asked(asked)
+            case Rejected(code=code, message=message, data=data):
+                return Failure(problem=problem_of(message, _CODES.get(code, "execution_error"), _details(code, data)))
+            case Gone(why=why, read=read):
+                return _gone(self._tool, why, read=read)
+
+    async def _asked(self, asked: Round) -> Value | Failure | Later:
+        forbidden = asked.forbidden(sampling=self._fleet.server(self._tool.server).spec.sampling)
+        if forbidden or asked.number > MOST_ROUNDS:
+            said = f"the server asks for {forbidden or 'more and more'}, which it does not get here"
+            return Failure(problem=Problem(error=said, error_type="execution_error"))
+        if asked.pending is None:
+            await asyncio.sleep(PAUSE_S)  # it only wants to be asked again
+            return await self._round(asked)
+        if len(asked.token) > MOST_TOKEN:
+            said = "the server asks a question that is too long to be kept"
+            return Failure(problem=Problem(error=said, error_type="too_large"))
+        return self._later(asked.question, asked.token)
+
+    def _parked(self, ticket: Ticket, wrong: str = "") -> Later:
+        question = ticket.question or {}
+        token = self._questions.park(ticket, self._tool.approval_s)
+        return self._later({**question, "problem": wrong} if wrong else question, token)
+
+    def _later(self, question: Json, token: str) -> Later:
+        return Later(kind="question", question={"server": self._tool.server, **question}, resume_token=token)
+
+    def _unfit(self, question: Json, reply: Json) -> str:
+        """What is wrong with an answer, if it is one to a form."""
+        schema = question.get("requestedSchema")
+        if reply.get("action") != "accept" or not isinstance(schema, dict):
+            return ""
+        return self._fleet.unfit(cast(Json, schema), reply.get("content"))
+
+
+def _meta(context: Context) -> Json:
+    """Under which trace this runs, and what to tell a repeated request by."""
+    digits = hashlib.blake2b(context.correlation_id.encode(), digest_size=16).hexdigest()
+    trace = context.correlation_id if _is_trace(context.correlation_id) else digits
+    span = hashlib.blake2b(context.idempotency_key.encode(), digest_size=8).hexdigest()
+    return {"traceparent": f"00-{trace}-{span}-01", "toolyard/idempotency-key": context.idempotency_key}
+
+
+def _is_trace(text: str) -> bool:
+    return len(text) == 32 and not text.strip("0123456789abcdef") and bool(text.strip("0"))
+
+
+def _details(code: int, data: object) -> Json:
+    return {"code": code} if data is None else {"code": code, "data": data}
+
+
+def _gone(tool: Tool, why: str, *, read: bool) -> Failure:
+    """A call that was lost: whether it took effect is told as far as it is known."""
+    if not read or tool.idempotent:
+        said = f"the server {tool.server!r} is not available: {why}"
+        return Failure(problem=Problem(error=said[:4000], error_type="unavailable"), passing=True)
+    said = (
+        f"the server {tool.server!r} went away while this call was running ({why}); it may or may not have taken "
+        "effect. Find out before asking for it again."
+    )
+    return Failure(problem=Problem(error=said[:4000], error_type="unknown_outcome"))

@@ -1,0 +1,42 @@
+"""The plain server as a test wants it: what it is told to do, and what it noted."""
+
+import os
+import signal
+import sys
+from pathlib import Path
+
+from toolyard.core.servers import ServerSpec
+
+SCRIPT = Path(__file__).parent / "servers" / "plain.py"
+
+
+class Plain:
+    def __init__(self, folder: Path, *tricks: str, **more: object) -> None:
+        self.notes = folder / "notes"
+        self.notes.touch()
+        args = ("-S", "-E", str(SCRIPT), str(self.notes), *tricks)
+        self.spec = ServerSpec(command=sys.executable, args=args, **more)  # pyright: ignore[reportArgumentType]
+
+    def noted(self, what: str) -> list[str]:
+        """The rest of each line that begins so."""
+        lines = self.notes.read_text().splitlines()
+        return [line.partition(" ")[2] for line in lines if line.startswith(f"{what} ")]
+
+    @property
+    def processes(self) -> list[int]:
+        return [int(pid) for pid in self.noted("process")]
+
+    @property
+    def alive(self) -> list[int]:
+        return [pid for pid in self.processes if is_alive(pid)]
+
+    def kill(self) -> None:
+        os.kill(self.processes[-1], signal.SIGKILL)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return False
+    return state != "Z"

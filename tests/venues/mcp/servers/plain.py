@@ -1,0 +1,147 @@
+"""A small MCP server of the old era, without any library, that can be told to misbehave. `plain.py NOTES [TRICK…]`.
+
+It notes each tool it runs in a file, so that a test can count what really happened.
+"""
+
+import json
+import os
+import sys
+import threading
+import time
+from pathlib import Path
+
+NOTES, TRICKS = Path(sys.argv[1]), set(sys.argv[2:])
+LOCK = threading.Lock()
+ANSWERS: dict[str, "threading.Event"] = {}
+GIVEN: dict[str, object] = {}
+CANCELLED: set[object] = set()
+
+
+def note(line: str) -> None:
+    with NOTES.open("a") as file:
+        file.write(line + "\n")
+
+
+def send(message: dict[str, object]) -> None:
+    with LOCK:
+        sys.stdout.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+        sys.stdout.flush()
+
+
+def tool(name: str, description: str = "A tool.", **more: object) -> dict[str, object]:
+    return {"name": name, "description": description, "inputSchema": {"type": "object"}, **more}
+
+
+def tools() -> list[dict[str, object]]:
+    reads = {"annotations": {"readOnlyHint": True}}
+    listed = [
+        tool("add", "Adds."),
+        tool("look", "Looks.", **reads),
+        tool("slow", "Takes its time."),
+        tool("slow_look", "Takes its time, and only looks.", **reads),
+        tool("ask", "Asks the user."),
+        tool("ask_look", "Asks the user, and only looks.", **reads),
+        tool("big", "Much.", **reads),
+        tool("fails", "Does not work."),
+        tool("steps", "Tells how far it is."),
+    ]
+    if "many" in TRICKS:
+        listed += [tool(f"tool_{number}", f"Number {number}.") for number in range(1000)]
+    if "odd" in TRICKS:
+        listed += [tool("x" * 300), tool("a.b/c"), tool("a_b_c"), tool("ünïcode"), {"name": "no schema"}]
+        tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}
+        root = {"type": "object", "$defs": {"node": tree}, "properties": {"root": {"$ref": "#/$defs/node"}}}
+        listed += [{"name": "cyclic", "description": "Trees.", "inputSchema": root, "x-unknown": {"kept": True}}]
+    changed = NOTES.with_suffix(".changed")
+    if changed.exists():
+        listed[1] = tool("look", changed.read_text(), **reads)
+    return listed
+
+
+def listing(params: dict[str, object]) -> dict[str, object]:
+    found, start = tools(), int(str(params.get("cursor") or 0))
+    page: dict[str, object] = {"tools": found[start : start + 200]}
+    return page if start + 200 >= len(found) else {**page, "nextCursor": str(start + 200)}
+
+
+def text(said: str, **more: object) -> dict[str, object]:
+    return {"content": [{"type": "text", "text": said}], **more}
+
+
+def asked(request: object) -> dict[str, object]:
+    name = f"q{request}"
+    ANSWERS[name] = threading.Event()
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+    params = {"message": "What is your name?", "requestedSchema": schema}
+    send({"id": name, "method": "elicitation/create", "params": params})
+    ANSWERS[name].wait()
+    return text(f"answered {json.dumps(GIVEN[name], sort_keys=True)}")
+
+
+def run(request: object, name: str, params: dict[str, object]) -> dict[str, object]:
+    if name in ("slow", "slow_look"):
+        for _ in range(int(os.environ.get("SLOW_TENTHS", "600"))):
+            if request in CANCELLED:
+                note(f"cancelled {name}")
+                return {}
+            time.sleep(0.05)
+    if name in ("ask", "ask_look"):
+        return asked(request)
+    if name == "big":
+        return text("m" * int(os.environ.get("BIG_BYTES", "1000")))
+    if name == "fails":
+        return text("out of flour", isError=True, structuredContent={"error_type": "out_of_stock", "item": "flour"})
+    if name == "steps":
+        token = params.get("_meta", {}).get("progressToken")  # type: ignore[attr-defined]
+        for step in (1, 2, 3):
+            told = {"progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}
+            send({"method": "notifications/progress", "params": told})
+    return text(f"{name} of process {os.getpid()}")
+
+
+def call(request: object, params: dict[str, object]) -> None:
+    name = str(params["name"])
+    note(f"began {name}")
+    if "dies" in TRICKS:
+        os._exit(3)
+    result = run(request, name, params)
+    note(f"ended {name}")
+    if request not in CANCELLED:
+        send({"id": request, "result": result})
+
+
+def handle(message: dict[str, object]) -> None:
+    method, request, params = message.get("method"), message.get("id"), message.get("params") or {}
+    if method is None and str(request) in ANSWERS:
+        GIVEN[str(request)] = message.get("result") or message.get("error")
+        ANSWERS[str(request)].set()
+    elif method == "initialize":
+        capabilities = {"tools": {"listChanged": True}}
+        info = {"name": "plain", "version": "1"}
+        result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
+        send({"id": request, "result": result})
+    elif method == "tools/list":
+        send({"id": request, "result": listing(params)})  # type: ignore[arg-type]
+    elif method == "tools/call":
+        threading.Thread(target=call, args=(request, params), daemon=True).start()
+    elif method == "notifications/cancelled":
+        CANCELLED.add(params["requestId"])  # type: ignore[index]
+    elif request is not None:
+        send({"id": request, "error": {"code": -32601, "message": f"no method {method}"}})
+
+
+def main() -> None:
+    note(f"process {os.getpid()}")
+    if "crashes" in TRICKS:
+        sys.exit("it cannot find its configuration")
+    if "hangs" in TRICKS:
+        time.sleep(600)
+    if "chatty" in TRICKS:
+        sys.stderr.write("one word\n" * 100_000)
+    if "garbage" in TRICKS:
+        sys.stdout.write("Loading…\n{not json}\n[1,2]\n" + "z" * 10_000 + "\n")
+    for line in sys.stdin:
+        handle(json.loads(line))
+
+
+main()
