@@ -195,7 +195,6 @@ REQUIREMENTS: dict[str, str] = {
 }
 
 UNPROVEN: tuple[str, ...] = (
-    # 000
     # 002
     "002.auto-custom-control",
     "002.auto-logging",
@@ -208,17 +207,12 @@ UNPROVEN: tuple[str, ...] = (
     "002.mcp-continued",
     "002.mcp-error-as-result",
     "002.mcp-observed",
-    "002.mcp-result-linked",
-    "002.mcp-tools-converted",
     "002.native-answer",
     "002.native-needs-no-mcp",
-    "002.native-offered",
-    "002.native-providers",
     "002.one-user-request",
     "002.prefer-duckduckgo",
     "002.prefer-mcp",
     "002.prefer-native",
-    "002.provider-agnostic",
     "002.search-configured",
     "002.search-switch",
     "002.tools-known-upfront",
@@ -231,7 +225,6 @@ UNPROVEN: tuple[str, ...] = (
     # 004
     "004.arguments-parsed",
     "004.chat-tools-of-running-servers",
-    "004.schema-converted",
     "004.server-mapping",
     "004.server-running-checked",
 )

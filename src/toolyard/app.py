@@ -28,6 +28,7 @@ from toolyard.engine.judge import Judge
 from toolyard.engine.registry import Registry
 from toolyard.engine.service import Service
 from toolyard.engine.workers import Deps
+from toolyard.models.fallback import Fallback
 from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
 from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
@@ -47,6 +48,8 @@ Message = MutableMapping[str, object]
 AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
 
+ModelChoice = str | Model | Sequence[str]
+"""A name, a model, or names in the order in which they are asked until one can be had."""
 DRAWN = 16
 LOCAL = "local:"
 
@@ -69,22 +72,31 @@ class SystemMint:
 
 
 class Models:
-    """Models by name, each made once, when it is first asked for."""
+    """Models by name, each made once, when it is first asked for. Of several, the first has the others behind it."""
 
-    def __init__(self, default: str | Model, named: Callable[[str], Model] | None = None) -> None:
+    def __init__(self, default: "ModelChoice", named: Callable[[str], Model] | None = None) -> None:
         self._named = named or named_model
-        self.default = default if isinstance(default, str) else "given"
-        self._made: dict[str, Model] = {} if isinstance(default, str) else {self.default: default}
+        self._made: dict[str, Model] = {}
+        if isinstance(default, str | Sequence):
+            self._names = (default,) if isinstance(default, str) else tuple(default)
+        else:
+            self._names, self._made = ("given",), {"given": default}
+        self.default = self._names[0]
+        self._line = Fallback(self._names, self._one) if len(self._names) > 1 else None
 
     def __call__(self, name: str) -> Model:
+        return self._line if self._line is not None and name == self.default else self._one(name)
+
+    def _one(self, name: str) -> Model:
         model = self._made.get(name)
         if model is None:
             model = self._made[name] = self._named(name)
         return model
 
     def check(self) -> None:
-        """Raises Misconfigured now if the default model cannot be had."""
-        self(self.default)
+        """Raises Misconfigured now if a model of the line cannot be had."""
+        for name in self._names:
+            self._one(name)
 
     async def close(self) -> None:
         for model in self._made.values():
@@ -177,7 +189,7 @@ def exporters(wiring: "Wiring") -> Sequence[Exporter]:
 class Wiring:
     """Everything that a yard is put together from."""
 
-    model: str | Model
+    model: ModelChoice
     tools: Sequence[object] = ()
     store: str = "memory:"
     limits: Limits = field(default_factory=Limits)

@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import importlib
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -47,7 +47,7 @@ def wiring(config: Config, base: Path) -> Wiring:
     tools = configured_tools(config, base)
     models = config.models or (DEMO,)
     return Wiring(
-        model=models[0],
+        model=models,
         named_model=partial(named_model, config=config, environment=os.environ),
         allowed_models=frozenset(models),
         tools=tools,
@@ -73,12 +73,6 @@ def configured_tools(config: Config, base: Path) -> list[FunctionTool | Executor
     tools = [as_tool(thing) for thing in load_tools(config.tools, base)]
     _require_known(config.tool, "[tool.{}]", tools, config)
     return [_with_rules(one, config.tool.get(one.definition.name)) for one in tools]
-
-
-def unused(config: Config) -> Iterator[str]:
-    """What the configuration sets and this version does not act on: better said than found out."""
-    if len(config.models) > 1:
-        yield f"the models after {config.models[0]} can be named in a request, but none is fallen back to"
 
 
 def model_place(name: str, config: Config, environment: Mapping[str, str]) -> ModelPlace:

@@ -7,7 +7,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
-from toolyard.app import App, AsgiApp, Message, Models, Wiring, open_store
+from toolyard.app import App, AsgiApp, Message, ModelChoice, Models, Wiring, open_store
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
 from toolyard.core.cursor import parse_cursor
@@ -16,7 +16,7 @@ from toolyard.core.events import Entry, Remember, Reply, RunEnded, RunSuspended,
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Problem, TextPart, UserMessage
 from toolyard.core.limits import Budget, Limits
-from toolyard.core.ports import Failure, Model, Rule, Value
+from toolyard.core.ports import Failure, Rule, Value
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import Tool
@@ -37,7 +37,7 @@ class Yard:
         self,
         *,
         tools: Iterable[object] = (),
-        model: str | Model,
+        model: ModelChoice,
         servers: Mapping[str, ServerSpec] | None = None,
         store: str = "memory:",
         limits: Limits = Limits(),  # noqa: B008 - immutable

@@ -80,6 +80,20 @@ STREAMS = [
         Stream(name=f"stopped for {why}", body=body(text("On"), finish=why), text="On", finish="refused")
         for why in ("SAFETY", "RECITATION", "PROHIBITED_CONTENT", "SPII", "BLOCKLIST")
     ),
+    Stream(
+        name="a prompt that is blocked",
+        body=event({"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}, "usageMetadata": {"promptTokenCount": 3}}),
+        text="The provider refused to answer this request. (PROHIBITED_CONTENT)",
+        finish="refused",
+        sdk=False,
+    ),
+    Stream(
+        name="an answer that is blocked whole",
+        body=chunk(finish="RECITATION", finishMessage="too much like a book"),
+        text="The provider refused to answer this request. (RECITATION: too much like a book)",
+        finish="refused",
+        sdk=False,
+    ),
     Stream(name="stopped for another reason", body=body(text("On"), finish="OTHER"), text="On"),
     Stream(
         name="a call that could not be read",
@@ -191,18 +205,6 @@ FAILING = [
         body=chunk(text("a")) + b'{"error": {"code": 500, "message": "Internal error"}}\n\n',
         error_type="unavailable",
         says="Internal error",
-    ),
-    Failing(
-        name="a prompt that is blocked",
-        body=event({"promptFeedback": {"blockReason": "SAFETY"}, "usageMetadata": {"promptTokenCount": 3}}),
-        error_type="model_error",
-        says="blocked the prompt (SAFETY)",
-    ),
-    Failing(
-        name="an answer that is blocked whole",
-        body=chunk(finish="RECITATION", finishMessage="too much like a book"),
-        error_type="model_error",
-        says="blocked the reply (RECITATION): too much like a book",
     ),
     *(
         Failing(name=f"broken off for {why}", body=body(ADD, finish=why), error_type="model_error", says=why)

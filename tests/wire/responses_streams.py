@@ -80,6 +80,13 @@ STREAMS = [
         finish="refused",
     ),
     Stream(
+        name="stopped by the content filter before the first word",
+        body=body(ends="incomplete", reason="content_filter"),
+        text="The provider refused to answer this request.",
+        finish="refused",
+        sdk=False,
+    ),
+    Stream(
         name="cut off inside a call",
         body=cut(call("add", '{"a":1,', status="incomplete")),
         calls=[("add", {})],

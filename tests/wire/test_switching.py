@@ -70,7 +70,7 @@ def sides(count: int) -> list[Side]:
     return [
         Side(chat, lambda url: OpenAIChat(base_url=url, model="gpt-4o")),
         Side(gpt, lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL)),
-        Side(claude, lambda url: Anthropic(base_url=url, model="claude", api_key="k", thinking_tokens=2_000)),
+        Side(claude, lambda url: Anthropic(base_url=url, model="claude", api_key="k", thinking=2_000)),
         Side(gemini, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL)),
         Side(qwen, lambda url: OpenAIChat(base_url=url, model="qwen-plus", provider="dashscope")),
     ]

@@ -17,7 +17,7 @@ from toolyard.app import LOCAL, local_model, open_store
 from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
 from toolyard.cli._server import owner_url
-from toolyard.configured import DEMO, ModelPlace, configured_tools, model_place, unused, wiring
+from toolyard.configured import DEMO, ModelPlace, configured_tools, model_place, wiring
 from toolyard.core.errors import Misconfigured, ToolyardError
 from toolyard.core.ports import Key
 from toolyard.settings import Config, located
@@ -101,8 +101,6 @@ async def _checks(setup: Setup) -> AsyncIterator[Finding]:
     yield finding
     yield _port(config, server)
     yield _callers(config, keys)
-    for said in unused(config):
-        yield Finding(True, "note", said)
 
 
 def _tools(setup: Setup) -> Finding:

@@ -13,7 +13,7 @@ import msgspec
 from toolyard.app import Wiring
 from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, add_config_flags, command, set_up
-from toolyard.configured import DEMO, unused, wiring
+from toolyard.configured import DEMO, wiring
 from toolyard.core.errors import Misconfigured
 from toolyard.core.tools import Tool
 from toolyard.settings import Config
@@ -72,14 +72,12 @@ def welcome(
     tools = [as_tool(one).definition for one in wired.tools]
     everybody = "everybody on this machine, as administrator; `toolyard keys add --help` tells how to let others in"
     yield f"Toolyard {version('toolyard')} listens on {url}"
-    yield f"  model    {config.models[0] if config.models else NO_MODEL}"
+    yield f"  model    {', then '.join(config.models) or NO_MODEL}"
     if nearby:
         yield f"           An Ollama runs here: start with --model ollama:{nearby[0]} to use it ({len(nearby)} models)."
     yield f"  tools    {f'{len(tools)}: ' + ', '.join(tool.name for tool in tools) if tools else FIRST_TOOL}"
     yield f"  store    {config.store}"
     yield f"  callers  {'those with a key' + ' or a token' * bool(config.jwt) if asks_for_keys else everybody}"
-    for said in unused(config):
-        yield f"  note     {said}"
     yield ""
     yield "Try it from another terminal:"
     yield f"  {curl(url, tools, asks_for_keys)}"

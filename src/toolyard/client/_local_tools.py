@@ -9,7 +9,6 @@ import msgspec
 
 from toolyard.client._events import HandedCall
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Later, Value, Venue
 from toolyard.core.tools import Tool
@@ -25,12 +24,15 @@ class LocalTools:
         self._runs: dict[str, asyncio.Future[ToolResult]] = {}
         self._running: asyncio.Future[list[ToolResult]] | None = None
 
+    def add(self, venues: Sequence[Venue]) -> None:
+        self._venues = (*self._venues, *venues)
+
+    def names(self) -> list[str]:
+        return [tool.name for venue in self._venues for tool in venue.tools()]
+
     def definitions(self) -> list[dict[str, object]]:
         """As the server takes them."""
         found = [tool for venue in self._venues for tool in venue.tools()]
-        names = [tool.name for tool in found]
-        if twice := [name for name in names if names.count(name) > 1]:
-            raise Misconfigured(f"two tools are named {twice[0]!r}: rename one")
         return [{"name": one.name, "description": one.description, "parameters": one.parameters} for one in found]
 
     async def results(self, calls: Sequence[HandedCall], conversation: str, run_id: str) -> list[ToolResult] | None:

@@ -6,7 +6,8 @@ A connection that breaks is taken up from the last event; a call is run once, ho
 import asyncio
 import secrets
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
+from importlib import import_module
 from types import TracebackType
 from typing import Self
 from urllib.parse import quote
@@ -17,8 +18,7 @@ from toolyard.client._events import Answer, Done, Event, Final, Started, Told, T
 from toolyard.client._link import Link, Lost
 from toolyard.client._local_tools import LocalTools
 from toolyard.core.caller import Caller
-from toolyard.core.errors import NotFound, RateLimited, Refused, RunFailed
-from toolyard.core.ports import Venue
+from toolyard.core.errors import Misconfigured, NotFound, RateLimited, Refused, RunFailed
 from toolyard.venues.function import FunctionVenue
 
 PATH = "/chat/v1/conversation"
@@ -47,7 +47,7 @@ class AppClient:
         key: str = "",
         *,
         tools: Iterable[object] = (),
-        venues: Sequence[Venue] = (),
+        servers: Mapping[str, object] | None = None,
         system_prompt: str = "",
         context: Mapping[str, object] | None = None,
         conversation_id: str = "",
@@ -60,18 +60,27 @@ class AppClient:
         self.context = dict(context or {})
         """What the model is told of the application besides, with each message."""
         self._link = Link(url, key, headers or {})
-        self._tools = LocalTools((FunctionVenue(tools), *venues), Caller(user=user))
+        self._tools = LocalTools((FunctionVenue(tools),), Caller(user=user))
+        self._servers = dict(servers or {})
+        self._open = AsyncExitStack()
         self._place = ""
         self._run_id = ""
 
     async def __aenter__(self) -> Self:
+        self._open.push_async_callback(self._link.close)
+        self._open.push_async_callback(self._tools.close)
+        if self._servers:
+            try:
+                mcp = import_module("toolyard.client._servers")
+            except ImportError as error:
+                raise Misconfigured(f"MCP servers need more packages: pip install 'toolyard[mcp]' ({error})") from None
+            self._tools.add(await mcp.opened(self._servers, self._tools.names(), self._open))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._tools.close()
-        await self._link.close()
+        await self._open.aclose()
 
     async def send(self, text: str, *, interrupt: bool = False) -> AsyncGenerator[Event, None]:
         """Say something; everything that happens until the answer, which is the last event.

@@ -140,7 +140,8 @@ class Writer:
         return self._unsealed(call.seal, _decode_call) if call.ran_at == self._provider else None
 
     def _sealed_result(self, result: Result) -> SealedResult | None:
-        return self._unsealed(result.seal, _decode_result) if result.ran_at == self._provider else None
+        found = self._unsealed(result.seal, _decode_result) if result.ran_at == self._provider else None
+        return found if found and found.type.endswith("_tool_result") else None
 
     def _unsealed(self, seal: Seal | None, decode: Callable[[str], T]) -> T | None:
         if seal is None or seal.provider != self._provider:

@@ -19,10 +19,9 @@ from toolyard.models._anthropic_events import (
     decode_event,
     decode_whole,
 )
-from toolyard.models._problems import WireFailure, error_type_in_stream, failure, words_in, words_of
+from toolyard.models._problems import REFUSED, WireFailure, error_type_in_stream, failure, words_in, words_of
 from toolyard.models._reader import UNREADABLE, decoded
 
-REFUSED = "The provider refused to answer this request."
 _FINISHES: dict[str, Finish] = {
     "max_tokens": "length",
     "model_context_window_exceeded": "length",

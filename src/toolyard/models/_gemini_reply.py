@@ -11,7 +11,7 @@ from toolyard.models._arguments import Arguments, read_arguments
 from toolyard.models._gemini_chunks import Candidate, Chunk, FunctionCall, Grounding, Part, UsageCounts, decode_chunk
 from toolyard.models._gemini_native import cited, ran, searched
 from toolyard.models._names import GEMINI, from_provider
-from toolyard.models._problems import WireFailure, error_type_in_stream, failure, words_in, words_of
+from toolyard.models._problems import REFUSED, error_type_in_stream, failure, words_in, words_of
 from toolyard.models._reader import UNREADABLE, decoded
 from toolyard.models._unicode import encoded
 
@@ -126,7 +126,8 @@ class GeminiReply:
                 self._add_candidate(candidate, events, damaged)
         feedback = chunk.prompt_feedback
         if feedback is not None and feedback.block_reason:
-            raise _blocked("the prompt", feedback.block_reason, feedback.block_reason_message)
+            self.finish_reason = "SAFETY"
+            self._add_refusal(feedback.block_reason, feedback.block_reason_message, events)
 
     def _add_candidate(self, candidate: Candidate, events: list[ModelDelta], damaged: bool) -> None:
         if candidate.content is not None:
@@ -142,6 +143,12 @@ class GeminiReply:
         if candidate.finish_reason:
             self.finish_reason = candidate.finish_reason
             self.finish_message = candidate.finish_message or ""
+            if self.finish_reason in _REFUSED and not self._text_bytes and not self._calls:
+                self._add_refusal(self.finish_reason, self.finish_message, events)
+
+    def _add_refusal(self, reason: str, message: str | None, events: list[ModelDelta]) -> None:
+        """What was stopped before its first word is still an answer: one that says why there is none."""
+        self._add_text(f"{REFUSED} ({reason}: {message})" if message else f"{REFUSED} ({reason})", Part(), events)
 
     def _add_text(self, text: str, part: Part, events: list[ModelDelta]) -> None:
         thought = bool(part.thought)
@@ -182,11 +189,11 @@ class GeminiReply:
     def ended(self, mint: Mint) -> TurnEnded:
         """The whole turn, once the provider has said that it is over."""
         if self.finish_reason in _BROKEN_OFF:
-            raise _blocked("the reply", self.finish_reason, self.finish_message)
+            said = f"the provider broke the reply off ({self.finish_reason})"
+            words = f"{said}: {self.finish_message}" if self.finish_message else said
+            raise failure(words, "model_error", finish_reason=self.finish_reason)
         at = mint.now()
         items = self._items(mint, at)
-        if self.finish_reason in _REFUSED and not any(isinstance(item, ModelText) for item in items):
-            raise _blocked("the reply", self.finish_reason, self.finish_message)
         if self.finish_reason == _MALFORMED:
             why = f"the provider could not read the call that the model wrote: {self.finish_message}"
             self._calls.append(_Asked("", "", Arguments({}, why[:300]), ""))
@@ -246,11 +253,6 @@ def _fitting(part: Part, waiting: list[_Ran]) -> _Ran:
         if wanted and asked and asked.id == wanted:
             return one
     return waiting[-1]
-
-
-def _blocked(what: str, reason: str, message: str | None) -> WireFailure:
-    said = f"the provider blocked {what} ({reason})"
-    return failure(f"{said}: {message}" if message else said, "model_error", finish_reason=reason)
 
 
 def _usage(counts: UsageCounts | None) -> Usage:

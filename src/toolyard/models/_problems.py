@@ -16,6 +16,10 @@ SHORTEST_SECRET = 4
 """A shorter one is a placeholder, and masking it would blot out ordinary words."""
 
 
+REFUSED = "The provider refused to answer this request."
+"""What is said for a model that was stopped before its first word."""
+
+
 class WireFailure(Exception):
     """A turn cannot go on. It stays inside a wire, which turns it into a TurnFailed."""
 

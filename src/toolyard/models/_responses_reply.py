@@ -14,7 +14,7 @@ from toolyard.models._arguments import Arguments
 from toolyard.models._chat_calls import CallInProgress
 from toolyard.models._dialects import without_forced_nulls
 from toolyard.models._names import from_provider
-from toolyard.models._problems import WireFailure, error_type_in_stream, failure, words_in, words_of
+from toolyard.models._problems import REFUSED, WireFailure, error_type_in_stream, failure, words_in, words_of
 from toolyard.models._reader import UNREADABLE, decoded
 from toolyard.models._responses_events import (
     Event,
@@ -182,6 +182,8 @@ class ResponsesReply:
             if index not in self._done:
                 self.done(Event(output_index=index, item=item), events)
         self._response = response
+        if not self._text_bytes and self._finish(response) == "refused":
+            self.text(Event(output_index=len(response.output or ()), delta=REFUSED), events)
 
     def fail(self, event: Event, events: list[ModelDelta]) -> None:
         if event.response is not None:

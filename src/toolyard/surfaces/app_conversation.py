@@ -195,11 +195,11 @@ class Desk:
     async def _exchange(self, conversation: str, run_id: str = "") -> Exchange:
         """Follow the conversation from the place that was named, or from now on; the run in front if none is named."""
         service = self._service
-        reader = await service.follow(conversation)
+        reader = await service.follow(conversation, keen=False)
         end = reader.cursor.seq
         if self._place is not None:
             try:
-                later = await service.follow(conversation, self._place)
+                later = await service.follow(conversation, self._place, keen=False)
             finally:
                 reader.detach()
             reader = later
