@@ -95,7 +95,10 @@ def _local() -> Available:
 
 
 def _provider(provider: str, config: Config, environment: Mapping[str, str]) -> Available:
-    place = model_place(f"{provider}:any", config, environment)
+    try:
+        place = model_place(f"{provider}:any", config, environment)
+    except Misconfigured:
+        return Available(False, f"{provider}:…", f"set {PROVIDERS[provider].address_variable} to its address")
     if place.key_variable:
         return Available(False, f"{provider}:…", f"set {place.key_variable}")
     return Available(True, f"{provider}:…", f"any of its models, at {place.base_url}")

@@ -3,7 +3,7 @@
 import random
 from collections.abc import Sequence
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.tools import Tool
@@ -118,6 +118,7 @@ def test_equally_good_tools_come_by_name_whatever_order_they_came_in() -> None:
     assert found(index_of(*tools), "same words") == [f"tool_{letter}" for letter in "pqxyz"]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.booleans(), st.sampled_from(range(12))), max_size=60), st.randoms())
 def test_coming_and_going_leaves_no_trace(changes: Sequence[tuple[bool, int]], chance: random.Random) -> None:
     """After any history the index answers as one that was made anew of the tools there are."""

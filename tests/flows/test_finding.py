@@ -8,16 +8,22 @@ from pathlib import Path
 
 import pytest
 
+from core.story import Story
 from support import PATIENCE_S, STAFF, entries, events_of, in_yard, problem, result, results
-from toolyard import Caller, Limits, Question, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
+from toolyard import Caller, Context, Limits, Question, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
 from toolyard.core.events import TurnStarted
-from toolyard.core.items import Result
+from toolyard.core.items import Call, Result
 from toolyard.core.limits import Budget
-from toolyard.core.ports import ModelRequest, Offer
+from toolyard.core.ports import ModelRequest, Offer, Own, Value
 from toolyard.core.settings import SettingsChange
+from toolyard.engine.registry import Registry
+from toolyard.engine.schemas import Schemas
 from toolyard.finding.told import shown_bytes
 from toolyard.models.openai_chat import to_wire
 from toolyard.models.scripted import Turn, together
+from toolyard.policies.ordered import Ordered
+from toolyard.venues.client import ClientVenue
+from toolyard.venues.function import FunctionVenue
 
 _THINGS = """
 invoice flight hotel garden recipe playlist podcast passport mortgage pension vaccine allergy tractor
@@ -257,6 +263,26 @@ def test_the_applications_own_tools_are_always_shown_whole() -> None:
     (shown,) = in_large_yard([say("ok")], ["list the invoices"], app_tools=own)
     assert [name for name in shown if name.startswith("screen_")] == [one.name for one in own]
     assert {"find_tools", "list_invoice"} <= set(shown)
+
+
+def test_a_tool_that_the_provider_runs_is_always_shown() -> None:
+    class Provider:
+        def tools(self) -> Sequence[Tool]:
+            return (Tool(name="web_search", venue="provider"),)
+
+        def own(self, tool: str) -> Own:
+            return Own()
+
+        async def run(self, call: Call, tool: Tool, context: Context) -> Value:
+            return Value(value="")
+
+        async def close(self) -> None: ...
+
+    registry = Registry(Ordered(), ClientVenue(), Schemas)
+    registry.add(FunctionVenue(many()))
+    registry.add(Provider())
+    offer = registry.offer(Story().open().begin("run").state)
+    assert [shown.name for shown in offer.tools][:1] == ["web_search"] and len(offer.tools) < len(many())
 
 
 def test_a_tool_comes_with_those_that_its_values_come_from() -> None:

@@ -4,7 +4,7 @@ What a conversation was shown stays, in its order, so that a provider's cache of
 end: what its messages seem to need, within the budget, and whatever the model has found with `find_tools`.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeGuard
 
 from toolyard.core.items import Item, Result, UserMessage
@@ -47,10 +47,10 @@ class Offering:
         """Nothing came since the last turn that could bring more tools."""
         return not any(isinstance(item, UserMessage) or _is_find(item) for item in _fresh(state))
 
-    def names(self, state: State, usable: Callable[[str], Tool | None]) -> list[str]:
-        """The tools to show next, in order, of those that may be used."""
-        shown = _Shown(self.budget, usable)
-        for name in state.offered:
+    def names(self, state: State, usable: Callable[[str], Tool | None], always: Collection[str]) -> list[str]:
+        """The tools to show next, in order, of those that may be used. The budget is for those not shown always."""
+        shown = _Shown(self.budget, usable, always)
+        for name in (*state.offered, *always):
             shown.add(name)
         if state.run is not None:
             shown.add(state.run.request.tool_choice)
@@ -78,22 +78,24 @@ class Offering:
 class _Shown:
     """The tools shown so far, and how much room they take."""
 
-    def __init__(self, budget: Budget, usable: Callable[[str], Tool | None]) -> None:
+    def __init__(self, budget: Budget, usable: Callable[[str], Tool | None], free: Collection[str]) -> None:
         self.names: dict[str, None] = {}
         self._budget = budget
         self._usable = usable
-        self._bytes = 0
+        self._free = free
+        self._count = self._bytes = 0
 
     def add(self, name: str, times: int = 0) -> None:
         """Unless it may not be used, or takes more room than so many times the budget."""
         tool = self._usable(name) if name not in self.names else None
         if tool is None:
             return
-        size = self._bytes + shown_bytes(tool)
-        if times and (len(self.names) >= self._budget.tools * times or size > self._budget.schema_bytes * times):
+        cost = 0 if name in self._free else 1
+        count, size = self._count + cost, self._bytes + cost * shown_bytes(tool)
+        if times and (count > self._budget.tools * times or size > self._budget.schema_bytes * times):
             return
         self.names[name] = None
-        self._bytes = size
+        self._count, self._bytes = count, size
 
 
 def _is_find(item: Item) -> TypeGuard[Result]:

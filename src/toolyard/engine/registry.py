@@ -7,7 +7,7 @@ what was encoded for it can be used again.
 import hashlib
 import itertools
 import logging
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -202,8 +202,9 @@ class Registry:
             entry = self.find(name, app_tools)
             return entry.tool if entry and name not in gated and self._offered(entry, state, many=True) else None
 
-        names = [*self._offering.names(state, usable), *(entry.tool.name for entry in self._app_tools(state))]
-        entries = (self.find(name, app_tools) for name in dict.fromkeys(names))
+        whole = dict.fromkeys([*self._at_providers(), *(entry.tool.name for entry in self._app_tools(state))])
+        names = self._offering.names(state, usable, whole)
+        entries = (self.find(name, app_tools) for name in names)
         offer = self._made([entry for entry in entries if entry])
         return self._kept((key, offer.digest), offer)
 
@@ -218,6 +219,10 @@ class Registry:
         if entry is None or state.run is None or shut(entry.own.gate, state.run.request.caller):
             return False
         return self._offered(entry, state)
+
+    def _at_providers(self) -> Iterator[str]:
+        """Tools that a provider runs: it must be told of them before it can use any."""
+        return (name for name, entry in self._tools.items() if entry.tool.venue == "provider")
 
     def _index(self) -> None:
         if self._indexed != self._version:
