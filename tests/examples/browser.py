@@ -4,7 +4,7 @@ import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
-from playwright.async_api import ConsoleMessage, Page, async_playwright
+from playwright.async_api import ConsoleMessage, Page, async_playwright, expect
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 QUIET = (
@@ -28,6 +28,7 @@ async def page_of(url: str, before: str = "") -> AsyncGenerator[Page, None]:
         window = await driver.chromium.launch(executable_path=browser(), args=list(QUIET))
         page = await window.new_page(viewport={"width": 1440, "height": 900})
         page.set_default_timeout(PATIENCE_MS)
+        expect.set_options(timeout=PATIENCE_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said) else None)
         if before:

@@ -59,6 +59,8 @@ def shopping(test: Callable[[Page], Awaitable[None]], folder: Path, model: Model
 
 async def say_to_it(page: Page, text: str) -> None:
     """Wait for the answer before, as its button tells, and say something."""
+    await expect(page.locator("main[data-page]")).to_be_visible()
+    await expect(page.locator("#chat .said").first).to_be_visible()
     await expect(page.locator("#chat-send")).to_have_text("Send")
     await page.get_by_label("Message").fill(text)
     await page.get_by_label("Message").press("Enter")

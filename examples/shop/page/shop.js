@@ -53,10 +53,10 @@ cart.onChange(() => {
   if (!STILL.has(place().name)) show();
 });
 count();
-document.getElementById("categories").append(...(await categories()).map((name) => link(`#/category/${encodeURIComponent(name)}`, name)));
-await show();
 startChat({
   panel: document.getElementById("chat"),
   tools: (drawn) => shopTools(open, drawn),
   context: () => ({ page: place(), cart: { things: cart.count(), total_cents: cart.contents().total_cents } }),
 });
+document.getElementById("categories").append(...(await categories()).map((name) => link(`#/category/${encodeURIComponent(name)}`, name)));
+await show();
