@@ -8,12 +8,19 @@ from dataclasses import dataclass, field, replace
 from statistics import median
 
 import peers
-from contest import LOOPS, OURS, Contest, Contestant, ContestError, cpu_ms
+from contest import LOOPS, OURS, Contest, Contestant, ContestError, Order, cpu_ms
 
 YARD, SQLITE, HAND = OURS
 PYDANTIC_AI = "pydantic-ai"
 MOST_MB = 52
 MOST_TOGETHER_MS = 60
+CHAT = "chat wire"
+WIRES = {
+    "Messages": "messages",
+    "Responses": "responses",
+    "Gemini": "gemini",
+}
+"""The wires besides Chat Completions."""
 OWN_IMPORTS = {YARD: "import toolyard", HAND: "import aiohttp, msgspec"}
 OWN_READY = {
     YARD: f"""
@@ -115,6 +122,34 @@ def _growth(contest: Contest, effort: Effort, what: str, key: str, rest: Mapping
     ]
 
 
+def wires(contest: Contest, effort: Effort) -> list[Figure]:
+    """Our other wires beside Chat Completions, each in a process of its own."""
+    field = [Contestant(CHAT, sys.executable, "toolyard_loop.py")]
+    field += [
+        Contestant(name, sys.executable, "toolyard_loop.py", {"TOOLYARD_WIRE": wire}) for name, wire in WIRES.items()
+    ]
+    orders: list[Order] = [{"scenario": "own", "streams": 20}, {"scenario": "batched", "streams": 1}]
+    orders += [{"scenario": "steady", "prior": prior, "tools": 1} for prior in (10, 1000)]
+    with Contest(field, contest.url, contest.least_s, contest.tell) as ours:
+        own, batched, few, many = map(medians, ours.rounds("wires", orders, effort.rounds, effort.rounds))
+        if ours.absent:
+            raise ContestError(str(ours.absent))
+    figures = list[Figure]()
+    for name in WIRES:
+        growth = many[name] / few[name]
+        figures += [
+            replace(at_most(f"{name} wire: CPU per chunk, {own[name]:.0f} µs", own, 1.5, CHAT, who=name), cells={}),
+            replace(at_most(f"— batched, {batched[name]:.1f} µs", batched, 1.5, CHAT, who=name), cells={}),
+            Figure(
+                f"— per request with 1,000 prior messages, {many[name]:,.0f} µs",
+                must="≤ 2× that with 10",
+                reached=f"{growth:.2f}×",
+                passed=growth <= 2,
+            ),
+        ]
+    return figures
+
+
 def together(contest: Contest, effort: Effort) -> list[Figure]:
     order = {"scenario": "together", "times": effort.together}
     [answers] = contest.rounds("eight tools at once", [order], effort.rounds, effort.rounds)
@@ -210,6 +245,7 @@ CASES: dict[str, Case] = {
     "chunks": chunks,
     "history": history,
     "tools": tools,
+    "wires": wires,
     "together": together,
     "import": imports,
     "memory": memory,

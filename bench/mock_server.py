@@ -1,4 +1,4 @@
-"""A mock model in the OpenAI dialect, raw asyncio so that it is cheap. It keeps nothing between requests.
+"""A mock model in the OpenAI dialect (and, by path, in those of `dialects.py`), raw asyncio so that it is cheap.
 
 The path says how it answers, and how many tool messages a request carries says which turn it is:
 
@@ -8,7 +8,8 @@ The path says how it answers, and how many tool messages a request carries says 
                         next tick comes when a client has long dealt with it
     /batched-300/v1     the chunks written at once
 
-It prints its port as soon as it listens, and ends when its standard input does. `python bench/mock_server.py`
+It keeps nothing between requests. It prints its port as soon as it listens, and ends when its standard input does.
+`python bench/mock_server.py`
 """
 
 import asyncio
@@ -18,6 +19,8 @@ import socket
 import sys
 from collections.abc import Iterator
 from functools import cache
+
+from dialects import Dialect, dialect_of
 
 TICK_S = 0.03
 HEAD = (
@@ -77,9 +80,23 @@ def says(chunks: int) -> list[bytes]:
     ]
 
 
-def reply(behaviour: str, body: bytes) -> Iterator[bytes]:
+@cache
+def other(dialect: Dialect, kind: str, number: int) -> list[bytes]:
+    return [dialect.asks_to_add(number)] if kind == "turns" else dialect.says(number)
+
+
+def reply(path: str, body: bytes) -> Iterator[bytes]:
     """The packets of an answer."""
-    kind, _, count = behaviour.partition("-")
+    kind, _, count = path.split("/")[1].partition("-")
+    if dialect := dialect_of(path):
+        results = body.count(dialect.result)
+        packets = other(dialect, "says", 1)
+        if kind in ("own", "batched"):
+            packets = other(dialect, "says", int(count))
+        elif results < int(count):
+            packets = other(dialect, "turns", results)
+        yield from packets if kind == "own" else [b"".join(packets)]
+        return
     results = body.count(b'"role":"tool"') + body.count(b'"role": "tool"')
     if kind == "own":
         yield from says(int(count))
@@ -115,7 +132,7 @@ async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, tick
             head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             sizes = [int(line[15:]) for line in head if line.lower().startswith("content-length:")]
             body = await reader.readexactly(sizes[0])
-            for number, piece in enumerate(reply(head[0].split("/")[1], body)):
+            for number, piece in enumerate(reply(head[0].split(" ")[1], body)):
                 if number:
                     await ticks.wait()
                 writer.write(piece)

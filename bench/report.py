@@ -5,6 +5,7 @@ import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from unicodedata import east_asian_width
 
 from cases import Figure
@@ -59,8 +60,23 @@ def markdown(table: Sequence[Sequence[str]], ground: str, notes: Sequence[str]) 
     return "\n".join(lines).rstrip() + "\n"
 
 
+def put_section(document: Path, title: str, said: str, table: Sequence[Sequence[str]]) -> None:
+    """Write a section of its own, in place of the one of that title or at the end; the others stay."""
+    head, *body = (f"| {' | '.join(row)} |" for row in table)
+    ruler = "|---|---|---|---|" + "---:|" * (len(table[0]) - len(HEAD))
+    date = f"{datetime.now(UTC).date().isoformat()}, Python {platform.python_version()}, {os.cpu_count()} cores."
+    put_text(document, title, "\n".join([title, "", said, "", date, "", head, ruler, *body]))
+
+
+def put_text(document: Path, title: str, text: str) -> None:
+    before, _, rest = (document.read_text() if document.exists() else "").partition(title)
+    _, after, others = rest.partition("\n# ")
+    parts = (before, text, f"# {others}" if after else "")
+    document.write_text("\n\n".join(part.strip() for part in parts if part.strip()) + "\n")
+
+
 def ground(rounds: int, peers: Mapping[str, str]) -> str:
-    ours = ", ".join(f"{name} {version(name)}" for name in ("aiohttp", "msgspec", "pydantic"))
+    ours = ", ".join(f"{name} {version(name)}" for name in ("httptools", "msgspec", "pydantic"))
     theirs = ", ".join(f"{name} {number}" for name, number in peers.items()) or "none"
     date = datetime.now(UTC).date().isoformat()
     return (

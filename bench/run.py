@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import find_run
 import peers
 import report
 import server_run
@@ -68,6 +69,8 @@ def main() -> int:
         DOCUMENT.write_text(report.markdown(table, ground, notes))
     if not (given.only or given.no_peers):
         figures += server_run.section(given.quick, (), given.write, tell)
+    if not given.only:
+        figures += find_run.section(given.write, tell)
     failed = [figure for figure in figures if figure.passed is False and figure.required]
     for figure in failed:
         print(f"missed: {figure.what} must be {figure.must} and is {figure.reached}")

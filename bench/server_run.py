@@ -64,9 +64,8 @@ def markdown(figures: Sequence[Figure], notes: Sequence[str]) -> str:
 
 
 def write(figures: Sequence[Figure], notes: Sequence[str]) -> None:
-    """Put the section at the end of the document, in place of the one that is there."""
-    before = DOCUMENT.read_text().partition(TITLE)[0].rstrip() if DOCUMENT.exists() else ""
-    DOCUMENT.write_text(f"{before}\n\n{markdown(figures, notes)}".lstrip())
+    """Put the section into the document, in place of the one that is there."""
+    report.put_text(DOCUMENT, TITLE, markdown(figures, notes))
 
 
 def section(quick: bool, only: Sequence[str], to_write: bool, tell: Callable[[str], None]) -> list[Figure]:

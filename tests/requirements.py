@@ -195,21 +195,6 @@ REQUIREMENTS: dict[str, str] = {
 }
 
 UNPROVEN: tuple[str, ...] = (
-    # 000
-    "000.app-tools-offered",
-    "000.base-prompt-extended",
-    "000.call-handed-to-app",
-    "000.cart-tools",
-    "000.context-given",
-    "000.display-tools",
-    "000.division-scoped",
-    "000.endpoint",
-    "000.final-response",
-    "000.limit-ends-loop",
-    "000.navigation-tools",
-    "000.next-call-from-result",
-    "000.no-added-latency",
-    "000.text-only-app",
     # 002
     "002.auto-custom-control",
     "002.auto-logging",
@@ -219,14 +204,9 @@ UNPROVEN: tuple[str, ...] = (
     "002.central-management",
     "002.native-answer",
     "002.native-needs-no-mcp",
-    "002.native-not-intercepted",
-    "002.native-offered",
-    "002.native-one-request",
-    "002.native-providers",
     "002.prefer-duckduckgo",
     "002.prefer-mcp",
     "002.prefer-native",
-    "002.provider-agnostic",
     "002.search-configured",
     "002.search-switch",
     "002.usage-summed",

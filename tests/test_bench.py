@@ -15,12 +15,14 @@ from time import process_time
 from toolyard import UserMessage, Yard, tool
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, TextPart
+from toolyard.core.limits import Budget
 from toolyard.core.ports import ModelRequest
 from toolyard.models.openai_chat import to_wire
 
 BENCH = Path(__file__).parent.parent / "bench"
 FIRST, LAST = 3, 13
 MOST_GROWTH = 3
+ALL = Budget(tools=10_000, schema_bytes=10_000_000)
 
 
 class WritingModel:
@@ -55,7 +57,7 @@ def talk(messages: int) -> Sequence[Item]:
     return [*items, UserMessage(id="question", at=0.0, parts=(TextPart(text="Please add."),))]
 
 
-async def steady_cpu_s(model: WritingModel, *, messages: int = 0, tools: int = 1) -> float:
+async def steady_cpu_s(model: WritingModel, *, messages: int = 0, tools: int = 1, budget: Budget = ALL) -> float:
     """CPU of one turn in the middle of a run: the lowest of several runs."""
     ticks: list[float] = []
 
@@ -66,7 +68,7 @@ async def steady_cpu_s(model: WritingModel, *, messages: int = 0, tools: int = 1
 
     others = [tool(name=f"add_{number}")(add) for number in range(1, tools)]
     each: list[float] = []
-    async with Yard(tools=[add, *others], model=model) as yard:
+    async with Yard(tools=[add, *others], model=model, budget=budget) as yard:
         for _ in range(8):
             ticks.clear()
             await yard.ask(talk(messages))
@@ -93,6 +95,14 @@ def test_a_request_with_a_thousand_tools_costs_about_what_it_costs_with_ten() ->
     few = asyncio.run(steady_cpu_s(short, tools=10))
     many = asyncio.run(steady_cpu_s(long, tools=1000))
     assert long.sent_bytes > 10 * short.sent_bytes, "the tools were not sent"
+    assert many <= MOST_GROWTH * few
+
+
+def test_a_thousand_tools_cost_a_request_what_a_few_do_in_bytes_too_if_they_are_found_instead_of_shown() -> None:
+    short, long = WritingModel(), WritingModel()
+    few = asyncio.run(steady_cpu_s(short, tools=10))
+    many = asyncio.run(steady_cpu_s(long, tools=1000, budget=Budget()))
+    assert long.sent_bytes < short.sent_bytes + Budget().schema_bytes
     assert many <= MOST_GROWTH * few
 
 

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from client.drivers import build_package, node
+from surfaces.served import served
+from toolyard import Scripted, Yard, call, say
 from wire.strict_chat import StrictChat, asks, says
 
 ROOT = Path(__file__).parent.parent
@@ -15,13 +18,16 @@ BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
 
 
 async def ran(code: str, folder: Path, **environment: str) -> str:
+    """The output of a Python program."""
+    return await output(sys.executable, "-c", code, folder=folder, **environment)
+
+
+async def output(*command: str, folder: Path, **environment: str) -> str:
     """The output of a program in a process of its own."""
     variables = {**os.environ, **environment}
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-c", code, cwd=folder, env=variables, stdout=-1, stderr=-1
-    )
+    process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=variables, stdout=-1, stderr=-1)
     out, errors = await asyncio.wait_for(process.communicate(), 60)
-    assert process.returncode == 0, errors.decode()
+    assert process.returncode == 0, (out.decode(), errors.decode())
     return out.decode()
 
 
@@ -48,9 +54,50 @@ def test_the_second_example_of_the_readme_asks_deletes_and_answers(tmp_path: Pat
     assert asyncio.run(ran(blocks("README.md")[1], tmp_path)) == "order 7 is gone\nOrder 7 is deleted."
 
 
-@pytest.mark.parametrize("page", ["docs/library.md", "docs/mcp.md"])
+@pytest.mark.parametrize("page", ["docs/library.md", "docs/finding.md", "docs/mcp.md"])
 def test_the_examples_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
     assert asyncio.run(ran("\n".join(blocks(page)), tmp_path)) == ""
+
+
+ADDED = [call("search_products", query="milk"), call("add_to_cart", code="M1"), say("Added ", "milk.")]
+SHOWN = "[search_products]\n[add_to_cart]\nAdded milk.\n"
+
+
+def test_the_python_of_the_page_on_app_tools_runs_against_a_server(tmp_path: Path) -> None:
+    async def test() -> None:
+        model = Scripted([*ADDED, call("get_cart"), say("Milk.")])
+        async with Yard(model=model) as yard, served(yard) as url:
+            assert await ran("\n".join(blocks("docs/app-tools.md")), tmp_path, TOOLYARD_URL=url) == f"{SHOWN}Milk.\n"
+
+    asyncio.run(test())
+
+
+def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_against_a_server(tmp_path: Path) -> None:
+    build_package()
+    (code,) = re.findall(r"```ts\n(.*?)```", (ROOT / "docs/app-tools.md").read_text(), re.DOTALL)
+    (tmp_path / "node_modules" / "@toolyard").mkdir(parents=True)
+    (tmp_path / "node_modules" / "@toolyard" / "client").symlink_to(ROOT / "web" / "client")
+    (tmp_path / "example.mts").write_text(code)
+    (tmp_path / "node.d.ts").write_text(NODE_TYPES)
+    options = ["--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler"]
+
+    async def test() -> None:
+        compiler = ROOT / "web" / "client" / "node_modules" / "typescript" / "bin" / "tsc"
+        assert await output(node(), str(compiler), *options, "example.mts", "node.d.ts", folder=tmp_path) == ""
+        async with Yard(model=Scripted(ADDED)) as yard, served(yard) as url:
+            run = output(
+                node(), "--disable-warning=ExperimentalWarning", "example.mts", folder=tmp_path, TOOLYARD_URL=url
+            )
+            assert await run == SHOWN
+
+    asyncio.run(test())
+
+
+NODE_TYPES = """declare const process: {
+  env: Record<string, string | undefined>;
+  stdout: { write(text: string): void };
+};
+"""
 
 
 def test_every_link_of_the_readme_leads_somewhere() -> None:

@@ -17,6 +17,7 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.ports import Key
 from toolyard.settings import (
     Config,
+    Finding,
     LimitsConfig,
     ToolRules,
     data_directory,
@@ -105,7 +106,7 @@ def test_every_example_of_the_page_is_loaded(file: Path) -> None:
 def test_the_page_names_every_setting() -> None:
     written = msgspec.convert(tomllib.loads(EXAMPLES[1]), dict[str, object])
     assert set(written) == {one.name for one in msgspec.structs.fields(Config)}
-    for name, kind in (("limits", LimitsConfig), ("web_search", type(Config().web_search))):
+    for name, kind in (("limits", LimitsConfig), ("web_search", type(Config().web_search)), ("finding", Finding)):
         assert set(msgspec.convert(written[name], dict[str, object])) == set(kind.__struct_fields__)
     assert [
         name for name in ToolRules.__struct_fields__ if not re.search(rf"^{name} = ", EXAMPLES[1], re.MULTILINE)

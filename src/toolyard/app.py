@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
+from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
-from toolyard.core.limits import Limits
+from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key, Model, Rule, Store
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
@@ -27,11 +28,15 @@ from toolyard.engine.judge import Judge
 from toolyard.engine.registry import Registry
 from toolyard.engine.service import Service
 from toolyard.engine.workers import Deps
+from toolyard.models.fallback import Fallback
+from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
 from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
+from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.mcp import Connector, Fleet, McpVenue
+from toolyard.venues.mcp.beside import FleetBeside
 from toolyard.venues.results import ResultsVenue
 
 _log = logging.getLogger("toolyard.app")
@@ -43,7 +48,10 @@ Message = MutableMapping[str, object]
 AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
 
 
+ModelChoice = str | Model | Sequence[str]
+"""A name, a model, or names in the order in which they are asked until one can be had."""
 DRAWN = 16
+LOCAL = "local:"
 
 
 class SystemMint:
@@ -64,22 +72,31 @@ class SystemMint:
 
 
 class Models:
-    """Models by name, each made once, when it is first asked for."""
+    """Models by name, each made once, when it is first asked for. Of several, the first has the others behind it."""
 
-    def __init__(self, default: str | Model, named: Callable[[str], Model] | None = None) -> None:
+    def __init__(self, default: "ModelChoice", named: Callable[[str], Model] | None = None) -> None:
         self._named = named or named_model
-        self.default = default if isinstance(default, str) else "given"
-        self._made: dict[str, Model] = {} if isinstance(default, str) else {self.default: default}
+        self._made: dict[str, Model] = {}
+        if isinstance(default, str | Sequence):
+            self._names = (default,) if isinstance(default, str) else tuple(default)
+        else:
+            self._names, self._made = ("given",), {"given": default}
+        self.default = self._names[0]
+        self._line = Fallback(self._names, self._one) if len(self._names) > 1 else None
 
     def __call__(self, name: str) -> Model:
+        return self._line if self._line is not None and name == self.default else self._one(name)
+
+    def _one(self, name: str) -> Model:
         model = self._made.get(name)
         if model is None:
             model = self._made[name] = self._named(name)
         return model
 
     def check(self) -> None:
-        """Raises Misconfigured now if the default model cannot be had."""
-        self(self.default)
+        """Raises Misconfigured now if a model of the line cannot be had."""
+        for name in self._names:
+            self._one(name)
 
     async def close(self) -> None:
         for model in self._made.values():
@@ -91,22 +108,43 @@ def named_model(name: str) -> Model:
 
     A provider's key goes to that provider only; a server named by its address gets `TOOLYARD_MODEL_KEY`, if set.
     """
-    wire = importlib.import_module("toolyard.models.openai_chat")
+    if name.startswith(LOCAL):
+        return local_model(name)
     if urlsplit(name).scheme in ("http", "https"):
         base_url, _, model = name.partition("#")
         if not model:
             raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
-        return wire.OpenAIChat(base_url=base_url, model=model, api_key=os.environ.get("TOOLYARD_MODEL_KEY", ""))
+        return wired(ANY, base_url=base_url, model=model, api_key=os.environ.get("TOOLYARD_MODEL_KEY", ""))
     provider, _, model = name.partition(":")
-    if provider not in wire.PROVIDERS or not model:
-        known = ", ".join(f"{known}:…" for known in wire.PROVIDERS)
+    if provider not in PROVIDERS or not model:
+        known = ", ".join(f"{known}:…" for known in PROVIDERS)
         raise Misconfigured(f"{name!r} is not a model: use one of {known} or http://host/v1#model")
-    known = wire.PROVIDERS[provider]
-    key = os.environ.get(known.key_variable, "") if known.key_variable else ""
+    known = PROVIDERS[provider]
+    key, base_url = known.key_in(os.environ), known.address_in(provider, os.environ)
     if known.key_variable and not key:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {known.key_variable}")
-    base_url = os.environ.get(f"{provider.upper()}_BASE_URL") or known.base_url
-    return wire.OpenAIChat(base_url=base_url, model=model, api_key=key, provider=provider)
+    if not base_url:
+        raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
+    return wired(known, base_url=base_url, model=model, api_key=key, provider=provider)
+
+
+def wired(known: Provider, **given: object) -> Model:
+    """A model on its provider's wire, which is loaded when it is first needed."""
+    plain = _on_wire(known.wire, given)
+    if known.native_wire in ("", known.wire):
+        return plain
+    by_offer = importlib.import_module("toolyard.models.by_offer")
+    return by_offer.ByOffer(plain, lambda: _on_wire(known.native_wire, given))
+
+
+def _on_wire(wire: str, given: Mapping[str, object]) -> Model:
+    module, _, name = WIRES[wire].partition(".")
+    return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(**given)
+
+
+def local_model(name: str) -> Model:
+    """The model of a file, such as `local:/models/qwen.gguf`. Needs the extra `toolyard[local]`."""
+    return importlib.import_module("toolyard.models.local").Local(name.removeprefix(LOCAL))
 
 
 async def open_store(name: str) -> Store:
@@ -151,10 +189,11 @@ def exporters(wiring: "Wiring") -> Sequence[Exporter]:
 class Wiring:
     """Everything that a yard is put together from."""
 
-    model: str | Model
+    model: ModelChoice
     tools: Sequence[object] = ()
     store: str = "memory:"
     limits: Limits = field(default_factory=Limits)
+    budget: Budget = field(default_factory=Budget)
     rules: Sequence[Rule] = ()
     system_prompt: str = ""
     threads: int = 32
@@ -168,6 +207,7 @@ class Wiring:
     keys: Sequence[Key] = ()
     verify: Verify | None = None
     cors_origins: frozenset[str] = frozenset()
+    divisions: Mapping[str, Division] = field(default_factory=dict[str, Division])
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
     service_name: str = "toolyard"
@@ -202,10 +242,11 @@ class App:
         self._models = models
         self._store = store
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
-        policy = Ordered(wiring.rules)
-        self.registry = Registry(policy, ClientVenue(), _schemas)
+        policy = Ordered(wiring.rules, wiring.divisions)
+        self.registry = Registry(policy, ClientVenue(), _schemas, wiring.budget)
         self.registry.add(self._function)
-        self.registry.add(ResultsVenue(store), on_demand=True)
+        self.registry.add(ResultsVenue(store), on_demand="cut")
+        self.registry.add(FindingVenue(self.registry.search), on_demand="many")
         local = frozenset(self.registry.names())
         self.servers = Fleet(
             wiring.servers,
@@ -230,10 +271,11 @@ class App:
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
+            divisions=wiring.divisions,
         )
         self._exporters = exporters(wiring)
         observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))
-        self.service = Service(deps, store, tasks, observers)
+        self.service = Service(deps, store, tasks, FleetBeside(self.servers), observers)
 
     async def start(self) -> None:
         """Start the servers, then take up what an earlier process left open."""

@@ -4,29 +4,29 @@ import dataclasses
 import difflib
 import importlib
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from toolyard.app import Wiring
+from toolyard.app import LOCAL, Wiring, local_model, wired
 from toolyard.core.caller import Caller
+from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.demo import demo_script
-from toolyard.models.openai_chat import PROVIDERS, OpenAIChat
-from toolyard.models.openai_chat import Provider as KnownProvider
+from toolyard.models.providers import ANY, PROVIDERS
+from toolyard.models.providers import Provider as KnownProvider
 from toolyard.models.scripted import Scripted
-from toolyard.settings import Config, Jwt, Provider, ToolRules, load_tools, mcp_servers, ruled
+from toolyard.settings import Config, Jwt, Provider, ToolChoice, ToolRules, load_tools, mcp_servers, ruled
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
 
 DEMO = "toolyard:demo"
 OWN_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
-_UNKNOWN = KnownProvider("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +40,7 @@ class ModelPlace:
     key_variable: str = ""
     """The variable that must hold the key and does not; empty if nothing is missing."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    known: KnownProvider = ANY
 
 
 def wiring(config: Config, base: Path) -> Wiring:
@@ -47,12 +48,13 @@ def wiring(config: Config, base: Path) -> Wiring:
     tools = configured_tools(config, base)
     models = config.models or (DEMO,)
     return Wiring(
-        model=models[0],
+        model=models,
         named_model=partial(named_model, config=config, environment=os.environ),
         allowed_models=frozenset(models),
         tools=tools,
         store=config.store,
         limits=config.limits.of_a_run,
+        budget=config.finding.budget,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
         servers=configured_servers(config, os.environ),
@@ -61,6 +63,7 @@ def wiring(config: Config, base: Path) -> Wiring:
         keys=[key.key for key in config.keys],
         verify=_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
+        divisions=_divisions(config, [one.definition.name for one in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
     )
@@ -84,14 +87,6 @@ def configured_servers(config: Config, environment: Mapping[str, str]) -> dict[s
     return {**own, **others}
 
 
-def unused(config: Config) -> Iterator[str]:
-    """What the configuration sets and this version does not act on: better said than found out."""
-    if len(config.models) > 1:
-        yield f"the models after {config.models[0]} can be named in a request, but none is fallen back to"
-    if config.divisions:
-        yield "[divisions] have no prompts, tools or limits of their own"
-
-
 def model_place(name: str, config: Config, environment: Mapping[str, str]) -> ModelPlace:
     """What a model's name stands for. Raises Misconfigured if it stands for nothing."""
     if urlsplit(name).scheme in ("http", "https"):
@@ -100,14 +95,17 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
             raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
         return ModelPlace(base_url=base_url, model=model, api_key=environment.get(OWN_KEY_VARIABLE, ""))
     provider, _, model = name.partition(":")
-    set_up, known = config.providers.get(provider, Provider()), PROVIDERS.get(provider, _UNKNOWN)
-    base_url = set_up.base_url or environment.get(f"{provider.upper()}_BASE_URL") or known.base_url
+    set_up, known = config.providers.get(provider, Provider()), PROVIDERS.get(provider, ANY)
+    if set_up.wire:
+        known = dataclasses.replace(known, wire=set_up.wire, native_wire="")
+    base_url = set_up.base_url or known.address_in(provider, environment)
+    if not base_url and known.address_variable and model:
+        raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
     if not base_url or not model:
         names = ", ".join(f"{one}:…" for one in (*PROVIDERS, *(config.providers.keys() - PROVIDERS)))
         raise Misconfigured(f"{name!r} is not a model: use {DEMO}, one of {names} or http://host/v1#model")
-    variable = known.key_variable
-    api_key = set_up.api_key or (environment.get(variable, "") if variable else "")
-    missing = variable if not api_key and not set_up.headers else ""
+    api_key = set_up.api_key or known.key_in(environment)
+    missing = known.key_variable if not api_key and not set_up.headers else ""
     return ModelPlace(
         base_url=base_url,
         model=model,
@@ -115,16 +113,20 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
         api_key=api_key,
         key_variable=missing,
         headers=set_up.headers,
+        known=known,
     )
 
 
 def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Model:
     if name == DEMO:
         return _Demo()
+    if name.startswith(LOCAL):
+        return local_model(name)
     place = model_place(name, config, environment)
     if place.key_variable:
         raise Misconfigured(f"{name!r} needs a key: set the environment variable {place.key_variable}")
-    return OpenAIChat(
+    return wired(
+        place.known,
         base_url=place.base_url,
         model=place.model,
         api_key=place.api_key,
@@ -144,14 +146,30 @@ class _Demo:
 
 
 def _default_settings(config: Config, known: Collection[str]) -> Settings:
-    chosen = config.default_tools
+    return Settings(tools=_chosen(config.default_tools, "default_tools", config, known))
+
+
+def _divisions(config: Config, known: Collection[str]) -> dict[str, Division]:
+    return {
+        name: Division(
+            prompt=one.prompt.strip(),
+            tools=_chosen(one.tools, f"[divisions.{name}] tools", config, known),
+            limits=one.limits.of_a_run,
+            requests_per_minute=one.limits.requests_per_minute,
+        )
+        for name, one in config.divisions.items()
+    }
+
+
+def _chosen(chosen: ToolChoice, shown_as: str, config: Config, known: Collection[str]) -> frozenset[str] | None:
+    """The names that were chosen, None for all. Raises Misconfigured for one that no tool has."""
     if chosen == "all":
-        return Settings()
+        return None
     names = frozenset[str]() if chosen == "none" else frozenset(chosen)
     unknown = sorted(names - set(known))
     if unknown and not (config.servers or config.mcp_json):
-        raise Misconfigured(f"default_tools names {unknown[0]!r}, which is not a tool{_near(unknown[0], known)}")
-    return Settings(tools=names)
+        raise Misconfigured(f"{shown_as} names {unknown[0]!r}, which is not a tool{_near(unknown[0], known)}")
+    return names
 
 
 def _require_known(

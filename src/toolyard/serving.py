@@ -5,6 +5,7 @@ back, while what runs may end; then the socket is closed and the rest is left to
 """
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -47,11 +48,19 @@ async def _serve(wiring: Wiring, host: str, port: int, announce: Announce) -> No
         async with Yard.wired(wiring) as yard:
             app = yard.asgi()
             await app({"type": "warm up"}, _nothing, _ignore)  # builds the surfaces; their door answers only HTTP
+            _collect_less_often()
             url = url_of(*listening.getsockname()[:2])
             with told_to_stop() as told, published(wiring.store, url):
                 server = _Server(_settings(app))
                 announce(url, yard)
                 await asyncio.gather(server.serve([listening]), _stop(server, yard, told, wiring.grace_s))
+
+
+def _collect_less_often() -> None:
+    """What is here now stays: it is not looked at again. What runs make is mostly gone before it is looked at."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 10, 50)
 
 
 async def _stop(server: uvicorn.Server, yard: Yard, told: asyncio.Event, grace_s: float) -> None:

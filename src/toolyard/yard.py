@@ -7,7 +7,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
-from toolyard.app import App, AsgiApp, Message, Models, Wiring, open_store
+from toolyard.app import App, AsgiApp, Message, ModelChoice, Models, Wiring, open_store
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
 from toolyard.core.cursor import parse_cursor
@@ -15,8 +15,8 @@ from toolyard.core.errors import Misconfigured, RunFailed, RunWaiting, ToolError
 from toolyard.core.events import Entry, Remember, Reply, RunEnded, RunSuspended, TurnEnded
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Problem, TextPart, UserMessage
-from toolyard.core.limits import Limits
-from toolyard.core.ports import Failure, Model, Rule, Value
+from toolyard.core.limits import Budget, Limits
+from toolyard.core.ports import Failure, Rule, Value
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import Tool
@@ -37,10 +37,11 @@ class Yard:
         self,
         *,
         tools: Iterable[object] = (),
-        model: str | Model,
+        model: ModelChoice,
         servers: Mapping[str, ServerSpec] | None = None,
         store: str = "memory:",
         limits: Limits = Limits(),  # noqa: B008 - immutable
+        budget: Budget = Budget(),  # noqa: B008 - immutable
         rules: Sequence[Rule] = (),
         system_prompt: str = "",
         threads: int = 32,
@@ -53,6 +54,7 @@ class Yard:
                 servers=servers or {},
                 store=store,
                 limits=limits,
+                budget=budget,
                 rules=rules,
                 system_prompt=system_prompt,
                 threads=threads,
@@ -189,7 +191,7 @@ class Yard:
     ) -> None:
         """The application's result, or its error, for a call that it was handed."""
         answer = Failure(problem=_problem(error)) if error else Value(value=result)
-        await self.service.deliver(conversation, call_id, answer, caller)
+        await self.service.deliver(conversation, {call_id: answer}, caller)
 
     async def answer(
         self,

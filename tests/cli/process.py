@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import cast
 
 PATIENCE_S = 30.0
-DROPPED = ("TOOLYARD_", "OPENAI_", "EDITOR", "VISUAL")
+DROPPED = ("TOOLYARD_", "OPENAI_", "OLLAMA_", "EDITOR", "VISUAL")
+NO_OLLAMA = "http://127.0.0.1:9/v1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,14 @@ class Done:
 def environment(folder: Path, **more: str) -> dict[str, str]:
     """That of a person whose home is this folder."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(DROPPED)}
-    return {**kept, "HOME": str(folder), "XDG_DATA_HOME": str(folder / "data"), "COLUMNS": "100", **more}
+    return {
+        **kept,
+        "HOME": str(folder),
+        "XDG_DATA_HOME": str(folder / "data"),
+        "COLUMNS": "100",
+        "OLLAMA_BASE_URL": NO_OLLAMA,
+        **more,
+    }
 
 
 def toolyard(folder: Path, *words: str, typed: str = "", **more: str) -> Done:

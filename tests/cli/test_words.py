@@ -57,7 +57,7 @@ def test_a_command_that_makes_no_sense_ends_with_2(words: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [["serve"], ["chat"], ["tools"], ["tools", "call"], ["keys"], ["keys", "add"], ["trace"], ["doctor"]],
+    [["serve"], ["chat"], ["tools"], ["tools", "call"], ["mcp"], ["keys"], ["keys", "add"], ["trace"], ["doctor"]],
 )
 def test_every_help_has_examples(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert told(*words, "--help") == 0

@@ -9,10 +9,18 @@ import pytest
 from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText
 from toolyard.core.ports import Model
+from toolyard.core.tools import Tool
+from toolyard.models.anthropic import Anthropic
+from toolyard.models.gemini import Gemini
 from toolyard.models.openai_chat import OpenAIChat
+from toolyard.models.openai_responses import OpenAIResponses
 from toolyard.models.scripted import Scripted, Turn, call, fail, say, together
-from wire.local import CountingMint, request, user
+from wire import gemini_bytes, responses_bytes, strict, strict_gemini, strict_messages
+from wire.local import CountingMint, offer, opened, request, user
+from wire.played import pieces, played
 from wire.strict_chat import Reply, StrictChat, asks, refuses, says
+from wire.strict_gemini import strict_gemini as gemini_server
+from wire.strict_responses import strict_responses
 
 Event = ModelDelta | TurnEnded | TurnFailed
 Made = Callable[[str], AbstractAsyncContextManager[Model]]
@@ -27,6 +35,30 @@ CHAT: dict[str, Reply] = {
     "calls": asks(("add", {"a": 1}), ("add", {"a": 2}), text="Let me see. "),
     "a failure": refuses(404, "no such model"),
 }
+RESPONSES: dict[str, strict.Reply] = {
+    "a text": responses_bytes.says("I've ", "added ", "面粉 🥛."),
+    "calls": responses_bytes.asks(("add", {"a": 1}), ("add", {"a": 2}), said="Let me see. "),
+    "a failure": strict.refuses(404, "no such model"),
+}
+GEMINI: dict[str, strict.Reply] = {
+    "a text": gemini_bytes.says("I've ", "added ", "面粉 🥛."),
+    "calls": gemini_bytes.asks(("add", {"a": 1}), ("add", {"a": 2}), said="Let me see. "),
+    "a failure": strict_gemini.refuses(404, "no such model"),
+}
+MESSAGES: dict[str, strict.Reply] = {
+    "a text": strict_messages.says("I've ", "added ", "面粉 🥛."),
+    "calls": strict_messages.asks(("add", {"a": 1}), ("add", {"a": 2}), text="Let me see. "),
+    "a failure": strict_messages.refuses(404, "no such model", "not_found_error"),
+}
+
+
+CALLED = '{"name":"add","arguments":{"a":%d}}'
+LOCAL: dict[str, list[object]] = {
+    "a text": pieces("I've ", "added ", "面粉 🥛."),
+    "calls": pieces("Let me see. \n", CALLED % 1, "\n", CALLED % 2),
+    "a failure": [{"error": {"message": "no such model"}}],
+}
+ADD = Tool(name="add")
 
 
 def scripted(reply: str) -> AbstractAsyncContextManager[Model]:
@@ -41,13 +73,43 @@ async def openai_chat(reply: str) -> AsyncGenerator[Model, None]:
         await model.close()
 
 
-MODELS: list[Made] = [scripted, openai_chat]
+@asynccontextmanager
+async def openai_responses(reply: str) -> AsyncGenerator[Model, None]:
+    async with strict_responses(RESPONSES[reply]).serving() as base_url:
+        model = OpenAIResponses(base_url=base_url, model="m", api_key="k")
+        yield model
+        await model.close()
+
+
+@asynccontextmanager
+async def anthropic(reply: str) -> AsyncGenerator[Model, None]:
+    async with strict_messages.StrictMessages(MESSAGES[reply]).serving() as base_url:
+        model = Anthropic(base_url=base_url, model="m", api_key="k")
+        yield model
+        await model.close()
+
+
+@asynccontextmanager
+async def gemini(reply: str) -> AsyncGenerator[Model, None]:
+    async with gemini_server(GEMINI[reply]).serving() as base_url:
+        model = Gemini(base_url=base_url, model=strict_gemini.MODEL, api_key="k")
+        yield model
+        await model.close()
+
+
+@asynccontextmanager
+async def local(reply: str) -> AsyncGenerator[Model, None]:
+    async with opened(played(LOCAL[reply])) as model:
+        yield model
+
+
+MODELS: list[Made] = [scripted, openai_chat, openai_responses, anthropic, gemini, local]
 
 
 def events_of(made: Made, reply: str) -> list[Event]:
     async def test() -> list[Event]:
         async with asyncio.timeout(20), made(reply) as model:
-            return [event async for event in model.stream(request([user("hi")], mint=CountingMint()))]
+            return [event async for event in model.stream(request([user("hi")], tools=offer(ADD), mint=CountingMint()))]
 
     return asyncio.run(test())
 

@@ -13,8 +13,10 @@ from toolyard.core.items import Call
 from toolyard.core.ports import Context, Failure, Later, Value, Venue
 from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import NAME
+from toolyard.finding.told import told
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
+from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.mcp import Fleet, McpVenue
 from toolyard.venues.mcp.connector import SdkConnector
@@ -32,6 +34,7 @@ CONTEXT = Context(
     deadline=0.0,
     progress=lambda *_: None,
 )
+GOOD = Tool(name="good")
 stopped: list[str] = []
 
 
@@ -93,11 +96,18 @@ async def mcp_venue() -> Venue:
     return McpVenue(fleet)
 
 
-VENUES: list[Callable[[], Awaitable[Venue]]] = [function_venue, results_venue, client_venue, mcp_venue]
+async def finding_venue() -> Venue:
+    return FindingVenue(lambda query, allowed: [one for one in (GOOD,) if query == one.name and allowed(one)])
+
+
+VENUES: list[Callable[[], Awaitable[Venue]]] = [
+    function_venue, results_venue, client_venue, finding_venue, mcp_venue,
+]  # fmt: skip
 CASES: list[tuple[Callable[[], Awaitable[Venue]], str, dict[str, object], object]] = [
     (function_venue, "good", {}, Value(value="fine")),
     (function_venue, "bad", {}, "execution_error"),
     (function_venue, "refused", {}, "closed"),
+    (finding_venue, "find_tools", {"query": "good"}, Value(value=told([]))),  # this caller may use nothing
     (results_venue, "read_result", {"handle": "other"}, "not_found"),
     (
         results_venue,

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from core.story import asked, ok, said, user
 from toolyard.core.history import History, faults
@@ -58,6 +59,8 @@ def test_whatever_is_extended_in_whatever_order_reads_as_it_was_written(grown: l
 def test_a_history_in_order_has_no_faults() -> None:
     assert faults([]) == []
     assert faults([user("u"), said("t")]) == []
+    assert faults([asked("a"), replace(asked("p"), ran_at="acme"), said("t"), replace(asked("q"), ran_at="acme")]) != []
+    assert faults([replace(asked("p"), ran_at="acme"), said("t"), replace(asked("q"), ran_at="acme")]) == []
     assert faults([user("u"), asked("a"), asked("b"), ok("b"), ok("a"), asked("c"), ok("c"), said("t")]) == []
 
 

@@ -1,6 +1,7 @@
 """What is next, at each place where two answers would be thinkable."""
 
 import pytest
+from msgspec.structs import replace
 
 from core.story import Story, asked, ok, said, user
 from toolyard.core.events import CallAnswered, CallEnded, CallParked, RunEnded, RunSuspended, StopRequested, TurnFailed
@@ -290,3 +291,12 @@ def test_a_run_that_is_open_or_in_line_must_be_looked_at_at_once_and_a_resting_o
     done = Story().open().begin("r1", user("u")).turn(said("t"))
     done.add(RunEnded(ending="done"))
     assert done.state.wake_at is None
+
+
+def test_a_call_that_the_provider_runs_never_opens_and_its_result_is_no_reason_to_ask_again() -> None:
+    call, result = replace(asked("p"), ran_at="acme"), replace(ok("p"), ran_at="acme")
+    story = _run().turn(call, finish="paused")
+    assert story.state.calls == {}
+    assert _next(story) == AskModel()
+    story.turn(result, finish="stop")
+    assert _next(story) == End("failed", "empty_answer: the model ended its turn without a word")

@@ -12,7 +12,7 @@ from toolyard.core.errors import ToolError
 from toolyard.core.items import FilePart, ImagePart, Problem, Result, TextPart, Usage, UserMessage
 from toolyard.core.limits import Limits
 from toolyard.core.settings import Settings, SettingsChange
-from toolyard.core.tools import Tool, definition_hash
+from toolyard.core.tools import ProviderOptions, Tool, definition_hash
 
 
 def test_the_owner_and_the_tenant_s_approvers_may_decide_and_nobody_else() -> None:
@@ -42,6 +42,7 @@ def test_a_tool_that_is_shown_differently_has_another_hash() -> None:
     assert definition_hash(tool) == definition_hash(replace(tool, timeout_s=1.0, roles=frozenset({"admin"})))
     assert definition_hash(tool) != definition_hash(replace(tool, description="Subtracts."))
     assert definition_hash(tool) != definition_hash(replace(tool, parameters={"type": "object"}))
+    assert definition_hash(tool) != definition_hash(replace(tool, options=ProviderOptions(max_uses=1)))
 
 
 def test_two_tools_without_parameters_do_not_share_a_schema_that_one_could_change() -> None:

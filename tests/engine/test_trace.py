@@ -1,5 +1,7 @@
 """A run's log as a trace: every turn, call and wait with its times, open or closed."""
 
+from msgspec.structs import replace
+
 from core.story import Story, asked, ok, said
 from support import entries, events_of, in_yard, until
 from toolyard import Yard, call, say, tool
@@ -149,6 +151,13 @@ def test_a_parked_call_shows_for_whom_and_its_answer_and_both_starts() -> None:
 def test_a_call_that_the_provider_ran_is_there_and_ended_with_its_turn() -> None:
     trace = traced(begun("r1").turn(asked("a"), ok("a"), said("i1"), at=3.0))
     assert [(span.provider_ran_it, span.ended_at, span.outcome) for span in trace.calls] == [(True, 3.0, "ok")]
+
+
+def test_a_call_that_the_provider_paused_ends_with_the_turn_that_brings_its_result() -> None:
+    story = begun("r1").turn(replace(asked("a"), ran_at="acme"), finish="paused", at=3.0)
+    assert [(span.provider_ran_it, span.ended_at) for span in traced(story).calls] == [(True, None)]
+    story.turn(replace(ok("a"), ran_at="acme"), said("i1"), at=5.0)
+    assert [(span.provider_ran_it, span.ended_at, span.outcome) for span in traced(story).calls] == [(True, 5.0, "ok")]
 
 
 def test_calls_of_a_history_that_came_along_are_none_of_this_run() -> None:

@@ -399,7 +399,7 @@ def test_a_script_that_goes_otherwise_fails_the_test_that_uses_it() -> None:
         in_yard(asked_too_much, [])
 
     async def asked_nothing(yard: Yard) -> None:
-        assert yard.tool_names == ["read_result"]
+        assert yard.tool_names == ["read_result", "find_tools"]
 
     with pytest.raises(ScriptError, match="never asked for"):
         in_yard(asked_nothing, [say("unheard")])

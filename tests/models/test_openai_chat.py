@@ -15,7 +15,7 @@ from toolyard.core.history import History
 from toolyard.core.items import Call, Result, TextPart, UserMessage
 from toolyard.core.ports import Model
 from toolyard.core.tools import Tool
-from toolyard.models.openai_chat import PROVIDERS, OpenAIChat, Retry
+from toolyard.models.openai_chat import OpenAIChat, Retry
 from wire.local import (
     NOW,
     STREAM_HEAD,
@@ -248,9 +248,3 @@ def test_a_body_of_many_megabytes_is_sent() -> None:
 def test_what_cannot_be_sent_is_refused_when_the_model_is_made(made: Callable[[], OpenAIChat]) -> None:
     with pytest.raises(Misconfigured):
         made()
-
-
-def test_every_named_provider_has_an_address_that_can_be_used() -> None:
-    assert {"openai", "dashscope", "ollama", "deepseek", "groq", "openrouter"} <= PROVIDERS.keys()
-    for name, provider in PROVIDERS.items():
-        asyncio.run(OpenAIChat(base_url=provider.base_url, provider=name).close())

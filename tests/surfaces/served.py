@@ -4,7 +4,7 @@ import asyncio
 import io
 import json
 import socket
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 
 import aiohttp
@@ -15,8 +15,15 @@ from toolyard import Yard
 
 @asynccontextmanager
 async def served(yard: Yard) -> AsyncGenerator[str, None]:
-    """The address of an open yard, served by uvicorn on a free port."""
-    config = uvicorn.Config(yard.asgi(), port=0, lifespan="off", log_level="error", timeout_graceful_shutdown=2)
+    """The address of an open yard."""
+    async with serving(yard.asgi()) as url:
+        yield url
+
+
+@asynccontextmanager
+async def serving(app: Callable[..., Awaitable[None]]) -> AsyncGenerator[str, None]:
+    """The address of an application, served by uvicorn on a free port."""
+    config = uvicorn.Config(app, port=0, lifespan="off", log_level="error", timeout_graceful_shutdown=2)
     server = uvicorn.Server(config)
     listening = socket.create_server(("127.0.0.1", 0))
     serving = asyncio.create_task(server.serve(sockets=[listening]))

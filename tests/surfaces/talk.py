@@ -73,6 +73,9 @@ class Talk:
     def chat_stream(self, conversation: str, content: str) -> AsyncGenerator[tuple[str, Json], None]:
         return self._transport.stream("POST", f"{conversation}/chat", {"content": content}, **self._headers)
 
+    def post_stream(self, path: str, body: object, **more: str) -> AsyncGenerator[tuple[str, Json], None]:
+        return self._transport.stream("POST", path, body, **self._headers, **more)
+
     async def until_done(self, conversation: str, last: str = "") -> list[tuple[str, Json]]:
         """Everything after a place up to the first run that is over, not only waiting."""
         seen: list[tuple[str, Json]] = []

@@ -175,9 +175,9 @@ def test_the_health_of_the_tools_compares_schemas_and_dispatchers() -> None:
         assert status == 200 and body["status"] == "healthy"
         tools = body["tools"]
         assert isinstance(tools, dict)
-        names = ["add_to_groceries", "broken", "delete_list", "read_result"]
+        names = ["add_to_groceries", "broken", "delete_list", "read_result", "find_tools"]
         assert tools["schema_names"] == names and tools["dispatcher_names"] == names
-        assert tools["total_schemas"] == tools["total_dispatchers"] == 4
+        assert tools["total_schemas"] == tools["total_dispatchers"] == 5
         assert tools["schema_only"] == tools["dispatcher_only"] == []
 
     over_http([], test)

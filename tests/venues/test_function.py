@@ -156,7 +156,7 @@ def test_a_plain_function_is_a_tool_and_a_tool_is_still_a_function() -> None:
         return 3 * x
 
     async def test(yard: Yard) -> None:
-        assert yard.tool_names == ["double", "triple", "read_result"]
+        assert yard.tool_names == ["double", "triple", "read_result", "find_tools"]
 
     assert double(4) == 8
     in_yard(test, [], [double, triple])

@@ -53,10 +53,11 @@ def request(
     memo: dict[str, object] | None = None,
     correlation_id: str = "",
     mint: CountingMint | None = None,
+    model: str = "test-model",
 ) -> ModelRequest:
     history = items if isinstance(items, History) else History(items)
     return ModelRequest(
-        model="test-model",
+        model=model,
         turn=1,
         system=system,
         history=history,
@@ -79,10 +80,10 @@ async def failure_of(model: Model, asked: ModelRequest) -> TurnFailed:
 
 
 @asynccontextmanager
-async def serving(handler: Handler) -> AsyncGenerator[str, None]:
-    """A server that answers each chat completion with `handler`; gives its base URL."""
+async def serving(handler: Handler, path: str = "/chat/completions") -> AsyncGenerator[str, None]:
+    """A server that answers each post to the path with `handler`; gives its base URL."""
     app = web.Application(client_max_size=64 * 1024 * 1024)
-    app.router.add_post("/v1/chat/completions", handler)
+    app.router.add_post(f"/v1{path}", handler)
     runner = web.AppRunner(app, shutdown_timeout=0.1)
     await runner.setup()
     try:

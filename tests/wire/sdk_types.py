@@ -4,9 +4,11 @@ The types alone are lazy: at run time they accept anything. This walks them and 
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
 from types import NoneType, UnionType
-from typing import Literal, Required, Union, cast, get_args, get_origin
+from typing import IO, Annotated, Literal, Required, Union, cast, get_args, get_origin
 
+from pydantic import BaseModel
 from typing_extensions import get_type_hints, is_typeddict
 
 _SCALARS = (str, int, float, bool, NoneType)
@@ -15,8 +17,10 @@ _SCALARS = (str, int, float, bool, NoneType)
 def mismatches(value: object, expected: object, at: str = "$") -> list[str]:
     """What is wrong with the value, each with its place; empty if nothing is."""
     origin = get_origin(expected)
-    if origin is Required:
+    if origin in (Required, Annotated):
         return mismatches(value, get_args(expected)[0], at)
+    if _is_no_json(expected):
+        return [f"{at}: not an object of {expected}"]
     if expected is object:
         return []
     if origin in (Union, UnionType):
@@ -32,6 +36,12 @@ def mismatches(value: object, expected: object, at: str = "$") -> list[str]:
         return _in_list(value, get_args(expected)[0], at)
     assert expected in _SCALARS, f"{at}: the walker does not know {expected!r}"
     return [] if type(value) is expected else [f"{at}: {value!r} is not {expected}"]
+
+
+def _is_no_json(expected: object) -> bool:
+    """Some types also take files, or what a reply was read to: a body that was sent holds neither."""
+    kind = get_origin(expected) or expected
+    return kind in (IO, PathLike) or (isinstance(kind, type) and issubclass(kind, BaseModel))
 
 
 def _in_union(value: object, choices: Sequence[object], at: str) -> list[str]:

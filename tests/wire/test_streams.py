@@ -10,58 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
-from toolyard.core.events import ArgumentsAppended, ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.items import Call, ModelText, Reasoning, Usage
+from toolyard.core.items import Call, Usage
 from toolyard.models.openai_chat import OpenAIChat, from_wire
+from wire.checks import calls_of, check, check_offsets, ended, failed
 from wire.local import NOW, events_of, request, serving, streaming
 from wire.reply_bytes import DONE, STOP, TOOLS, Failing, Stream, chunk, piece, usage
 from wire.streams import FAILING, STREAMS
 
-Events = list[ModelDelta | TurnEnded | TurnFailed]
 each_stream = pytest.mark.parametrize("stream", STREAMS, ids=lambda stream: stream.name)
 each_failing = pytest.mark.parametrize("stream", FAILING, ids=lambda stream: stream.name)
-
-
-def ended(events: Events) -> TurnEnded:
-    assert isinstance(events[-1], TurnEnded), events[-1]
-    assert not any(isinstance(event, TurnEnded | TurnFailed) for event in events[:-1])
-    return events[-1]
-
-
-def failed(events: Events) -> TurnFailed:
-    assert isinstance(events[-1], TurnFailed), events[-1]
-    assert not any(isinstance(event, TurnEnded | TurnFailed) for event in events[:-1])
-    return events[-1]
-
-
-def calls_of(turn: TurnEnded) -> list[Call]:
-    return [item for item in turn.items if isinstance(item, Call)]
-
-
-def check(stream: Stream, events: Events) -> None:
-    turn = ended(events)
-    calls = calls_of(turn)
-    assert "".join(item.text for item in turn.items if isinstance(item, ModelText)) == stream.text
-    assert "".join(item.text for item in turn.items if isinstance(item, Reasoning)) == stream.reasoning
-    assert [(call.tool, call.arguments) for call in calls] == list(stream.calls)
-    assert turn.finish == stream.finish
-    for number, call in enumerate(calls):
-        assert stream.unreadable.get(number, "") in call.unreadable
-        assert bool(call.unreadable) == (number in stream.unreadable)
-        assert len(call.unreadable) < 320
-    if stream.ids is not None:
-        assert [call.provider_id for call in calls] == list(stream.ids)
-    assert len({item.id for item in turn.items}) == len(turn.items)
-
-
-def check_offsets(events: Events) -> None:
-    """Each delta starts at the byte where the one before it in its stream ended."""
-    seen: defaultdict[object, int] = defaultdict(int)
-    for event in events:
-        if isinstance(event, TextAppended | ReasoningAppended | ArgumentsAppended):
-            key = (type(event), event.index if isinstance(event, ArgumentsAppended) else 0)
-            assert event.offset == seen[key]
-            seen[key] += len(event.text.encode())
 
 
 @each_stream

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from io import TextIOWrapper
 
-from toolyard.cli import chat, doctor, keys, serve, servers, tools, trace
+from toolyard.cli import chat, doctor, keys, mcp, models, serve, servers, tools, trace
 from toolyard.cli._common import Misused
 from toolyard.core.errors import ToolyardError
 
 EPILOG = """start here:
   toolyard serve                                  a server on http://127.0.0.1:8080; it says how to go on
   toolyard chat --demo                            a grocery list in the terminal: no key, no network
+  toolyard models                                 the models that can be used here
   toolyard doctor                                 what is set up, and what is missing
 
 `toolyard COMMAND --help` explains each command with examples. All of them read toolyard.toml of the working directory,
@@ -55,6 +56,6 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"toolyard {version('toolyard')}")
     commands = made.add_subparsers(required=True, metavar="COMMAND")
-    for one in (serve, chat, tools, servers, keys, trace, doctor):
+    for one in (serve, chat, tools, models, servers, mcp, keys, trace, doctor):
         one.add_to(commands)
     return made

@@ -81,7 +81,7 @@ async def _talk(options: argparse.Namespace, terminal: Terminal, opened: AsyncEx
         except Misconfigured as error:
             url = owner_url(wired.store, error)
         else:
-            terminal.line(f"Toolyard chat · model {wired.model} · {_tools(yard)} · /help tells more")
+            terminal.line(f"Toolyard chat · model {yard.service.health().model} · {_tools(yard)} · /help tells more")
             return LocalTalk(yard)
     server = await opened.enter_async_context(connected(url, options.key))
     health = await server.ask("GET", "/ai/tools/health", _Health)  # now, and not after the first message
@@ -104,7 +104,7 @@ def _demo() -> Wiring:
 
 
 def _tools(yard: Yard) -> str:
-    names = [name for name in yard.tool_names if name != "read_result"]
+    names = [name for name in yard.tool_names if name not in ("read_result", "find_tools")]
     return f"tools: {', '.join(names)}" if names else "no tools (see `toolyard serve --help`)"
 
 

@@ -14,10 +14,11 @@ from importlib.metadata import version
 import aiohttp
 
 from toolyard.address import Address, database_of, is_loopback, published_address, url_of
-from toolyard.app import open_store
+from toolyard.app import LOCAL, local_model, open_store
+from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
 from toolyard.cli._server import owner_url
-from toolyard.configured import DEMO, ModelPlace, configured_servers, configured_tools, model_place, unused, wiring
+from toolyard.configured import DEMO, ModelPlace, configured_servers, configured_tools, model_place, wiring
 from toolyard.core.errors import Misconfigured, ToolyardError
 from toolyard.core.ports import Key
 from toolyard.settings import Config, located
@@ -93,14 +94,16 @@ async def _checks(setup: Setup) -> AsyncIterator[Finding]:
     yield _tools(setup)
     for name in config.models or (DEMO,):
         yield await _model(name, config)
+    if not config.models and (found := await ollama_models(ollama_address(config, os.environ))):
+        yield Finding(
+            True, "ollama", f"runs here: `toolyard serve --model ollama:{found[0]}`; {len(found)} models in all"
+        )
     server, keys, finding = await _store(config)
     yield finding
     for found in _servers(config):
         yield found
     yield _port(config, server)
     yield _callers(config, keys)
-    for said in unused(config):
-        yield Finding(True, "note", said)
 
 
 def _tools(setup: Setup) -> Finding:
@@ -137,6 +140,9 @@ async def _model(name: str, config: Config) -> Finding:
     if name == DEMO:
         return Finding(True, "model", f"{DEMO}, a script: set `model` to connect a real one")
     try:
+        if name.startswith(LOCAL):
+            local_model(name)
+            return Finding(True, "model", f"{name}: it is loaded when it is first asked")
         place = model_place(name, config, os.environ)
     except Misconfigured as error:
         return Finding(False, "model", str(error))
@@ -146,7 +152,9 @@ async def _model(name: str, config: Config) -> Finding:
 
 
 async def _reached(name: str, place: ModelPlace) -> Finding:
-    headers = {**({"authorization": f"Bearer {place.api_key}"} if place.api_key else {}), **place.headers}
+    header = place.known.key_header
+    key = {header: place.api_key} if header else {"authorization": f"Bearer {place.api_key}"}
+    headers = {**(key if place.api_key else {}), **place.headers}
     timeout = aiohttp.ClientTimeout(total=ANSWER_S)
     try:
         async with (

@@ -1,7 +1,9 @@
 """`toolyard serve`: the server, and the few lines that it begins with."""
 
 import argparse
+import asyncio
 import importlib
+import os
 import shlex
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
@@ -9,8 +11,9 @@ from importlib.metadata import version
 import msgspec
 
 from toolyard.app import Wiring
+from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, add_config_flags, command, set_up
-from toolyard.configured import DEMO, unused, wiring
+from toolyard.configured import DEMO, wiring
 from toolyard.core.errors import Misconfigured
 from toolyard.core.tools import Tool
 from toolyard.settings import Config
@@ -52,24 +55,29 @@ def run(options: argparse.Namespace) -> None:
     except ImportError as error:
         raise Misconfigured(f"the server needs more packages: pip install 'toolyard[server]' ({error})") from None
 
+    nearby = None if setup.config.models else asyncio.run(ollama_models(ollama_address(setup.config, os.environ)))
+
     def announce(url: str, yard: Yard) -> None:
-        print("\n".join(welcome(setup.config, wired, url, asks_for_keys=not yard.access.local)), flush=True)
+        lines = welcome(setup.config, wired, url, asks_for_keys=not yard.access.local, nearby=nearby or ())
+        print("\n".join(lines), flush=True)
 
     serving.serve(wired, setup.config.host, setup.config.port, announce)
     print("Stopped.", flush=True)
 
 
-def welcome(config: Config, wired: Wiring, url: str, *, asks_for_keys: bool) -> Iterator[str]:
+def welcome(
+    config: Config, wired: Wiring, url: str, *, asks_for_keys: bool, nearby: Sequence[str] = ()
+) -> Iterator[str]:
     """What somebody who has just started a server wants to know."""
     tools = [as_tool(one).definition for one in wired.tools]
     everybody = "everybody on this machine, as administrator; `toolyard keys add --help` tells how to let others in"
     yield f"Toolyard {version('toolyard')} listens on {url}"
-    yield f"  model    {config.models[0] if config.models else NO_MODEL}"
+    yield f"  model    {', then '.join(config.models) or NO_MODEL}"
+    if nearby:
+        yield f"           An Ollama runs here: start with --model ollama:{nearby[0]} to use it ({len(nearby)} models)."
     yield f"  tools    {f'{len(tools)}: ' + ', '.join(tool.name for tool in tools) if tools else FIRST_TOOL}"
     yield f"  store    {config.store}"
     yield f"  callers  {'those with a key' + ' or a token' * bool(config.jwt) if asks_for_keys else everybody}"
-    for said in unused(config):
-        yield f"  note     {said}"
     yield ""
     yield "Try it from another terminal:"
     yield f"  {curl(url, tools, asks_for_keys)}"

@@ -11,6 +11,7 @@ ToolyardError
   + Misconfigured  the yard was put together wrongly; the message says what to change
   + Fenced         another owner took the conversation over; this one must let go
   + StoreDown      the store cannot be read or written; nothing that was committed is lost
+  + Declined       an MCP server answered a request with an error of its own, passed on as it came
   + RunWaiting     `ask` cannot answer: the run waits for a decision or for the application
   + RunFailed      `ask` cannot answer: the run ended as failed
 ToolError          raised inside a tool: a failure that the model is told about
@@ -66,6 +67,13 @@ class Fenced(ToolyardError):
 
 class StoreDown(ToolyardError):
     pass
+
+
+class Declined(ToolyardError):
+    def __init__(self, message: str, *, code: int, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.data = data
 
 
 class RunWaiting(ToolyardError):

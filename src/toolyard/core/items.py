@@ -35,6 +35,23 @@ class FilePart(Struct, frozen=True, kw_only=True, tag="file"):
 Part = TextPart | ImagePart | FilePart
 
 
+class Seal(Struct, frozen=True, gc=False, kw_only=True):
+    """What a provider wants back as it sent it. Nobody else reads it, and it goes to no other provider."""
+
+    provider: str
+    data: str
+
+
+class Citation(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """Where a piece of a text comes from. `start` and `end` count the characters of the text."""
+
+    start: int
+    end: int
+    url: str = ""
+    title: str = ""
+    quote: str = ""
+
+
 class _Item(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True, tag_field="type"):
     id: str
     at: float
@@ -54,6 +71,8 @@ class UserMessage(_Item, frozen=True, kw_only=True, tag="user_message"):
 
 class ModelText(_Item, frozen=True, kw_only=True, tag="model_text"):
     text: str
+    citations: tuple[Citation, ...] = ()
+    seal: Seal | None = None
 
 
 class Reasoning(_Item, frozen=True, kw_only=True, tag="reasoning"):
@@ -72,6 +91,9 @@ class Call(_Item, frozen=True, kw_only=True, tag="call"):
     provider_id: str = ""
     unreadable: str = ""
     """Why the arguments could not be read, if so; such a call is never run."""
+    ran_at: str = ""
+    """The provider that ran it itself, if one did: its result comes from there too, and it never opens."""
+    seal: Seal | None = None
 
 
 class Result(_Item, frozen=True, kw_only=True, tag="result"):
@@ -87,6 +109,9 @@ class Result(_Item, frozen=True, kw_only=True, tag="result"):
     """Where the whole result is kept if the model was given only its head and tail."""
     whole_bytes: int = 0
     duration_ms: float = 0.0
+    ran_at: str = ""
+    """As in its call."""
+    seal: Seal | None = None
     parts: tuple[Part, ...] = ()
     """Images and files that came with it; the content names each. A wire whose model can look at them may send them."""
     native: str = ""

@@ -1,6 +1,7 @@
 """How far a run may go, and what the caller is told when it has gone that far."""
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -13,6 +14,19 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     calls_per_turn: int = 64
     parallel_calls: int = 16
     queued_messages: int = 16
+
+    def within(self, other: "Limits") -> "Limits":
+        """These, but nowhere more than the others allow."""
+        least = {name: min(value, getattr(other, name)) for name, value in asdict(self).items() if name != "run_tokens"}
+        tokens = [tokens for tokens in (self.run_tokens, other.run_tokens) if tokens]
+        return Limits(**least, run_tokens=min(tokens, default=0))
+
+
+class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How many of a yard's tools a model is shown unasked; where there are more, it can ask for the others."""
+
+    tools: int = 40
+    schema_bytes: int = 8192
 
 
 _TOO_LONG = {

@@ -132,7 +132,7 @@ def _plan_turn(state: State, run: RunState) -> Step:
     if run.direct:
         return End("done")
     last = state.history[-1] if state.history else None
-    if run.finish not in (None, "paused") and not isinstance(last, Result):
+    if run.finish not in (None, "paused") and not (isinstance(last, Result) and not last.ran_at):
         return _answered(last, run.finish)
     limits = run.limits
     if run.tool_turns + run.pauses >= limits.turns_per_request:

@@ -70,6 +70,8 @@ class Context(Struct, frozen=True, kw_only=True):
     """`progress(0.4)`, `progress(2, total=5, message="…")`: shown to live readers, never stored."""
     answer: dict[str, object] | None = None
     resume_token: str = ""
+    may_use: Callable[[Tool], bool] = lambda _: False
+    """Whether the caller may use another tool in this conversation, as things stand."""
 
 
 class Value(Struct, frozen=True, kw_only=True):
@@ -294,6 +296,30 @@ class Servers(Protocol):
 
     async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
         """Raises NotFound, or Refused for what cannot be done."""
+        ...
+
+
+Heard = Callable[[str, str, dict[str, object]], None]
+"""Told what a server says unasked: the server, the method and the parameters."""
+
+
+class Beside(Protocol):
+    """What MCP servers have besides tools: resources, prompts, completions. Requests and answers pass as they came."""
+
+    def offering(self, capability: str) -> Sequence[str]:
+        """The servers that run now and have said that they can do this."""
+        ...
+
+    def definition(self, server: str, tool: str) -> dict[str, object]:
+        """A tool as its server lists it, with fields that nobody here knows; empty if it does not."""
+        ...
+
+    async def ask(self, server: str, caller: Caller, method: str, params: dict[str, object]) -> dict[str, object]:
+        """Raises Declined with the server's own error, or Unavailable."""
+        ...
+
+    def listen(self, heard: Heard) -> Callable[[], None]:
+        """Be told what servers say unasked; what this gives back ends it."""
         ...
 
 

@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+INPUT_RESPONSES = "io.modelcontextprotocol/inputResponses"
+"""In the content of an answer: what a client said to each of a question's `requests`, in place of one form's fields."""
 ServerStatus = Literal["stopped", "starting", "running", "idle", "restarting", "failed"]
 """`idle` until the next call; `restarting` between two attempts; `failed` when so many failed that it is tried only now
 and then."""
@@ -38,6 +40,8 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For tools that are to be offered under another name: what they are called there, and here."""
     trust: bool = False
     pin: Literal["on", "off"] = "on"
+    sampling: bool = False
+    """Whether it may ask for what only an MCP client behind us has: a model, roots."""
     protocol: Literal["auto", "2025-11-25"] = "auto"
     """`2025-11-25` keeps to the old era, without asking the server for the new one."""
     connect_s: float = 30.0

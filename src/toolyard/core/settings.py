@@ -26,6 +26,8 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_messages: int = 0
     max_tokens: int = 0
     """How much of the history the model is shown at most; zero means no bound."""
+    ephemeral: bool = False
+    """Its requests carry their history with them: it is forgotten when it rests, unless a call had to wait."""
 
     def allows(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools

@@ -126,6 +126,8 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     tool_turns: int = 0
     offer: str = ""
     offered: dict[str, str] = {}
+    looked: int = 0
+    """How many items of the history the last offer was made for."""
     remembered: frozenset[str] = frozenset()
     """Tools that were approved for good in this conversation; `*` for all."""
     has_handles: bool = False
@@ -137,10 +139,15 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
         return [call for call in self.calls.values() if call.phase in phases]
 
     @property
+    def spent(self) -> bool:
+        """Nothing in it is open, and nobody asked to keep it."""
+        return self.settings.ephemeral and self.run is None and not self.queue
+
+    @property
     def wake_at(self) -> float | None:
         """When its owner must look at it again: 0 at once, None never."""
         if self.run is None:
-            return 0.0 if self.queue else None
+            return 0.0 if self.queue or self.spent else None
         if self.run.suspended_at is None:
             return 0.0
         return min(call.expires_at for call in self.calls_in("asking", "parked"))
@@ -192,12 +199,12 @@ def _conversation(state: State, event: ConversationEvent) -> State:
             return replace(state, history=state.history.plus((event.item,)))
         case MessageRemoved():
             _require(state.run is None, "a message cannot be removed while a run is open")
-            return replace(state, history=state.history.without(event.ids))
+            return replace(state, history=state.history.without(event.ids), looked=0)
         case HistoryCompacted():
             at = next((i for i, item in enumerate(state.history) if item.id == event.through), None)
             if at is None:
                 raise Refused(f"no item {event.through!r} to compact through")
-            return replace(state, history=History((*event.items, *state.history.since(at + 1))))
+            return replace(state, history=History((*event.items, *state.history.since(at + 1))), looked=0)
         case _:
             assert_never(event)
 
@@ -214,7 +221,7 @@ def _run(state: State, event: RunEvent, entry: Entry) -> State:
         case RunSuspended():
             run = _open_run(state)
             _require(bool(state.calls_in("asking", "parked")), "a run that waits for nothing cannot be suspended")
-            return replace(state, run=replace(run, suspended_at=entry.at))
+            return replace(_kept(state), run=replace(run, suspended_at=entry.at))
         case RunEnded(run_id=run_id) if run_id:
             _require(run_id in {run.id for run in state.queue}, f"run {run_id!r} does not stand in line")
             return replace(state, queue=tuple(run for run in state.queue if run.id != run_id))
@@ -266,6 +273,7 @@ def _turn(state: State, event: TurnEvent) -> State:
                 turns=event.number,
                 offer=event.offer,
                 offered=offered if event.added or event.removed else state.offered,
+                looked=len(state.history),
             )
         case TurnEnded():
             return _turn_ended(state, run, event)
@@ -295,9 +303,10 @@ def _turn_ended(state: State, run: RunState, event: TurnEnded) -> State:
 
 
 def _open_calls(items: Sequence[Item]) -> dict[str, CallState]:
-    """The calls that came without their result."""
+    """The calls that came without their result. One that its provider runs never opens, even if it is not over yet."""
     answered = {item.call_id for item in items if isinstance(item, Result)}
-    return {item.id: CallState(call=item) for item in items if isinstance(item, Call) and item.id not in answered}
+    calls = [item for item in items if isinstance(item, Call) and not item.ran_at]
+    return {call.id: CallState(call=call) for call in calls if call.id not in answered}
 
 
 def _call(state: State, event: CallEvent) -> State:
@@ -319,7 +328,7 @@ def _call(state: State, event: CallEvent) -> State:
             call = _call_in(state, event.call_id, "running")
             # Whoever runs it next is a first owner again: this one did not die.
             parked = replace(call, phase="parked", parked=event, expires_at=event.expires_at, epoch=0, owners=0)
-            return _with(state, parked)
+            return _with(_kept(state), parked)
         case CallAnswered():
             call = _call_in(state, event.call_id, "parked")
             return _with(state, replace(call, phase="allowed", answer=event))
@@ -360,6 +369,11 @@ def _resumed(state: State, at: float) -> State:
         return state
     waited = run.waited_s + max(0.0, at - run.suspended_at)
     return replace(state, run=replace(run, suspended_at=None, waited_s=waited))
+
+
+def _kept(state: State) -> State:
+    """Somebody outside was given an id that must lead back here."""
+    return replace(state, settings=replace(state.settings, ephemeral=False)) if state.settings.ephemeral else state
 
 
 def _with(state: State, call: CallState) -> State:

@@ -11,7 +11,32 @@ VenueName = Literal["function", "mcp", "client", "provider"]
 Approval = Literal["never", "ask", "always"]
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
+PROVIDER_TOOLS = ("web_search", "code_execution", "file_search")
+"""The names that tools of the venue `provider` have; a wire offers those that its provider has."""
+
 EMPTY_OBJECT: dict[str, object] = {"type": "object", "properties": {}}
+
+
+class UserLocation(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """Roughly where the user is, for a search that depends on it."""
+
+    city: str = ""
+    region: str = ""
+    country: str = ""
+    """Two letters, as ISO 3166-1 has them."""
+    timezone: str = ""
+
+
+class ProviderOptions(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """How a provider's own tool is to be used. A wire says it in its provider's words, as far as those go."""
+
+    max_uses: int = 0
+    """In one turn; zero means as often as the provider allows."""
+    allowed_domains: tuple[str, ...] = ()
+    blocked_domains: tuple[str, ...] = ()
+    user_location: UserLocation | None = None
+    stores: tuple[str, ...] = ()
+    """The ids, at the provider, of the collections that `file_search` looks in."""
 
 
 class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -40,6 +65,8 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Ours, and not for a conversation to choose or leave out."""
     sources: dict[str, str] = {}
     """For a parameter whose value comes from another tool, that tool's name."""
+    options: ProviderOptions | None = None
+    """Only of a provider's own tool, which is named for what it does: one of `PROVIDER_TOOLS`."""
     server: str = ""
     """Which of its venue's servers it runs on, and its name there."""
     remote: str = ""
@@ -47,5 +74,6 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def definition_hash(tool: Tool) -> str:
     """What the model is shown of a tool, as a short hash: a changed description is a changed tool."""
-    shown = msgspec.json.encode((tool.name, tool.description, tool.parameters), order="deterministic")
+    options = (tool.options,) if tool.options else ()
+    shown = msgspec.json.encode((tool.name, tool.description, tool.parameters, *options), order="deterministic")
     return hashlib.blake2b(shown, digest_size=8).hexdigest()

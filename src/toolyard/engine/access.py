@@ -77,6 +77,22 @@ class Access:
         caller = Caller(user=key.user, roles=key.roles, tenant=key.tenant, division=_only(key.divisions))
         return _speaking_for(caller, headers, key)
 
+    def in_division(self, headers: Mapping[str, str], division: str) -> Caller:
+        """The same caller in a division that the request names in its body. Raises Forbidden if it is not theirs."""
+        caller = self.caller(headers)
+        if division == caller.division:
+            return caller
+        if not self.local and division not in self._divisions(headers):
+            raise Forbidden(f"the division {division[:80]!r} is not one of this key's")
+        return replace(caller, division=division)
+
+    def _divisions(self, headers: Mapping[str, str]) -> frozenset[str]:
+        """Those that a body may name: the key's, unless a header has named one. A token has the one that it names."""
+        secret = _secret(headers)
+        if "x-division" in headers or (self._verify is not None and secret.count(".") == 2):
+            return frozenset()
+        return self._key(key_hash(secret)).divisions
+
     def _key(self, digest: str) -> Key:
         for known in self.keys():
             if hmac.compare_digest(known.hash, digest):

@@ -129,8 +129,8 @@ class Journal:
         if self._change is not None and not self._change.done():
             self._change.set_result(None)
 
-    def follow(self, after: Cursor) -> Reader:
-        return Reader(self.readers, after)
+    def follow(self, after: Cursor, *, keen: bool = True) -> Reader:
+        return Reader(self.readers, after, keen=keen)
 
     @property
     def busy(self) -> bool:

@@ -82,11 +82,15 @@ def events_of(
 
 
 def begun(state: State, deps: Deps) -> RunStarted:
-    """What holds for the first in line: its own wishes, then the conversation's, then the yard's."""
+    """What holds for the first in line: its own wishes, then the conversation's, then the yard's.
+
+    A division's limits are never exceeded.
+    """
     request, settings = state.queue[0].request, state.settings
+    own = deps.division(request.caller).limits
+    limits = request.limits or settings.limits or own or deps.limits
     return RunStarted(
-        model=request.model or settings.model or deps.default_model,
-        limits=request.limits or settings.limits or deps.limits,
+        model=request.model or settings.model or deps.default_model, limits=limits.within(own) if own else limits
     )
 
 

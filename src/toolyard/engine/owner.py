@@ -5,8 +5,9 @@ when a wait is over, let go of when idle. What goes wrong with one never reaches
 import asyncio
 import logging
 from collections.abc import Coroutine, Iterator
+from functools import partial
 
-from toolyard.core.errors import Refused, StoreDown, ToolyardError, Unavailable
+from toolyard.core.errors import NotFound, Refused, StoreDown, ToolyardError, Unavailable
 from toolyard.core.plan import Rest, plan
 from toolyard.core.ports import Store
 from toolyard.engine.journal import Journal, Observe
@@ -141,9 +142,27 @@ class Owner:
             del self._journals[journal.conversation]
         if journal.broken:
             asyncio.get_running_loop().call_later(STORE_DOWN_NAP_S, self._alarm.set)
+        elif journal.state.spent:
+            self._let_go(journal)
         elif journal.state.wake_at is not None:
             self._alarm.set()
         self._make_room()
+
+    def _let_go(self, journal: Journal) -> None:
+        """Forget what nobody asked to keep, as soon as nobody reads it any more."""
+        if journal.busy:
+            journal.readers.on_idle = partial(self._let_go, journal)
+        elif journal.state.spent and journal.conversation not in self._drivers:
+            journal.readers.on_idle = None
+            self._spawn(self._forgotten(journal.conversation))
+
+    async def _forgotten(self, conversation: str) -> None:
+        try:
+            await self._store.forget(conversation)
+        except StoreDown as error:  # it is still due: the next look finds it again
+            _log.warning("conversation %s could not be forgotten: %s", conversation, error)
+            return
+        await self.forget(conversation, NotFound("the conversation was not kept"))
 
     def _make_room(self) -> None:
         """Let go of the idle ones that were opened first, when there are many; looked at again only after some more."""

@@ -38,28 +38,33 @@ class Readers:
         self.read_log = read_log
         self.stored = stored
         self.attached = 0
+        self.keen = 0
+        """How many of the attached want the pieces of arguments, too."""
         self.broken: Exception | None = None
+        self.on_idle: Callable[[], None] | None = None
+        """Told when the last reader has gone."""
         self._ring: list[Published] = []
         self._base = 0
         self._live: list[Fleeting] = []
-        self._waiting: list[asyncio.Future[None]] = []
+        self.waiting: list[Reader] = []
 
     @property
     def end(self) -> int:
         return self._base + len(self._ring)
 
     def publish(self, item: Published) -> None:
+        kind = type(item)
         if isinstance(item, Entry):
             self.stored = item.seq
             if isinstance(item.event, TurnStarted | TurnEnded | TurnFailed):
                 self._live.clear()
-        elif isinstance(item, CallProgressed):
-            pass
-        else:
+        elif kind is not CallProgressed:
             self._live.append(item)
         if not self.attached:
             self._base, self._ring = self.end + 1, []
             return
+        if kind is ArgumentsAppended and not self.keen:
+            return  # nobody is woken for what nobody wants
         self._ring.append(item)
         if len(self._ring) > 2 * RING:
             del self._ring[:RING]
@@ -72,9 +77,9 @@ class Readers:
         self.wake()
 
     def wake(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for future in waiting:
-            _settle(future)
+        waiting, self.waiting = self.waiting, []
+        for reader in waiting:
+            reader.wake(found=True)
 
     def since(self, position: int) -> list[Published]:
         """What was published at that position and next after it."""
@@ -91,25 +96,6 @@ class Readers:
         """The answer so far of the turn in progress."""
         return "".join(event.text for event in self._live if isinstance(event, TextAppended))
 
-    async def more(self, within_s: float | None = None) -> None:
-        """Wait until something is published, or for that long."""
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[None] = loop.create_future()
-        self._waiting.append(future)
-        timer = None if within_s is None else loop.call_later(within_s, _settle, future)
-        try:
-            await future
-        finally:
-            if future in self._waiting:
-                self._waiting.remove(future)
-            if timer is not None:
-                timer.cancel()
-
-
-def _settle(future: "asyncio.Future[None]") -> None:
-    if not future.done():
-        future.set_result(None)
-
 
 class Reader:
     """An endless iterator over entries and fleeting events after a cursor.
@@ -117,14 +103,21 @@ class Reader:
     `cursor` is the place right after what was handed out last: come back with it, and nothing is missed or repeated.
     """
 
-    def __init__(self, readers: Readers, after: Cursor) -> None:
+    def __init__(self, readers: Readers, after: Cursor, *, keen: bool = True) -> None:
+        """`keen` means that the pieces of arguments are wanted, too."""
         self.cursor = self._place = after
         self._readers = readers
         self._position = -1
         self._ready: deque[tuple[Published, Cursor]] = deque()
         self._seq, self._turn, self._seen = after.seq, after.turn, after.seen
         self._detached = False
+        self._keen = keen
+        self._waiter: asyncio.Future[bool] | None = None
+        self._due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         readers.attached += 1
+        readers.keen += keen
+        self._reach()
 
     def __aiter__(self) -> "Reader":
         return self
@@ -139,19 +132,17 @@ class Reader:
 
     async def batch(self, within_s: float | None = None) -> list[tuple[Published, Cursor]]:
         """All that is there, each with its cursor, as soon as there is something; nothing if that takes too long."""
-        clock = asyncio.get_running_loop().time
-        until = None if within_s is None else clock() + within_s
         while not self._ready:
             if self._behind:
                 await self._catch_up()
                 continue
             self._drain()
-            left_s = None if until is None else until - clock()
-            if self._ready or self._detached or (left_s is not None and left_s <= 0):
+            if self._ready or self._detached:
                 break
             if self._readers.broken:
                 raise self._readers.broken
-            await self._readers.more(left_s)
+            if not await self._more(within_s):
+                break
         found = list(self._ready)
         self._ready.clear()
         if found:
@@ -162,7 +153,40 @@ class Reader:
         if not self._detached:
             self._detached = True
             self._readers.attached -= 1
+            self._readers.keen -= self._keen
             self._readers.wake()
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            if not self._readers.attached and self._readers.on_idle:
+                self._readers.on_idle()
+
+    def wake(self, *, found: bool) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(found)
+
+    async def _more(self, within_s: float | None) -> bool:
+        """Wait until something is published: True; or for that long: False. One timer serves wait after wait."""
+        loop = asyncio.get_running_loop()
+        self._waiter = loop.create_future()
+        self._readers.waiting.append(self)
+        if within_s is not None:
+            self._due = loop.time() + within_s
+            if self._timer is None:
+                self._timer = loop.call_at(self._due, self._look, loop)
+        try:
+            return await self._waiter
+        finally:
+            self._waiter = None
+            if self in self._readers.waiting:
+                self._readers.waiting.remove(self)
+
+    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._timer = None
+        if loop.time() < self._due:
+            self._timer = loop.call_at(self._due, self._look, loop)
+        else:
+            self.wake(found=False)
 
     @property
     def _behind(self) -> bool:
@@ -177,16 +201,22 @@ class Reader:
 
     async def _catch_up(self) -> None:
         """Read the log up to what is stored now; then the turn in progress; then go on from the ring."""
-        end, stored, live = self._readers.end, self._readers.stored, self._readers.live()
-        if self._seq >= stored:
-            self._position = end
-            for event in live:
-                self._take(event)
+        if self._reach():
             return
+        stored = self._readers.stored
         for entry in await self._readers.read_log(self._seq, PAGE):
             if entry.seq > stored:
                 break
             self._take(entry)
+
+    def _reach(self) -> bool:
+        """If nothing of the log is missing, take what the turn in progress said so far, and go on from the ring."""
+        if self._seq < self._readers.stored:
+            return False
+        self._position = self._readers.end
+        for event in self._readers.live():
+            self._take(event)
+        return True
 
     def _take(self, item: Published) -> None:
         match item:

@@ -7,8 +7,8 @@ what was encoded for it can be used again.
 import hashlib
 import itertools
 import logging
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -17,17 +17,26 @@ from toolyard.codec import checked
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.items import Problem
+from toolyard.core.limits import Budget
 from toolyard.core.ports import Gate, Offer, Own, Policy, Question, Venue, Verdict
 from toolyard.core.settings import Settings
 from toolyard.core.state import State
 from toolyard.core.tools import NAME, Tool, definition_hash
+from toolyard.engine.offering import Offering
+from toolyard.finding.told import shown_bytes
 
 if TYPE_CHECKING:  # loaded by name, where it is wired: typed functions do without
     from toolyard.engine.schemas import Schemas
 
 MOST_OFFERS = 512
+TOO_MANY = Offer(tools=(), digest="", hashes={})
+"""Stands for an offer of more tools than are shown."""
 _log = logging.getLogger("toolyard.registry")
 MOST_NAMED = 20
+
+
+When = Literal["always", "cut", "many"]
+"""Tools of our own: for a conversation that holds a result which was cut, or one with too many tools to show."""
 
 
 class Registered(Struct, frozen=True, kw_only=True):
@@ -35,12 +44,17 @@ class Registered(Struct, frozen=True, kw_only=True):
     venue: Venue
     own: Own
     hash: str
-    on_demand: bool = False
-    """Offered only once the conversation holds a result that was cut."""
+    on_demand: When = "always"
 
 
 class Registry:
-    def __init__(self, policy: Policy, client: Venue, schemas: Callable[[], "Schemas"]) -> None:
+    def __init__(
+        self,
+        policy: Policy,
+        client: Venue,
+        schemas: Callable[[], "Schemas"],
+        budget: Budget = Budget(),  # noqa: B008
+    ) -> None:
         self._make_schemas = schemas
         self._schemas: Schemas | None = None
         self._policy = policy
@@ -48,9 +62,13 @@ class Registry:
         self._tools: dict[str, Registered] = {}
         self._gates: dict[str, Gate] = {}
         self._version = 0
+        self.listeners: list[Callable[[], None]] = []
+        """Told when the tools are others than before."""
         self._offers: dict[object, Offer] = {}
+        self._offering = Offering(budget)
+        self._indexed = -1
 
-    def add(self, venue: Venue, *, on_demand: bool = False) -> None:
+    def add(self, venue: Venue, *, on_demand: When = "always") -> None:
         for tool in venue.tools():
             entry = Registered(
                 tool=tool, venue=venue, own=venue.own(tool.name), hash=definition_hash(tool), on_demand=on_demand
@@ -59,8 +77,7 @@ class Registry:
             self._tools[tool.name] = entry
             if entry.own.gate:
                 self._gates[tool.name] = entry.own.gate
-        self._version += 1
-        self._offers.clear()
+        self._changed()
 
     def renew(self, venue: Venue) -> None:
         """Take what a venue lists now in place of what it listed before. What cannot be offered is left out, and told.
@@ -81,8 +98,13 @@ class Registry:
                 continue
             kept[tool.name] = entry
         self._tools = kept
+        self._changed()
+
+    def _changed(self) -> None:
         self._version += 1
         self._offers.clear()
+        for told in list(self.listeners):
+            told()
 
     @property
     def schemas(self) -> "Schemas":
@@ -103,7 +125,7 @@ class Registry:
         return [
             entry.tool
             for entry in self._tools.values()
-            if not entry.on_demand
+            if entry.on_demand == "always"
             and not shut(entry.own.gate, caller)
             and self._policy.judge(Question(tool=entry.tool, caller=caller, settings=Settings())).decision != "deny"
         ]
@@ -144,16 +166,64 @@ class Registry:
         """The tools for the next turn of this conversation's run."""
         run = state.run
         if run is None or run.request.tool_choice == "none":
-            return self._made((), ())
+            return self._made(())
         caller = run.request.caller
         gated = frozenset(name for name, gate in self._gates.items() if shut(gate, caller))
         basis = (self._version, caller, in_effect(state).tools, state.has_handles, gated)
         key: object = (basis, run.id) if run.request.app_tools else basis
         if self._policy.steady and (offer := self._offers.get(key)):
+            return offer if offer is not TOO_MANY else self._narrowed(key, state, gated)
+        few = self._few(state, gated)
+        if few is None:
+            self._kept(key, TOO_MANY)
+            return self._narrowed(key, state, gated)
+        return self._kept(key, self._made([*few, *self._app_tools(state)]))
+
+    def _few(self, state: State, gated: Container[str]) -> list[Registered] | None:
+        """All that may be used, unless that is more than the budget."""
+        few, left = list[Registered](), self._offering.budget.schema_bytes
+        for name, entry in self._tools.items():
+            if name in gated or not self._offered(entry, state):
+                continue
+            few.append(entry)
+            left -= shown_bytes(entry.tool)
+            if left < 0 or len(few) > self._offering.budget.tools:
+                return None
+        return few
+
+    def _narrowed(self, key: object, state: State, gated: Container[str]) -> Offer:
+        """Some of very many. The same object as long as they are the same."""
+        if self._policy.steady and Offering.unmoved(state) and (offer := self._offers.get((key, state.offer))):
             return offer
-        chosen = [entry for name, entry in self._tools.items() if name not in gated and self._offered(entry, state)]
-        chosen += self._app_tools(state)
-        return self._made(key, chosen)
+        self._index()
+        app_tools = state.run.request.app_tools if state.run else ()
+
+        def usable(name: str) -> Tool | None:
+            entry = self.find(name, app_tools)
+            return entry.tool if entry and name not in gated and self._offered(entry, state, many=True) else None
+
+        names = [*self._offering.names(state, usable), *(entry.tool.name for entry in self._app_tools(state))]
+        entries = (self.find(name, app_tools) for name in dict.fromkeys(names))
+        offer = self._made([entry for entry in entries if entry])
+        return self._kept((key, offer.digest), offer)
+
+    def search(self, query: str, allowed: Callable[[Tool], bool]) -> list[Tool]:
+        """The tools that fit some words best, of those that may be used."""
+        self._index()
+        return self._offering.search(query, allowed)
+
+    def may_use(self, tool: Tool, state: State) -> bool:
+        """Whether this conversation's caller may use one of the yard's tools, as things stand."""
+        entry = self._tools.get(tool.name)
+        if entry is None or state.run is None or shut(entry.own.gate, state.run.request.caller):
+            return False
+        return self._offered(entry, state)
+
+    def _index(self) -> None:
+        if self._indexed != self._version:
+            always = (entry.tool for entry in self._tools.values() if entry.on_demand == "always")
+            self._offering.index({tool.name: tool for tool in always})
+            self._indexed = self._version
 
     def verdict_question(self, tool: Tool, state: State, arguments: dict[str, object] | None) -> Question:
         caller = state.run.request.caller if state.run else Caller()
@@ -161,8 +231,9 @@ class Registry:
             tool=tool, caller=caller, settings=in_effect(state), remembered=state.remembered, arguments=arguments
         )
 
-    def _offered(self, entry: Registered, state: State) -> bool:
-        if entry.on_demand and not state.has_handles:
+    def _offered(self, entry: Registered, state: State, *, many: bool = False) -> bool:
+        wanted = {"always": True, "cut": state.has_handles, "many": many}
+        if not wanted[entry.on_demand]:
             return False
         return self._policy.judge(self.verdict_question(entry.tool, state, None)).decision != "deny"
 
@@ -171,14 +242,16 @@ class Registry:
         found = (self.find(tool.name, tools) for tool in tools if tool.name not in self._tools)
         return [entry for entry in found if entry and self._offered(entry, state)]
 
-    def _made(self, key: object, entries: Sequence[Registered]) -> Offer:
+    def _made(self, entries: Sequence[Registered]) -> Offer:
         hashes = {entry.tool.name: entry.hash for entry in entries}
         digest = hashlib.blake2b("".join(f"{k}{v}" for k, v in hashes.items()).encode(), digest_size=8).hexdigest()
         known = self._offers.get(digest)
-        offer = known or Offer(tools=tuple(entry.tool for entry in entries), digest=digest, hashes=hashes)
+        return known or self._kept(digest, Offer(tools=tuple(e.tool for e in entries), digest=digest, hashes=hashes))
+
+    def _kept(self, key: object, offer: Offer) -> Offer:
         if len(self._offers) >= MOST_OFFERS:
             self._offers.clear()
-        self._offers[key] = self._offers[digest] = offer
+        self._offers[key] = offer
         return offer
 
     def _check(self, entry: Registered, others: Mapping[str, Registered]) -> None:

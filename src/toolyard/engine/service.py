@@ -5,7 +5,7 @@ It does not know any wire protocol, nor how a conversation is driven.
 
 import asyncio
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -28,7 +28,7 @@ from toolyard.core.events import Entry
 from toolyard.core.history import faults
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
-from toolyard.core.ports import Allowance, Card, Failure, Mint, Place, Selection, Store, Value
+from toolyard.core.ports import Allowance, Beside, Card, Failure, Mint, Place, Selection, Store, Value
 from toolyard.core.results import failed
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import CallState, State
@@ -50,8 +50,11 @@ class Health(Struct, frozen=True, kw_only=True):
 
 
 class Service:
-    def __init__(self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, observers: Sequence[Observe] = ()) -> None:
+    def __init__(
+        self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, beside: Beside, observers: Sequence[Observe] = ()
+    ) -> None:
         self._deps = deps
+        self.beside = beside
         self._store = store
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
         observe = Observers(Telemetry().observe, self.metrics.observe, *observers).observe
@@ -120,18 +123,34 @@ class Service:
     def default_settings(self) -> Settings:
         return self._deps.default_settings
 
-    @property
-    def limits(self) -> Limits:
-        """The yard's own, from which a conversation's are made."""
-        return self._deps.limits
+    def limits(self, caller: Caller) -> Limits:
+        """Those of the caller's division or the yard's own: from them a conversation's are made."""
+        return self._deps.division(caller).limits or self._deps.limits
 
-    @property
-    def requests_per_minute(self) -> int:
-        return self._deps.requests_per_minute
+    def requests_per_minute(self, caller: Caller) -> int:
+        own = self._deps.division(caller).requests_per_minute
+        return self._deps.requests_per_minute if own is None else own
 
     def tools(self, caller: Caller) -> list[Tool]:
         """What this caller may use where everything is enabled."""
         return self._deps.registry.usable(caller)
+
+    def taken(self, names: Iterable[str]) -> list[str]:
+        """Those that are names of the server's own tools: an application's tool of such a name is not offered."""
+        return [name for name in names if self._deps.registry.find(name) is not None]
+
+    def on_tools_changed(self, told: Callable[[], None]) -> Callable[[], None]:
+        """Be told when the yard's tools are others than before; what this gives back ends it."""
+        listeners = self._deps.registry.listeners
+        listeners.append(told)
+        return lambda: listeners.remove(told)
+
+    def servers(self, caller: Caller, capability: str) -> list[str]:
+        """Of the MCP servers that can do this, those that have a tool for this caller, or no tools at all."""
+        registry = self._deps.registry
+        usable = {tool.server for tool in registry.usable(caller)}
+        known = {entry.tool.server for name in registry.names() if (entry := registry.find(name))}
+        return [server for server in self.beside.offering(capability) if server in usable or server not in known]
 
     async def conversations(
         self, caller: Caller, *, text: str = "", after: Place | None = None, most: int = 50, everyone: bool = False
@@ -166,36 +185,58 @@ class Service:
 
     async def admit(self, caller: Caller) -> Allowance:
         """Count a new request of this caller. Raises RateLimited with the time to come again."""
-        per_minute = self._deps.requests_per_minute
+        per_minute = self.requests_per_minute(caller)
         if not per_minute:
             return Allowance(granted=True, remaining=0, retry_after_s=0.0)
-        allowance = await self._store.take(f"{caller.tenant}/{caller.user}", per_minute, self._deps.mint.now())
+        own = f"/{caller.division}" if self._deps.division(caller).requests_per_minute is not None else ""
+        allowance = await self._store.take(f"{caller.tenant}/{caller.user}{own}", per_minute, self._deps.mint.now())
         if not allowance.granted:
             said = f"more than {per_minute} requests in a minute; come again in {allowance.retry_after_s:.0f} s"
             raise RateLimited(said, retry_after_s=allowance.retry_after_s, per_minute=per_minute)
         return allowance
 
-    async def deliver(self, conversation: str, call_id: str, answer: Value | Failure, by: Caller) -> None:
-        """Hand in the application's result for a call that it was given. Raises Refused for any but the first."""
-        journal = await self._owner.journal(conversation)
-        call = journal.state.calls.get(call_id)
-        tool = self._tool(call, journal.state) if call else None
-        if call is None or tool is None:
-            raise Refused(f"call {call_id!r} does not wait for a result: it has ended or never was")
-        trial = failed(call.call, "error", Problem(error="", error_type=""), 0.0)
-        decide(journal.state, Deliver(by=by, result=trial), self._deps.mint.now())  # before anything is kept
-        result = await self._deps.governor.result(call.call, tool, answer, conversation=conversation)
-        await self.submit(conversation, Deliver(by=by, result=result))
+    async def deliver(self, conversation: str, answers: Mapping[str, Value | Failure], by: Caller) -> None:
+        """Hand in the application's results for calls that it was given: all of them, or none and Refused.
 
-    async def follow(self, conversation: str, after: Cursor | None = None) -> Reader:
-        """Every entry after the cursor, or from now on, then what happens, without end. Detach it when done."""
+        Refused is any but the first result for a call.
+        """
+        if self._deps.draining:
+            raise Unavailable(STOPPING)
+        journal = await self._owner.journal(conversation)
+        calls = {call_id: self._awaited(journal.state, call_id, by) for call_id in answers}
+        results = [
+            await self._deps.governor.result(call.call, tool, answers[call_id], conversation=conversation)
+            for call_id, (call, tool) in calls.items()
+        ]
+        journal = await self._owner.journal(conversation)  # another device may have been first while results were kept
+        commands = [checked(Deliver(by=by, result=result)) for result in results]
+        now = self._deps.mint.now()
+        journal.emit(*(event for command in commands for event in decide(journal.state, command, now)))
+        self._owner.wake(journal)
+        await journal.committed()
+
+    def _awaited(self, state: State, call_id: str, by: Caller) -> tuple[CallState, Tool]:
+        """The call, if this caller may hand in its result now: asked before anything is kept. Raises Refused."""
+        call = state.calls.get(call_id)
+        tool = self._tool(call, state) if call else None
+        if call is None or tool is None:
+            raise Refused(f"call {call_id[:80]!r} does not wait for a result: it has ended or never was")
+        trial = failed(call.call, "error", Problem(error="", error_type=""), 0.0)
+        decide(state, Deliver(by=by, result=trial), self._deps.mint.now())
+        return call, tool
+
+    async def follow(self, conversation: str, after: Cursor | None = None, *, keen: bool = True) -> Reader:
+        """Every entry after the cursor, or from now on, then what happens, without end. Detach it when done.
+
+        Who is not `keen` is not woken for pieces of arguments.
+        """
         if self._deps.draining:
             raise Unavailable(STOPPING)
         journal = await self._owner.journal(conversation)
         end = journal.readers.stored
         if after is not None and after.seq > end:
             raise Invalid(f"the place {str(after)!r} is beyond the end of this conversation's log, which is at {end}")
-        return journal.follow(Cursor(end) if after is None else after)
+        return journal.follow(Cursor(end) if after is None else after, keen=keen)
 
     async def entries(self, conversation: str, *, after: int = 0, until: int = 0) -> Sequence[Entry]:
         """The stored entries after one and up to another, or up to the last."""
@@ -208,6 +249,16 @@ class Service:
     async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         """The conversations and runs that carry this id, whoever may see them."""
         return await self._store.traced(correlation_id)
+
+    def only_call(self, server: str) -> str:
+        """The one call that runs on an MCP server now; empty if none does, or several."""
+        running = [call for journal in self._owner for call in journal.state.calls_in("running")]
+        found = [
+            call.call.id
+            for call in running
+            if (entry := self._deps.registry.find(call.call.tool)) is not None and entry.tool.server == server
+        ]
+        return found[0] if len(found) == 1 else ""
 
     async def load(self) -> Load:
         """What is going on now. The waiting ones are counted in the store: most of them no process holds."""

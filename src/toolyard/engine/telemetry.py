@@ -80,7 +80,7 @@ class Telemetry:
         event = entry.event
         if isinstance(event, TurnEnded):
             over = {item.call_id for item in event.items if isinstance(item, Result)}
-            self._calls.update((i.id, i) for i in event.items if isinstance(i, Call) and i.id not in over)
+            self._calls.update((i.id, i) for i in event.items if isinstance(i, Call) and not (i.ran_at or i.id in over))
         self._line(entry)
         if isinstance(event, CallEnded):
             self._calls.pop(event.result.call_id, None)

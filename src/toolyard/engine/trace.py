@@ -212,8 +212,17 @@ class _Folding:
     def _request(self, items: Iterable[Item], at: float, turn: int) -> None:
         """Calls join the trace; those of a history that came along, with their results, are none of this run's."""
         results = {item.call_id: item for item in items if isinstance(item, Result)}
+        for late in results.keys() & self._calls.keys():  # of a call that the provider had paused
+            self._calls[late] = _ended(self._calls[late], results[late], at)
         for call in (item for item in items if isinstance(item, Call)):
-            span = CallSpan(id=call.id, tool=call.tool, arguments=call.arguments, requested_at=at, turn=turn)
+            span = CallSpan(
+                id=call.id,
+                tool=call.tool,
+                arguments=call.arguments,
+                requested_at=at,
+                turn=turn,
+                provider_ran_it=bool(call.ran_at),
+            )
             result = results.get(call.id)
             if result is None:
                 self._calls[call.id] = span

@@ -9,7 +9,7 @@ import itertools
 import logging
 import random
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -17,6 +17,8 @@ from time import perf_counter
 import msgspec
 from msgspec.structs import replace
 
+from toolyard.core.caller import Caller
+from toolyard.core.division import EVERYBODY, Division
 from toolyard.core.errors import Refused, ToolyardError, Unavailable
 from toolyard.core.events import (
     CallEnded,
@@ -72,10 +74,15 @@ class Deps:
     requests_per_minute: int = 0
     """New requests that one caller may make; zero means no bound."""
     system_prompt: str = ""
+    divisions: Mapping[str, Division] = field(default_factory=dict[str, Division])
+    """What holds for a division in place of what holds for everybody, by its name."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     draining: bool = field(default=False)
     """Set when the process is about to stop: nothing new is begun."""
     abandoned: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
+
+    def division(self, caller: Caller) -> Division:
+        return self.divisions.get(caller.division, EVERYBODY)
 
     def abandon(self, task: "asyncio.Task[None]") -> None:
         """Keep hold of a task that does not end, so that it is not lost without a trace; nobody waits for it."""
@@ -132,7 +139,7 @@ class Workers:
         request = ModelRequest(
             model=run.model,
             turn=number,
-            system=system_text(deps.system_prompt, run.settings),
+            system=system_text(deps.system_prompt, deps.division(run.request.caller).prompt, run.settings),
             history=state.history,
             offer=offer,
             tool_choice=tool_choice_now(run, offer),
@@ -289,6 +296,7 @@ class Workers:
             progress=progress,
             answer={"reply": answer.reply, "content": answer.content} if answer else None,
             resume_token=call.parked.resume_token if call.parked else "",
+            may_use=lambda tool: self._deps.registry.may_use(tool, journal.state),
         )
 
     def recover(self, calls: Sequence[CallState], state: State) -> None:

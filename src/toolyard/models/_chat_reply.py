@@ -1,8 +1,4 @@
-"""The bytes of one Chat Completions reply → the events of one turn. Pure: it does not know sockets or deadlines."""
-
-import contextlib
-
-import msgspec
+"""The chunks of one Chat Completions reply → the events of one turn. Pure: it does not know sockets or deadlines."""
 
 from toolyard.core.events import (
     ArgumentsAppended,
@@ -11,25 +7,20 @@ from toolyard.core.events import (
     ReasoningAppended,
     TextAppended,
     TurnEnded,
-    TurnFailed,
 )
-from toolyard.core.items import Call, Item, ModelText, Problem, Reasoning, Usage
+from toolyard.core.items import Call, Item, ModelText, Reasoning, Usage
 from toolyard.core.ports import Mint
 from toolyard.models._chat_calls import Calls
 from toolyard.models._chat_chunks import CallDelta, Choice, Chunk, UsageCounts, decode_chunk
 from toolyard.models._problems import WireFailure, error_type_in_stream, failure, words_in, words_of
-from toolyard.models._sse import MAX_EVENT_BYTES, Events, TooLong
-from toolyard.models._unicode import mended
+from toolyard.models._reader import UNREADABLE, decoded
 
-MAX_REPLY_BYTES = 256 * 1024 * 1024
-SHOWN_BYTES = 1_000
-_NO_STREAM = (b"{", b"<")
 _CUT_SHORT = {"length": "length", "max_tokens": "length", "model_length": "length", "content_filter": "refused"}
 _INTERRUPTED = ("error", "insufficient_system_resource", "aborted")
 
 
-class Reply:
-    """What the model has said so far in one turn. It knows chunks, not bytes."""
+class ChatReply:
+    """What the model has said so far in one turn."""
 
     __slots__ = (
         "_calls",
@@ -57,6 +48,28 @@ class Reply:
         self._refused = False
         self.finish_reason = ""
         self.model = ""
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.finish_reason)
+
+    def read(self, payload: bytes, events: list[ModelDelta], *, cut: bool = False) -> bool:
+        try:
+            chunk = decode_chunk(payload)
+        except UNREADABLE:
+            if payload.strip() == b"[DONE]":
+                return True
+            if not cut:
+                self.add(decoded(payload, decode_chunk), events, damaged=True)
+        else:
+            self.add(chunk, events)
+        return False
+
+    def read_whole(self, body: bytes, events: list[ModelDelta]) -> None:
+        chunk = decoded(body, decode_chunk)
+        self.add(chunk, events)
+        if not chunk.choices:
+            raise failure(f"the answer is no chat completion: {words_of(body)[0]}", "model_error")
 
     def add(self, chunk: Chunk, events: list[ModelDelta], *, damaged: bool = False) -> None:
         """Take a chunk in; the events that it makes are appended to `events`."""
@@ -145,135 +158,6 @@ class Reply:
         return "length" if self.finish_reason in _CUT_SHORT else "stop"
 
 
-class ReplyReader:
-    """Bytes in, events out, whatever packets they come in. Nothing is raised: the last event tells the failure."""
-
-    __slots__ = ("_bytes", "_events", "_failure", "_head", "_heard", "_mint", "_reply", "_whole", "done")
-
-    def __init__(self, turn: int, mint: Mint, provider: str) -> None:
-        self._reply = Reply(turn, provider)
-        self._mint = mint
-        self._events: Events | None = None
-        self._whole: list[bytes] = []
-        """The body, as long as it may be one JSON object instead of a stream."""
-        self._head = b""
-        self._heard = False
-        """An event came; if none did, the head of the body is all there is to tell."""
-        self._failure: Problem | None = None
-        self._bytes = 0
-        self.done = False
-        """Nothing more needs to be read."""
-
-    @property
-    def failed(self) -> bool:
-        return self._failure is not None
-
-    def feed(self, packet: bytes) -> list[ModelDelta]:
-        """The deltas in the next bytes of the body."""
-        events: list[ModelDelta] = []
-        self._bytes += len(packet)
-        try:
-            if self._bytes > MAX_REPLY_BYTES:
-                raise failure(f"the reply is longer than {MAX_REPLY_BYTES:,} bytes", "model_error")
-            if self._events is None:
-                packet = self._begin(packet)
-            if self._events is not None:
-                if not self._heard and len(self._head) < SHOWN_BYTES:
-                    self._head += packet
-                self._read(self._events.feed(packet), events)
-        except WireFailure as error:
-            self._fail(error.problem)
-        except TooLong as error:
-            self._fail(Problem(error=str(error), error_type="model_error"))
-        return events
-
-    def end(self, problem: Problem | None = None) -> list[ModelDelta | TurnEnded | TurnFailed]:
-        """The last events. `problem` is what ended the reading, unless the body simply ended."""
-        events: list[ModelDelta] = []
-        try:
-            if not self.done and problem is None:
-                self._read_rest(events)
-            if self._failure is not None:
-                raise WireFailure(self._failure)
-            if not self.done and not self._reply.finish_reason:
-                raise WireFailure(problem or self._broken_off())
-            return [*events, self._reply.ended(self._mint)]
-        except WireFailure as error:
-            return [*events, TurnFailed(problem=error.problem)]
-
-    def _begin(self, packet: bytes) -> bytes:
-        """Decide by the first byte what the body is: servers mislabel it, and some ignore that a stream was asked."""
-        self._whole.append(packet)
-        if self._bytes > MAX_EVENT_BYTES:
-            raise failure(f"the reply is longer than {MAX_EVENT_BYTES:,} bytes and no stream", "model_error")
-        if len(self._whole) > 1 and self._whole[0].lstrip().startswith(_NO_STREAM):
-            return b""
-        body = b"".join(self._whole)
-        if not body.strip() or body.lstrip().startswith(_NO_STREAM):
-            self._whole = [body]
-            return b""
-        self._whole = []
-        self._events = Events()
-        return body
-
-    def _read_rest(self, events: list[ModelDelta]) -> None:
-        if self._events is not None:
-            for payload in self._events.end():
-                self._read_last(payload, events)
-        elif body := b"".join(self._whole).strip():
-            if body.startswith(b"<"):
-                raise failure(f"the answer is a page, not a reply: {_shown(body)}", "model_error")
-            chunk = _decoded(body)
-            self._reply.add(chunk, events)
-            if not chunk.choices:
-                raise failure(f"the answer is no chat completion: {words_of(body)[0]}", "model_error")
-            self.done = True
-
-    def _read_last(self, payload: bytes, events: list[ModelDelta]) -> None:
-        """An event that the stream ended in: one that was cut through says nothing."""
-        if payload.strip() == b"[DONE]":
-            self.done = True
-            return
-        with contextlib.suppress(msgspec.DecodeError, UnicodeError, RecursionError):
-            self._reply.add(decode_chunk(payload), events)
-
-    def _read(self, payloads: list[bytes], events: list[ModelDelta]) -> None:
-        for payload in payloads:
-            self._heard = True
-            try:
-                chunk = decode_chunk(payload)
-            except (msgspec.DecodeError, UnicodeError, RecursionError):
-                if payload.strip() == b"[DONE]":
-                    self.done = True
-                    return
-                self._reply.add(_decoded(payload), events, damaged=True)
-            else:
-                self._reply.add(chunk, events)
-
-    def _fail(self, problem: Problem) -> None:
-        self._failure = problem
-        self.done = True
-
-    def _broken_off(self) -> Problem:
-        if self._heard:
-            said = "the stream broke off before the reply was complete"
-        else:
-            said = f"the answer holds no reply: {_shown(self._head)}" if self._head else "the answer is empty"
-        return Problem(error=said, error_type="unavailable")
-
-
-def _decoded(payload: bytes) -> Chunk:
-    """The chunk in a payload, with broken characters mended if that is all that is wrong with it."""
-    try:
-        return decode_chunk(mended(payload))
-    except msgspec.ValidationError as error:
-        raise failure(
-            f"the provider sent a chunk that cannot be read ({error}): {_shown(payload)}", "model_error"
-        ) from None
-    except (msgspec.DecodeError, UnicodeError, RecursionError):
-        raise failure(f"the provider sent something that is not JSON: {_shown(payload)}", "model_error") from None
-
-
 def _said_by_provider(chunk: Chunk) -> WireFailure:
     words, details = words_in(chunk.error or chunk.message)
     return failure(f"the provider reports an error: {words}", error_type_in_stream(details), **details)
@@ -289,7 +173,3 @@ def _usage(counts: UsageCounts | None) -> Usage:
         output_tokens=int(counts.completion_tokens or 0),
         cached_tokens=int(cached or 0),
     )
-
-
-def _shown(body: bytes) -> str:
-    return body[:SHOWN_BYTES].decode("utf-8", "replace")

@@ -1,26 +1,26 @@
-"""One long-lived HTTP session of a wire: deadlines, retries before the first byte, and what went wrong as a Problem.
+"""Requests of a wire to its provider: deadlines, retries before the first byte, and what went wrong as a Problem.
 
 It does not know what is sent nor what the answer means, and it never lets a secret into a problem.
 """
 
 import asyncio
 import contextlib
-import io
+import ssl
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 
-import aiohttp
-
 from toolyard.core.items import Problem
+from toolyard.models._connection import Connection
+from toolyard.models._dialing import address_of, dial, proxy_headers
 from toolyard.models._problems import WireFailure, error_type_of, failure, words_of
 
 MAX_ERROR_BYTES = 65_536
-LARGE_BODY_BYTES = 1_000_000
-"""aiohttp wants a larger body as a file, which it sends piece by piece."""
 DRAIN_S = 0.25
 """How long the end of an answer that is complete is waited for, so that its connection can be used again."""
 KEEP_ALIVE_S = 30.0
+MOST_IDLE = 100
+"""Connections that are kept for the next requests."""
 POINTLESS = ("insufficient_quota",)
 """Codes of a 429 that no waiting helps."""
 
@@ -56,68 +56,51 @@ class _Refusal:
     retry_after_s: float | None = None
 
 
+class _NoConnection(Exception):
+    """Nobody answered the call in time."""
+
+
+class _Compressed(ConnectionError):
+    """The answer cannot be read."""
+
+
 class Answer:
     """A body that has begun to arrive."""
 
-    __slots__ = ("_idle_s", "_loop", "_response", "_timer", "_waits_since", "first")
+    __slots__ = ("_connection", "_idle_s", "_loop", "_over", "first", "request_id")
 
-    def __init__(self, response: aiohttp.ClientResponse, first: bytes, idle_s: float) -> None:
-        self._response = response
+    def __init__(self, connection: Connection, first: bytes, idle_s: float) -> None:
+        self._connection = connection
         self._idle_s = idle_s
         self._loop = asyncio.get_running_loop()
-        self._waits_since: float | None = None
-        self._timer: asyncio.TimerHandle | None = None
+        self._over = False
         self.first = first
-
-    @property
-    def request_id(self) -> str:
-        return _request_id(self._response)
+        self.request_id = _request_id(connection)
 
     async def read(self) -> bytes:
         """The next bytes, empty at the end. Raises WireFailure."""
-        content = self._response.content
         try:
-            if packet := content.read_nowait():
-                return packet
-            self._waits_since = self._loop.time()
-            if self._timer is None:
-                self._timer = self._loop.call_later(self._idle_s, self._look)
-            packet = await content.readany()
-            self._waits_since = None
-            return packet
+            return await self._connection.read(self._loop.time() + self._idle_s)
         except TimeoutError:
             said = f"nothing came for {self._idle_s:g} s in the middle of the reply (the idle deadline)"
             raise failure(said, "timeout", deadline="idle") from None
-        except (aiohttp.ClientError, OSError) as error:
+        except OSError as error:
             said = f"the connection broke off in the middle of the reply: {_reason(error)}"
             raise failure(said, "unavailable") from error
 
-    def _look(self) -> None:
-        """Hold the idle deadline with one timer that is moved on when it fires: one for each read costs 20 µs a chunk.
-
-        A reader that is busy with what it has read is not waiting.
-        """
-        now = self._loop.time()
-        due = (now if self._waits_since is None else self._waits_since) + self._idle_s
-        if due > now:
-            self._timer = self._loop.call_at(due, self._look)
-        else:
-            self._response.content.set_exception(TimeoutError())
-
     async def drain(self) -> None:
-        """Read a finished answer to its very end, if that comes at once."""
-        content = self._response.content
-        with contextlib.suppress(TimeoutError, aiohttp.ClientError, OSError):
-            if not content.at_eof():
-                async with asyncio.timeout(DRAIN_S):
-                    while await content.readany():
-                        pass
+        """All that matters was read: keep the connection, if the very end of the answer comes at once."""
+        due = self._loop.time() + DRAIN_S
+        with contextlib.suppress(TimeoutError, OSError):
+            while await self._connection.read(due):
+                pass
+        self._over = True
+        self._connection.release()
 
     def close(self) -> None:
-        """Hang up, unless the answer was read to its end."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._response.close()
+        """Hang up, unless it was read to its end."""
+        if not self._over:
+            self._connection.close()
 
 
 class Http:
@@ -133,13 +116,15 @@ class Http:
         sleep: Callable[[float], Awaitable[None]],
         random: Callable[[], float],
     ) -> None:
-        self._url = url
-        self._headers = dict(headers)
+        self._address = address_of(url)
+        same = {"Host": self._address.authority, **proxy_headers(self._address), **headers}
+        self._head = f"POST {self._address.target} HTTP/1.1\r\n{_lines(same)}"
         self._deadlines = deadlines
         self._retry = retry
         self._sleep = sleep
         self._random = random
-        self._session: aiohttp.ClientSession | None = None
+        self._idle: list[Connection] = []
+        self._closed = False
 
     async def post(self, body: bytes, headers: Mapping[str, str], now: Callable[[], float]) -> Answer:
         """The answer once its body begins. Raises WireFailure when no attempt came to one."""
@@ -155,9 +140,9 @@ class Http:
             attempt += 1
 
     async def close(self) -> None:
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
 
     def _wait_s(self, refusal: _Refusal, attempt: int) -> float | None:
         """How long to wait before the next attempt; None if there is none."""
@@ -174,66 +159,98 @@ class Http:
         return asked
 
     async def _attempt(self, body: bytes, headers: Mapping[str, str], now: Callable[[], float]) -> Answer | _Refusal:
-        first_byte_s = self._deadlines.first_byte_s
-        response: aiohttp.ClientResponse | None = None
+        loop, first_byte_s = asyncio.get_running_loop(), self._deadlines.first_byte_s
+        request = f"{self._head}{_lines(headers)}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
+        connection = self._kept(loop.time())
         answer: Answer | None = None
         try:
-            async with asyncio.timeout(first_byte_s):
-                data = body if len(body) < LARGE_BODY_BYTES else io.BytesIO(body)
-                response = await self._opened().post(self._url, data=data, headers=headers, allow_redirects=False)
-                if not response.ok or response.status >= 300:
-                    return await _refused(response, now())
-                answer = Answer(response, await response.content.readany(), self._deadlines.idle_s)
-                return answer
-        except aiohttp.ServerTimeoutError:
+            if connection is None:
+                connection = await self._dialled(loop.time() + self._deadlines.connect_s)
+            due = loop.time() + first_byte_s
+            connection.send(request)
+            await connection.head(due)
+            if not 200 <= connection.status < 300:
+                return await _refused(connection, due, now())
+            _require_plain(connection)
+            answer = Answer(connection, await connection.read(due), self._deadlines.idle_s)
+            return answer
+        except _NoConnection:
             return self._too_late(f"no connection within {self._deadlines.connect_s:g} s", "connect", passing=True)
         except TimeoutError:
             return self._too_late(f"no answer within {first_byte_s:g} s", "first_byte", passing=False)
-        except (aiohttp.ClientError, OSError) as error:
+        except OSError as error:
             problem = Problem(error=f"the provider cannot be reached: {_reason(error)}", error_type="unavailable")
-            return _Refusal(problem, passing=_may_pass(error))
+            stale = connection is not None and connection.used and not connection.headers
+            return _Refusal(problem, passing=_may_pass(error), retry_after_s=0.0 if stale else None)
         finally:
-            if response is not None and answer is None:
-                response.close()
+            if connection is not None and answer is None:
+                connection.close()
 
-    def _opened(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            timeout = aiohttp.ClientTimeout(total=None, connect=self._deadlines.connect_s)
-            connector = aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEP_ALIVE_S)
-            self._session = aiohttp.ClientSession(
-                connector=connector, timeout=timeout, headers=self._headers, cookie_jar=aiohttp.DummyCookieJar()
-            )
-        return self._session
+    def _kept(self, now: float) -> Connection | None:
+        """The connection that was used last, if any is still good."""
+        while self._idle:
+            connection = self._idle.pop()
+            if not connection.closed and now - connection.idle_since < KEEP_ALIVE_S:
+                return connection
+            connection.close()
+        return None
+
+    async def _dialled(self, due: float) -> Connection:
+        try:
+            async with asyncio.timeout_at(due):
+                return await dial(self._address, self._keep, due)
+        except TimeoutError:
+            raise _NoConnection from None
+
+    def _keep(self, connection: Connection) -> None:
+        if self._closed or len(self._idle) >= MOST_IDLE:
+            connection.close()
+        else:
+            self._idle.append(connection)
 
     def _too_late(self, said: str, deadline: str, *, passing: bool) -> _Refusal:
         error = f"{said} (the {deadline.replace('_', ' ')} deadline)"
         return _Refusal(Problem(error=error, error_type="timeout", details={"deadline": deadline}), passing)
 
 
-async def _refused(response: aiohttp.ClientResponse, now: float) -> _Refusal:
+async def _refused(connection: Connection, due: float, now: float) -> _Refusal:
     body = bytearray()
-    with contextlib.suppress(aiohttp.ClientError, OSError):
-        while len(body) < MAX_ERROR_BYTES and (packet := await response.content.readany()):
+    with contextlib.suppress(ConnectionError):
+        while len(body) < MAX_ERROR_BYTES and (packet := await connection.read(due)):
             body += packet
     words, given = words_of(bytes(body[:MAX_ERROR_BYTES]))
-    status = response.status
-    if location := response.headers.get("Location"):
+    status = connection.status
+    if location := connection.headers.get("location"):
         words = f"it redirects to {location}; set the base URL to where it is now. {words}"
     details: dict[str, object] = {**given, "status": status}
-    if request_id := _request_id(response):
+    if request_id := _request_id(connection):
         details["request_id"] = request_id
     problem = Problem(
-        error=f"the provider answered {status} {response.reason or ''}: {words}",
+        error=f"the provider answered {status} {connection.reason}: {words}",
         error_type=error_type_of(status),
         details=details,
     )
     passing = (status in (408, 429) or status >= 500) and given.get("code") not in POINTLESS
-    return _Refusal(problem, passing, retry_after_s(response.headers, now))
+    return _Refusal(problem, passing, retry_after_s(connection.headers, now))
+
+
+def _require_plain(connection: Connection) -> None:
+    packed = connection.headers.get("content-encoding", "identity")
+    if packed != "identity":
+        raise _Compressed(f"the answer is compressed ({packed}), which was not asked for")
+
+
+def _lines(headers: Mapping[str, str]) -> str:
+    """Raises ValueError if a header would not stay one header."""
+    for name, value in headers.items():
+        if not (name + value).isprintable():
+            raise ValueError(f"the header {name!r} has characters that cannot be sent")
+    return "".join(f"{name}: {value}\r\n" for name, value in headers.items())
 
 
 def retry_after_s(headers: Mapping[str, str], now: float) -> float | None:
     """How long the provider asks to wait: in seconds, or until an HTTP date."""
-    said = headers.get("Retry-After", "").strip()
+    said = headers.get("retry-after", "").strip()
     try:
         return max(0.0, float(said))
     except ValueError:
@@ -251,12 +268,12 @@ def _counted(problem: Problem, attempts: int) -> Problem:
     return Problem(error=f"{problem.error} ({attempts} attempts)", error_type=problem.error_type, details=details)
 
 
-def _may_pass(error: Exception) -> bool:
-    return not isinstance(error, aiohttp.ClientSSLError | aiohttp.InvalidURL)
+def _may_pass(error: OSError) -> bool:
+    return not isinstance(error, ssl.SSLError | _Compressed)
 
 
-def _request_id(response: aiohttp.ClientResponse) -> str:
-    return response.headers.get("x-request-id") or response.headers.get("request-id") or ""
+def _request_id(connection: Connection) -> str:
+    return connection.headers.get("x-request-id") or connection.headers.get("request-id") or ""
 
 
 def _reason(error: Exception) -> str:

@@ -16,6 +16,10 @@ SHORTEST_SECRET = 4
 """A shorter one is a placeholder, and masking it would blot out ordinary words."""
 
 
+REFUSED = "The provider refused to answer this request."
+"""What is said for a model that was stopped before its first word."""
+
+
 class WireFailure(Exception):
     """A turn cannot go on. It stays inside a wire, which turns it into a TurnFailed."""
 
@@ -98,10 +102,12 @@ def error_type_in_stream(details: dict[str, object]) -> str:
     said = f"{code} {details.get('type')}".lower()
     if "rate_limit" in said or "throttl" in said:
         return "rate_limited"
+    if "timeout" in said:
+        return "timeout"
     return "unavailable" if any(word in said for word in _UNAVAILABLE) else "model_error"
 
 
-_UNAVAILABLE = ("server_error", "overloaded", "unavailable", "internal")
+_UNAVAILABLE = ("server_error", "api_error", "overloaded", "unavailable", "internal")
 
 
 def told(problem: Problem, secrets: Iterable[str] = ()) -> Problem:

@@ -1,7 +1,11 @@
-"""JSON text that cannot be written as UTF-8: what is broken becomes U+FFFD. It does not know what the JSON is for."""
+"""JSON whose text cannot be written as UTF-8: what is broken becomes U+FFFD. It does not know what the JSON is for."""
 
+import json
 import re
 
+import msgspec
+
+_encode = msgspec.json.Encoder().encode
 _ESCAPES = re.compile(
     r"\\\\"  # an escaped backslash hides what follows it
     r"|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair: fine
@@ -18,3 +22,11 @@ def mended(body: bytes) -> bytes:
     """The same JSON with each broken character replaced."""
     text = body.decode("utf-8", "replace")
     return _ESCAPES.sub(lambda found: "\ufffd" if found[1] or found[2] else found[0], text).encode()
+
+
+def encoded(value: object) -> bytes:
+    """The value as JSON, whatever is in its texts."""
+    try:
+        return _encode(value)
+    except UnicodeEncodeError:  # half a character, which a tool may return and no provider takes
+        return mended(json.dumps(value).encode())

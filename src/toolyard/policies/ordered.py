@@ -1,9 +1,10 @@
 """Rules in order: the first verdict holds; none means the tool's own default. A rule that fails denies."""
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import cast
 
+from toolyard.core.division import Division
 from toolyard.core.ports import Question, Rule, Verdict
 
 _log = logging.getLogger("toolyard.policy")
@@ -28,19 +29,41 @@ def division(question: Question) -> Verdict | None:
 
 
 def conversation(question: Question) -> Verdict | None:
-    if question.tool.built_in or question.settings.allows(question.tool.name):
+    """The application's tools came with the very request: they need not be enabled."""
+    if question.tool.built_in or question.tool.venue == "client" or question.settings.allows(question.tool.name):
         return None
     return Verdict("deny", "it is not enabled in this conversation")
 
 
+def own_tools(divisions: Mapping[str, Division]) -> Rule:
+    """A division that names its tools has those and no other, and nobody else has them who does not name them too.
+
+    A division without a list may use everything. The application's own tools are no division's.
+    """
+    named = frozenset[str]().union(*(one.tools for one in divisions.values() if one.tools is not None))
+
+    def division_tools(question: Question) -> Verdict | None:
+        tool, own = question.tool, divisions.get(question.caller.division)
+        if tool.built_in or tool.venue == "client":
+            return None
+        if own is None:
+            return Verdict("deny", "it belongs to a division") if tool.name in named else None
+        if own.tools is None or tool.name in own.tools:
+            return None
+        return Verdict("deny", f"the division {question.caller.division} does not have it")
+
+    return division_tools
+
+
 BUILT_IN: tuple[Rule, ...] = (enabled, roles, division, conversation)
+NO_DIVISIONS: Mapping[str, Division] = {}
 
 
 class Ordered:
     """The built-in rules, then the user's, then the tool's default."""
 
-    def __init__(self, rules: Sequence[Rule] = ()) -> None:
-        self._rules = (*BUILT_IN, *rules)
+    def __init__(self, rules: Sequence[Rule] = (), divisions: Mapping[str, Division] = NO_DIVISIONS) -> None:
+        self._rules = (*BUILT_IN, *((own_tools(divisions),) if divisions else ()), *rules)
         self.steady = not rules
 
     def judge(self, question: Question) -> Verdict:

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
-from toolyard.core.limits import Limits
+from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key
 from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import Approval, Tool
@@ -29,12 +29,14 @@ from toolyard.settings._tool_modules import load_tools
 __all__ = [
     "Config",
     "Division",
+    "Finding",
     "Jwt",
     "KeyConfig",
     "LimitsConfig",
     "Provider",
     "Server",
     "Telemetry",
+    "ToolChoice",
     "ToolRules",
     "WebSearch",
     "data_directory",
@@ -80,8 +82,7 @@ ToolName = Annotated[
 VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that of a variable"})]
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 
-_CORE = Limits()
-_SPEC = ServerSpec()
+_CORE, _BUDGET, _SPEC = Limits(), Budget(), ServerSpec()
 
 
 class LimitsConfig(Struct, frozen=True, kw_only=True):
@@ -101,6 +102,17 @@ class LimitsConfig(Struct, frozen=True, kw_only=True):
         return msgspec.convert(self, Limits, from_attributes=True)
 
 
+class Finding(Struct, frozen=True, kw_only=True):
+    """How many tools a model is shown unasked, and how many bytes of their schemas; the others it can find."""
+
+    tools: Count = _BUDGET.tools
+    schema_bytes: Count = _BUDGET.schema_bytes
+
+    @property
+    def budget(self) -> Budget:
+        return msgspec.convert(self, Budget, from_attributes=True)
+
+
 class WebSearch(Struct, frozen=True, kw_only=True):
     prefer: Literal["auto", "native", "mcp", "off"] = "auto"
     custom_control: bool = False
@@ -111,6 +123,8 @@ class Provider(Struct, frozen=True, kw_only=True):
     api_key: HeaderSecret = ""
     base_url: Url = ""
     headers: dict[HeaderName, HeaderSecret] = {}
+    wire: Literal["chat", "responses", "messages", "gemini", ""] = ""
+    """What the provider speaks, if it is not what is known of it."""
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
@@ -136,6 +150,7 @@ class Server(Struct, frozen=True, kw_only=True):
     names: dict[Name, ToolName] = {}
     trust: bool = False
     pin: Literal["on", "off"] = "on"
+    sampling: bool = False
     protocol: Literal["auto", "2025-11-25"] = "auto"
     connect_s: Seconds = _SPEC.connect_s
     list_s: Seconds = _SPEC.list_s
@@ -239,6 +254,7 @@ class Config(Struct, frozen=True, kw_only=True):
     cors_origins: tuple[Origin, ...] = ()
     default_tools: ToolChoice = "all"
     limits: LimitsConfig = LimitsConfig()
+    finding: Finding = Finding()
     web_search: WebSearch = WebSearch()
     providers: dict[Name, Provider] = {}
     servers: dict[ServerName, Server] = {}

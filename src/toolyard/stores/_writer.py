@@ -78,16 +78,25 @@ class Writer:
 
     async def run(self, work: Work, size_bytes: int = 0) -> int:
         """What `work` returned, once that is committed. Who is cancelled while waiting has still asked for it."""
+        if self._full or self._door.locked():
+            await self._come_in(work, size_bytes)
+        return await self._submit(work, size_bytes)
+
+    @property
+    def _full(self) -> bool:
+        return self.queued_jobs >= MAX_QUEUED_JOBS or self._queued_bytes >= MAX_QUEUED_BYTES
+
+    async def _come_in(self, work: Work, size_bytes: int) -> None:
+        """Wait for room: first come, first served."""
         try:
-            async with self._door:  # first come, first served
-                while self.queued_jobs >= MAX_QUEUED_JOBS or self._queued_bytes >= MAX_QUEUED_BYTES:
+            async with self._door:
+                while self._full:
                     self._room.clear()
                     await self._room.wait()
         except asyncio.CancelledError:
             if not self.closed:
                 self._submit(work, size_bytes).cancel()
             raise
-        return await self._submit(work, size_bytes)
 
     async def close(self) -> None:
         """Commit what was asked for, then release everything. May be called again."""
@@ -146,7 +155,16 @@ class Writer:
         return group
 
     def _commit(self, group: list[_Job]) -> None:
-        attempt = self._attempt if len(group) > 1 else self._attempt_alone
+        """All in one transaction; if one of several fails, all again, each so that it can be undone by itself."""
+        error = self._transact(group, lambda work: work(self._connection))
+        if error is not None and len(group) > 1:
+            error = self._transact(group, self._attempt)
+        if error is not None:
+            for job in group:
+                job.outcome = self._told(error)
+
+    def _transact(self, group: list[_Job], attempt: Callable[[Work], int | Exception]) -> Exception | None:
+        """Why nothing of it was committed, if so."""
         try:
             self._connection.execute("BEGIN IMMEDIATE")
             for job in group:
@@ -156,11 +174,8 @@ class Writer:
         except Exception as error:
             with suppress(sqlite3.Error):
                 self._connection.rollback()
-            for job in group:
-                job.outcome = self._told(error)
-
-    def _attempt_alone(self, work: Work) -> int:
-        return work(self._connection)  # the rollback of its transaction harms nobody else
+            return error
+        return None
 
     def _attempt(self, work: Work) -> int | Exception:
         execute = self._connection.execute

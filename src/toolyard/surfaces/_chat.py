@@ -127,7 +127,7 @@ async def chatted(service: Service, conversation: str, start: Start, limits: Lim
     Whoever waits here and leaves does not stop the run.
     """
     course = Course(start.run_id)
-    reader = await service.follow(conversation)
+    reader = await service.follow(conversation, keen=False)
     try:
         await service.submit(conversation, start)
         async with asyncio.timeout(limits.run_seconds + PATIENCE_S):

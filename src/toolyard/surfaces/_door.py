@@ -24,7 +24,11 @@ App = Callable[[Scope, Receive, Send], Awaitable[None]]
 OPEN_PATHS = frozenset({"/healthz", "/openapi.json", "/docs"})
 STALLED_S = 60.0
 """A client that takes nothing for so long is cut off; it may come back with its last event's id."""
-_EXPOSED = b"x-correlation-id, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset"
+_EXPOSED = b"x-correlation-id, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, mcp-session-id"
+_ALLOWED = (
+    b"authorization, content-type, x-api-key, x-correlation-id, last-event-id, "
+    b"mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
+)
 _ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
 """As W3C writes it; a later version may add fields. Zeros and version ff are no trace."""
@@ -74,10 +78,7 @@ class Door:
             *added,
             (b"access-control-allow-origin", origin.encode()),
             (b"access-control-allow-methods", b"GET, POST, PUT, DELETE"),
-            (
-                b"access-control-allow-headers",
-                b"authorization, content-type, x-api-key, x-correlation-id, last-event-id",
-            ),
+            (b"access-control-allow-headers", _ALLOWED),
             (b"access-control-expose-headers", _EXPOSED),
             (b"vary", b"origin"),
         ]

@@ -38,7 +38,7 @@ def max_turns_of(settings: Settings, yard: Limits) -> int:
 
 async def admitted(service: Service, caller: Caller) -> dict[str, str]:
     """Count a request that starts a run; the headers that say what is left. Raises RateLimited."""
-    allowance, per_minute = await service.admit(caller), service.requests_per_minute
+    allowance, per_minute = await service.admit(caller), service.requests_per_minute(caller)
     if not per_minute:
         return {}
     return rate_headers(per_minute, allowance.remaining, (per_minute - allowance.remaining) * 60 / per_minute)

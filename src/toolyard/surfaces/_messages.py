@@ -115,19 +115,24 @@ def _tool_call(call: Call) -> ToolCall:
     return ToolCall(id=call.id, function=CalledFunction(name=call.tool, arguments=arguments))
 
 
-def to_items(messages: Sequence[Message], mint: Mint) -> list[Item]:
-    """Messages that a caller sent as items. Raises Invalid that names the index of one that cannot be."""
+def to_items(messages: Sequence[Message], mint: Mint, first: int = 0) -> list[Item]:
+    """Messages that a caller sent as items. Raises Invalid that names the index of one that cannot be.
+
+    `first` is the index of the first one in what the caller sent.
+    """
     items: list[Item] = []
     open_calls: dict[str, Call] = {}
-    for index, message in enumerate(messages):
+    for index, message in enumerate(messages, first):
         if open_calls and message.role != "tool":
             raise _wrong(index, f"the calls {', '.join(open_calls)} before it have no result")
         for item in _items(index, message, mint, open_calls):
             items.append(item)
             if isinstance(item, Call):
+                if item.provider_id in open_calls:
+                    raise _wrong(index, f"two calls have the id {item.provider_id[:80]!r}")
                 open_calls[item.provider_id] = item
     if open_calls:
-        raise _wrong(len(messages) - 1, f"the calls {', '.join(open_calls)} have no result")
+        raise _wrong(first + len(messages) - 1, f"the calls {', '.join(open_calls)} have no result")
     return items
 
 

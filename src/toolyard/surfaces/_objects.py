@@ -113,14 +113,14 @@ class Objects:
             case RunStarted():
                 self._usage = Usage()
             case RunSuspended():
-                yield self._done("waiting", entry)
+                yield self.done("waiting", entry.conversation, entry.run)
             case RunEnded(ending=ending, detail=detail, message=message):
                 if message is not None:
                     yield {"type": "text.delta", "content": message.text}
                 if ending == "failed":
                     error_type, _, error = detail.partition(": ")
                     yield {"type": "error", "error": error or detail, "error_type": error_type}
-                yield {**self._done(ending, entry), "detail": detail}
+                yield {**self.done(ending, entry.conversation, entry.run), "detail": detail}
             case StopRequested():
                 pass
             case _:
@@ -168,10 +168,10 @@ class Objects:
         call = self._calls.get(call_id)
         return {**self._about(call_id), "arguments": call.arguments if call else {}}
 
-    def _done(self, ending: str, entry: Entry) -> Object:
+    def done(self, ending: str, conversation: str, run: str) -> Object:
         usage = {"input_tokens": self._usage.input_tokens, "output_tokens": self._usage.output_tokens}
         usage["cached_tokens"] = self._usage.cached_tokens
-        about = {"conversation_id": entry.conversation, "run_id": entry.run, "usage": usage}
+        about = {"conversation_id": conversation, "run_id": run, "usage": usage}
         return {"type": "done", "ending": ending, **about}
 
 

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import msgspec
 from litestar.response import Stream
@@ -27,11 +28,16 @@ Render = Callable[[Published, Cursor], bytes]
 
 async def as_objects(service: Service, conversation: str, after: Cursor) -> Render:
     """The render of our objects for a reader that begins at that place."""
+    return object_render(await primed(service, conversation, after))
+
+
+async def primed(service: Service, conversation: str, after: Cursor) -> Objects:
+    """Objects that know what was shown before that place."""
     objects = Objects()
     if after.seq:
         for entry in await service.entries(conversation, after=max(0, after.seq - PRIMED), until=after.seq):
             deque(objects.of(entry), maxlen=0)
-    return object_render(objects)
+    return objects
 
 
 def object_render(objects: Objects) -> Render:
@@ -56,6 +62,15 @@ def _events(bodies: Sequence[bytes], cursor: Cursor) -> Iterator[bytes]:
         yield b"%bdata: %b\n\n" % (place, body)
 
 
+class Only(Protocol):
+    """What of a stream is shown, and when it is over."""
+
+    @property
+    def over(self) -> bool: ...
+
+    def passes(self, item: Published) -> bool: ...
+
+
 class OneRun:
     """Lets through what belongs to one run, until it ends or waits; no run means everything, for ever."""
 
@@ -76,7 +91,7 @@ class OneRun:
         return True
 
 
-async def stream(reader: Reader, render: Render, only: OneRun, correlation_id: str) -> AsyncGenerator[bytes, None]:
+async def stream(reader: Reader, render: Render, only: Only, correlation_id: str) -> AsyncGenerator[bytes, None]:
     """Everything that the reader hands out and that passes, with a heartbeat where nothing happens."""
     try:
         while not only.over:
@@ -97,7 +112,7 @@ async def stream(reader: Reader, render: Render, only: OneRun, correlation_id: s
 
 async def begun(service: Service, conversation: str, start: Start, headers: Mapping[str, str]) -> Stream:
     """Start a run and stream it. What refuses the start is answered before the stream begins."""
-    reader = await service.follow(conversation)
+    reader = await service.follow(conversation, keen=False)
     try:
         await service.submit(conversation, start)
     except BaseException:

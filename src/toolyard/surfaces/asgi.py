@@ -13,12 +13,14 @@ from toolyard.core.ports import Servers
 from toolyard.engine.access import Access
 from toolyard.engine.service import Service
 from toolyard.surfaces import (
+    app_conversation,
     conversation_calls,
     conversation_messages,
     conversation_runs,
     conversation_tools,
     conversations,
     keys,
+    mcp,
     metrics,
     respond,
     traces,
@@ -79,10 +81,12 @@ def asgi(service: Service, access: Access, servers: Servers, cors_origins: froze
             *conversation_tools.routes(service),
             *conversation_runs.routes(service),
             *conversation_calls.routes(service),
+            *app_conversation.routes(service, access),
             *traces.routes(service),
             *metrics.routes(service),
             *keys.routes(access),
             *server_routes.routes(service, servers),
+            *mcp.routes(service),
         ],
         exception_handlers={Exception: answer_error},
         openapi_config=OpenAPIConfig(

@@ -4,27 +4,24 @@ Each once: a second one, a late one, or one that the call does not wait for is r
 """
 
 from collections.abc import Awaitable
-from typing import Annotated
 
 from litestar import post
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Struct, UnsetType
 
 from toolyard.core.commands import Answer, Approve, Deny
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import Remember, Reply
-from toolyard.core.items import Call, Problem
-from toolyard.core.ports import Failure, Value
+from toolyard.core.items import Call
 from toolyard.core.state import State
 from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS
-from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import PathId, state_of
+from toolyard.surfaces._results import Failed, Words, parse_answer
 from toolyard.surfaces._visit import Visitor, visit_of
 
 CALL = "/conversations/{conversation_id:str}/calls/{call_id:str}"
-Words = Annotated[str, Meta(max_length=10_000)]
 
 
 class ApproveBody(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -45,12 +42,6 @@ class AnswerBody(Struct, forbid_unknown_fields=True, kw_only=True):
 
     content: dict[str, object] = {}
     reply: Reply = "accepted"
-
-
-class Failed(Struct, forbid_unknown_fields=True, kw_only=True):
-    error: Words
-    error_type: Annotated[str, Meta(min_length=1, max_length=100)] = "execution_error"
-    details: dict[str, object] = {}
 
 
 class ResultBody(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -125,9 +116,9 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
         request: Visitor, conversation_id: PathId, call_id: PathId, data: JSONBody[ResultBody]
     ) -> CallAnswer:
         """Hand in what a call came to that the application was given."""
-        visit, came = visit_of(request.scope), parse_result(data)
+        visit, came = visit_of(request.scope), parse_answer(data.result, data.error, "result")
         state = await state_of(service, conversation_id, visit.caller, "decide")
-        await heard(service.deliver(conversation_id, call_id, came, visit.caller), state, call_id)
+        await heard(service.deliver(conversation_id, {call_id: came}, visit.caller), state, call_id)
         return CallAnswer(call_id=call_id, message="Result received")
 
     return [answer, result]
@@ -142,15 +133,3 @@ async def heard(submitted: Awaitable[None], state: State, call_id: str) -> None:
         if known:
             raise
         raise NotFound(f"there is no call {call_id[:80]!r} in this conversation") from None
-
-
-def parse_result(data: ResultBody) -> Value | Failure:
-    if (data.result is UNSET) == (data.error is UNSET):
-        raise invalid("result", "give either a result or an error")
-    match data.error:
-        case UnsetType():
-            return Value(value=data.result)
-        case str(error):
-            return Failure(problem=Problem(error=error, error_type="execution_error"))
-        case Failed(error=error, error_type=error_type, details=details):
-            return Failure(problem=Problem(error=error, error_type=error_type, details=details))

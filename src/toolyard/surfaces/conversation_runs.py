@@ -80,7 +80,7 @@ def _routes_that_start(service: Service) -> list[HTTPRouteHandler]:
         await service.known(conversation_id, visit.caller)
         headers = await admitted(service, visit.caller)
         state = await state_of(service, conversation_id, visit.caller)
-        limits = limits_of(state.settings, service.limits)
+        limits = limits_of(state.settings, service.limits(visit.caller))
         start = parse_chat(data, visit, limits, service)
         if request.accept.best_match([JSON, EVENTS]) == EVENTS:
             return await begun(service, conversation_id, start, headers)
@@ -103,7 +103,7 @@ def _routes_of_runs(service: Service) -> list[HTTPRouteHandler]:
         visit = visit_of(request.scope)
         place = parse_cursor(request.headers.get("last-event-id") or after)
         await state_of(service, conversation_id, visit.caller, "see")
-        reader = await service.follow(conversation_id, place)
+        reader = await service.follow(conversation_id, place, keen=form == "entries")
         try:
             render = await as_objects(service, conversation_id, place) if form == "objects" else entry_render
         except BaseException:

@@ -121,7 +121,7 @@ def _routes_of_all(service: Service) -> list[HTTPRouteHandler]:
     async def create(request: Visitor, data: JSONBody[NewConversation]) -> ConversationAnswer:
         """Make a conversation."""
         visit, conversation_id = visit_of(request.scope), service.mint.id("conversation")
-        settings = parse_new(data, service.default_settings, service.limits)
+        settings = parse_new(data, service.default_settings, service.limits(visit.caller))
         await service.submit(
             conversation_id, Open(by=visit.caller, correlation_id=visit.correlation_id, settings=settings)
         )
@@ -164,7 +164,7 @@ def _routes_of_one(service: Service) -> list[HTTPRouteHandler]:
         await service.change(
             conversation_id,
             visit.caller,
-            lambda settings: parse_change(data, settings, service.limits),
+            lambda settings: parse_change(data, settings, service.limits(visit.caller)),
             correlation_id=visit.correlation_id,
         )
         return await shown(service, request, conversation_id, "Conversation changed")
@@ -183,7 +183,7 @@ async def shown(service: Service, request: Visitor, conversation_id: str, messag
     caller = visit_of(request.scope).caller
     card = await service.known(conversation_id, caller, "see")
     state = await state_of(service, conversation_id, caller, "see")
-    made = conversation(card, state, service.limits, service.tools(caller))
+    made = conversation(card, state, service.limits(caller), service.tools(caller))
     return ConversationAnswer(conversation=made, message=message)
 
 

@@ -34,6 +34,8 @@ class RespondBody(Struct, forbid_unknown_fields=True, kw_only=True):
     context: Annotated[dict[NoteName, NoteText], Meta(max_length=MOST_NOTES)] = {}
     web_search: str = ""
     tool_choice: str = "auto"
+    keep: bool | None = None
+    """A conversation whose history came along is kept only if a call has to wait, or if this says so."""
 
 
 class ToolNames(Struct, kw_only=True):
@@ -71,8 +73,9 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
         if data.conversation_id:
             await service.known(data.conversation_id, visit.caller)
         input = parse_input(data, service)
-        settings = service.default_settings
         notes = {name: Note(name=name, text=text) for name, text in data.context.items()}
+        carries = bool(data.history or data.conversation_history)
+        settings = replace(service.default_settings, ephemeral=carries if data.keep is None else not data.keep)
         start = service.request(
             visit.caller,
             input,

@@ -46,6 +46,7 @@ class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=
     names: dict[str, ToolName] = {}
     trust: bool = False
     pin: Literal["on", "off"] = "on"
+    sampling: bool = False
     protocol: Literal["auto", "2025-11-25"] = "auto"
     connect_s: Seconds = 30.0
     list_s: Seconds = 30.0

@@ -9,9 +9,11 @@ import hashlib
 from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
+from typing import cast
 
 import msgspec
 
+from toolyard.core.servers import INPUT_RESPONSES
 from toolyard.venues.mcp._answers import Answer, Json
 
 MOST_WAITING = 1000
@@ -119,6 +121,12 @@ def digest(question: Json) -> str:
 
 
 def replied(answer: Json) -> Json:
-    """Our answer as MCP has it."""
+    """Our answer as MCP has it: to a form, or to whatever else was asked, as the client behind us gave it."""
+    content = answer.get("content")
+    given = cast(Json, content).get(INPUT_RESPONSES) if isinstance(content, dict) else None
+    if isinstance(given, dict):
+        return next(
+            (cast(Json, one) for one in cast(Json, given).values() if isinstance(one, dict)), {"action": "cancel"}
+        )
     action = {"accepted": "accept", "declined": "decline"}.get(str(answer.get("reply")), "cancel")
     return {"action": action, "content": answer.get("content") or {}} if action == "accept" else {"action": action}

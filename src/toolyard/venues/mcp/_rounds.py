@@ -29,12 +29,23 @@ class Round(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def question(self) -> Json:
         """What the user is to be asked next; empty if nothing."""
         key = self.pending
-        return cast(Json, self.requests[key].get("params") or {}) if key is not None else {}
+        if key is None:
+            return {}
+        asked = self.requests[key]
+        shown = cast(Json, asked.get("params") or {}) if asked["method"] == ELICIT else {}
+        return {**shown, "requests": {key: one for key, one in self.requests.items() if key not in self.responses}}
 
-    @property
-    def forbidden(self) -> str:
-        """A request that is none of the user, if there is one: we did not say that we could answer it."""
-        return next((str(one["method"]) for one in self.requests.values() if one["method"] != ELICIT), "")
+    def forbidden(self, *, sampling: bool) -> str:
+        """A request that we did not say we could answer, if there is one."""
+        allowed = (ELICIT, *PASSED_ON) if sampling else (ELICIT,)
+        return next((str(one["method"]) for one in self.requests.values() if one["method"] not in allowed), "")
+
+    def given(self, responses: Json) -> "Round":
+        """With the answers to all that was asked at once; what was not asked is left aside."""
+        known = {
+            key: cast(Json, one) for key, one in responses.items() if key in self.requests and isinstance(one, dict)
+        }
+        return replace(self, responses={**self.responses, **known})
 
     def answered(self, reply: Json) -> "Round":
         key = self.pending
@@ -53,6 +64,8 @@ class Round(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 TOKEN = "round:"
 ELICIT = "elicitation/create"
+PASSED_ON = ("sampling/createMessage", "roots/list")
+"""What only an MCP client behind us can answer."""
 _round = msgspec.json.Decoder(Round)
 
 

@@ -184,6 +184,13 @@ class Server:
         before = self._tools.get(remote)
         return before if before is not None and before == made else made
 
+    @property
+    def capabilities(self) -> Json:
+        """What it says that it can do, by whichever of its sessions is open."""
+        nothing: Json = {}
+        told = (link.told().capabilities for link in self._links.values() if link.status == "running")
+        return next((one for one in told if one), nothing)
+
     def pin(self, remote: str) -> Pin | None:
         return self._pins.get(remote)
 

@@ -24,7 +24,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
-from pydantic import RootModel, ValidationError
+from pydantic import BaseModel, RootModel, ValidationError
 
 from toolyard.venues.mcp._definitions import unusable
 from toolyard.venues.mcp._stdio import Child
@@ -134,6 +134,8 @@ class Hooks:
     notified: Callable[[str, Json], None]
     elicited: Callable[[Json, object], Awaitable[Json]] | None = None
     """A question of the server to the user, and the owner of the request that it belongs to, if that is known."""
+    sampling: bool = False
+    """Whether the server may also ask for what only an MCP client behind us has: a model, roots."""
 
 
 class Session:
@@ -281,6 +283,28 @@ class Session:
             return types.ErrorData(code=types.INVALID_REQUEST, message=str(error))
         return types.ElicitResult.model_validate(answer)
 
+    async def on_sampling(
+        self, params: types.CreateMessageRequestParams
+    ) -> types.CreateMessageResult | types.ErrorData:
+        answer = await self._passed_on("sampling/createMessage", params)
+        return answer if isinstance(answer, types.ErrorData) else types.CreateMessageResult.model_validate(answer)
+
+    async def on_roots(self) -> types.ListRootsResult | types.ErrorData:
+        answer = await self._passed_on("roots/list", None)
+        return answer if isinstance(answer, types.ErrorData) else types.ListRootsResult.model_validate(answer)
+
+    async def _passed_on(self, method: str, params: BaseModel | None) -> Json | types.ErrorData:
+        """What only an MCP client behind us can answer is a question like any other, to be answered as it came."""
+        assert self._hooks.elicited is not None
+        sent = _sent.get()
+        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True) if params else {}
+        question: Json = {"requests": {method: {"method": method, "params": asked}}}
+        try:
+            answer = await self._hooks.elicited(question, sent.owner if sent else None)
+        except LookupError as error:
+            return types.ErrorData(code=types.INVALID_REQUEST, message=str(error))
+        return types.ErrorData(code=types.INVALID_REQUEST, message="nobody answers") if "action" in answer else answer
+
     async def watch(self) -> None:
         """In the modern era a server tells of changes only to those who listen."""
         told = cast(dict[str, Json], self.capabilities)
@@ -329,6 +353,8 @@ async def connected(
             client_info=types.Implementation(name="toolyard", version=version("toolyard")),
             message_handler=lambda message: made[0].on_message(message),
             elicitation_callback=(lambda context, params: made[0].on_elicitation(params)) if hooks.elicited else None,
+            sampling_callback=(lambda context, params: made[0].on_sampling(params)) if hooks.sampling else None,
+            list_roots_callback=(lambda context: made[0].on_roots()) if hooks.sampling else None,
         )
         session = Session(wire, client, hooks, child, finished)
         made.append(session)

@@ -27,7 +27,7 @@ class SdkConnector:
         async def elicited(question: Json, owner: object) -> Json:
             return await watcher.elicited(made, question, owner)
 
-        hooks = Hooks(listed=watcher.listed, notified=watcher.notified, elicited=elicited)
+        hooks = Hooks(listed=watcher.listed, notified=watcher.notified, elicited=elicited, sampling=spec.sampling)
         opened = streams(spec, caller, said, self._warden, auth_for(spec))
 
         def connect(era: Era) -> AbstractAsyncContextManager[Session]:

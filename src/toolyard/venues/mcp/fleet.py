@@ -134,6 +134,10 @@ class Fleet:
         """What a server answers to a request of any method, as it came: how resources and prompts pass through."""
         return await self.link(id, caller).ask(method, params)
 
+    def offering(self, capability: str) -> Sequence[str]:
+        """The servers that run now and have said that they can do this."""
+        return [id for id, server in self._servers.items() if capability in server.capabilities]
+
     def link(self, id: str, caller: Caller) -> Supervised:
         """The session of a server for this caller. Raises Refused if it is stopped."""
         server = self.server(id)

@@ -13,6 +13,7 @@ from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Later, Own, Value
 from toolyard.core.results import problem_of
+from toolyard.core.servers import INPUT_RESPONSES
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Rejected, Supervised
 from toolyard.venues.mcp._content import outcome
@@ -47,7 +48,7 @@ class McpVenue:
         asking = _Asking(self._fleet, self._questions, link, call, tool, context)
         if context.answer is None:
             return await asking.begin()
-        return await asking.resume(context.resume_token, replied(context.answer))
+        return await asking.resume(context.resume_token, context.answer)
 
     def observe(self, entry: Entry) -> None:
         """A call that waits here may end elsewhere: it was stopped, or nobody answered."""
@@ -80,9 +81,10 @@ class _Asking:
             self._send(ticket, self._params)
             return await self._followed(ticket)
 
-    async def resume(self, token: str, reply: Json) -> Value | Failure | Later:
+    async def resume(self, token: str, answer: Json) -> Value | Failure | Later:
         if (asked := from_token(token)) is not None:
-            return await self._next_round(asked, reply)
+            return await self._next_round(asked, answer)
+        reply = replied(answer)
         async with self._questions.turn(self._link):
             ticket = self._questions.resume(token)
             if ticket is not None:
@@ -95,11 +97,20 @@ class _Asking:
             return await self.begin()
         return _gone(self._tool, "it was started anew while the answer was waited for", read=True)
 
-    async def _next_round(self, asked: Round, reply: Json) -> Value | Failure | Later:
+    async def _next_round(self, asked: Round, answer: Json) -> Value | Failure | Later:
+        given = cast(Json, answer.get("content") or {}).get(INPUT_RESPONSES)
+        if isinstance(given, dict):
+            return await self._taken_up(asked.given(cast(Json, given)))
+        reply = replied(answer)
         if wrong := self._unfit(asked.question, reply):
             return self._later({**asked.question, "problem": wrong}, asked.token)
         self._prepared[digest(asked.question)] = reply
-        return await self._asked(asked)
+        return await self._taken_up(asked.answered(reply))
+
+    async def _taken_up(self, known: Round) -> Value | Failure | Later:
+        if known.pending is not None:
+            return self._later(known.question, known.token)
+        return await self._round(known)
 
     async def _round(self, known: Round) -> Value | Failure | Later:
         ticket = Ticket(self._context.call_id, self._link)
@@ -144,8 +155,9 @@ class _Asking:
                 return _gone(self._tool, why, read=read)
 
     async def _asked(self, asked: Round) -> Value | Failure | Later:
-        if asked.forbidden or asked.number > MOST_ROUNDS:
-            said = f"the server asks for {asked.forbidden or 'more and more'}, which it does not get here"
+        forbidden = asked.forbidden(sampling=self._fleet.server(self._tool.server).spec.sampling)
+        if forbidden or asked.number > MOST_ROUNDS:
+            said = f"the server asks for {forbidden or 'more and more'}, which it does not get here"
             return Failure(problem=Problem(error=said, error_type="execution_error"))
         while asked.pending is not None and (known := self._prepared.get(digest(asked.question))) is not None:
             asked = asked.answered(known)
@@ -169,7 +181,7 @@ class _Asking:
     def _unfit(self, question: Json, reply: Json) -> str:
         """What is wrong with an answer, if it is one to a form."""
         schema = question.get("requestedSchema")
-        if reply["action"] != "accept" or not isinstance(schema, dict):
+        if reply.get("action") != "accept" or not isinstance(schema, dict):
             return ""
         return self._fleet.unfit(cast(Json, schema), reply.get("content"))
 

@@ -1,0 +1,100 @@
+// What the assistant can do here: the tools run in this page, on its own cart and its own screens.
+
+import * as cart from "./cart.js";
+import { categories, product, search } from "./catalogue.js";
+import { ToolError, tool } from "../client/index.js";
+
+const text = (description) => ({ type: "string", description });
+const takes = (properties, ...required) => ({ type: "object", properties, required, additionalProperties: false });
+const CODE = text("The product's code, as search_products tells it");
+const QUANTITY = { type: "integer", minimum: 1, maximum: 99, default: 1 };
+
+async function known(code) {
+  const found = await product(code);
+  if (!found) throw new ToolError(`there is no product ${code}`, "not_found", { hint: "use a code that search_products told" });
+  return found;
+}
+
+const told = ({ code, name, brand, size, cents, stock }) => ({ code, name: `${name}, ${brand}, ${size}`, cents, stock });
+
+function cartTools() {
+  return {
+    search_products: tool({
+      description: "Find products by name, brand or kind. Best match first, with code, price in cents and stock.",
+      parameters: takes({ query: text("Such as: milk"), limit: { type: "integer", minimum: 1, maximum: 20, default: 6 } }, "query"),
+      run: async ({ query, limit = 6 }) => ({ products: (await search({ query, limit })).map(told) }),
+    }),
+    add_to_cart: tool({
+      description: "Put a product into the customer's cart.",
+      parameters: takes({ code: CODE, quantity: QUANTITY }, "code"),
+      run: async ({ code, quantity = 1 }) => {
+        cart.add(await known(code), quantity);
+        return { ok: true, in_cart: cart.quantityOf(code) };
+      },
+    }),
+    remove_from_cart: tool({
+      description: "Take a product out of the cart: some of it, or all if no quantity is given.",
+      parameters: takes({ code: CODE, quantity: { type: "integer", minimum: 1 } }, "code"),
+      run: ({ code, quantity }) => {
+        cart.remove(code, quantity);
+        return { ok: true, in_cart: cart.quantityOf(code) };
+      },
+    }),
+    get_cart: tool({ description: "What is in the cart, and what it costs, in cents.", run: () => cart.contents() }),
+  };
+}
+
+function navigationTools(open) {
+  const page = (name, description) => tool({ description, run: () => open(name) });
+  return {
+    open_home: page("home", "Move the page to the shop's front page."),
+    open_search: tool({
+      description: "Move the page to the results of a search.",
+      parameters: takes({ query: text("What to search for") }, "query"),
+      run: ({ query }) => open("search", query),
+    }),
+    open_category: tool({
+      description: "Move the page to a category.",
+      parameters: takes({ category: text("Its name, such as Dairy") }, "category"),
+      run: async ({ category }) => {
+        const all = await categories();
+        const named = all.find((one) => one.toLowerCase() === category.toLowerCase());
+        if (!named) throw new ToolError(`there is no category ${category}`, "not_found", { categories: all });
+        return open("category", named);
+      },
+    }),
+    open_product: tool({
+      description: "Move the page to one product.",
+      parameters: takes({ code: CODE }, "code"),
+      run: async ({ code }) => open("product", (await known(code)).code),
+    }),
+    open_cart: page("cart", "Move the page to the cart."),
+    open_checkout: page("checkout", "Move the page to the checkout. The customer places the order, nobody else."),
+    open_orders: page("orders", "Move the page to the customer's orders."),
+    open_account: page("account", "Move the page to the customer's account."),
+  };
+}
+
+function displayTools(show) {
+  return {
+    show_products: tool({
+      description: "Show products as cards in the chat, instead of listing them in words.",
+      parameters: takes({ codes: { type: "array", items: { type: "string" }, minItems: 1, maxItems: 12 } }, "codes"),
+      run: async ({ codes }) => {
+        const products = await Promise.all(codes.map(known));
+        show.products(products);
+        return { shown: products.length };
+      },
+    }),
+    show_cart: tool({
+      description: "Show the cart as a card in the chat, instead of listing it in words.",
+      run: () => {
+        show.cart();
+        return { shown: true, ...cart.contents() };
+      },
+    }),
+  };
+}
+
+/** All of them. `open(page, argument)` moves the page; `show` draws cards in the chat. */
+export const shopTools = (open, show) => ({ ...cartTools(), ...navigationTools(open), ...displayTools(show) });

@@ -1,0 +1,34 @@
+"""Toolyard in an application: its tools run here, beside its own state, while the server talks to the model.
+
+Needs nothing of the server: `pip install 'toolyard[client]'`.
+"""
+
+from toolyard.client._events import (
+    ApprovalRequired,
+    ClientCall,
+    Event,
+    Final,
+    ModelError,
+    QuestionAsked,
+    ReasoningDelta,
+    TextDelta,
+    ToolProgress,
+    ToolStatus,
+    TurnRestarted,
+)
+from toolyard.client.app_client import AppClient
+
+__all__ = [
+    "AppClient",
+    "ApprovalRequired",
+    "ClientCall",
+    "Event",
+    "Final",
+    "ModelError",
+    "QuestionAsked",
+    "ReasoningDelta",
+    "TextDelta",
+    "ToolProgress",
+    "ToolStatus",
+    "TurnRestarted",
+]

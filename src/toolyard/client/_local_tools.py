@@ -1,0 +1,122 @@
+"""The application's tools: what they are, and one run for each call, however often the call is told."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from toolyard.client._events import HandedCall
+from toolyard.core.caller import Caller
+from toolyard.core.items import Call, Problem
+from toolyard.core.ports import Context, Failure, Later, Value, Venue
+from toolyard.core.tools import Tool
+from toolyard.engine.governor import encoded
+
+ToolResult = dict[str, object]
+
+
+class LocalTools:
+    def __init__(self, venues: Sequence[Venue], caller: Caller) -> None:
+        self._venues = venues
+        self._caller = caller
+        self._runs: dict[str, asyncio.Future[ToolResult]] = {}
+        self._running: asyncio.Future[list[ToolResult]] | None = None
+
+    def add(self, venues: Sequence[Venue]) -> None:
+        self._venues = (*self._venues, *venues)
+
+    def names(self) -> list[str]:
+        return [tool.name for venue in self._venues for tool in venue.tools()]
+
+    def definitions(self) -> list[dict[str, object]]:
+        """As the server takes them."""
+        found = [tool for venue in self._venues for tool in venue.tools()]
+        return [{"name": one.name, "description": one.description, "parameters": one.parameters} for one in found]
+
+    async def results(self, calls: Sequence[HandedCall], conversation: str, run_id: str) -> list[ToolResult] | None:
+        """The results of those that are ours, run side by side; None if they were stopped meanwhile."""
+        known = [(call, venue, tool) for call in calls for venue, tool in self._find(call.name)]
+        self._running = asyncio.gather(*(self._once(*one, conversation, run_id) for one in known))
+        try:
+            return await self._running
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return None
+        finally:
+            self._running = None
+
+    def stop(self) -> None:
+        if self._running is not None:
+            self._running.cancel()
+
+    def over(self) -> None:
+        """The request has ended: nobody asks for its results again."""
+        self._runs = {call_id: run for call_id, run in self._runs.items() if not run.done()}
+
+    async def close(self) -> None:
+        self.stop()
+        for venue in self._venues:
+            await venue.close()
+
+    def _find(self, name: str) -> list[tuple[Venue, Tool]]:
+        return [(venue, tool) for venue in self._venues for tool in venue.tools() if tool.name == name]
+
+    async def _once(self, call: HandedCall, venue: Venue, tool: Tool, conversation: str, run_id: str) -> ToolResult:
+        known = self._runs.get(call.id)
+        if known is not None:
+            return await asyncio.shield(known)
+        run = self._runs[call.id] = asyncio.get_running_loop().create_future()
+        try:
+            answer = await self._answer(call, venue, tool, conversation, run_id)
+        except BaseException:
+            run.cancel()
+            raise
+        result: ToolResult = {"toolCallId": call.id, **_told(answer)}
+        run.set_result(result)
+        return result
+
+    async def _answer(
+        self, call: HandedCall, venue: Venue, tool: Tool, conversation: str, run_id: str
+    ) -> Value | Failure | Later:
+        check = venue.own(tool.name).check
+        if check and (problem := check(call.arguments)):
+            return Failure(problem=problem)
+        context = Context(
+            caller=self._caller,
+            conversation=conversation,
+            run_id=run_id,
+            call_id=call.id,
+            correlation_id=run_id,
+            idempotency_key=call.id,
+            attempt=1,
+            deadline=time.time() + tool.timeout_s,
+            progress=_unseen,
+        )
+        try:
+            async with asyncio.timeout(tool.timeout_s):
+                made = Call(id=call.id, at=time.time(), tool=tool.name, arguments=call.arguments)
+                return await venue.run(made, tool, context)
+        except TimeoutError:
+            said = f"no answer within {tool.timeout_s:g} s; it was stopped, but may have taken effect"
+            return Failure(problem=Problem(error=said, error_type="timeout"))
+
+
+def _unseen(*report: object, **more: object) -> None:
+    """Progress is the application's own to show."""
+
+
+def _told(answer: Value | Failure | Later) -> dict[Literal["result", "error"], object]:
+    match answer:
+        case Later():
+            return {"error": "the tool asks a question, and nobody in this application answers it"}
+        case Failure(problem=problem):
+            return {"error": problem}
+        case Value(value=value):
+            text = encoded(value)
+            if isinstance(text, Problem):
+                return {"error": text}
+            return {"result": text if isinstance(value, str) else msgspec.Raw(text.encode())}

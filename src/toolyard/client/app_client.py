@@ -1,0 +1,249 @@
+"""A conversation as an application has it: what the user says goes in, events come out, its tools run here.
+
+A connection that breaks is taken up from the last event; a call is run once, however often it is told.
+"""
+
+import asyncio
+import secrets
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, aclosing, suppress
+from importlib import import_module
+from types import TracebackType
+from typing import Self
+from urllib.parse import quote
+
+from msgspec import Struct
+
+from toolyard.client._events import Answer, Done, Event, Final, Started, Told, ToolCalls, Waiting, read
+from toolyard.client._link import Link, Lost
+from toolyard.client._local_tools import LocalTools
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Misconfigured, NotFound, RateLimited, Refused, RunFailed
+from toolyard.venues.function import FunctionVenue
+
+PATH = "/chat/v1/conversation"
+BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
+"""How long to wait before each attempt to find the server again."""
+MOST_RATE_WAIT_S = 120.0
+
+Body = Mapping[str, object]
+
+
+class _Trace(Struct):
+    conversation: str
+    run_id: str
+
+
+class _Traces(Struct):
+    runs: list[_Trace] = []
+
+
+class AppClient:
+    """One conversation with a server. Use it as `async with AppClient(url, key, tools=[…]) as app:`."""
+
+    def __init__(
+        self,
+        url: str,
+        key: str = "",
+        *,
+        tools: Iterable[object] = (),
+        servers: Mapping[str, object] | None = None,
+        system_prompt: str = "",
+        context: Mapping[str, object] | None = None,
+        conversation_id: str = "",
+        headers: Mapping[str, str] | None = None,
+        user: str = "app",
+    ) -> None:
+        self.conversation_id = conversation_id
+        """Empty before the first message; give it to another client to go on there."""
+        self.system_prompt = system_prompt
+        self.context = dict(context or {})
+        """What the model is told of the application besides, with each message."""
+        self._link = Link(url, key, headers or {})
+        self._tools = LocalTools((FunctionVenue(tools),), Caller(user=user))
+        self._servers = dict(servers or {})
+        self._open = AsyncExitStack()
+        self._place = ""
+        self._run_id = ""
+
+    async def __aenter__(self) -> Self:
+        self._open.push_async_callback(self._link.close)
+        self._open.push_async_callback(self._tools.close)
+        if self._servers:
+            try:
+                mcp = import_module("toolyard.client._servers")
+            except ImportError as error:
+                raise Misconfigured(f"MCP servers need more packages: pip install 'toolyard[mcp]' ({error})") from None
+            self._tools.add(await mcp.opened(self._servers, self._tools.names(), self._open))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._open.aclose()
+
+    async def send(self, text: str, *, interrupt: bool = False) -> AsyncGenerator[Event, None]:
+        """Say something; everything that happens until the answer, which is the last event.
+
+        `interrupt` stops what still runs in the conversation instead of waiting for it.
+        """
+        body: dict[str, object] = {
+            "messages": [{"role": "user", "content": text}],
+            "tools": self._tools.definitions(),
+            "systemPrompt": self.system_prompt,
+            "context": self.context,
+            "interrupt": interrupt,
+        }
+        body |= {"conversationId": self.conversation_id} if self.conversation_id else {"keep": True}
+        self._run_id = ""
+        async with aclosing(self._driven(body)) as events:
+            async for event in events:
+                yield event
+
+    async def ask(self, text: str) -> str:
+        """Say something; the model's answer. Raises RunFailed if there is none."""
+        final: Final | None = None
+        async with aclosing(self.send(text)) as events:
+            async for event in events:
+                final = event if isinstance(event, Final) else final
+        if final is None or final.stop_reason == "failed":
+            raise RunFailed(final.detail if final else "the request was left before its end")
+        return final.text
+
+    async def follow(self) -> AsyncGenerator[Event, None]:
+        """Take up what runs or waits in the conversation, perhaps begun on another device, to its end."""
+        self._run_id = ""
+        async with aclosing(self._driven(self._resume())) as events:
+            async for event in events:
+                yield event
+
+    async def stop(self) -> None:
+        """Stop what runs, here and on the server. The request then ends as cancelled."""
+        if self.conversation_id:
+            with suppress(Refused):  # it may have ended by itself in this very moment
+                await self._link.ask("POST", f"/conversations/{self.conversation_id}/cancel", dict[str, object], {})
+        self._tools.stop()
+
+    async def _driven(self, body: Body) -> AsyncGenerator[Event, None]:
+        """Post, run what is handed out, post the results, until the request has ended."""
+        while True:
+            answer: Answer | None = None
+            async with aclosing(self._answered(body)) as told:
+                async for one in told:
+                    if isinstance(one, ToolCalls | Waiting | Final):
+                        answer = one
+                    elif not isinstance(one, Started | Done):
+                        yield one
+            if isinstance(answer, Final):
+                yield answer
+                if answer.run_id == self._run_id:
+                    self._tools.over()
+                    return
+            results = await self._results(answer)
+            if results == []:
+                async with aclosing(self._news()) as events:
+                    async for event in events:
+                        yield event
+            body = {**self._resume(), "toolResults": results} if results else self._resume()
+
+    async def _results(self, answer: Answer | None) -> Sequence[object] | None:
+        """What to post next; an empty list if somebody else has to do something first, None to ask how it went on."""
+        match answer:
+            case ToolCalls(tool_calls=calls, run_id=run_id):
+                return await self._tools.results(calls, self.conversation_id, run_id)
+            case Waiting():
+                return []
+            case _:
+                return None
+
+    async def _answered(self, body: Body) -> AsyncGenerator[Told, None]:
+        """What the server tells until its `done`, over as many connections as that takes."""
+        correlation_id, patience = secrets.token_hex(16), _Patience()
+        while True:
+            began = False
+            try:
+                async with aclosing(self._posted(body, correlation_id)) as told:
+                    async for one in told:
+                        began = True
+                        patience.renew()
+                        yield one
+                return
+            except Refused:
+                if "toolResults" not in body:
+                    raise
+                body = self._resume()  # somebody else was first, or this was delivered before the connection broke
+            except (RateLimited, Lost) as error:
+                await patience.wait(error)
+                if isinstance(error, Lost):
+                    body = self._resume() if began else await self._again(body, correlation_id)
+
+    async def _posted(self, body: Body, correlation_id: str) -> AsyncGenerator[Told, None]:
+        """What comes over one connection. Raises Lost if it ends before its `done`."""
+        headers = {"x-correlation-id": correlation_id} | ({"last-event-id": self._place} if self._place else {})
+        async with aclosing(self._link.events("POST", PATH, body, headers)) as events:
+            async for place, raw in events:
+                self._place = place or self._place
+                one = read(raw)
+                if one is not None:
+                    self._note(one)
+                    yield one
+                if isinstance(one, Done):
+                    return
+        raise Lost("the server has ended the stream")
+
+    def _note(self, one: Told) -> None:
+        if isinstance(one, Started):
+            self.conversation_id = one.conversation_id
+            self._run_id = self._run_id or one.run_id
+
+    async def _again(self, body: Body, correlation_id: str) -> Body:
+        """No answer came: what to post now. A message is sent again only if the server never took it."""
+        if "messages" not in body:
+            return body
+        try:
+            found = await self._link.ask("GET", f"/traces/{quote(correlation_id)}", _Traces)
+        except (Lost, NotFound):
+            return body
+        self._run_id, self.conversation_id = found.runs[-1].run_id, found.runs[-1].conversation
+        self._place = self._place or "0"
+        return self._resume()
+
+    async def _news(self) -> AsyncGenerator[Event, None]:
+        """Everything until the run goes on: a decision was made, or another device has answered."""
+        path = f"/conversations/{self.conversation_id}/events"
+        async with aclosing(self._link.events("GET", path, None, {"last-event-id": self._place})) as events:
+            with suppress(Lost):
+                async for place, raw in events:
+                    one = read(raw)
+                    self._place = place or self._place
+                    if isinstance(one, Done) or one is None:
+                        continue
+                    if not isinstance(one, ToolCalls | Waiting | Started):
+                        yield one
+                        return
+
+    def _resume(self) -> Body:
+        return {"conversationId": self.conversation_id}
+
+
+class _Patience:
+    """How long to wait before the next attempt. Raises the error again when it is used up."""
+
+    def __init__(self) -> None:
+        self._tries = 0
+        self._rate_waits_s = 0.0
+
+    def renew(self) -> None:
+        self._tries = 0
+
+    async def wait(self, error: RateLimited | Lost) -> None:
+        if isinstance(error, RateLimited):
+            self._rate_waits_s += error.retry_after_s
+            if self._rate_waits_s > MOST_RATE_WAIT_S:
+                raise error
+            await asyncio.sleep(error.retry_after_s)
+            return
+        if self._tries == len(BACKOFF_S):
+            raise error
+        await asyncio.sleep(BACKOFF_S[self._tries])
+        self._tries += 1

@@ -1,0 +1,6 @@
+"""From words to tools: the index behind `find_tools`, the tools that a turn offers, and the offline planner."""
+
+from toolyard.finding.index import Found, Index
+from toolyard.finding.words import words
+
+__all__ = ["Found", "Index", "words"]

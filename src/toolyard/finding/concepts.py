@@ -1,0 +1,87 @@
+"""Words that mean about the same, and what is to be done with a thing: to look, make, change or remove.
+
+The words stand in `concepts.txt`; a Chinese one has two characters there, as the index reads them in pairs.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from importlib import resources
+
+from toolyard.finding.words import stem
+
+_VERBS = {
+    "make": "create add new insert register make 新建",
+    "remove": "delete remove cancel 删除",
+    "change": "update change edit modify set 修改",
+    "look": "get list show search find read view fetch check count 查看 列出 搜索",
+}
+"""What begins the names of tools."""
+_ACTIONS = {
+    "make": """create add make new insert open register set book put build generate write compose record log
+        reserve order note draft schedule 新建 创建 添加 新增 增加 建立 生成""",
+    "remove": "delete remove erase cancel drop discard clear cut kill revoke rid 删除 移除 取消 清除 去掉",
+    "change": "update change edit modify set rename adjust correct alter replace 修改 更新 更改 编辑 调整",
+    "look": """show read view display fetch retrieve see tell check look list search find lookup browse query count
+        what which where who whose when how is are was were do does did any have has 查看 显示 获取 看看 列出 全部
+        所有 哪些 搜索 查找 查询 寻找 检索 多少 什么 哪里 怎么 几个 有没""",
+}
+
+
+@cache
+def _concepts() -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    lines = resources.files("toolyard.finding").joinpath("concepts.txt").read_text("utf-8").splitlines()[1:]
+    for number, line in enumerate(lines):
+        for word in dict.fromkeys(stem(word) for word in line.split()):
+            found.setdefault(word, []).append(f"~{number}")
+    return {word: tuple(numbers) for word, numbers in found.items()}
+
+
+def _by_word(lines: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    stems = {action: {stem(word) for word in line.split()} for action, line in lines.items()}
+    every = set[str]().union(*stems.values())
+    return {word: frozenset(action for action, line in stems.items() if word in line) for word in every}
+
+
+@cache
+def _verbs() -> dict[str, frozenset[str]]:
+    return _by_word(_VERBS)
+
+
+@cache
+def _actions() -> dict[str, frozenset[str]]:
+    return _by_word(_ACTIONS)
+
+
+def concepts(word: str) -> tuple[str, ...]:
+    """The groups that a stemmed word belongs to, as words of the index that nobody can write."""
+    groups = _concepts().get(word, ())
+    return (*groups, f"^{word[:6]}") if len(word) >= 6 and word.isalpha() and word.isascii() else groups
+
+
+def does(name: Iterable[str]) -> frozenset[str]:
+    """What a tool does, if its name says so: to look, make, change or remove."""
+    return _first(name, _verbs())
+
+
+def asks(said: Iterable[str]) -> frozenset[str]:
+    """What somebody wants done, if a word says so; the first word that does decides."""
+    return _first(said, _actions())
+
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+def _first(said: Iterable[str], known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    return next((known[word] for word in said if word in known), _NOTHING)
+
+
+def fits(does: frozenset[str], wanted: frozenset[str]) -> float:
+    """How well what a tool does is what is wanted. Nothing is removed or changed for somebody who did not say so."""
+    if does & wanted:
+        return 1.3
+    if "remove" in does:
+        return 0.7
+    if wanted:
+        return 0.9 if does else 1.0
+    return 0.85 if "change" in does else 1.1 if "make" in does else 1.0

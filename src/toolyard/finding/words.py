@@ -1,0 +1,97 @@
+"""A text becomes the words it is found by: English in a light stem, Chinese in characters and their pairs. Pure."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import pairwise
+
+MOST_STEMS = 65_536
+
+_IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
+_CHUNK = re.compile(r"[^\W_]+")
+_PIECE = re.compile(rf"[{_IDEOGRAPHS}]+|\d+|[A-Z]+(?![a-z])|[A-Z]?[^\W\d_A-Z{_IDEOGRAPHS}]+|[A-Z]")
+_IS_IDEOGRAPH = re.compile(rf"[{_IDEOGRAPHS}]")
+
+_ENGLISH = """
+a about an and any are as at be been but by can could did do does for from had has have he her here him his how i if in
+into is it its just let me my of on onto or our please she should so some than that the their them then there these they
+this those to too up us very was we were what when where which who will with would you your d ll m re s t ve don didn
+doesn isn want need like now right
+"""
+_CHINESE = "的了吗呢吧把给我你您他她它们请帮这那个是在和与或要想"
+_WHOLE = frozenset({"news", "goods", "glasses", "string", "during"})
+STOP = frozenset(_ENGLISH.split()) | frozenset(_CHINESE)
+"""Words that say nothing about which tool is wanted."""
+
+
+def words(text: str, stop: frozenset[str] = STOP) -> list[str]:
+    """The words of a text, in order. `getS3Object` has get, 3, object, and as one those that touch: s3 and the like."""
+    found: list[str] = []
+    for chunk in _CHUNK.findall(unicodedata.normalize("NFKC", text)):
+        pieces: list[str] = _PIECE.findall(chunk)
+        for piece in pieces:
+            found += _of_piece(piece, stop, alone=len(pieces) == 1)
+        found += joined(pieces)
+    return found
+
+
+def joined(pieces: Sequence[str]) -> list[str]:
+    """Neighbours as one word: `time` and `zone` are also a timezone."""
+    return [
+        stem((one + other).casefold())
+        for one, other in pairwise(pieces)
+        if not (_IS_IDEOGRAPH.match(one) or _IS_IDEOGRAPH.match(other))
+    ]
+
+
+def _of_piece(piece: str, stop: frozenset[str], *, alone: bool) -> list[str]:
+    if _IS_IDEOGRAPH.match(piece):
+        return [
+            *(one for one in piece if one not in stop),
+            *(one + other for one, other in pairwise(piece) if not (one in stop and other in stop)),
+        ]
+    word = piece.casefold()
+    if word in stop or (len(word) == 1 and not alone and not word.isdigit()):
+        return []
+    return [stem(word)]
+
+
+@lru_cache(maxsize=MOST_STEMS)
+def stem(word: str) -> str:
+    """What `creates`, `creating`, `created` and `creation` share. Light: it would rather leave a word as it is."""
+    if len(word) < 4 or word in _WHOLE or not word.isascii() or not word.isalpha():
+        return word
+    return _bare(_singular(word))
+
+
+def _singular(word: str) -> str:
+    if word.endswith("ies") and len(word) > 4:
+        return word[:-3] + "y"
+    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+        return word[:-2]
+    if word.endswith("s") and not word.endswith(("ss", "us", "is")):
+        return word[:-1]
+    return word
+
+
+def _bare(word: str) -> str:
+    """Without the ending of a verb, or of the noun that is made of it."""
+    if word.endswith("ification"):
+        return word[:-7] + "y"
+    if word.endswith("ied") and len(word) > 4:
+        return word[:-3] + "y"
+    for ending, least in (("ation", 4), ("ating", 4), ("ated", 4), ("ate", 4), ("ing", 3), ("ed", 3)):
+        rest = word[: -len(ending)]
+        if word.endswith(ending) and len(rest) >= least and re.search("[aeiouy]", rest):
+            return _undoubled(rest)
+    if word.endswith(("tion", "sion")) and len(word) > 5:
+        return word[:-3]
+    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+
+
+def _undoubled(word: str) -> str:
+    """`stopp` of stopping is `stop`; `add` and `call` are words of their own."""
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] in "bdgmnprt":
+        return word[:-1]
+    return word[:-1] if word.endswith("e") else word

@@ -1,0 +1,117 @@
+"""One request and its streamed answer: what every wire has in common. It does not know what either of them says."""
+
+import re
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from types import MappingProxyType
+
+from toolyard.core.errors import Misconfigured
+from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.items import Problem
+from toolyard.core.ports import ModelRequest
+from toolyard.models._http import Answer, Deadlines, Http, Retry
+from toolyard.models._problems import WireFailure, told
+from toolyard.models._reader import ReplyReader
+
+ModelEvent = ModelDelta | TurnEnded | TurnFailed
+NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+DEADLINES = Deadlines()
+RETRY = Retry()
+_SENT = {
+    "User-Agent": "toolyard",
+    "Content-Type": "application/json",
+    "Accept": "text/event-stream",
+    "Accept-Encoding": "identity",
+}
+_SECRET = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+
+
+class Exchange:
+    """Talks to one address of one provider."""
+
+    def __init__(
+        self,
+        *,
+        url: str,
+        provider: str,
+        key: str,
+        headers: Mapping[str, str],
+        deadlines: Deadlines,
+        retry: Retry,
+        sleep: Callable[[float], Awaitable[None]],
+        random: Callable[[], float],
+    ) -> None:
+        """`headers` are those that carry the key, and those that were asked for."""
+        self._provider = provider
+        self._secrets = (key, *_secrets(headers))
+        sent = _sendable({**_SENT, **headers})
+        self._http = Http(url=url, headers=sent, deadlines=deadlines, retry=retry, sleep=sleep, random=random)
+
+    async def stream(self, body: bytes, reader: ReplyReader, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
+        answer: Answer | None = None
+        problem: Problem | None = None
+        try:
+            answer = await self._http.post(body, _correlation(request.correlation_id), request.mint.now)
+            packet = answer.first
+            while packet:
+                for event in reader.feed(packet):
+                    yield event
+                packet = b"" if reader.done else await answer.read()
+            if not reader.failed:
+                await answer.drain()
+        except WireFailure as failure:
+            problem = failure.problem
+        finally:
+            if answer is not None:
+                answer.close()
+        for event in reader.end(problem):
+            yield self._told(event, answer)
+
+    async def close(self) -> None:
+        await self._http.close()
+
+    def _told(self, event: ModelEvent, answer: Answer | None) -> ModelEvent:
+        if not isinstance(event, TurnFailed):
+            return event
+        known: dict[str, object] = {"provider": self._provider}
+        if answer is not None and answer.request_id:
+            known["request_id"] = answer.request_id
+        problem = event.problem
+        problem = Problem(error=problem.error, error_type=problem.error_type, details={**known, **problem.details})
+        return TurnFailed(problem=told(problem, self._secrets))
+
+
+def events_in(packets: Iterable[bytes], reader: ReplyReader) -> list[ModelEvent]:
+    """The events of a reply whose body is these packets."""
+    events: list[ModelEvent] = []
+    for packet in packets:
+        events.extend(reader.feed(packet))
+        if reader.done:
+            break
+    return [*events, *reader.end()]
+
+
+def address(base_url: str, path: str) -> str:
+    """The path at the base URL, before its query if it has one."""
+    base, mark, query = base_url.strip().partition("?")
+    if not base.startswith(("http://", "https://")):
+        raise Misconfigured(f"the model's base URL must begin with http:// or https://, not {base[:40]!r}")
+    return f"{base.rstrip('/')}{path}{mark}{query}"
+
+
+def _sendable(headers: dict[str, str]) -> dict[str, str]:
+    for name, value in headers.items():
+        if not (name + value).isprintable():
+            raise Misconfigured(f"the header {name!r} of the model (or its API key) has characters that cannot be sent")
+    return headers
+
+
+def _secrets(headers: Mapping[str, str]) -> list[str]:
+    """What must not be repeated: the values, whole and by word (`Bearer …`), of headers that sound secret."""
+    values = [value for name, value in headers.items() if _SECRET.search(name)]
+    return [*values, *(word for value in values for word in value.split()[1:])]
+
+
+def _correlation(correlation_id: str) -> Mapping[str, str]:
+    sendable = correlation_id.isascii() and correlation_id.isprintable()
+    return {"X-Correlation-ID": correlation_id} if correlation_id and sendable else NO_HEADERS

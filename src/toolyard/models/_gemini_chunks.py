@@ -1,0 +1,115 @@
+"""What generateContent sends, as far as it is used. Lenient: a chunk may leave out, null and add."""
+
+import msgspec
+from msgspec import Struct
+
+Json = dict[str, object]
+
+
+class FunctionCall(Struct, gc=False, rename="camel"):
+    id: str | None = None
+    name: str | None = None
+    args: Json | None = None
+    will_continue: bool | None = None
+
+
+class ExecutableCode(Struct, gc=False, rename="camel", omit_defaults=True):
+    language: str | None = None
+    code: str | None = None
+    id: str | None = None
+
+
+class CodeExecutionResult(Struct, gc=False, rename="camel", omit_defaults=True):
+    outcome: str | None = None
+    output: str | None = None
+    id: str | None = None
+
+
+class ToolCall(Struct, gc=False, rename="camel", omit_defaults=True):
+    """A call of one of Google's own tools, shown because functions were offered beside it."""
+
+    tool_type: str | None = None
+    id: str | None = None
+    args: Json | None = None
+
+
+class ToolResponse(Struct, gc=False, rename="camel", omit_defaults=True):
+    tool_type: str | None = None
+    id: str | None = None
+    response: Json | None = None
+
+
+class Part(Struct, gc=False, rename="camel", omit_defaults=True):
+    text: str | None = None
+    thought: bool | None = None
+    thought_signature: str | None = None
+    function_call: FunctionCall | None = None
+    executable_code: ExecutableCode | None = None
+    code_execution_result: CodeExecutionResult | None = None
+    tool_call: ToolCall | None = None
+    tool_response: ToolResponse | None = None
+
+
+class Content(Struct, gc=False):
+    parts: list[Part] | None = None
+
+
+class Source(Struct, gc=False):
+    uri: str | None = None
+    title: str | None = None
+
+
+class GroundingChunk(Struct, gc=False, rename="camel"):
+    web: Source | None = None
+    retrieved_context: Source | None = None
+
+
+class Segment(Struct, gc=False, rename="camel"):
+    start_index: int | None = None
+    end_index: int | None = None
+    """Both count bytes."""
+    text: str | None = None
+
+
+class GroundingSupport(Struct, gc=False, rename="camel"):
+    segment: Segment | None = None
+    grounding_chunk_indices: list[int] | None = None
+
+
+class Grounding(Struct, gc=False, rename="camel"):
+    web_search_queries: list[str] | None = None
+    grounding_chunks: list[GroundingChunk] | None = None
+    grounding_supports: list[GroundingSupport] | None = None
+
+
+class Candidate(Struct, gc=False, rename="camel"):
+    index: int | None = None
+    content: Content | None = None
+    finish_reason: str | None = None
+    finish_message: str | None = None
+    grounding_metadata: Grounding | None = None
+
+
+class PromptFeedback(Struct, gc=False, rename="camel"):
+    block_reason: str | None = None
+    block_reason_message: str | None = None
+
+
+class UsageCounts(Struct, gc=False, rename="camel"):
+    prompt_token_count: float | None = None
+    tool_use_prompt_token_count: float | None = None
+    candidates_token_count: float | None = None
+    thoughts_token_count: float | None = None
+    cached_content_token_count: float | None = None
+
+
+class Chunk(Struct, gc=False, rename="camel"):
+    candidates: list[Candidate] | None = None
+    prompt_feedback: PromptFeedback | None = None
+    usage_metadata: UsageCounts | None = None
+    model_version: str | None = None
+    error: object = None
+
+
+decode_chunk = msgspec.json.Decoder(Chunk).decode
+decode_part = msgspec.json.Decoder(Part).decode

@@ -1,0 +1,17 @@
+"""The lines between `local.py` and the process that runs llama.cpp. A line without a chunk is an answer's end."""
+
+from msgspec import Struct
+
+
+class Asked(Struct, frozen=True, tag="asked"):
+    number: int
+    body: dict[str, object]
+
+
+class Stop(Struct, frozen=True, tag="stop"):
+    number: int
+
+
+class Line(Struct, frozen=True):
+    number: int
+    chunk: dict[str, object] | None = None

@@ -1,0 +1,99 @@
+"""A ModelRequest as a model without tools of its own can be asked it: messages in words, and a grammar for the answer.
+
+The grammar lets it say anything, or call tools: a line of JSON each, with arguments that fit the tool's schema. Pure.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import assert_never
+
+import msgspec
+
+from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, SystemText, UserMessage
+from toolyard.core.ports import ModelRequest
+from toolyard.core.tools import Tool
+
+HOW = """You can use tools. To use one, answer with nothing but one line of JSON, like this:
+{"name":"tool","arguments":{"parameter":"value"}}
+When you have its result, or need no tool, answer in words. The tools are:"""
+
+MOST_CALLS = 4
+"""In one answer: a weak model does not end by itself."""
+
+_json = msgspec.json.Encoder(order="deterministic")
+
+
+def messages(request: ModelRequest) -> list[dict[str, str]]:
+    """In turns: what one side says in a row is one message, as most templates ask for."""
+    told: list[dict[str, str]] = []
+    for role, text in (("system", _system(request)), *_said(request.history)):
+        if told and told[-1]["role"] == role:
+            told[-1]["content"] += f"\n{text}"
+        elif text:
+            told.append({"role": role, "content": text})
+    return told
+
+
+def grammar(request: ModelRequest) -> str:
+    """What the answer may be; empty where anything may."""
+    tools, choice = usable(request), request.tool_choice
+    if not tools:
+        return ""
+    lines = ["%llguidance {}", "start: calls" if choice not in ("auto", "none") else "start: calls | text"]
+    lines += ["text: /[^{](.|\\n)*/", f'calls: call ("\\n" call){{0,{MOST_CALLS - 1}}}']
+    lines.append(f"call: {' | '.join(f'call_{number}' for number in range(len(tools)))}")
+    for number, tool in enumerate(tools):
+        lines.append(f"call_{number}: {_quoted(opening(tool.name))} arguments_{number} {_quoted('}')}")
+        lines.append(f"arguments_{number}: %json {_schema(tool)}")
+    return "\n".join(lines) + "\n"
+
+
+def usable(request: ModelRequest) -> Sequence[Tool]:
+    """The tools it may call in this turn."""
+    choice, tools = request.tool_choice, request.offer.tools
+    if choice == "none":
+        return ()
+    return tools if choice in ("auto", "required") else [tool for tool in tools if tool.name == choice] or tools
+
+
+def opening(name: str) -> str:
+    """How a call of that tool begins."""
+    return f'{{"name":{_json.encode(name).decode()},"arguments":'
+
+
+def _system(request: ModelRequest) -> str:
+    tools = usable(request)
+    if not tools:
+        return request.system
+    shown = [
+        _json.encode({"name": one.name, "description": one.description, "parameters": one.parameters}) for one in tools
+    ]
+    return "\n".join([*([request.system, ""] if request.system else []), HOW, *(one.decode() for one in shown)])
+
+
+def _said(history: Sequence[Item]) -> Iterator[tuple[str, str]]:
+    for item in history:
+        match item:
+            case SystemText():
+                yield "system" if item is history[0] else "user", item.text
+            case UserMessage():
+                yield "user", item.text
+            case ModelText():
+                yield "assistant", item.text
+            case Call():
+                yield "assistant", f"{opening(item.tool)}{_json.encode(item.arguments).decode()}}}"
+            case Result():
+                yield "user", f"Result of {item.tool}: {item.content}"
+            case Reasoning():
+                continue
+            case _:
+                assert_never(item)
+
+
+def _schema(tool: Tool) -> str:
+    """Compact, and lenient where a keyword cannot be expressed: arguments are checked again before they are used."""
+    how: dict[str, object] = {"whitespace_flexible": False, "lenient": True}
+    return _json.encode({**tool.parameters, "x-guidance": how}).decode()
+
+
+def _quoted(text: str) -> str:
+    return _json.encode(text).decode()

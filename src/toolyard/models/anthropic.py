@@ -1,0 +1,91 @@
+"""The Messages wire: Anthropic, and whoever else speaks it.
+
+It turns a ModelRequest into one streamed HTTP request and the answer into events. It does not know the loop, the
+tools' meaning, nor where keys and addresses are configured.
+"""
+
+import asyncio
+import random as randomness
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+
+from toolyard.core.ports import ModelRequest
+from toolyard.models._anthropic_history import open_calls
+from toolyard.models._anthropic_reply import MessagesReply
+from toolyard.models._anthropic_request import MAX_TOKENS, Thinking, to_wire
+from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, ModelEvent, address, events_in
+from toolyard.models._http import Deadlines, Retry
+from toolyard.models._reader import ReplyReader
+
+__all__ = ["Anthropic", "from_wire", "to_wire"]
+
+VERSION = "2023-06-01"
+
+
+class Anthropic:
+    """A model behind `{base_url}/v1/messages`."""
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        model: str = "",
+        api_key: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
+        provider: str = "anthropic",
+        max_tokens: int = MAX_TOKENS,
+        thinking: Thinking = 0,
+        deadlines: Deadlines = DEADLINES,
+        retry: Retry = RETRY,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = randomness.random,
+    ) -> None:
+        """`model` is the name to ask for; empty means the one that each request names.
+
+        `max_tokens` is what an answer may have, `thinking` what the model may think with before it answers.
+        """
+        self._model = model
+        self._provider = provider
+        self._max_tokens = max_tokens
+        self._thinking: Thinking = thinking
+        key = api_key.strip()
+        given = {"anthropic-version": VERSION, **({"x-api-key": key} if key else {}), **headers}
+        self._exchange = Exchange(
+            url=_address(base_url),
+            provider=provider,
+            key=key,
+            headers=given,
+            deadlines=deadlines,
+            retry=retry,
+            sleep=sleep,
+            random=random,
+        )
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
+        body = to_wire(
+            request,
+            self._model,
+            self._provider,
+            max_tokens=self._max_tokens,
+            thinking=self._thinking,
+        )
+        return self._exchange.stream(body, _reader(request, self._provider), request)
+
+    async def close(self) -> None:
+        await self._exchange.close()
+
+
+def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "anthropic") -> list[ModelEvent]:
+    """The events of a reply whose body is these packets."""
+    return events_in(packets, _reader(request, provider))
+
+
+def _reader(request: ModelRequest, provider: str) -> ReplyReader:
+    reply = MessagesReply(request.turn, provider, open_calls(request.history, provider))
+    return ReplyReader(reply, request.mint)
+
+
+def _address(base_url: str) -> str:
+    """The base URL may end in the version, as that of other providers does."""
+    path, mark, query = base_url.strip().partition("?")
+    return address(path.rstrip("/").removesuffix("/v1") + mark + query, "/v1/messages")

@@ -1,0 +1,80 @@
+"""The Gemini wire: streamGenerateContent of Google's models.
+
+It turns a ModelRequest into one streamed HTTP request and the answer into events. It does not know the loop, the
+tools' meaning, nor where keys and addresses are configured.
+"""
+
+import asyncio
+import random as randomness
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from urllib.parse import quote
+
+from toolyard.core.errors import Misconfigured
+from toolyard.core.ports import ModelRequest
+from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, ModelEvent, address, events_in
+from toolyard.models._gemini_native import beside_functions
+from toolyard.models._gemini_reply import GeminiReply
+from toolyard.models._gemini_request import to_wire
+from toolyard.models._http import Deadlines, Retry
+from toolyard.models._reader import ReplyReader
+
+__all__ = ["Gemini", "beside_functions", "from_wire", "to_wire"]
+
+
+class Gemini:
+    """A model behind `{base_url}/models/{model}:streamGenerateContent`."""
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        model: str,
+        api_key: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
+        provider: str = "gemini",
+        deadlines: Deadlines = DEADLINES,
+        retry: Retry = RETRY,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = randomness.random,
+    ) -> None:
+        """`model` is part of the address: `gemini-3-flash`, or a path such as `tunedModels/mine`."""
+        if not model:
+            raise Misconfigured("a Gemini model needs its name: it is part of the address")
+        self._model = model
+        self._provider = provider
+        key = api_key.strip()
+        path = quote(model if "/" in model else f"models/{model}")
+        self._exchange = Exchange(
+            url=_with_sse(address(base_url, f"/{path}:streamGenerateContent")),
+            provider=provider,
+            key=key,
+            headers={"x-goog-api-key": key, **headers} if key else headers,
+            deadlines=deadlines,
+            retry=retry,
+            sleep=sleep,
+            random=random,
+        )
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
+        body = to_wire(request, self._model, self._provider)
+        return self._exchange.stream(body, _reader(request, self._model, self._provider), request)
+
+    async def close(self) -> None:
+        await self._exchange.close()
+
+
+def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "gemini") -> list[ModelEvent]:
+    """The events of a reply whose body is these packets."""
+    return events_in(packets, _reader(request, "", provider))
+
+
+def _reader(request: ModelRequest, model: str, provider: str) -> ReplyReader:
+    names = [tool.name for tool in request.offer.tools]
+    sealed_by = f"{provider}:{model or request.model}"
+    return ReplyReader(GeminiReply(request.turn, provider, sealed_by, names), request.mint)
+
+
+def _with_sse(url: str) -> str:
+    """Without this the answer is one array, which is whole only at its end."""
+    return f"{url}{'&' if '?' in url else '?'}alt=sse"

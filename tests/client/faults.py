@@ -1,0 +1,101 @@
+"""A proxy before a real server that breaks connections where a test wants it. It knows just enough HTTP for that."""
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, suppress
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+POST = b"POST /chat/v1/conversation"
+
+
+class Fault(Struct, frozen=True, kw_only=True):
+    """What happens to one of the posts: nothing, unless a field says otherwise."""
+
+    cut_after: int | None = None
+    """The connection breaks after so many events; with none the whole answer is lost."""
+    twice: bool = False
+    """Every event comes two times."""
+    answer: bytes = b""
+    """The proxy answers instead of the server."""
+
+
+class Faults:
+    """Posts are counted from 1; what is planned for one happens to it."""
+
+    def __init__(self, plan: dict[int, Fault] | None = None, always: Fault | None = None) -> None:
+        self._plan = plan or {}
+        self._always = always or Fault()
+        self.posts: list[bytes] = []
+        self.times: list[float] = []
+
+    @asynccontextmanager
+    async def before(self, url: str) -> AsyncGenerator[str, None]:
+        """The address of the proxy for the server at that address."""
+        target = urlsplit(url)
+
+        async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            with suppress(ConnectionError, asyncio.IncompleteReadError):
+                await self._serve(reader, writer, target.hostname or "", target.port or 0)
+            writer.close()
+
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        async with server:
+            yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
+        head, body = await _request(reader)
+        fault = Fault()
+        if head.startswith(POST):
+            self.posts.append(body)
+            self.times.append(time.monotonic())
+            fault = self._plan.get(len(self.posts), self._always)
+        if fault.answer:
+            writer.write(fault.answer)
+            await writer.drain()
+            return
+        answer, onwards = await asyncio.open_connection(host, port)
+        try:
+            onwards.write(head.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + body)
+            await _relayed(answer, writer, fault)
+        finally:
+            onwards.close()
+
+
+async def _request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:
+    head = await reader.readuntil(b"\r\n\r\n")
+    fields = dict(line.lower().split(b": ", 1) for line in head.split(b"\r\n")[1:] if b": " in line)
+    kept = b"\r\n".join(line for line in head.split(b"\r\n") if not line.lower().startswith(b"connection:"))
+    return kept, await reader.readexactly(int(fields.get(b"content-length", b"0")))
+
+
+async def _relayed(answer: asyncio.StreamReader, writer: asyncio.StreamWriter, fault: Fault) -> None:
+    head = await answer.readuntil(b"\r\n\r\n")
+    chunked = b"transfer-encoding: chunked" in head.lower()
+    if fault.cut_after == 0:
+        writer.transport.abort()
+        return
+    lines = [line for line in head.split(b"\r\n") if not line.lower().startswith((b"transfer-encoding", b"connection"))]
+    writer.write(b"\r\n".join(lines).replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+    events, rest = 0, b""
+    async for piece in _pieces(answer, chunked):
+        *whole, rest = (rest + piece).split(b"\n\n") if chunked else (piece, b"")
+        for event in whole:
+            end = b"\n\n" if chunked else b""
+            writer.write((event + end) * (2 if fault.twice and event.startswith((b"id", b"data")) else 1))
+            await writer.drain()
+            events += b"data: " in event
+            if events == fault.cut_after:
+                writer.transport.abort()
+                return
+
+
+async def _pieces(answer: asyncio.StreamReader, chunked: bool) -> AsyncGenerator[bytes, None]:
+    if not chunked:
+        yield await answer.read()
+        return
+    while size := int(await answer.readline(), 16):
+        yield await answer.readexactly(size)
+        await answer.readexactly(2)

@@ -1,0 +1,149 @@
+"""Both clients of an application against the same server and the same faults: every call runs once, nothing is lost."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Mapping
+
+import pytest
+
+from client.drivers import DRIVERS, Case, Seen, build_package
+from client.faults import Fault, Faults
+from surfaces.served import served
+from surfaces.talk import key, wired
+from toolyard import Limits, Scripted, call, say
+from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.items import Result
+from toolyard.core.ports import Model, ModelRequest
+from toolyard.models.scripted import Script, Turn, together
+
+CLIENTS = pytest.mark.parametrize("client", list(DRIVERS))
+ADDED = "I've added milk to your cart!"
+CART: Script = [
+    call("search_products", query="milk"),
+    together(call("add_to_cart", code="M1"), call("add_to_cart", code="M2")),
+    say("I've added ", "milk ", "to your cart!"),
+]
+ONCE: list[tuple[str, dict[str, object]]] = [
+    ("search_products", {"query": "milk"}),
+    ("add_to_cart", {"code": "M1"}),
+    ("add_to_cart", {"code": "M2"}),
+]
+SLOW_DOWN = (
+    b"HTTP/1.1 429 Too Many Requests\r\nRetry-After: 1\r\nContent-Type: application/json\r\n"
+    b'Content-Length: 24\r\nConnection: close\r\n\r\n{"error": "too quickly"}'
+)
+UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+
+class OneWord:
+    """A model that begins and does not go on."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        yield TextAppended(turn=request.turn, offset=0, text="One ")
+        await asyncio.Event().wait()
+
+    async def close(self) -> None: ...
+
+
+@pytest.fixture(scope="module", autouse=True)
+def package() -> None:
+    build_package()
+
+
+def driven(
+    client: str, script: Script | Model, faults: Faults | None = None, case: Mapping[str, object] | None = None,
+    **wiring: object,
+) -> Seen:  # fmt: skip
+    async def run() -> Seen:
+        async with (
+            asyncio.timeout(60),
+            wired(script, **wiring) as yard,
+            served(yard) as url,
+            (faults or Faults()).before(url) as proxy,
+        ):
+            return await DRIVERS[client](Case(url=proxy, **(case or {})))  # pyright: ignore[reportArgumentType]
+
+    return asyncio.run(run())
+
+
+@pytest.mark.proves("000.cart-tools", "000.no-added-latency", "000.text-only-app")
+@CLIENTS
+def test_a_request_is_driven_to_its_end_with_one_post_for_each_turn(client: str) -> None:
+    model, faults = Scripted(CART), Faults()
+    assert driven(client, model, faults) == Seen(executed=ONCE, texts=[ADDED], finals=[("done", ADDED)])
+    assert len(faults.posts) == 3, "a message, and the results of each turn"
+    assert model.requests[0].system == "Be kind.\n\npage: home"
+    assert [item.content for item in model.requests[2].history if isinstance(item, Result)][1:] == ['{"ok":true}'] * 2
+
+
+@CLIENTS
+def test_a_conversation_goes_on_with_the_next_message(client: str) -> None:
+    model = Scripted([*_turns(CART), say("Bye")])
+    seen = driven(client, model, case={"say": ["Add milk", "Bye"]})
+    assert seen.texts == [ADDED, "Bye"] and len(model.requests[3].history) == 9
+
+
+@CLIENTS
+def test_a_response_that_is_delivered_twice_runs_each_call_once(client: str) -> None:
+    seen = driven(client, CART, Faults(always=Fault(twice=True)))
+    assert seen.executed == ONCE and seen.finals == [("done", ADDED)]
+
+
+@CLIENTS
+@pytest.mark.parametrize("after", range(8))
+def test_a_connection_that_breaks_is_taken_up_from_the_last_event(client: str, after: int) -> None:
+    """Each of the three posts is cut off after so many events; zero means that its answer is lost."""
+    faults = Faults({1: Fault(cut_after=after), 3: Fault(cut_after=after), 5: Fault(cut_after=after)})
+    seen = driven(client, CART, faults)
+    assert seen.executed == ONCE and seen.texts == [ADDED] and seen.finals == [("done", ADDED)]
+
+
+@CLIENTS
+def test_a_server_that_is_away_for_a_moment_is_waited_for(client: str) -> None:
+    seen = driven(client, CART, Faults({1: Fault(answer=UNAVAILABLE), 3: Fault(answer=UNAVAILABLE)}))
+    assert seen.executed == ONCE and seen.texts == [ADDED]
+
+
+@CLIENTS
+def test_429_is_waited_out_as_long_as_the_server_says(client: str) -> None:
+    faults = Faults({1: Fault(answer=SLOW_DOWN)})
+    assert driven(client, CART, faults).finals == [("done", ADDED)]
+    assert faults.times[1] - faults.times[0] >= 1 and faults.posts[0] == faults.posts[1]
+
+
+@CLIENTS
+@pytest.mark.parametrize("moment", ["tool", "text"])
+def test_stop_ends_the_request_here_and_on_the_server(client: str, moment: str) -> None:
+    model = OneWord() if moment == "text" else Scripted([call("for_ever")])
+    seen = driven(client, model, case={"stop": moment})
+    assert seen.finals == [("cancelled", "One " if moment == "text" else None)]
+    assert seen.executed == ([("for_ever", {})] if moment == "tool" else [])
+
+
+@CLIENTS
+def test_a_limit_is_told_with_its_reason(client: str) -> None:
+    def for_ever(request: ModelRequest) -> Turn:
+        return call("search_products", query="milk")
+
+    seen = driven(client, Scripted(for_ever), limits=Limits(turns_per_request=3))
+    assert len(seen.executed) == 3 and [reason for reason, _ in seen.finals] == ["max_tool_turns"]
+
+
+@CLIENTS
+def test_what_a_tool_throws_the_model_is_told(client: str) -> None:
+    model = Scripted([call("sold_out"), say("Sorry")])
+    assert driven(client, model).texts == ["Sorry"]
+    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert told.error is not None
+    assert (told.error.error, told.error.error_type, told.error.details) == ("sold out", "not_found", {"code": "M1"})
+
+
+@CLIENTS
+def test_a_key_that_is_not_known_is_said_at_once(client: str) -> None:
+    faults = Faults()
+    seen = driven(client, [], faults, {"key": "wrong"}, keys=[key("ann")])
+    assert "not known here" in seen.failure and len(faults.posts) == 1
+
+
+def _turns(script: Script) -> list[Turn]:
+    assert not callable(script)
+    return list(script)

@@ -1,0 +1,81 @@
+"""An application's MCP servers, in its process and beside it, behind one router."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+import pytest
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ToolError
+
+from surfaces.served import served
+from surfaces.talk import wired
+from toolyard import Scripted, call, say
+from toolyard.client import AppClient
+from toolyard.core.errors import Misconfigured
+from toolyard.core.items import Result
+from toolyard.models.scripted import together
+
+CHILD = {"command": sys.executable, "args": [str(Path(__file__).parent / "shop_server.py")]}
+
+
+def shop() -> MCPServer:
+    server = MCPServer("ecommerce")
+
+    @server.tool()
+    def search_products(query: str) -> list[str]:
+        """Find products."""
+        return [f"{query} 1 L"]
+
+    @server.tool()
+    def sold_out() -> str:
+        """Fails."""
+        raise ToolError("sold out")
+
+    return server
+
+
+def asked(model: Scripted, **options: object) -> None:
+    async def run() -> None:
+        async with (
+            asyncio.timeout(60),
+            wired(model) as yard,
+            served(yard) as url,
+            AppClient(url, **options) as app,  # pyright: ignore[reportArgumentType]
+        ):
+            assert await app.ask("go") == "ok"
+
+    asyncio.run(run())
+
+
+@pytest.mark.proves("000.many-servers-routed", "000.one-server")
+def test_tools_of_several_servers_and_functions_are_offered_together_and_each_call_reaches_its_own() -> None:
+    async def add_to_cart(code: str) -> str:
+        """Put a product into the cart."""
+        return f"{code} added"
+
+    wanted = together(
+        call("search_products", query="milk"), call("screens__search_products", query="milk"), call("open_checkout"),
+        call("add_to_cart", code="M1"), call("sold_out"),
+    )  # fmt: skip
+    model = Scripted([wanted, say("ok")])
+    asked(model, tools=[add_to_cart], servers={"ecommerce": shop(), "screens": CHILD})
+    told = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert [one.outcome for one in told] == ["ok", "ok", "ok", "ok", "error"]
+    said = ["milk 1 L", "page for milk", "checkout is open", "M1 added", "sold out"]
+    assert [words in one.content for words, one in zip(said, told, strict=True)] == [True] * 5
+
+
+def test_one_server_alone_is_enough() -> None:
+    model = Scripted([call("search_products", query="milk"), say("ok")])
+    asked(model, servers={"ecommerce": shop()})
+    assert [tool.name for tool in model.requests[0].offer.tools] == ["search_products", "sold_out"]
+
+
+def test_what_is_no_server_is_said() -> None:
+    async def run() -> None:
+        async with AppClient("http://127.0.0.1:1", servers={"shop": 7}):
+            pass
+
+    with pytest.raises(Misconfigured, match="server 'shop': give an MCPServer"):
+        asyncio.run(run())

@@ -1,0 +1,77 @@
+"""`make conformance`: all of the official suite, through Toolyard to servers of both eras, and what its Inspector sees.
+
+Prints one table. Ends with 1 if a scenario that counts fails which docs/conformance.md does not explain.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from conformance.suite import THERE, Era, Score, aggregating, run, scored
+from real_servers import node
+
+REVISIONS = ("2025-11-25", "2026-07-28")
+INSPECTOR = "2.12.0"
+PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+SERVERS: tuple[Era, ...] = ("legacy", "modern")
+
+
+def main() -> int:
+    unexplained = [*_server(), *_inspector()]
+    for line in unexplained:
+        print(f"not explained in {PAGE.name}: {line}")
+    return 1 if unexplained else 0
+
+
+def _server() -> Iterator[str]:
+    """As a server: each revision, each with a server of either era behind us."""
+    print("| client | server behind | passed | failed | of those not scored |")
+    print("|---|---|---|---|---|")
+    for revision in REVISIONS:
+        for era in SERVERS:
+            with tempfile.TemporaryDirectory() as folder, aggregating(Path(folder), era) as url:
+                score = scored(run("server", "--url", url, "--requirements", revision))
+            print(_row(revision, era, score), flush=True)
+            yield from (f"{revision} {era}: {name}" for name in score.failing if not _explained(name))
+
+
+def _row(revision: str, era: Era, score: Score) -> str:
+    unscored = sum(failed for name, (_, failed) in score.scenarios.items() if name in score.not_scored)
+    return f"| {revision} | {era} | {score.passed} | {score.failed} | {unscored} |"
+
+
+def _explained(scenario: str) -> bool:
+    return f"`{scenario}`" in PAGE.read_text("utf-8")
+
+
+def _inspector() -> Iterator[str]:
+    """The Inspector lists and calls, over HTTP and over standard streams."""
+    folder = THERE / "inspector"
+    folder.mkdir(parents=True, exist_ok=True)
+    main = (
+        folder / "node_modules" / "@modelcontextprotocol" / "inspector" / "clients" / "launcher" / "build" / "index.js"
+    )
+    if not main.exists():
+        package = f"@modelcontextprotocol/inspector@{INSPECTOR}"
+        install = [*node(), "install", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error", package]
+        (folder / "package.json").write_text("{}")
+        subprocess.run(install, cwd=folder, check=True, timeout=600, stdout=subprocess.DEVNULL)
+    with tempfile.TemporaryDirectory() as home, aggregating(Path(home), "both") as url:
+        child = [sys.executable, "-m", "toolyard", "mcp", "--cwd", home]
+        for way, target in (("HTTP", [url, "--transport", "http"]), ("standard streams", child)):
+            for words in (["--method", "tools/list"], ["--method", "tools/call", "--tool-name", "test_simple_text"]):
+                command = [node()[0], str(main), "--cli", *target, *words]
+                done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+                good = done.returncode == 0 and ("tools" in json.loads(done.stdout) or "simple text" in done.stdout)
+                print(
+                    f"Inspector {INSPECTOR}, {way}, {words[1]}: {'as expected' if good else done.stdout + done.stderr}"
+                )
+                if not good:
+                    yield f"Inspector over {way}: {words[1]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

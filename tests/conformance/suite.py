@@ -1,0 +1,109 @@
+"""The official conformance suite against a running Toolyard: installed as its lock file says, run, and counted."""
+
+import fcntl
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from cli.process import serving
+from real_servers import node
+
+Era = Literal["both", "legacy", "modern"]
+HERE = Path(__file__).parent
+THERE = Path(sys.prefix) / "conformance"
+PATIENCE_S = 600.0
+_LINE = re.compile(r"[✓✗] (\S+): (\d+) passed, (\d+) failed")
+
+
+@dataclass(slots=True)
+class Score:
+    """What a run came to: the scenarios with their checks, and those of them that do not count."""
+
+    scenarios: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    not_scored: set[str] = field(default_factory=set[str])
+
+    @property
+    def passed(self) -> int:
+        return sum(passed for passed, _ in self.scenarios.values())
+
+    @property
+    def failed(self) -> int:
+        return sum(failed for _, failed in self.scenarios.values())
+
+    @property
+    def failing(self) -> list[str]:
+        """The scenarios that count and fail."""
+        return [name for name, (_, failed) in self.scenarios.items() if failed and name not in self.not_scored]
+
+    @property
+    def failing_unscored(self) -> list[str]:
+        return [name for name, (_, failed) in self.scenarios.items() if failed and name in self.not_scored]
+
+
+def installed() -> list[str]:
+    """The command of the suite."""
+    THERE.mkdir(exist_ok=True)
+    with (THERE / "installing").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        wanted, ready = (HERE / "package-lock.json").read_bytes(), THERE / "ready"
+        if not ready.exists() or ready.read_bytes() != wanted:
+            for file in ("package.json", "package-lock.json"):
+                shutil.copy(HERE / file, THERE / file)
+            command = [*node(), "ci", "--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+            subprocess.run(command, cwd=THERE, check=True, timeout=PATIENCE_S, stdout=subprocess.DEVNULL)
+            ready.write_bytes(wanted)
+    return [node()[0], str(THERE / "node_modules" / "@modelcontextprotocol" / "conformance" / "dist" / "index.js")]
+
+
+@contextmanager
+def aggregating(folder: Path, era: Era) -> Generator[str]:
+    """The address of a Toolyard that has the suite's fixtures behind it, on a server of that era."""
+    (folder / "toolyard.toml").write_text(
+        f"""
+store = "memory:"
+[limits]
+requests_per_minute = 100000
+[servers.fixtures]
+command = {json.dumps(sys.executable)}
+args = [{json.dumps(str(HERE / "fixtures.py"))}, "--era", "{era}"]
+trust = true
+pin = "off"
+sampling = true
+"""
+    )
+    with serving(folder) as server:
+        yield f"{server.url}/mcp"
+
+
+def run(*words: str) -> str:
+    """What the suite says."""
+    done = subprocess.run(
+        [*installed(), *words], capture_output=True, text=True, timeout=PATIENCE_S, check=False, cwd=THERE
+    )
+    return done.stdout + done.stderr
+
+
+def scored(said: str) -> Score:
+    """The summary of a run of everything that a revision requires."""
+    score = Score({name: (int(good), int(bad)) for name, good, bad in _LINE.findall(said)})
+    _, _, rest = said.partition("Not scored for")
+    score.not_scored = set(re.findall(r"[✓✗] (\S+) \(", rest))
+    assert score.scenarios, said[-3000:]
+    return score
+
+
+def checked(url: str, scenario: str, revision: str, folder: Path) -> list[Any]:
+    """The checks of one scenario that did not succeed."""
+    said = run("server", "--url", url, "--scenario", scenario, "--spec-version", revision, "--output-dir", str(folder))
+    files = list(folder.glob(f"server-{scenario}-*/checks.json"))
+    assert len(files) == 1, said
+    found: Sequence[Any] = json.loads(files[0].read_text())
+    assert len(found) > 1, found
+    return [check for check in found if check["status"] not in ("SUCCESS", "INFO")]

@@ -1,0 +1,45 @@
+"""A real browser for tests of pages: Debian's chromium, or whichever of its kin is there."""
+
+import shutil
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+from playwright.async_api import ConsoleMessage, Page, async_playwright
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+QUIET = (
+    "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+PATIENCE_MS = 20_000
+
+
+def browser() -> str:
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    assert found, "the tests of pages need a browser: sudo apt-get install -y chromium"
+    return found
+
+
+@asynccontextmanager
+async def page_of(url: str, before: str = "") -> AsyncGenerator[Page, None]:
+    """A page of that address, with a script that runs before its own. What it complains of fails the test."""
+    complaints: list[str] = []
+    async with async_playwright() as driver:
+        window = await driver.chromium.launch(executable_path=browser(), args=list(QUIET))
+        page = await window.new_page(viewport={"width": 1440, "height": 900})
+        page.set_default_timeout(PATIENCE_MS)
+        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said) else None)
+        if before:
+            await page.add_init_script(before)
+        try:
+            await page.goto(url)
+            yield page
+        finally:
+            await window.close()
+    assert complaints == []
+
+
+def _is_complaint(said: ConsoleMessage) -> bool:
+    """An error of the page; that something is not there (404) is an answer like any other."""
+    return said.type == "error" and "404" not in said.text

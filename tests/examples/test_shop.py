@@ -1,0 +1,152 @@
+"""The shop in a real browser: what is said in the chat changes the cart, draws cards and moves the page."""
+
+import asyncio
+import dataclasses
+import importlib.util
+import sqlite3
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from playwright.async_api import Page, expect
+
+from client.drivers import build_package
+from examples.browser import page_of
+from surfaces.served import serving
+from toolyard import Scripted, call, say
+from toolyard.core.items import Result
+from toolyard.core.ports import Model
+from toolyard.models.scripted import together
+
+SHOP = Path(__file__).parents[2] / "examples" / "shop"
+TRAIL = """window.trail = [];
+new MutationObserver(() => {
+  const page = document.querySelector("main[data-page]")?.dataset.page;
+  if (page && page !== window.trail.at(-1)) window.trail.push(page);
+}).observe(document, { subtree: true, childList: true, attributes: true, attributeFilter: ["data-page"] });"""
+"""Notes every page that is shown."""
+
+
+def loaded(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"shop_{name}", SHOP / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def shopping(test: Callable[[Page], Awaitable[None]], folder: Path, model: Model | None = None) -> None:
+    """Serve the shop as its command does, and go there."""
+    build_package()
+    shop = loaded("serve")
+
+    async def run() -> None:
+        made = shop.shop_wiring()
+        made = made if model is None else dataclasses.replace(made, model=model)
+        async with (
+            asyncio.timeout(60),
+            shop.opened(made, folder / "shop.db") as app,
+            serving(app) as url,
+            page_of(url, TRAIL) as page,
+        ):
+            await test(page)
+
+    asyncio.run(run())
+
+
+async def say_to_it(page: Page, text: str) -> None:
+    """Wait for the answer before, as its button tells, and say something."""
+    await expect(page.locator("#chat-send")).to_have_text("Send")
+    await page.get_by_label("Message").fill(text)
+    await page.get_by_label("Message").press("Enter")
+
+
+async def trail(page: Page) -> list[str]:
+    return await page.evaluate("window.trail")
+
+
+@pytest.mark.proves("000.display-tools")
+def test_milk_and_bread_get_into_the_cart_cards_appear_and_the_page_moves(tmp_path: Path) -> None:
+    async def test(page: Page) -> None:
+        chat = page.locator("#chat")
+        await say_to_it(page, "Add milk and bread to my cart")
+        await expect(chat.get_by_text("I've added Full Cream Milk and White Bread to your cart!")).to_be_visible()
+        await expect(page.locator("#cart-count")).to_have_text("2")
+        assert await chat.locator(".cart-card .name").all_inner_texts() == ["Full Cream Milk", "White Bread"]
+        assert await page.locator("main .line .name").all_inner_texts() == ["Full Cream Milk", "White Bread"]
+        assert await trail(page) == ["home", "cart"]
+        await say_to_it(page, "Show me cheese")
+        await expect(chat.locator(".cards .card")).to_have_count(4)
+        await say_to_it(page, "Remove the bread")
+        await expect(page.locator("#cart-count")).to_have_text("1")
+        await say_to_it(page, "Take me to checkout")
+        await expect(page.locator("main[data-page=checkout] h1")).to_have_text("Checkout")
+
+    shopping(test, tmp_path)
+
+
+@pytest.mark.proves("000.navigation-tools")
+def test_eight_tools_move_the_page_and_the_model_is_told_where_it_is(tmp_path: Path) -> None:
+    places = ["search", "category", "product", "cart", "checkout", "orders", "account", "home"]
+    arguments = {"search": {"query": "milk"}, "category": {"category": "dairy"}, "product": {"code": "01001"}}
+    steps = [call(f"open_{place}", **arguments.get(place, {})) for place in places]
+    model = Scripted([*steps, call("open_category", category="Cars"), say("There.")])
+
+    async def test(page: Page) -> None:
+        await say_to_it(page, "Show me around")
+        await expect(page.locator("#chat").get_by_text("There.")).to_be_visible()
+        assert await trail(page) == ["home", *places]
+
+    shopping(test, tmp_path, model)
+    told = [item for item in model.requests[-1].history if isinstance(item, Result)]
+    assert told[1].content == '{"page":"category","argument":"Dairy"}'
+    assert told[-1].error is not None and told[-1].error.error == "there is no category Cars"
+
+
+def test_what_the_shop_refuses_the_model_is_told_and_the_cart_stays_as_it_is(tmp_path: Path) -> None:
+    model = Scripted(
+        [together(call("add_to_cart", code="99999"), call("remove_from_cart", code="01001")), say("Sorry.")]
+    )
+
+    async def test(page: Page) -> None:
+        await say_to_it(page, "Add caviar")
+        await expect(page.locator("#chat").get_by_text("Sorry.")).to_be_visible()
+        await expect(page.locator("#chat .step.badly")).to_have_count(2)
+        await expect(page.locator("#cart-count")).to_have_text("0")
+
+    shopping(test, tmp_path, model)
+    told = [item.error.error for item in model.requests[1].history if isinstance(item, Result) and item.error]
+    assert told == ["there is no product 99999", "Error: there is no product 01001 in the cart"]
+
+
+def test_a_customer_can_do_without_the_assistant(tmp_path: Path) -> None:
+    async def test(page: Page) -> None:
+        await page.get_by_label("Search products").fill("dark chocolate")
+        await page.get_by_label("Search products").press("Enter")
+        await page.locator(".card", has_text="Dark Chocolate").first.get_by_role("button", name="Add").click()
+        await page.get_by_role("link", name="Cart").first.click()
+        await page.get_by_role("button", name="More Dark Chocolate").click()
+        await expect(page.locator("#cart-count")).to_have_text("2")
+        await page.get_by_role("link", name="Go to checkout").click()
+        await page.get_by_label("Name").fill("Ann")
+        await page.get_by_label("Address").fill("1 High Street")
+        await page.get_by_role("button", name="Place order").click()
+        await expect(page.locator("main[data-page=orders]")).to_contain_text("2 × Dark Chocolate")
+        await page.reload()
+        await expect(page.locator("main[data-page=orders]")).to_contain_text("Order 1001")
+
+    shopping(test, tmp_path)
+
+
+def test_the_catalogue_is_some_hundreds_of_products_and_the_same_every_time(tmp_path: Path) -> None:
+    make = loaded("make_catalogue").make
+    counts = [make(tmp_path / name) for name in ("one.db", "two.db")]
+    rows: list[list[tuple[object, ...]]] = []
+    for name in ("one.db", "two.db"):
+        with closing(sqlite3.connect(tmp_path / name)) as connection:
+            rows.append(connection.execute("SELECT * FROM products ORDER BY code").fetchall())
+    assert rows[0] == rows[1] and counts[0] == len(rows[0]) > 300
+    assert len({row[0] for row in rows[0]}) == counts[0] and {row[6] == 0 for row in rows[0]} == {True, False}

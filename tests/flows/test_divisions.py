@@ -1,0 +1,160 @@
+"""A division has its own prompt, tools and limits, and nobody reaches another one's tools."""
+
+from pathlib import Path
+
+import pytest
+
+from surfaces.app_talk import App, user
+from surfaces.talk import Talk, key, talk
+from toolyard import Context, Limits, Scripted, call, say, tool
+from toolyard.configured import wiring
+from toolyard.core.division import Division
+from toolyard.core.errors import Misconfigured
+from toolyard.core.items import Result
+from toolyard.core.ports import ModelRequest
+from toolyard.models.scripted import Turn
+from toolyard.settings import load
+
+
+@tool
+def find_coat(context: Context) -> str:
+    """The clothing division's."""
+    return f"a coat of {context.caller.division}"
+
+
+@tool
+def find_bread() -> str:
+    """The food division's."""
+    return "bread"
+
+
+@tool
+def opening_hours() -> str:
+    """Everybody's but those of a division that lists its tools."""
+    return "9 to 5"
+
+
+DIVISIONS = {
+    "clothing": Division(prompt="You sell clothes.", tools=frozenset({"find_coat"})),
+    "food": Division(prompt="You sell food.", tools=frozenset({"find_bread", "opening_hours"})),
+    "head": Division(limits=Limits(turns_per_request=1), requests_per_minute=1),
+}
+KEYS = [
+    key("seller", divisions=frozenset({"clothing", "food"})),
+    key("baker", divisions=frozenset({"food"})),
+    key("boss", divisions=frozenset({"head"})),
+    key("backend", trusted=True, divisions=frozenset({"clothing"})),
+]
+
+
+def divided(test: object, model: Scripted, **more: object) -> None:
+    talk(test, model, keys=KEYS, divisions=DIVISIONS, tools=[find_coat, find_bread, opening_hours], **more)  # pyright: ignore[reportArgumentType]
+
+
+def asking_for(name: str) -> Scripted:
+    def reply(request: ModelRequest) -> Turn:
+        return say("ok") if isinstance(request.history[-1], Result) else call(name)
+
+    return Scripted(reply)
+
+
+@pytest.mark.proves("000.division-scoped")
+def test_a_division_is_offered_its_tools_and_a_call_of_another_ones_is_refused() -> None:
+    model = asking_for("find_coat")
+
+    async def test(http: Talk) -> None:
+        for division in ("clothing", "food"):
+            await App(http.by("seller"), ()).ask("go", context={"division": division})
+
+    divided(test, model, system_prompt="Be kind.")
+    offered = [[one.name for one in request.offer.tools] for request in model.requests]
+    assert offered == [["find_coat"]] * 2 + [["find_bread", "opening_hours"]] * 2
+    results = [item for request in model.requests for item in request.history if isinstance(item, Result)]
+    assert results[0].content == "a coat of clothing"
+    assert results[1].outcome == "denied" and "division food does not have it" in results[1].content
+    assert [request.system.split("\n\n")[:2] for request in model.requests[::2]] == [
+        ["Be kind.", "You sell clothes."],
+        ["Be kind.", "You sell food."],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("who", "division", "offered"),
+    [
+        ("seller", "", []),
+        ("baker", "", ["find_bread", "opening_hours"]),
+        ("boss", "", ["find_coat", "find_bread", "opening_hours"]),
+    ],
+)
+def test_who_names_no_division_has_that_of_a_key_with_one_and_else_no_divisions_tools(
+    who: str, division: str, offered: list[str]
+) -> None:
+    model = Scripted([say("ok")])
+
+    async def test(http: Talk) -> None:
+        await App(http.by(who), ()).ask("go")
+        listed = await http.by(who).get(f"{await http.by(who).create()}/tools/available")
+        assert [one["tool_name"] for one in listed["available_tools"]] == offered
+
+    divided(test, model)
+    assert [one.name for one in model.requests[0].offer.tools] == offered
+
+
+@pytest.mark.parametrize(("who", "division"), [("baker", "clothing"), ("boss", "food"), ("seller", "nowhere")])
+def test_a_division_that_is_not_the_keys_is_403(who: str, division: str) -> None:
+    async def test(http: Talk) -> None:
+        app = App(http.by(who), ())
+        told = await app.ask("go", expect=403, context={"division": division})
+        assert f"'{division}' is not one of this key's" in told["error"]
+
+    divided(test, Scripted([]))
+
+
+def test_a_header_and_the_body_may_not_name_two_divisions() -> None:
+    async def test(http: Talk) -> None:
+        app = App(http.by("backend"), ())
+        body = {"messages": [user("go")], "context": {"division": "clothing"}}
+        await app.post(body, x_user="eve", x_division="clothing")
+        await app.post({**body, "context": {"division": "food"}}, expect=403, x_user="eve", x_division="clothing")
+
+    divided(test, Scripted([say("ok")]))
+
+
+def test_a_divisions_limits_hold_for_it() -> None:
+    async def test(http: Talk) -> None:
+        boss = http.by("boss")
+        first = await App(boss, ()).ask("go")
+        assert first["stopReason"] == "max_tool_turns"
+        await App(boss, ()).ask("go", expect=429)
+        too_many = {"title": "t", "max_turns": 2}
+        await boss.post("/conversations", too_many, expect=422)
+
+    divided(test, asking_for("find_bread"))
+
+
+TOML = """
+store = "memory:"
+tools = ["./division_tools.py"]
+[limits]
+requests_per_minute = 7
+[divisions.clothing]
+prompt = "You sell clothes."
+tools = ["find_coat"]
+[divisions.clothing.limits]
+turns_per_request = 3
+"""
+
+
+def test_divisions_of_the_file_are_wired_and_a_tool_that_is_not_there_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "division_tools.py").write_text(
+        "from flows.test_divisions import find_coat, find_bread\nTOOLS = [find_coat, find_bread]\n"
+    )
+    file = tmp_path / "toolyard.toml"
+    file.write_text(TOML)
+    config = load(file, {}, {})
+    made = wiring(config, tmp_path).divisions["clothing"]
+    assert made.prompt == "You sell clothes." and made.tools == frozenset({"find_coat"})
+    assert (made.limits, made.requests_per_minute) == (Limits(turns_per_request=3), 7)
+    file.write_text(TOML.replace('"find_coat"', '"find_cot"'))
+    with pytest.raises(Misconfigured, match=r"\[divisions.clothing\] tools names 'find_cot'.*did you mean find_coat"):
+        wiring(load(file, {}, {}), tmp_path)

@@ -1,0 +1,304 @@
+"""Many tools, a few of them shown: the likely ones and whatever the model finds. The rest can still be called."""
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from support import PATIENCE_S, STAFF, entries, events_of, in_yard, problem, result, results
+from toolyard import Caller, Limits, Question, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
+from toolyard.core.events import TurnStarted
+from toolyard.core.items import Result
+from toolyard.core.limits import Budget
+from toolyard.core.ports import ModelRequest, Offer
+from toolyard.core.settings import SettingsChange
+from toolyard.finding.told import shown_bytes
+from toolyard.models.openai_chat import to_wire
+from toolyard.models.scripted import Turn, together
+
+_THINGS = """
+invoice flight hotel garden recipe playlist podcast passport mortgage pension vaccine allergy tractor
+harvest trademark patent scooter bicycle sailboat library museum telescope microscope volcano glacier orchestra violin
+trumpet sculpture mosaic cathedral lighthouse beehive orchard vineyard bakery brewery tannery foundry
+sawmill
+"""
+THINGS = _THINGS.split()
+VERBS = ("create", "list", "get", "update", "delete")
+
+
+def many(gate: Callable[[str], bool] = lambda _: True) -> list[object]:
+    def made(verb: str, thing: str) -> object:
+        roles = frozenset[str]() if gate(thing) else frozenset({"boss"})
+
+        @tool(name=f"{verb}_{thing}", description=f"{verb} one {thing}", roles=roles)
+        def one(name: str, note: str = "") -> str:
+            return f"{verb} {thing} {name}"
+
+        return one
+
+    return [made(verb, thing) for thing in THINGS for verb in VERBS]
+
+
+def names(request: ModelRequest) -> list[str]:
+    return [shown.name for shown in request.offer.tools]
+
+
+def offers(model: Scripted) -> list[list[str]]:
+    return [names(request) for request in model.requests]
+
+
+def in_large_yard(
+    turns: Sequence[Turn],
+    messages: Sequence[str],
+    *,
+    tools: Sequence[object] = (),
+    between: Callable[[Yard, int], object] = lambda yard, number: None,
+    **options: object,
+) -> list[list[str]]:
+    """What each turn of one conversation was offered."""
+    model = Scripted(turns)
+
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools or many(), model=model, budget=SMALL) as yard:
+            for number, message in enumerate(messages):
+                await events_of(yard.run(message, conversation="c", **options))  # pyright: ignore[reportArgumentType]
+                change = between(yard, number)
+                if change is not None:
+                    await change  # pyright: ignore[reportGeneralTypeIssues]
+
+    asyncio.run(test())
+    return offers(model)
+
+
+SMALL = Budget(tools=12, schema_bytes=4096)
+
+
+def find(query: str) -> Turn:
+    return call("find_tools", query=query)
+
+
+def test_a_few_tools_are_all_shown_and_nothing_has_to_be_found() -> None:
+    (shown,) = in_large_yard([say("ok")], ["hello"], tools=many()[:10])
+    assert shown == [f"{verb}_{thing}" for thing in ("invoice", "flight") for verb in VERBS]
+
+
+def test_of_many_tools_the_likely_ones_are_shown_and_the_one_that_finds_the_others() -> None:
+    (shown,) = in_large_yard([say("ok")], ["Please list the invoices of May"])
+    assert shown[:2] == ["find_tools", "list_invoice"]
+    assert len(shown) <= SMALL.tools and "create_sawmill" not in shown
+
+
+def test_the_first_request_keeps_to_the_budget_in_bytes() -> None:
+    def script(request: ModelRequest) -> Turn:
+        body = json.loads(to_wire(request))
+        assert len(json.dumps(body["tools"], ensure_ascii=False, separators=(",", ":")).encode()) <= 1024
+        assert sum(map(shown_bytes, request.offer.tools)) <= 1024
+        return say("ok")
+
+    async def test(yard: Yard) -> None:
+        assert await yard.ask("list invoices, flights, hotels, gardens, recipes and playlists") == "ok"
+
+    in_yard(test, script, many(), budget=Budget(tools=40, schema_bytes=1024))
+
+
+def test_what_is_found_can_be_called_from_the_next_turn_on() -> None:
+    turns = [find("delete a beehive"), call("delete_beehive", name="north"), say("gone")]
+    before, after, last = in_large_yard(turns, ["hello there"])
+    assert before == ["find_tools"]
+    assert after[0] == "find_tools" and "delete_beehive" in after
+    assert last == after
+
+
+def test_a_find_tells_names_and_schemas() -> None:
+    async def test(yard: Yard) -> None:
+        found = json.loads(result(await events_of(yard.run("hello"))).content)
+        first = found["tools"][0]
+        assert first["name"] == "create_violin" and set(first["parameters"]["properties"]) == {"name", "note"}
+        assert len(found["tools"]) <= 5 and "next turn" in found["note"]
+
+    in_yard(test, [find("create a new violin"), say("ok")], many())
+
+
+def test_a_find_that_finds_nothing_says_what_to_try() -> None:
+    async def test(yard: Yard) -> None:
+        found = json.loads(result(await events_of(yard.run("hello"))).content)
+        assert found["tools"] == [] and "other" in found["note"].lower()
+
+    in_yard(test, [find("qwertz"), say("ok")], many())
+
+
+@pytest.mark.parametrize("arguments", [{}, {"query": ""}, {"query": 7}, {"query": "x", "y": 1}, {"query": "x" * 1001}])
+def test_a_find_with_wrong_arguments_is_told_so(arguments: dict[str, object]) -> None:
+    async def test(yard: Yard) -> None:
+        assert problem(result(await events_of(yard.run("hello")))) == ("error", "validation_error")
+
+    in_yard(test, [call("find_tools", **arguments), say("ok")], many())
+
+
+def test_the_tools_shown_only_grow_and_keep_their_order() -> None:
+    turns = [
+        say("1"), find("create a violin"), find("tractor"), say("2"), say("3"), find("library"), say("4"), say("5"),
+    ]  # fmt: skip
+    shown = in_large_yard(turns, ["list invoices", "hm", "update my passport", "and a museum?", "list invoices"])
+    for earlier, later in pairwise(shown):
+        assert later[: len(earlier)] == earlier
+    assert {"list_invoice", "create_violin", "get_tractor", "update_passport", "get_library"} <= set(shown[-1])
+
+
+def test_an_offer_of_the_same_tools_is_the_same_object() -> None:
+    """So that a turn costs nothing for tools that were encoded before."""
+    model = Scripted([find("violin"), call("get_violin", name="x"), call("get_violin", name="y"), say("ok"), say("ok")])
+
+    async def test() -> None:
+        async with Yard(tools=many(), model=model) as yard:
+            await yard.ask("hello", conversation="c")
+            await yard.ask("thank you", conversation="c")
+
+    asyncio.run(test())
+    seen: list[Offer] = [request.offer for request in model.requests]
+    assert seen[0] is not seen[1]
+    assert seen[1] is seen[2] is seen[3] is seen[4]
+
+
+def test_what_was_shown_is_shown_again_after_a_restart(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+
+    async def asked(message: str, *turns: Turn) -> list[list[str]]:
+        model = Scripted(turns)
+        async with Yard(tools=many(), model=model, store=store) as yard:
+            await yard.ask(message, conversation="c")
+        return offers(model)
+
+    first = asyncio.run(asked("list invoices", find("violin"), say("ok")))
+    (again,) = asyncio.run(asked("thanks", say("ok")))
+    assert again == first[-1] and "create_violin" in again
+
+
+def test_the_log_says_what_was_added_and_removed() -> None:
+    async def test(yard: Yard) -> None:
+        await yard.ask("hello", conversation="c")
+        log = [entry.event for entry in await entries(yard, "c")]
+        first, second = [event for event in log if isinstance(event, TurnStarted)]
+        assert set(first.added) == {"find_tools"}
+        assert "create_violin" in second.added and "find_tools" not in second.added
+        assert second.offered == 1 + len(second.added)
+
+    in_yard(test, [find("create a violin"), say("ok")], many())
+
+
+def test_a_tool_that_is_disabled_leaves_at_once_and_the_others_keep_their_order() -> None:
+    everything = frozenset(f"{verb}_{thing}" for thing in THINGS for verb in VERBS)
+
+    async def without(yard: Yard, number: int) -> None:
+        if number == 0:
+            await yard.change("c", SettingsChange(tools=everything - {"list_invoice"}))
+
+    before, after, found = in_large_yard(
+        [say("1"), find("list invoices"), say("2")], ["list invoices", "again"], between=without
+    )
+    assert "list_invoice" in before
+    assert after == [name for name in before if name != "list_invoice"]
+    assert "list_invoice" not in found
+
+
+def test_what_a_caller_may_not_use_is_neither_shown_nor_found_nor_run() -> None:
+    model = Scripted([find("list invoices"), call("list_invoice", name="May"), say("ok"), say("ok")])
+
+    async def test() -> None:
+        async with Yard(tools=many(lambda thing: thing != "invoice"), model=model) as yard:
+            found, refused = results(await events_of(yard.run("list the invoices", caller=STAFF)))
+            assert "invoice" not in found.content
+            assert problem(refused) == ("denied", "permission_denied")
+            await events_of(yard.run("list the invoices", caller=Caller(user="b", roles=frozenset({"boss"}))))
+
+    asyncio.run(test())
+    shown = offers(model)
+    assert not any("invoice" in name for names in shown[:3] for name in names)
+    assert "list_invoice" in shown[3]
+
+
+def test_a_rule_of_the_users_own_is_asked_of_what_is_found_too() -> None:
+    def no_violins(question: Question) -> Verdict | None:
+        return Verdict("deny", "no violins") if "violin" in question.tool.name else None
+
+    async def test(yard: Yard) -> None:
+        assert "violin" not in result(await events_of(yard.run("a violin"))).content
+
+    in_yard(test, [find("violin trumpet"), say("ok")], many(), rules=[no_violins])
+
+
+def test_a_real_tool_that_was_not_shown_is_run_and_its_arguments_are_checked() -> None:
+    async def test(yard: Yard) -> None:
+        bad, good = sorted(results(await events_of(yard.run("hello"))), key=lambda one: one.outcome)
+        assert (good.outcome, good.content) == ("ok", "get glacier A")
+        assert problem(bad) == ("error", "validation_error")
+
+    turns = [together(call("get_glacier", name="A"), call("get_glacier", name=[1])), say("ok")]
+    in_yard(test, turns, many())
+
+
+def test_a_tool_that_is_not_there_is_still_unknown() -> None:
+    async def test(yard: Yard) -> None:
+        assert problem(result(await events_of(yard.run("hello")))) == ("error", "unknown_tool")
+
+    in_yard(test, [call("get_unicorn", name="A"), say("ok")], many())
+
+
+def test_a_tool_that_the_request_insists_on_is_shown() -> None:
+    (shown,) = in_large_yard([say("ok")], ["hello"], tool_choice="get_glacier")
+    assert shown == ["get_glacier", "find_tools"]
+
+
+def test_the_applications_own_tools_are_always_shown_whole() -> None:
+    own = [Tool(name=f"screen_{number}", description="of the app", venue="client") for number in range(60)]
+    (shown,) = in_large_yard([say("ok")], ["list the invoices"], app_tools=own)
+    assert [name for name in shown if name.startswith("screen_")] == [one.name for one in own]
+    assert {"find_tools", "list_invoice"} <= set(shown)
+
+
+def test_a_tool_comes_with_those_that_its_values_come_from() -> None:
+    @tool(name="melt_glacier", sources={"name": "get_volcano"})
+    def melt(name: str) -> str:
+        """Melt it."""
+        return name
+
+    (shown,) = in_large_yard([say("ok")], ["melt the glacier"], tools=[*many(), melt])
+    assert shown.index("get_volcano") < shown.index("melt_glacier")
+
+
+def test_what_a_conversation_finds_has_a_ceiling_and_beyond_it_can_still_be_called() -> None:
+    budget = Budget(tools=1, schema_bytes=100_000)
+    finds = [find(f"create {thing}") for thing in THINGS[:20]]
+    model = Scripted([*finds, call("create_sawmill", name="x"), say("ok")])
+
+    async def test() -> None:
+        async with Yard(tools=many(), model=model, budget=budget, limits=Limits(turns_per_request=50)) as yard:
+            last: Result = results(await events_of(yard.run("hello")))[-1]
+            assert last.outcome == "ok"
+
+    asyncio.run(test())
+    assert len(offers(model)[-1]) == 16
+
+
+def test_a_conversation_may_choose_its_tools_among_many() -> None:
+    async def test(yard: Yard) -> None:
+        chosen = Settings(tools=frozenset({"get_violin", "get_trumpet"}))
+        assert await yard.ask("hello", settings=chosen) == "ok"
+
+    def script(request: ModelRequest) -> Turn:
+        assert names(request) == ["get_violin", "get_trumpet"]
+        return say("ok")
+
+    in_yard(test, script, many())
+
+
+def test_requests_in_chinese_find_tools_that_are_told_of_in_chinese() -> None:
+    @tool(name="search_materials", description="搜索原料信息")
+    def materials(keyword: str) -> str:
+        return keyword
+
+    (shown,) = in_large_yard([say("ok")], ["帮我查找面粉原料"], tools=[*many(), materials])
+    assert shown[:2] == ["find_tools", "search_materials"]

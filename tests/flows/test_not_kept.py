@@ -1,0 +1,109 @@
+"""A conversation that nobody asked to keep is forgotten when it rests, unless somebody outside was given an id."""
+
+import asyncio
+import itertools
+from pathlib import Path
+
+import pytest
+
+from support import events_of, until
+from toolyard import Scripted, Settings, Tool, Yard, call, say, tool
+from toolyard.core.events import CallEnded, CallParked, CallStarted, RunEnded, RunSuspended
+from toolyard.models.scripted import together
+
+STORES = pytest.mark.parametrize("kind", ["memory", "sqlite"])
+PASSING = Settings(ephemeral=True)
+SEARCH = Tool(name="search", venue="client")
+
+
+async def gone(yard: Yard, conversation: str) -> None:
+    """Wait until nothing of it is left."""
+    for _ in itertools.repeat(None):
+        if (await yard.service.state(conversation)).owner is None:
+            return
+        await asyncio.sleep(0)
+
+
+@STORES
+def test_it_is_forgotten_once_nobody_reads_it_any_more(kind: str, tmp_path: Path) -> None:
+    async def test() -> None:
+        store = "memory:" if kind == "memory" else f"sqlite:///{tmp_path}/yard.db"
+        async with asyncio.timeout(20), Yard(model=Scripted([say("hi")]), store=store) as yard:
+            reader = await yard.follow("c")
+            assert isinstance((await events_of(yard.run("go", conversation="c", settings=PASSING)))[-1], RunEnded)
+            assert len(await yard.history("c")) == 2, "somebody still reads it"
+            reader.detach()
+            await gone(yard, "c")
+            assert not await yard.service.entries("c")
+
+    asyncio.run(test())
+
+
+def test_a_call_that_is_handed_out_makes_it_one_to_keep_even_while_a_sibling_runs() -> None:
+    go_on = asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        """Waits."""
+        await go_on.wait()
+        return "done"
+
+    async def test() -> None:
+        model = Scripted([together(call("slow"), call("search")), say("ok")])
+        async with asyncio.timeout(20), Yard(model=model, tools=[slow]) as yard:
+            run = yard.run("go", conversation="c", settings=PASSING, app_tools=[SEARCH])
+            parked, _ = await until(run, CallParked)
+            await yard.deliver("c", parked.call_id, "found")
+            go_on.set()
+            assert isinstance((await events_of(run))[-1], RunEnded)
+            assert len(await yard.history("c")) == 6
+
+    asyncio.run(test())
+
+
+def test_a_run_that_waits_is_kept_over_a_restart_and_after_its_end(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+
+    async def before() -> str:
+        async with Yard(model=Scripted([call("search")]), store=store) as yard:
+            run = yard.run("go", conversation="c", settings=PASSING, app_tools=[SEARCH])
+            suspended, _ = await until(run, RunSuspended)
+            return suspended.waiting_for[0]
+
+    async def after(call_id: str) -> None:
+        async with asyncio.timeout(20), Yard(model=Scripted([say("ok"), say("hi")]), store=store) as yard:
+            await yard.deliver("c", call_id, "found")
+            assert await yard.ask("and?", conversation="c") == "hi"
+
+    asyncio.run(after(asyncio.run(before())))
+
+
+def test_one_that_was_cut_off_is_finished_and_forgotten_by_the_next_process(tmp_path: Path) -> None:
+    store, begun = f"sqlite:///{tmp_path}/yard.db", asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        """Waits."""
+        begun.set()
+        await asyncio.Event().wait()
+        return "never"
+
+    async def before() -> None:
+        async with Yard(model=Scripted([call("slow")]), tools=[slow], store=store, grace_s=0) as yard:
+            await until(yard.run("go", conversation="c", settings=PASSING), CallStarted)
+            await begun.wait()
+
+    async def after() -> None:
+        async with asyncio.timeout(20), Yard(model=Scripted([say("sorry")]), tools=[slow], store=store) as yard:
+            reader = await yard.follow("c")
+            async for item in reader:
+                event = getattr(item, "event", None)
+                if isinstance(event, CallEnded):
+                    assert event.result.outcome == "unknown"
+                if isinstance(event, RunEnded):
+                    break
+            reader.detach()
+            await gone(yard, "c")
+
+    asyncio.run(before())
+    asyncio.run(after())

@@ -1,0 +1,76 @@
+"""The models after the first: asked where the one before cannot be had, and only before it has begun."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from support import events_of, text
+from toolyard import Yard
+from toolyard.app import Wiring
+from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.items import Problem
+from toolyard.core.ports import Model, ModelRequest
+from toolyard.models.fallback import Fallback
+from toolyard.models.scripted import Scripted, Turn, fail, say
+from wire.local import request, user
+
+
+def asked(*turns: Turn) -> tuple[list[ModelDelta | TurnEnded | TurnFailed], list[int]]:
+    """What comes of a line of models that play one turn each, and how often each was asked."""
+    models = {f"m{number}": Scripted([turn]) for number, turn in enumerate(turns)}
+    line = Fallback(list(models), models.__getitem__)
+
+    async def run() -> list[ModelDelta | TurnEnded | TurnFailed]:
+        return [event async for event in line.stream(request([user("hi")]))]
+
+    return asyncio.run(run()), [len(model.requests) for model in models.values()]
+
+
+@pytest.mark.parametrize("error_type", ["unavailable", "rate_limited", "timeout"])
+def test_the_next_model_is_asked_where_one_cannot_be_had(error_type: str) -> None:
+    events, times = asked(fail("down", error_type), say("here"), say("never"))
+    assert isinstance(events[-1], TurnEnded)
+    assert [event.text for event in events if isinstance(event, TextAppended)] == ["here"]
+    assert times == [1, 1, 0]
+
+
+def test_what_another_model_would_not_do_better_is_told_at_once() -> None:
+    events, times = asked(fail("bad request", "model_error"), say("never"))
+    assert [type(event) for event in events] == [TurnFailed]
+    assert times == [1, 0]
+
+
+def test_the_last_one_s_failure_is_the_turn_s() -> None:
+    events, _ = asked(fail("down", "unavailable"), fail("down, too", "unavailable"))
+    assert [event.problem.error for event in events if isinstance(event, TurnFailed)] == ["down, too"]
+
+
+def test_a_model_that_has_begun_is_not_followed_by_another() -> None:
+    class BreaksOff:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+            yield TextAppended(turn=request.turn, offset=0, text="I was ab")
+            yield TurnFailed(problem=Problem(error="broke off", error_type="unavailable"))
+
+        async def close(self) -> None:
+            pass
+
+    other = Scripted([say("never")])
+    models: dict[str, Model] = {"a": BreaksOff(), "b": other}
+
+    async def run() -> list[ModelDelta | TurnEnded | TurnFailed]:
+        return [event async for event in Fallback(["a", "b"], models.__getitem__).stream(request([user("hi")]))]
+
+    assert [type(event) for event in asyncio.run(run())] == [TextAppended, TurnFailed]
+    assert other.requests == []
+
+
+def test_a_yard_of_several_models_answers_with_the_first_that_can_be_had() -> None:
+    models = {"a": Scripted([fail("down", "unavailable")]), "b": Scripted([say("from b")])}
+
+    async def run() -> str:
+        async with Yard.wired(Wiring(model=["a", "b"], named_model=models.__getitem__)) as yard:
+            return text(await events_of(yard.run("hi")))
+
+    assert asyncio.run(run()) == "from b"
+    assert [len(model.requests) for model in models.values()] == [1, 1]

@@ -1,0 +1,123 @@
+"""Names of models: which provider, which wire, which address, which key, and what its own tools can do."""
+
+import asyncio
+
+import pytest
+
+from toolyard.app import named_model, wired
+from toolyard.configured import model_place
+from toolyard.configured import named_model as configured_model
+from toolyard.core.errors import Misconfigured
+from toolyard.core.ports import Model
+from toolyard.models.anthropic import Anthropic
+from toolyard.models.by_offer import ByOffer
+from toolyard.models.gemini import Gemini
+from toolyard.models.native import native
+from toolyard.models.openai_chat import OpenAIChat
+from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
+from toolyard.settings import Config
+from toolyard.settings import Provider as ProviderConfig
+from wire import responses_bytes, strict_chat
+from wire.everything import ADD, PLAIN_SEARCH
+from wire.local import events_of, offer, opened, request, user
+from wire.strict_responses import strict_responses
+
+AZURE = {"AZURE_OPENAI_API_KEY": "k", "AZURE_OPENAI_ENDPOINT": "https://mine.openai.azure.com/"}
+
+
+@pytest.mark.parametrize(
+    ("name", "environment", "kind"),
+    [
+        ("openai:gpt-5-mini", {"OPENAI_API_KEY": "k"}, ByOffer),
+        ("azure:mine", AZURE, ByOffer),
+        ("anthropic:claude", {"ANTHROPIC_API_KEY": "k"}, Anthropic),
+        ("gemini:gemini-3-flash", {"GEMINI_API_KEY": "k"}, Gemini),
+        ("gemini:gemini-3-flash", {"GOOGLE_API_KEY": "k"}, Gemini),
+        ("dashscope:qwen-plus", {"DASHSCOPE_API_KEY": "k"}, OpenAIChat),
+        ("ollama:qwen3", {}, OpenAIChat),
+        ("openrouter:x/y", {"OPENROUTER_API_KEY": "k"}, OpenAIChat),
+        ("http://127.0.0.1:1/v1#m", {}, OpenAIChat),
+    ],
+)
+def test_a_name_leads_to_its_wire(
+    name: str, environment: dict[str, str], kind: type[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable, value in environment.items():
+        monkeypatch.setenv(variable, value)
+    for model in (named_model(name), configured_model(name, Config(), environment)):
+        assert type(model) is kind
+        asyncio.run(model.close())
+
+
+def test_every_named_provider_can_be_made_on_every_wire_that_it_has() -> None:
+    for name, provider in PROVIDERS.items():
+        base_url = provider.address_in(name, AZURE)
+        asyncio.run(wired(provider, base_url=base_url, model="m", api_key="k", provider=name).close())
+        assert {provider.wire, provider.native_wire or provider.wire} <= WIRES.keys()
+
+
+def test_azure_is_where_its_endpoint_says() -> None:
+    place = model_place("azure:mine", Config(), AZURE)
+    assert (place.base_url, place.api_key) == ("https://mine.openai.azure.com/openai/v1", "k")
+    elsewhere = model_place("azure:mine", Config(), {**AZURE, "AZURE_BASE_URL": "http://127.0.0.1:1/v1"})
+    assert elsewhere.base_url == "http://127.0.0.1:1/v1"
+    with pytest.raises(Misconfigured, match="AZURE_OPENAI_ENDPOINT"):
+        model_place("azure:mine", Config(), {"AZURE_OPENAI_API_KEY": "k"})
+
+
+def test_a_library_user_is_told_which_variable_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for variable in ("AZURE_OPENAI_ENDPOINT", "GEMINI_API_KEY", "GOOGLE_API_KEY"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k")
+    with pytest.raises(Misconfigured, match="AZURE_OPENAI_ENDPOINT"):
+        named_model("azure:mine")
+    with pytest.raises(Misconfigured, match="GEMINI_API_KEY"):
+        named_model("gemini:gemini-3-flash")
+
+
+@pytest.mark.parametrize(
+    ("wire", "kind"),
+    [("chat", OpenAIChat), ("responses", OpenAIResponses), ("messages", Anthropic), ("gemini", Gemini)],
+)
+def test_the_configuration_may_name_the_wire(wire: str, kind: type[object]) -> None:
+    own = ProviderConfig(base_url="https://example.org/v1", api_key="k", wire=wire)  # pyright: ignore[reportArgumentType]
+    model = configured_model("mine:m", Config(providers={"mine": own}), {})
+    assert type(model) is kind
+    openai = ProviderConfig(wire="responses")
+    place = model_place("openai:m", Config(providers={"openai": openai}), {"OPENAI_API_KEY": "k"})
+    assert (place.known.wire, place.known.native_wire) == ("responses", "")
+
+
+def test_a_turn_that_offers_a_tool_of_the_provider_s_own_goes_over_the_wire_that_has_it() -> None:
+    async def run() -> None:
+        chat = strict_chat.StrictChat(strict_chat.says("chat"), strict_chat.says("chat"))
+        responses = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED))
+        async with chat.serving() as plain_url, responses.serving() as native_url:
+            made: list[Model] = []
+
+            def native_model() -> Model:
+                made.append(OpenAIResponses(base_url=native_url, model="m"))
+                return made[-1]
+
+            async with opened(ByOffer(OpenAIChat(base_url=plain_url, model="m"), native_model)) as model:
+                plain, searching = offer(ADD), offer(ADD, PLAIN_SEARCH)
+                await events_of(model, request([user("hi")], tools=plain))
+                assert made == []
+                last = (await events_of(model, request([user("hi")], tools=searching)))[-1]
+                history = [user("hi"), *getattr(last, "items", ()), user("and?", "u2")]
+                await events_of(model, request(history, tools=plain))
+        assert (len(chat.bodies), len(responses.bodies), len(made)) == (2, 1, 1)
+        assert (chat.refusals, responses.refusals) == ([], [])
+
+    asyncio.run(run())
+
+
+def test_what_a_provider_s_own_tools_can_do_is_a_fact_of_provider_and_model() -> None:
+    assert "web_search" in native(PROVIDERS["openai"], "gpt-5").tools
+    assert "blocked_domains" not in native(PROVIDERS["openai"], "gpt-5").options
+    assert "blocked_domains" in native(PROVIDERS["anthropic"], "claude").options
+    assert native(PROVIDERS["gemini"], "gemini-3-flash").beside_functions
+    assert not native(PROVIDERS["gemini"], "gemini-2.5-flash").beside_functions
+    assert native(PROVIDERS["dashscope"], "qwen-plus").tools == native(ANY, "m").tools == frozenset()
+    assert native(Provider(wire="responses"), "m").tools == native(PROVIDERS["azure"], "m").tools

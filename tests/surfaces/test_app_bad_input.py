@@ -1,0 +1,121 @@
+"""What an application may get wrong is told with what and where, and never reaches the model."""
+
+import pytest
+from msgspec.json import encode
+
+from surfaces.app_talk import PATH, SEARCH, TOOLS, App, ran, user
+from surfaces.talk import Talk, talk
+from toolyard import Scripted, Settings, call, say, tool
+from toolyard.core.items import Result
+
+CALLED = {"id": "c1", "name": "search_products", "arguments": {"query": "x"}}
+ASKED = {"role": "assistant", "toolCalls": [CALLED]}
+GIVEN = {"role": "tool", "toolCallId": "c1", "content": "ok"}
+
+
+@pytest.mark.parametrize(
+    ("messages", "where"),
+    [
+        ([user("a"), ASKED, user("b")], "messages.2"),
+        ([user("a"), GIVEN, user("b")], "messages.1"),
+        ([user("a"), ASKED, GIVEN, GIVEN, user("b")], "messages.3"),
+        ([user("a"), {"role": "assistant", "toolCalls": [CALLED, CALLED]}, GIVEN, GIVEN, user("b")], "messages.1"),
+        ([user("a"), {"role": "assistant", "content": "b"}], "messages.1"),
+        ([{"role": "wizard", "content": "a"}], "messages.0"),
+        ([{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}], "messages.0.content"),
+        ([{"role": "assistant", "tool_calls": [{"id": "c", "function": {"name": "f", "arguments": "{"}}]}, user("b")],
+         "messages.0"),
+    ],
+)  # fmt: skip
+def test_a_history_that_no_provider_would_take_is_422_with_the_index(messages: list[object], where: str) -> None:
+    async def test(http: Talk) -> None:
+        told = await App(http).post({"messages": messages, "tools": TOOLS}, expect=422)
+        assert [field["key"] for field in told["details"]["fields"]] == [where]
+
+    talk(test)
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ({}, "send messages, or a conversationId"),
+        ({"messages": [user("a")], "toolResults": [{"toolCallId": "c1", "result": 1}]}, "not both"),
+        ({"toolResults": [{"toolCallId": "c1", "result": 1}]}, "conversationId: is missing"),
+        ({"toolResults": [{"toolCallId": "c1"}]}, "toolResults.0: give either a result or an error"),
+        ({"messages": [user("a")], "tools": [{"description": "nameless"}]}, "tools.0: has no name"),
+        ({"messages": [user("a")], "tools": [{"name": "a.b/c"}]}, "cannot be a tool's name"),
+        ({"messages": [user("a")], "tools": [SEARCH, SEARCH]}, "two tools are named 'search_products'"),
+        ({"messages": [user("a")], "tools": [{"name": "x", "parameters": {"type": "objekt"}}]}, "type object"),
+        ({"messages": [user("a")], "tools": [{"name": "x", "inputSchema": {"properties": 7}}]}, "valid JSON Schema"),
+        ({"messages": [user("a")], "tools": [{"name": f"t{n}"} for n in range(300)]}, "some fields are wrong"),
+        ({"messages": [user("a")], "context": {"division": 7}}, "context.division: must be a text"),
+        ({"messages": [user("a")], "context": {"n" * 501: 1}}, "a name has 1 to 500 characters"),
+        ({"messages": [user("a")], "context": {f"n{n}": 1 for n in range(101)}}, "at most 100"),
+        ({"messages": [user("a")], "toolChoice": "nothing_like_it"}, "there is no tool named"),
+        ({"messages": [user("a")], "mesages": []}, "some fields are wrong"),
+        ({"conversationId": "c", "messages": [user("a"), GIVEN, user("b")]}, "hand in the results first"),
+    ],
+)
+def test_what_is_wrong_is_said(body: dict[str, object], why: str) -> None:
+    async def test(http: Talk) -> None:
+        assert why in (await App(http).post(body, expect=422))["error"]
+
+    talk(test)
+
+
+def test_300_tools_are_too_many_and_the_number_is_told() -> None:
+    async def test(http: Talk) -> None:
+        body = {"messages": [user("a")], "tools": [{"name": f"t{n}"} for n in range(300)]}
+        (field,) = (await App(http).post(body, expect=422))["details"]["fields"]
+        assert "128" in field["message"] and field["key"] == "tools"
+
+    talk(test)
+
+
+def test_a_result_of_20_mb_is_413_and_the_call_goes_on_waiting() -> None:
+    async def test(http: Talk) -> None:
+        app = App(http)
+        first = await app.ask("go")
+        answers = [await http.answer("POST", PATH, encode(ran(first, "x" * size))) for size in (20_000_000, 2_000_000)]
+        assert [(status, told.get("error_type")) for status, told, _ in answers] == [(413, "too_large"), (200, None)]
+
+    model = Scripted([call("search_products", query="milk"), say("ok")])
+    talk(test, model, way="socket")
+    (result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert result.whole_bytes == 2_000_000 and len(result.content) <= 16_384
+
+
+def test_a_result_that_is_not_json_is_a_text_and_a_body_that_is_none_is_400() -> None:
+    model = Scripted([call("search_products", query="milk"), say("ok")])
+
+    async def test(http: Talk) -> None:
+        app = App(http)
+        first = await app.ask("go")
+        status, told, _ = await http.answer("POST", PATH, b'{"toolResults": [}')
+        assert (status, told["error_type"]) == (400, "invalid_json")
+        await app.post(ran(first, "{not json"))
+
+    talk(test, model)
+    assert [item.content for item in model.requests[1].history if isinstance(item, Result)] == ["{not json"]
+
+
+def test_the_servers_tool_wins_over_one_of_the_same_name_and_the_answer_says_so() -> None:
+    @tool
+    async def search_products(query: str) -> str:
+        """The server's own."""
+        return f"server {query}"
+
+    async def test(http: Talk) -> None:
+        answer = await App(http).ask("go")
+        assert answer["overriddenTools"] == ["search_products"] and answer["stopReason"] == "done"
+
+    model = Scripted([call("search_products", query="milk"), say("ok")])
+    talk(test, model, tools=[search_products])
+    assert [item.content for item in model.requests[1].history if isinstance(item, Result)] == ["server milk"]
+
+
+def test_where_no_tool_is_enabled_the_apps_own_still_are() -> None:
+    async def test(http: Talk) -> None:
+        assert (await App(http).ask("go"))["toolCalls"][0]["name"] == "search_products"
+
+    talk(test, [call("search_products", query="milk")], default_settings=Settings(tools=frozenset()))

@@ -1,0 +1,235 @@
+"""`POST /chat/v1/conversation`: both ways of an application, through the same loop and the same journal."""
+
+import asyncio
+
+import pytest
+
+from surfaces.app_talk import TOOLS, App, ran, user
+from surfaces.talk import Talk, both_ways, talk
+from toolyard import Scripted, call, say, tool
+from toolyard.core.items import Result, UserMessage
+from toolyard.models.scripted import together
+
+MILK = {"products": [{"code": "M1", "name": "Full Cream Milk"}]}
+CART_SCRIPT = [
+    call("search_products", query="milk"),
+    call("add_to_cart", code="M1"),
+    say("I've added ", "Full Cream Milk to your cart!"),
+]
+
+
+@pytest.mark.proves(
+    "000.app-tools-offered",
+    "000.base-prompt-extended",
+    "000.call-handed-to-app",
+    "000.context-given",
+    "000.endpoint",
+    "000.final-response",
+    "000.next-call-from-result",
+)
+@both_ways
+def test_milk_gets_into_the_cart_as_the_seed_draws_it(way: str) -> None:
+    model = Scripted(CART_SCRIPT)
+
+    async def test(http: Talk) -> None:
+        app = App(http)
+        first = await app.ask("Add milk to my cart", systemPrompt="Speak as a grocer.", context={"cart": {"items": 0}})
+        (search,) = first["toolCalls"]
+        assert first["type"] == "tool_calls"
+        assert (search["name"], search["arguments"]) == ("search_products", {"query": "milk"})
+        second = await app.post(ran(first, MILK))
+        assert [one["name"] for one in second["toolCalls"]] == ["add_to_cart"]
+        last = await app.post(ran(second, {"ok": True}))
+        assert last["type"] == "message" and last["stopReason"] == "done"
+        assert last["message"] == {"role": "assistant", "content": "I've added Full Cream Milk to your cart!"}
+        assert first["conversationId"] == second["conversationId"] == last["conversationId"]
+        assert first["correlationId"] == last["correlationId"] and first["runId"] == last["runId"]
+
+    talk(test, model, way, system_prompt="You keep a shop.")
+    assert [one.system for one in model.requests] == ['You keep a shop.\n\nSpeak as a grocer.\n\ncart: {"items":0}'] * 3
+    assert [tool.name for tool in model.requests[0].offer.tools] == ["search_products", "add_to_cart", "go_to_checkout"]
+    told = [item.content for item in model.requests[2].history if isinstance(item, Result)]
+    assert told == ['{"products":[{"code":"M1","name":"Full Cream Milk"}]}', '{"ok":true}']
+
+
+def test_the_stateless_way_leads_back_by_the_ids_that_were_handed_out() -> None:
+    model = Scripted(CART_SCRIPT)
+
+    async def test(http: Talk) -> None:
+        app, messages = App(http), [user("Add milk to my cart")]
+        answer = await app.post({"messages": messages, "tools": TOOLS})
+        for result in (MILK, {"ok": True}):
+            messages.append({"role": "assistant", "content": None, "toolCalls": answer["toolCalls"]})
+            messages += [{"role": "tool", "toolCallId": one["id"], "content": result} for one in answer["toolCalls"]]
+            answer = await app.post({"messages": messages, "tools": TOOLS})
+        assert answer["message"]["content"] == "I've added Full Cream Milk to your cart!"
+        assert len(await app.kept()) == 1
+
+    talk(test, model)
+    kinds = [type(item).__name__ for item in model.requests[2].history]
+    assert kinds == ["UserMessage", "Call", "Result", "Call", "Result"]
+
+
+def test_calls_in_the_shape_of_chat_completions_are_taken_as_well() -> None:
+    async def test(http: Talk) -> None:
+        app = App(http)
+        (handed,) = (await app.ask("milk"))["toolCalls"]
+        function = {"name": "search_products", "arguments": '{"query": "milk"}'}
+        asked = {"role": "assistant", "tool_calls": [{"id": handed["id"], "type": "function", "function": function}]}
+        given = {"role": "tool", "tool_call_id": handed["id"], "content": "Full Cream Milk"}
+        assert (await app.post({"messages": [user("milk"), asked, given]}))["stopReason"] == "done"
+
+    talk(test, [call("search_products", query="milk"), say("found")])
+
+
+def test_a_request_that_carries_its_history_is_not_kept_unless_it_says_so() -> None:
+    history = [user("I am Ann"), {"role": "assistant", "content": "Hi Ann"}, user("Who am I?")]
+
+    async def test(http: Talk) -> None:
+        app = App(http)
+        answer = await app.post({"messages": history})
+        assert answer["message"]["content"] == "Ann" and answer["kept"] is False
+        await app.keeps()
+        await app.post({"conversationId": answer["conversationId"], "messages": [user("Still there?")]}, expect=404)
+        asked_for = await app.post({"messages": history, "keep": True})
+        await app.keeps(asked_for["conversationId"])
+        assert (await app.post({"messages": [user("Hi")], "keep": False}))["kept"] is False
+        streamed = await app.objects({"messages": history})
+        assert streamed[-2]["kept"] is False
+        await app.keeps(asked_for["conversationId"])
+
+    talk(test, [say("Ann"), say("Ann"), say("Hello"), say("Ann")])
+
+
+def test_respond_with_a_history_is_not_kept_either() -> None:
+    history = [{"role": "user", "content": "I am Ann"}, {"role": "assistant", "content": "Hi Ann"}]
+
+    async def test(http: Talk) -> None:
+        app = App(http)
+        async for _ in http.post_stream("/ai/respond", {"prompt": "Who am I?", "history": history}):
+            pass
+        await app.keeps()
+        async for _ in http.post_stream("/ai/respond", {"prompt": "Who am I?", "history": history, "keep": True}):
+            pass
+        assert len(await app.kept()) == 1
+
+    talk(test, [say("Ann"), say("Ann")])
+
+
+def test_a_run_that_nobody_reads_any_more_ends_and_is_forgotten() -> None:
+    go_on = asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        """Waits."""
+        await go_on.wait()
+        return "done"
+
+    async def test(http: Talk) -> None:
+        app = App(http)
+        body = {"messages": [user("a"), {"role": "assistant", "content": "b"}, user("c")]}
+        async for _, one in app.stream(body):
+            if one["type"] == "tool.status":
+                break
+        assert len(await app.kept()) == 1
+        go_on.set()
+        await app.keeps()
+
+    talk(test, [call("slow"), say("ok")], tools=[slow])
+
+
+def test_a_conversation_goes_on_by_its_id_and_only_what_is_new_is_added() -> None:
+    model = Scripted([say("Hi Ann"), say("Ann"), say("Ann again")])
+
+    async def test(http: Talk) -> None:
+        app = App(http)
+        first = await app.post({"messages": [user("I am Ann")], "context": {"page": "home"}})
+        more = {"conversationId": first["conversationId"]}
+        await app.post({**more, "messages": [user("Who am I?")], "context": {"page": "cart"}})
+        said = {"role": "assistant", "content": "Ann"}
+        await app.post({**more, "messages": [user("I am Ann"), said, user("And now?")], "systemPrompt": "Be short."})
+
+    talk(test, model)
+    texts = [item.text for item in model.requests[2].history if isinstance(item, UserMessage)]
+    assert texts == ["I am Ann", "Who am I?", "And now?"]
+    assert [one.system for one in model.requests] == ["page: home", "page: cart", "Be short.\n\npage: cart"]
+
+
+def test_app_calls_are_returned_together_while_a_sibling_runs_on_the_server() -> None:
+    go_on = asyncio.Event()
+
+    @tool
+    async def stock() -> int:
+        """How many."""
+        await go_on.wait()
+        return 7
+
+    async def test(http: Talk) -> None:
+        app = App(http)
+        first = await app.ask("go")
+        assert [one["name"] for one in first["toolCalls"]] == ["search_products", "add_to_cart"]
+        rest = await app.post({**ran({**first, "toolCalls": first["toolCalls"][:1]}, MILK)})
+        assert rest["toolCalls"] == first["toolCalls"][1:]
+        waiting = asyncio.ensure_future(app.post(ran(rest, {"ok": True})))
+        go_on.set()
+        assert (await waiting)["message"]["content"] == "ok"
+
+    model = Scripted(
+        [together(call("search_products", query="a"), call("stock"), call("add_to_cart", code="M1")), say("ok")]
+    )
+    talk(test, model, tools=[stock])
+    told = [item.content for item in model.requests[1].history if isinstance(item, Result)]
+    assert told[1:] == ["7", '{"ok":true}']
+
+
+def test_a_stream_shows_our_objects_then_the_answer_then_done() -> None:
+    async def test(http: Talk) -> None:
+        app = App(http)
+        first = await app.objects({"messages": [user("go")], "tools": TOOLS})
+        assert [one["type"] for one in first] == ["started", "tool.status", "client.call", "tool_calls", "done"]
+        assert first[-1]["ending"] == "waiting" and first[0]["conversationId"] == first[3]["conversationId"]
+        rest = await app.objects(ran(first[3], MILK))
+        assert [one["type"] for one in rest] == [
+            "started",
+            "tool.status",
+            "text.delta",
+            "text.delta",
+            "message",
+            "done",
+        ]
+        assert rest[1]["state"] == "finished" and rest[-2]["message"]["content"] == "I am done"
+
+    talk(test, [call("search_products", query="milk"), say("I am ", "done")])
+
+
+def test_whoever_lost_the_answer_learns_how_it_went_on_by_the_conversations_id() -> None:
+    async def test(http: Talk) -> None:
+        app = App(http)
+        seen = [pair async for pair in app.stream({"messages": [user("go")], "tools": TOOLS})]
+        places = [place for place, _ in seen]
+        conversation = {"conversationId": seen[0][1]["conversationId"]}
+        assert (await app.post(conversation))["toolCalls"][0]["name"] == "search_products"
+        again = await app.objects(conversation, last_event_id=places[1])
+        assert [one["type"] for one in again] == ["started", "client.call", "tool_calls", "done"]
+        await app.post(ran(again[2], MILK))
+        assert (await app.post(conversation))["message"]["content"] == "found it"
+        replayed = await app.objects(conversation, last_event_id=places[-1])
+        assert [one["type"] for one in replayed] == ["started", "tool.status", "text.delta", "message", "done"]
+        over = await app.objects(conversation)
+        assert [one["type"] for one in over] == ["started", "message", "done"]
+
+    talk(test, [call("search_products", query="milk"), say("found it")])
+
+
+def test_a_message_behind_a_run_that_waits_is_told_what_that_waits_for_and_may_interrupt_it() -> None:
+    async def test(http: Talk) -> None:
+        app = App(http)
+        first = await app.ask("one")
+        named = {"conversationId": first["conversationId"]}
+        behind = await app.ask("two", **named)
+        assert behind["toolCalls"] == first["toolCalls"] and behind["runId"] == first["runId"]
+        third = await app.ask("three", **named, interrupt=True)
+        assert third["message"]["content"] == "3"  # after the one that was in line before it
+        await app.post(ran(first, MILK), expect=409)
+
+    talk(test, [call("search_products", query="milk"), say("2"), say("3")])

@@ -1,0 +1,110 @@
+"""The safety limits of the app's endpoint, exact at the boundary and each with a reason that is told."""
+
+import pytest
+
+from surfaces.app_talk import TOOLS, App, ran, user
+from surfaces.talk import Json, Talk, talk
+from toolyard import Limits, Scripted, call, say
+from toolyard.core.ports import ModelRequest
+from toolyard.models.scripted import Turn, fail
+
+FOR_EVER = call("search_products", query="more")
+
+
+def for_ever(request: ModelRequest) -> Turn:
+    """A model that never comes to an end."""
+    return FOR_EVER
+
+
+async def driven(app: App, answer: Json) -> Json:
+    """Answer every call until there is a message."""
+    while answer["type"] == "tool_calls":
+        answer = await app.post(ran(answer, *("ok" for _ in answer["toolCalls"])))
+    return answer
+
+
+@pytest.mark.proves("000.limit-ends-loop", "000.limit-turns-per-request", "000.limit-turns-per-session")
+def test_a_request_gets_50_tool_turns_and_a_session_200() -> None:
+    model = Scripted(for_ever)
+
+    async def test(http: Talk) -> None:
+        app, asked, named = App(http), list[int](), dict[str, Json]()
+        for _ in range(4):
+            last = await driven(app, await app.ask("go", **named))
+            named = {"conversationId": last["conversationId"]}
+            assert (last["stopReason"], last["detail"]) == ("max_tool_turns", "turns_per_request")
+            assert "too many steps" in last["message"]["content"]
+            asked.append(len(model.requests))
+        assert asked == [50, 100, 150, 200]
+        over = await app.ask("go", **named)
+        assert over["stopReason"] == "max_session_turns" and len(model.requests) == 200
+
+    talk(test, model)
+
+
+def test_a_session_ends_in_the_middle_of_a_request() -> None:
+    model = Scripted(for_ever)
+
+    async def test(http: Talk) -> None:
+        app = App(http)
+        last = await driven(app, await app.ask("go"))
+        assert last["stopReason"] == "max_session_turns" and len(model.requests) == 7
+
+    talk(test, model, limits=Limits(turns_per_conversation=7))
+
+
+@pytest.mark.parametrize(("before", "asked"), [(199, 1), (200, 0)])
+def test_the_tool_turns_of_a_history_that_came_along_count(before: int, asked: int) -> None:
+    model = Scripted(for_ever)
+
+    async def test(http: Talk) -> None:
+        history: list[object] = [user("go")]
+        for number in range(before):
+            made = {"id": f"c{number}", "name": "search_products", "arguments": {"query": "x"}}
+            history += [
+                {"role": "assistant", "toolCalls": [made]},
+                {"role": "tool", "toolCallId": made["id"], "content": "ok"},
+                user("more"),
+            ]
+        app = App(http)
+        last = await driven(app, await app.post({"messages": history, "tools": TOOLS}))
+        assert last["stopReason"] == "max_session_turns" and len(model.requests) == asked
+
+    talk(test, model)
+
+
+@pytest.mark.proves("000.limit-30-a-minute")
+def test_the_31st_request_of_a_minute_is_429_and_results_do_not_count() -> None:
+    async def test(http: Talk) -> None:
+        app = App(http)
+        answers = [await driven(app, await app.ask("go")) for _ in range(30)]
+        assert [last["stopReason"] for last in answers] == ["done"] * 30
+        status, told, headers = await http.answer("POST", "/chat/v1/conversation", {"messages": [user("go")]})
+        assert (status, told["error_type"]) == (429, "rate_limited")
+        assert 1 <= int(headers["retry-after"]) <= 2 and headers["x-ratelimit-remaining"] == "0"
+        waiting = {"conversationId": answers[-1]["conversationId"]}
+        assert (await app.post(waiting))["type"] == "message"  # to ask how it went is no new request
+
+    talk(test, [turn for _ in range(30) for turn in (FOR_EVER, say("done"))], requests_per_minute=30)
+
+
+def test_what_ended_a_run_is_told() -> None:
+    async def test(http: Talk) -> None:
+        app = App(http)
+        failed = await app.ask("go")
+        assert (failed["stopReason"], failed["message"]["content"]) == ("failed", None)
+        assert failed["detail"] == "unavailable: overloaded"
+        waiting = await app.ask("go")
+        await http.post(f"/conversations/{waiting['conversationId']}/cancel")
+        assert (await app.post({"conversationId": waiting["conversationId"]}))["stopReason"] == "cancelled"
+
+    talk(test, [fail("overloaded", "unavailable"), FOR_EVER])
+
+
+def test_a_limit_of_another_kind_is_called_so() -> None:
+    async def test(http: Talk) -> None:
+        app = App(http)
+        last = await driven(app, await app.ask("go"))
+        assert (last["stopReason"], last["detail"]) == ("limit", "run_tokens")
+
+    talk(test, [FOR_EVER], limits=Limits(run_tokens=1))

@@ -1,0 +1,208 @@
+"""What servers behind us have, as a client of `/mcp` sees it: all of it, as it came, of several servers as of one."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from support import entries
+from surfaces.mcp_host import OWN, Answer, Host, Json, hosting
+from surfaces.talk import key, wired
+from toolyard import Tool, Yard
+from toolyard.core.events import RunEnded
+from toolyard.core.servers import ServerSpec
+
+FIXTURES = Path(__file__).parents[1] / "conformance" / "fixtures.py"
+ODD = Path(__file__).with_name("odd_server.py")
+
+
+def child(script: Path, *args: str, **more: object) -> ServerSpec:
+    about: Json = {"trust": True, "pin": "off", **more}
+    return ServerSpec(command=sys.executable, args=(str(script), *args), **about)
+
+
+def behind(test: Callable[[Host, Yard], Awaitable[None]], servers: dict[str, ServerSpec], **wiring: object) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(60), wired((), servers=servers, **wiring) as yard, hosting(yard) as host:
+            await test(host, yard)
+
+    asyncio.run(run())
+
+
+both_eras = pytest.mark.parametrize("era", ["modern", "legacy"])
+
+
+@both_eras
+def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(era: str) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.session() as legacy:
+
+            async def ask(method: str, params: Json = None) -> Answer:
+                return await (host.modern(method, params) if era == "modern" else legacy.ask(method, params))
+
+            (listed,) = (await ask("tools/list")).result["tools"]
+            assert listed["outputSchema"]["description"] == "kept" and listed["title"] == "An odd tool"
+            assert listed["x-nobody-knows"] == [1, {"a": None}]
+            assert listed["icons"] == [{"src": "https://example.org/i.png", "theme": "dark"}]
+            assert listed["annotations"] == {"readOnlyHint": True, "x-hint": 1}
+            assert listed["_meta"] == {"example.org/a": "b"}
+            called = (await ask("tools/call", {"name": "odd", "arguments": {}})).result
+            kinds = [part["type"] for part in called["content"]]
+            assert kinds == ["text", "image", "audio", "resource_link", "resource", "x-new-kind"]
+            assert called["content"][0]["annotations"] == {"audience": ["user"], "priority": 0.5}
+            assert called["content"][3]["_meta"] == {"example.org/link": 1}
+            assert called["content"][5] == {"type": "x-new-kind", "of": {"the": "future"}}
+            assert called["structuredContent"] == {"big": 12345678901234567890, "half": 0.5, "none": None}
+            assert called["_meta"]["example.org/result"] == "yes" and called["x-more"] == "passes"
+            read = (await ask("resources/read", {"uri": "odd://one"})).result
+            assert read["contents"] == [{"uri": "odd://one", "text": "1", "x-also": True}]
+            prompted = (await ask("prompts/get", {"name": "odd"})).result
+            assert prompted["messages"][0]["content"]["x-deep"] == {"er": 1}
+
+    behind(test, {"odd": child(ODD)})
+
+
+@both_eras
+def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: str) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.session() as legacy:
+
+            async def ask(method: str, params: Json = None) -> Answer:
+                return await (host.modern(method, params) if era == "modern" else legacy.ask(method, params))
+
+            found = await host.modern("server/discover")
+            assert set(found.result["capabilities"]) == {"tools", "resources", "prompts", "completions"}
+            prompts = [one["name"] for one in (await ask("prompts/list")).result["prompts"]]
+            assert prompts == ["odd", "two__odd"]
+            for name, words in (("odd", "from one"), ("two__odd", "from two")):
+                said = (await ask("prompts/get", {"name": name})).result["messages"][0]["content"]["text"]
+                assert said == words
+            resources = [one["uri"] for one in (await ask("resources/list")).result["resources"]]
+            assert resources == ["odd://one", "odd://two"]
+            for uri in ("odd://one", "odd://two"):
+                assert (await ask("resources/read", {"uri": uri})).result["contents"][0]["uri"] == uri
+            unknown = await ask("resources/read", {"uri": "odd://three"})
+            assert unknown.error["code"] == (-32602 if era == "modern" else -32002)
+            assert (await ask("prompts/get", {"name": "three"})).error["code"] == -32602
+            ref = {"type": "ref/prompt", "name": "two__odd"}
+            completed = await ask("completion/complete", {"ref": ref, "argument": {"name": "a", "value": "b"}})
+            assert completed.result["completion"]["values"] == ["from two: odd"]
+            assert (await ask("resources/list", {"cursor": "x"})).error["code"] == -32602
+
+    behind(test, {"one": child(ODD, "one"), "two": child(ODD, "two")})
+
+
+def test_a_server_that_does_not_answer_is_left_out_and_keeps_nobody() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        listed = (await host.modern("resources/list")).result["resources"]
+        assert [one["uri"] for one in listed] == ["odd://one"]
+
+    behind(test, {"one": child(ODD, "one"), "two": child(ODD, "refuses")})
+
+
+def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> None:
+    def ruled(tool: Tool) -> Tool:
+        return replace(tool, roles=frozenset({"manager"}))
+
+    async def test(host: Host, yard: Yard) -> None:
+        anna, maria = host.by("anna"), host.by("maria")
+        assert (await anna.modern("resources/list")).result["resources"] == []
+        assert (await anna.modern("resources/read", {"uri": "odd://one"})).error["code"] == -32602
+        assert (await anna.modern("prompts/get", {"name": "odd"})).error["code"] == -32602
+        assert len((await maria.modern("resources/list")).result["resources"]) == 1
+        assert (await maria.modern("prompts/get", {"name": "odd"})).status == 200
+
+    behind(test, {"one": child(ODD, "one")}, keys=[key("anna"), key("maria", "manager")], ruled=ruled)
+
+
+def test_a_servers_own_error_is_passed_on_with_its_code() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        answer = await host.call("odd", {"fail": True})
+        assert (answer.status, answer.error) == (200, {"code": -31999, "message": "odd", "data": {"why": "asked"}})
+
+    behind(test, {"odd": child(ODD)})
+
+
+@both_eras
+def test_a_question_of_either_era_reaches_a_client_of_either_era(era: str) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        asks: Json = {"name": "test_input_required_result_multi_round", "arguments": {}}
+        answers = [{"name": "Anna"}, {"color": "blue"}]
+        form: Json = {"elicitation": {}}
+        params: Json = asks
+        for content in answers:
+            asked = (await host.modern("tools/call", params, **form)).result
+            assert asked["resultType"] == "input_required", asked
+            replies = {name: {"action": "accept", "content": content} for name in asked["inputRequests"]}
+            params = {**asks, "inputResponses": replies, "requestState": asked["requestState"]}
+        assert (await host.modern("tools/call", params, **form)).text == "Anna likes blue"
+        async with host.session(**form) as client:
+            body, left, said = client.body("tools/call", asks), list(answers), ""
+            async with client.open("POST", body) as (_, _, stream), aclosing(stream):
+                async for message in stream:
+                    if message.get("method") == "elicitation/create":
+                        await client.say(id=message["id"], result={"action": "accept", "content": left.pop(0)})
+                    elif "result" in message:
+                        said = message["result"]["content"][0]["text"]
+            assert said == "Anna likes blue"
+
+    behind(test, {"fixtures": child(FIXTURES, "--era", era)})
+
+
+@both_eras
+def test_a_client_that_cannot_be_asked_is_told_so_and_the_call_is_over(era: str) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        answer = await host.call("test_elicitation", {"message": "who?"})
+        assert (answer.status, answer.error["code"]) == (400, -32021)
+        assert answer.error["data"] == {"requiredCapabilities": {"elicitation": {"form": {}}}}
+        (card,) = await yard.service.conversations(yard.access.caller({}))
+        ended = (await entries(yard, card.id))[-1].event
+        assert isinstance(ended, RunEnded) and ended.ending == "cancelled"
+
+    behind(test, {"fixtures": child(FIXTURES, "--era", era)})
+
+
+@both_eras
+def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: str) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        wants = {"notifications": {"toolsListChanged": True}}
+        body, headers = host.modern_body("subscriptions/listen", wants)
+        async with host.open("POST", body, **headers) as (status, _, stream), aclosing(stream):
+            assert status == 200
+            first = await anext(stream)
+            assert first["method"] == "notifications/subscriptions/acknowledged"
+            assert first["params"] == {"notifications": wants["notifications"], "_meta": {f"{OWN}subscriptionId": 1}}
+            async with host.session() as client, client.open("GET") as (_, _, told), aclosing(told):
+                await host.call("test_trigger_prompt_change")
+                assert (await anext(told))["method"] == "notifications/prompts/list_changed"
+                await host.call("test_trigger_tool_change")
+                news = await anext(stream)
+                assert news["method"] == "notifications/tools/list_changed", "prompts were not asked for"
+                assert news["params"]["_meta"] == {f"{OWN}subscriptionId": 1}
+                assert (await anext(told))["method"] == "notifications/tools/list_changed"
+
+    behind(test, {"fixtures": child(FIXTURES, "--era", era)})
+
+
+def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        uri = "test://watched-resource"
+        async with (
+            host.session() as client,
+            host.session() as other,
+            client.open("GET") as (_, _, told),
+            other.open("GET") as (_, _, elsewhere),
+        ):
+            assert (await client.ask("resources/subscribe", {"uri": uri})).result == {}
+            news = await anext(told)
+            assert (news["method"], news["params"]) == ("notifications/resources/updated", {"uri": uri})
+            await host.call("test_trigger_prompt_change")
+            assert (await anext(elsewhere))["method"] == "notifications/prompts/list_changed", "and nothing before it"
+            assert (await client.ask("resources/unsubscribe", {"uri": uri})).result == {}
+            assert (await client.ask("resources/subscribe", {"uri": "test://none"})).error["code"] == -32602
+
+    behind(test, {"fixtures": child(FIXTURES, "--era", "legacy")})

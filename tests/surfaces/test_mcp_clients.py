@@ -1,0 +1,94 @@
+"""The official SDK as a client: of `/mcp` over a socket and of `toolyard mcp` over pipes, in both eras."""
+
+import asyncio
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any, Literal
+
+import mcp_types as types
+import pytest
+from mcp.client.client import Client
+from mcp.client.session import ClientRequestContext
+from mcp.client.stdio import StdioServerParameters
+from mcp.shared.exceptions import MCPError
+
+from surfaces.served import served
+from surfaces.talk import wired
+from toolyard import Context, tool
+
+Mode = Literal["auto", "legacy"]
+TOOLS = """
+from toolyard import Context, tool
+
+@tool(idempotent=True)
+def opening_hours(day: str) -> dict[str, str]:
+    "When the shop is open."
+    return {"day": day, "open": "9 to 18"}
+
+@tool(approval="ask")
+async def delete_order(number: int, context: Context) -> str:
+    "Delete an order for good."
+    context.progress(1, total=1, message="gone")
+    return f"order {number} is gone"
+"""
+
+
+@tool(idempotent=True)
+def opening_hours(day: str) -> dict[str, str]:
+    """When the shop is open."""
+    return {"day": day, "open": "9 to 18"}
+
+
+@tool(approval="ask")
+async def delete_order(number: int, context: Context) -> str:
+    """Delete an order for good."""
+    context.progress(1, total=1, message="gone")
+    return f"order {number} is gone"
+
+
+async def use(target: Any, mode: Mode) -> None:
+    """What a host does in its first minute."""
+    seen: list[tuple[float, float | None, str | None]] = []
+
+    async def decided(context: ClientRequestContext, params: types.ElicitRequestParams) -> types.ElicitResult:
+        return types.ElicitResult(action="accept", content={"approve": "delete_order" in params.message})
+
+    async def progressed(progress: float, total: float | None, message: str | None) -> None:
+        seen.append((progress, total, message))
+
+    async with Client(target, mode=mode, elicitation_callback=decided) as client:
+        assert client.protocol_version == ("2026-07-28" if mode == "auto" else "2025-11-25")
+        names = [one.name for one in (await client.list_tools()).tools]
+        assert names == ["opening_hours", "delete_order"]
+        hours = await client.call_tool("opening_hours", {"day": "Sunday"})
+        assert hours.structured_content == {"day": "Sunday", "open": "9 to 18"} and not hours.is_error
+        gone = await client.call_tool("delete_order", {"number": 7}, progress_callback=progressed)
+        assert isinstance(gone.content[0], types.TextContent) and gone.content[0].text == "order 7 is gone"
+        assert seen == [(1, 1, "gone")]
+        wrong = await client.call_tool("opening_hours", {})
+        assert wrong.is_error
+        with pytest.raises(MCPError):
+            await client.call_tool("no_such_tool", {})
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_over_http(mode: Mode) -> None:
+    async def test() -> None:
+        async with asyncio.timeout(30), AsyncExitStack() as stack:
+            yard = await stack.enter_async_context(wired((), tools=[opening_hours, delete_order]))
+            await use(f"{await stack.enter_async_context(served(yard))}/mcp", mode)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+def test_the_official_client_over_standard_streams(mode: Mode, tmp_path: Path) -> None:
+    (tmp_path / "my_tools.py").write_text(TOOLS)
+    words = ["-m", "toolyard", "mcp", "--tools", "./my_tools.py", "--store", "memory:"]
+
+    async def test() -> None:
+        async with asyncio.timeout(30):
+            await use(StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path), mode)
+
+    asyncio.run(test())

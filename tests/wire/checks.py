@@ -1,0 +1,53 @@
+"""What every reply must be read to, whatever its dialect."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from toolyard.core.events import ArgumentsAppended, ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.items import Call, ModelText, Reasoning
+from wire.reply_bytes import Stream
+
+Events = Sequence[ModelDelta | TurnEnded | TurnFailed]
+
+
+def ended(events: Events) -> TurnEnded:
+    assert isinstance(events[-1], TurnEnded), events[-1]
+    assert not any(isinstance(event, TurnEnded | TurnFailed) for event in events[:-1])
+    return events[-1]
+
+
+def failed(events: Events) -> TurnFailed:
+    assert isinstance(events[-1], TurnFailed), events[-1]
+    assert not any(isinstance(event, TurnEnded | TurnFailed) for event in events[:-1])
+    return events[-1]
+
+
+def calls_of(turn: TurnEnded) -> list[Call]:
+    """Those that are ours to run."""
+    return [item for item in turn.items if isinstance(item, Call) and not item.ran_at]
+
+
+def check(stream: Stream, events: Events) -> None:
+    turn = ended(events)
+    calls = calls_of(turn)
+    assert "".join(item.text for item in turn.items if isinstance(item, ModelText)) == stream.text
+    assert "".join(item.text for item in turn.items if isinstance(item, Reasoning)) == stream.reasoning
+    assert [(call.tool, call.arguments) for call in calls] == list(stream.calls)
+    assert turn.finish == stream.finish
+    for number, call in enumerate(calls):
+        assert stream.unreadable.get(number, "") in call.unreadable
+        assert bool(call.unreadable) == (number in stream.unreadable)
+        assert len(call.unreadable) < 320
+    if stream.ids is not None:
+        assert [call.provider_id for call in calls] == list(stream.ids)
+    assert len({item.id for item in turn.items}) == len(turn.items)
+
+
+def check_offsets(events: Events) -> None:
+    """Each delta starts at the byte where the one before it in its stream ended."""
+    seen: defaultdict[object, int] = defaultdict(int)
+    for event in events:
+        if isinstance(event, TextAppended | ReasoningAppended | ArgumentsAppended):
+            key = (type(event), event.index if isinstance(event, ArgumentsAppended) else 0)
+            assert event.offset == seen[key]
+            seen[key] += len(event.text.encode())

@@ -1,0 +1,57 @@
+"""In place of llama.cpp: plays the chunks that stand in the "model's" file. Strict: a wrong request ends it."""
+
+import sys
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from toolyard.models._local_lines import Asked, Line, Stop
+
+
+class Message(Struct, forbid_unknown_fields=True):
+    role: str
+    content: str
+
+
+class Body(Struct, forbid_unknown_fields=True):
+    messages: list[Message]
+    stream: bool
+    max_tokens: int
+    stream_options: dict[str, bool]
+    grammar: str = ""
+
+
+def wrong(body: Body) -> str:
+    """What llama.cpp, or a template, would not like about a request."""
+    roles = [message.role for message in body.messages if message is not body.messages[0] or message.role != "system"]
+    if any(one == other for one, other in pairwise(roles)) or roles[-1] != "user" or "system" in roles:
+        return f"the roles do not take turns: {roles}"
+    if not body.stream or not 0 < body.max_tokens <= 4096 or not body.stream_options.get("include_usage"):
+        return "it must be a stream with a bound, and count tokens"
+    return "" if all(message.content for message in body.messages) else "a message is empty"
+
+
+def tell(line: Line) -> None:
+    sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
+    sys.stdout.buffer.flush()
+
+
+def main() -> None:
+    chunks = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=list[dict[str, object] | str])
+    assert int(sys.argv[2]) >= 512
+    for line in sys.stdin.buffer:
+        order = msgspec.json.decode(line, type=Asked | Stop)
+        if isinstance(order, Stop):
+            continue
+        assert not (said := wrong(msgspec.convert(order.body, Body))), said
+        for chunk in chunks:
+            if isinstance(chunk, str):
+                sys.exit(3)
+            tell(Line(number=order.number, chunk=chunk))
+        tell(Line(number=order.number))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""Our Messages bodies are what the official SDK's request types say, and the check refuses nonsense."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from anthropic.types.message_create_params import MessageCreateParamsStreaming
+
+from toolyard.core.events import TurnEnded
+from toolyard.core.items import FilePart, ImagePart, Item, SystemText, TextPart, UserMessage
+from toolyard.core.tools import ProviderOptions, Tool, UserLocation
+from toolyard.models.anthropic import from_wire, to_wire
+from wire.local import NOW, offer, request, user
+from wire.messages_streams import cited, search, searched
+from wire.sdk_types import mismatches
+from wire.strict_messages import begins, block, called, ends, thought
+
+Body = dict[str, Any]
+PARTS = (
+    TextPart(text="look"),
+    ImagePart(url="https://example.org/a.png"),
+    ImagePart(url="data:image/png;base64,AAAA"),
+    FilePart(url="data:application/pdf;base64,AAAA", name="a.pdf"),
+    FilePart(url="data:,text", name="a.txt"),
+    FilePart(url="https://example.org/b.pdf"),
+)
+NOTHING: list[object] = []
+RAN = {"type": "bash_code_execution_result", "stdout": "3", "stderr": "", "return_code": 0, "content": NOTHING}
+TURN_ENDED = from_wire(
+    [
+        begins(),
+        thought(0, "Hm"),
+        block(1, {"type": "redacted_thinking", "data": "hidden_1"}),
+        search(2),
+        searched(3, "srvtoolu_1"),
+        called(4, "srvtoolu_2", "bash_code_execution", '{"command": "x"}', kind="server_tool_use"),
+        block(5, {"type": "bash_code_execution_tool_result", "tool_use_id": "srvtoolu_2", "content": RAN}),
+        search(6, "srvtoolu_3"),
+        searched(7, "srvtoolu_3", {"type": "web_search_tool_result_error", "error_code": "unavailable"}),
+        cited(8, "so"),
+        called(9, "toolu_1", "add", '{"a": 1}'),
+        ends("tool_use"),
+    ],
+    request(),
+)[-1]
+assert isinstance(TURN_ENDED, TurnEnded)
+HISTORY: list[Item] = [
+    user("hi"),
+    SystemText(id="s1", at=NOW, text="be brief"),
+    UserMessage(id="u2", at=NOW, parts=PARTS),
+    *TURN_ENDED.items,
+]
+WHERE = UserLocation(city="Bonn", region="NRW", country="DE", timezone="Europe/Berlin")
+OPTIONS = ProviderOptions(max_uses=3, blocked_domains=("a.org",), user_location=WHERE)
+TOOLS = offer(
+    Tool(name="add", description="Add.", parameters={"type": "object", "properties": {"a": {"type": "integer"}}}),
+    Tool(name="web_search", venue="provider", options=OPTIONS),
+    Tool(name="code_execution", venue="provider"),
+)
+BODY: Body = json.loads(to_wire(request(HISTORY, system="You help.", tools=TOOLS), thinking=2_000))
+
+
+def wrong(body: object) -> list[str]:
+    return mismatches(body, MessageCreateParamsStreaming)
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required", "add", "web_search"])
+def test_a_body_with_everything_in_it_fits_the_types(choice: str) -> None:
+    asked = request(HISTORY, system="You help.", tools=TOOLS, tool_choice=choice)
+    assert wrong(json.loads(to_wire(asked, thinking=2_000))) == []
+
+
+def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
+    assert wrong(json.loads(to_wire(request([user("hi")])))) == []
+
+
+def block_of(body: Body, kind: str) -> Body:
+    return next(block for message in body["messages"] for block in message["content"] if block["type"] == kind)
+
+
+def test_every_kind_of_block_is_there() -> None:
+    kinds = {block["type"] for message in BODY["messages"] for block in message["content"]}
+    assert kinds == {
+        "text", "image", "document", "thinking", "redacted_thinking", "tool_use", "tool_result", "server_tool_use",
+        "web_search_tool_result", "bash_code_execution_tool_result",
+    }  # fmt: skip
+
+
+def set_extra(body: Body) -> None:
+    body["messages"][0]["id"] = "x"
+
+
+def set_deep_extra(body: Body) -> None:
+    block_of(body, "tool_use")["tool"] = "x"
+
+
+def drop_needed(body: Body) -> None:
+    del block_of(body, "tool_use")["input"]
+
+
+def drop_signature(body: Body) -> None:
+    del block_of(body, "thinking")["signature"]
+
+
+def set_wrong_type(body: Body) -> None:
+    block_of(body, "tool_use")["input"] = "{}"
+
+
+def set_wrong_role(body: Body) -> None:
+    body["messages"][1]["role"] = "robot"
+
+
+def set_wrong_part(body: Body) -> None:
+    block_of(body, "image")["source"] = "https://example.org"
+
+
+def set_wrong_citation(body: Body) -> None:
+    cites = [b for m in body["messages"] for b in m["content"] if b.get("citations")]
+    cites[0]["citations"][0]["file_id"] = "x"
+
+
+def set_unknown_choice(body: Body) -> None:
+    body["tool_choice"] = {"type": "sometimes"}
+
+
+def set_top_level_extra(body: Body) -> None:
+    body["memo"] = {}
+
+
+def set_bad_tool(body: Body) -> None:
+    body["tools"][1]["max_uses"] = "3"
+
+
+def set_bad_mark(body: Body) -> None:
+    body["system"][0]["cache_control"] = {"type": "for ever"}
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        set_extra,
+        set_deep_extra,
+        drop_needed,
+        drop_signature,
+        set_wrong_type,
+        set_wrong_role,
+        set_wrong_part,
+        set_wrong_citation,
+        set_unknown_choice,
+        set_top_level_extra,
+        set_bad_tool,
+        set_bad_mark,
+    ],
+)
+def test_nonsense_does_not_fit_the_types(spoil: Callable[[Body], None]) -> None:
+    """A negative control for each kind of mistake that the walker must see."""
+    body = copy.deepcopy(BODY)
+    assert wrong(body) == []
+    spoil(body)
+    assert wrong(body) != []

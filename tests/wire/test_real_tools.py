@@ -1,0 +1,115 @@
+"""Tools of real MCP servers over every wire: their schemas are taken, and a call of one reaches its server."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from real_servers import npm_server, python_server
+from toolyard import Yard
+from toolyard.core.events import RunEnded
+from toolyard.core.items import Call, Result
+from toolyard.core.limits import Budget
+from toolyard.core.ports import Model, ModelRequest, Offer
+from toolyard.core.servers import ServerSpec
+from toolyard.models.anthropic import Anthropic
+from toolyard.models.gemini import Gemini
+from toolyard.models.openai_chat import OpenAIChat
+from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.scripted import Scripted, Turn, say
+from wire import gemini_bytes, responses_bytes, strict_chat, strict_gemini, strict_messages
+from wire.local import request, user
+from wire.strict import Strict
+from wire.strict_chat import StrictChat
+from wire.strict_messages import StrictMessages
+from wire.strict_responses import strict_responses
+from wire.test_hard_schemas import WIRES
+
+ECHO: tuple[str, dict[str, object]] = ("echo", {"message": "hello there"})
+ALL = Budget(tools=1_000, schema_bytes=1_000_000)
+FIVE_SERVERS = 45
+"""Tools that they have, at least."""
+
+
+def offered(servers: dict[str, ServerSpec]) -> Offer:
+    """What a model is offered of these servers."""
+    seen: list[Offer] = []
+
+    def script(asked: ModelRequest) -> Turn:
+        seen.append(asked.offer)
+        return say("ok")
+
+    async def run() -> None:
+        async with asyncio.timeout(120), Yard(model=Scripted(script), servers=servers, budget=ALL) as yard:
+            await yard.ask("what is there?")
+
+    asyncio.run(run())
+    return seen[0]
+
+
+@pytest.mark.proves("002.mcp-tools-converted", "004.schema-converted")
+def test_the_schemas_of_five_real_servers_are_taken_by_every_provider(tmp_path: Path) -> None:
+    offer = offered(
+        {
+            "everything": npm_server("everything"),
+            "files": npm_server("filesystem", str(tmp_path)),
+            "memory": npm_server("memory", env={"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}),
+            "time": python_server("time"),
+            "git": python_server("git"),
+        }
+    )
+    assert len(offer.tools) > FIVE_SERVERS
+    for to_wire, model, faults_of in WIRES.values():
+        body = to_wire(request([user("hi")], tools=offer), model)
+        assert faults_of(body) == []
+        assert all(f'"{tool.name}"'.encode() in body for tool in offer.tools)
+
+
+@dataclass(frozen=True)
+class Provider:
+    server: Strict | StrictChat | StrictMessages
+    made: Callable[[str], Model]
+
+
+def chat() -> Provider:
+    server = StrictChat(strict_chat.asks(ECHO), strict_chat.says("It said so."))
+    return Provider(server, lambda url: OpenAIChat(base_url=url, model="m"))
+
+
+def responses() -> Provider:
+    server = strict_responses(responses_bytes.asks(ECHO), responses_bytes.says("It said so."))
+    return Provider(server, lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL))
+
+
+def messages() -> Provider:
+    server = StrictMessages(strict_messages.asks(ECHO), strict_messages.says("It said so."))
+    return Provider(server, lambda url: Anthropic(base_url=url, model="claude", api_key="k"))
+
+
+def gemini() -> Provider:
+    server = strict_gemini.strict_gemini(gemini_bytes.asks(ECHO), gemini_bytes.says("It said so."))
+    return Provider(server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL))
+
+
+@pytest.mark.proves("002.provider-agnostic", "002.mcp-result-linked")
+@pytest.mark.parametrize("made", [chat, responses, messages, gemini])
+def test_a_tool_of_a_real_server_works_with_every_provider(made: Callable[[], Provider]) -> None:
+    async def run() -> None:
+        provider, servers = made(), {"everything": npm_server("everything", trust=True)}
+        async with (
+            asyncio.timeout(120),
+            provider.server.serving() as url,
+            Yard(model=provider.made(url), servers=servers, budget=ALL) as yard,
+        ):
+            going = yard.run("say hello there")
+            events = [event async for event in going]
+            history = await yard.history(going.conversation)
+        assert provider.server.refusals == [] and len(provider.server.bodies) == 2
+        assert isinstance(events[-1], RunEnded) and events[-1].ending == "done"
+        (call,) = [item for item in history if isinstance(item, Call)]
+        (result,) = [item for item in history if isinstance(item, Result)]
+        assert (result.call_id, result.content) == (call.id, "Echo: hello there")
+
+    asyncio.run(run())

@@ -1,0 +1,145 @@
+"""Our Responses bodies are what the official SDK's request types say, and the check refuses nonsense."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
+
+from toolyard.core.tools import Tool
+from toolyard.models.openai_responses import from_wire, to_wire
+from wire.checks import ended
+from wire.everything import ADD, CODE, FILES, HISTORY, WEB_SEARCH
+from wire.local import offer, request, user
+from wire.responses_bytes import CITED, MODEL, SEARCH, events, text, thought
+from wire.responses_bytes import CODE as RAN_CODE
+from wire.responses_bytes import FILES as RAN_FILES
+from wire.sdk_types import mismatches
+from wire.strict_responses import faults_of
+
+SAID = events(thought("Hm."), SEARCH, thought(id="rs_2"), RAN_CODE, RAN_FILES, CITED, text("So.", phase="final_answer"))
+SEALED = [
+    user("search", "u9"),
+    *ended(from_wire(SAID, request(model=MODEL))).items,
+]
+EVERYTHING = request(
+    [*HISTORY, *SEALED, user("go on", "u10")],
+    system="You help.",
+    tools=offer(ADD, Tool(name="now"), WEB_SEARCH, CODE, FILES),
+)
+BODY = json.loads(to_wire(EVERYTHING, MODEL))
+Body = dict[str, Any]
+
+
+def wrong(body: object) -> list[str]:
+    return mismatches(body, ResponseCreateParamsStreaming)
+
+
+@pytest.mark.parametrize("choice", ["auto", "none", "required", "add", "web_search"])
+def test_a_body_with_everything_in_it_fits_the_types_and_a_strict_provider(choice: str) -> None:
+    asked = request(
+        [*HISTORY, *SEALED, user("go on", "u10")],
+        system="You help.",
+        tools=offer(ADD, WEB_SEARCH, CODE, FILES),
+        tool_choice=choice,
+    )
+    body = to_wire(asked, MODEL)
+    assert (wrong(json.loads(body)), faults_of(body)) == ([], [])
+    kinds = {item.get("type", "message") for item in json.loads(body)["input"]}
+    assert kinds == {
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "web_search_call",
+        "code_interpreter_call",
+        "file_search_call",
+    }
+
+
+def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
+    assert wrong(json.loads(to_wire(request([user("hi")])))) == []
+
+
+def first(body: Body, kind: str) -> Body:
+    return next(item for item in body["input"] if item.get("type") == kind)
+
+
+def set_extra(body: Body) -> None:
+    body["input"][0]["id"] = "x"
+
+
+def set_top_level_extra(body: Body) -> None:
+    body["messages"] = []
+
+
+def drop_needed(body: Body) -> None:
+    del first(body, "function_call")["arguments"]
+
+
+def set_wrong_type(body: Body) -> None:
+    first(body, "function_call")["arguments"] = {"a": 1}
+
+
+def set_wrong_role(body: Body) -> None:
+    body["input"][0]["role"] = "tool"
+
+
+def set_wrong_part(body: Body) -> None:
+    body["input"][2]["content"][1] = {"type": "image_url", "image_url": {"url": "https://example.org"}}
+
+
+def drop_summary(body: Body) -> None:
+    del first(body, "reasoning")["summary"]
+
+
+def set_wrong_summary(body: Body) -> None:
+    first(body, "reasoning")["summary"] = ["Hm."]
+
+
+def set_wrong_action(body: Body) -> None:
+    first(body, "web_search_call")["action"]["engine"] = "x"
+
+
+def set_unknown_choice(body: Body) -> None:
+    body["tool_choice"] = "sometimes"
+
+
+def set_chat_tool(body: Body) -> None:
+    body["tools"][0] = {"type": "function", "function": {"name": "add", "parameters": {}}}
+
+
+def set_blocked(body: Body) -> None:
+    body["tools"][2]["filters"]["blocked_domains"] = ["a"]
+
+
+def set_unknown_include(body: Body) -> None:
+    body["include"].append("everything")
+
+
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        set_extra,
+        set_top_level_extra,
+        drop_needed,
+        set_wrong_type,
+        set_wrong_role,
+        set_wrong_part,
+        drop_summary,
+        set_wrong_summary,
+        set_wrong_action,
+        set_unknown_choice,
+        set_chat_tool,
+        set_blocked,
+        set_unknown_include,
+    ],
+)
+def test_nonsense_does_not_fit_the_types(spoil: Callable[[Body], None]) -> None:
+    """A negative control for each kind of mistake that the walker must see."""
+    body = copy.deepcopy(BODY)
+    assert wrong(body) == []
+    spoil(body)
+    assert wrong(body) != []

@@ -1,0 +1,91 @@
+"""Whole runs over each wire: the loop asks, runs our tools, leaves the provider's alone, and ends with the answer."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+from toolyard import Yard
+from toolyard.core.events import CallStarted, RunEnded
+from toolyard.core.items import Call, Result
+from toolyard.core.ports import Model
+from toolyard.models.anthropic import Anthropic
+from toolyard.models.gemini import Gemini
+from toolyard.models.openai_responses import OpenAIResponses
+from wire import gemini_bytes, responses_bytes, strict_gemini, strict_messages
+from wire.messages_streams import cited, search, searched
+from wire.strict import Reply, Strict
+from wire.strict_messages import StrictMessages, begins, called, ends
+from wire.strict_responses import strict_responses
+
+
+async def add(a: int, b: int = 2) -> int:
+    """Add."""
+    return a + b
+
+
+@dataclass(frozen=True)
+class Provider:
+    name: str
+    server: Strict | StrictMessages
+    made: Callable[[str], Model]
+
+
+def claude() -> Provider:
+    first = Reply(
+        packets=[
+            begins(),
+            search(0),
+            searched(1, "srvtoolu_1"),
+            cited(2, "It is so. "),
+            called(3, "toolu_1", "add", '{"a":', "1}"),
+            ends("tool_use"),
+        ]
+    )
+    server = StrictMessages(first, strict_messages.says("Three."))
+    return Provider("anthropic", server, lambda url: Anthropic(base_url=url, model="claude", api_key="k"))
+
+
+def gpt() -> Provider:
+    own = responses_bytes
+    first = own.replies(own.thought("Hm."), own.SEARCH, own.CITED, own.call("add", '{"a":', '1,"b":null}'))
+    model = own.MODEL
+    return Provider(
+        "openai", strict_responses(first, own.says("Three.")), lambda url: OpenAIResponses(base_url=url, model=model)
+    )
+
+
+def google() -> Provider:
+    own = gemini_bytes
+    first = own.replies(
+        own.thought("Hm."),
+        own.text(own.CITED),
+        own.call("add", {"a": 1}, **own.SIGNED),
+        groundingMetadata=own.GROUNDING,
+    )
+    server = strict_gemini.strict_gemini(first, own.says("Three."))
+    return Provider("gemini", server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL))
+
+
+@pytest.mark.proves("002.native-not-intercepted")
+@pytest.mark.parametrize("made", [claude, gpt, google])
+def test_a_run_over_every_wire(made: Callable[[], Provider]) -> None:
+    async def run() -> None:
+        provider = made()
+        async with (
+            provider.server.serving() as url,
+            Yard(tools=[add], model=provider.made(url), system_prompt="You add.") as yard,
+        ):
+            going = yard.run("add 1 and 2")
+            events = [event async for event in going]
+            history = await yard.history(going.conversation)
+        assert provider.server.refusals == [] and len(provider.server.bodies) == 2
+        assert isinstance(events[-1], RunEnded) and events[-1].ending == "done"
+        calls = [item for item in history if isinstance(item, Call)]
+        assert [(call.tool, call.ran_at) for call in calls] == [("web_search", provider.name), ("add", "")]
+        assert [event.call_id for event in events if isinstance(event, CallStarted)] == [calls[1].id]
+        results = {item.call_id: item for item in history if isinstance(item, Result)}
+        assert results[calls[1].id].content == "3" and results.keys() == {call.id for call in calls}
+
+    asyncio.run(run())

@@ -1,0 +1,237 @@
+// A conversation as an application has it: what the user says goes in, events come out, its tools run here.
+// A connection that breaks is taken up from the last event; a call is run once, however often it is told.
+
+import { type Answer, type ClientEvent, type Json, type Told, read } from "./events.js";
+import { Link, Lost, ToolyardError } from "./link.js";
+import { LocalTools, type Tool, type ToolResult } from "./tools.js";
+
+const PATH = "/chat/v1/conversation";
+/** How long to wait before each attempt to find the server again. */
+const BACKOFF_MS = [0, 500, 1000, 2000, 4000, 8000];
+const MOST_RATE_WAIT_MS = 120_000;
+
+export interface ClientOptions {
+  /** Where the server is; empty for the page's own origin. */
+  url: string;
+  key?: string;
+  tools?: Readonly<Record<string, Tool>>;
+  /** Comes after the server's own prompt. */
+  systemPrompt?: string;
+  /** What the model is told of the application besides; a function is asked with each message. */
+  context?: Record<string, Json> | (() => Record<string, Json>);
+  /** A conversation to go on with, perhaps of another device. */
+  conversationId?: string;
+  headers?: Record<string, string>;
+}
+
+export interface Client {
+  /** Empty before the first message. */
+  readonly conversationId: string;
+  /** Say something; everything that happens until the answer, which is the last event. */
+  send(text: string, options?: { interrupt?: boolean }): AsyncGenerator<ClientEvent, void, undefined>;
+  /** Say something; the model's answer. Throws if there is none. */
+  ask(text: string): Promise<string>;
+  /** Take up what runs or waits in the conversation, perhaps begun on another device, to its end. */
+  follow(): AsyncGenerator<ClientEvent, void, undefined>;
+  /** Stop what runs, here and on the server. The request then ends as cancelled. */
+  stop(): Promise<void>;
+}
+
+export function createClient(options: ClientOptions): Client {
+  return new AppClient(options);
+}
+
+type Body = Record<string, unknown>;
+
+class AppClient implements Client {
+  conversationId: string;
+  private readonly link: Link;
+  private readonly tools: LocalTools;
+  private place = "";
+  private runId = "";
+
+  constructor(private readonly options: ClientOptions) {
+    this.conversationId = options.conversationId ?? "";
+    const key = options.key ? { authorization: `Bearer ${options.key}` } : {};
+    this.link = new Link(options.url, { ...options.headers, ...key });
+    this.tools = new LocalTools(options.tools ?? {});
+  }
+
+  async *send(text: string, { interrupt = false } = {}): AsyncGenerator<ClientEvent, void, undefined> {
+    const { systemPrompt, context } = this.options;
+    this.runId = "";
+    yield* this.driven({
+      messages: [{ role: "user", content: text }],
+      tools: this.tools.definitions(),
+      interrupt,
+      ...(systemPrompt === undefined ? {} : { systemPrompt }),
+      ...(context === undefined ? {} : { context: typeof context === "function" ? context() : context }),
+      ...(this.conversationId ? this.resume() : { keep: true }),
+    });
+  }
+
+  async ask(text: string): Promise<string> {
+    let words: string | undefined;
+    for await (const event of this.send(text)) {
+      if (event.type !== "message") continue;
+      if (event.stopReason === "failed") throw new Error(event.detail ?? "the request failed");
+      words = event.message.content ?? "";
+    }
+    if (words === undefined) throw new Error("the request was left before its end");
+    return words;
+  }
+
+  async *follow(): AsyncGenerator<ClientEvent, void, undefined> {
+    this.runId = "";
+    yield* this.driven(this.resume());
+  }
+
+  async stop(): Promise<void> {
+    try {
+      if (this.conversationId) await this.link.ask("POST", `/conversations/${this.conversationId}/cancel`, {});
+    } catch (error) {
+      if (!isRefused(error)) throw error; // it may have ended by itself in this very moment
+    } finally {
+      this.tools.stop();
+    }
+  }
+
+  /** Post, run what is handed out, post the results, until the request has ended. */
+  private async *driven(body: Body): AsyncGenerator<ClientEvent, void, undefined> {
+    for (;;) {
+      let answer: Answer | undefined;
+      for await (const told of this.answered(body)) {
+        if (told.type === "message" || told.type === "tool_calls" || told.type === "waiting") answer = told;
+        else if (told.type !== "started" && told.type !== "done") yield told;
+      }
+      if (answer?.type === "message") {
+        yield answer;
+        if (answer.runId === this.runId) {
+          this.tools.over();
+          return;
+        }
+      }
+      const results = await this.results(answer);
+      if (results?.length === 0) yield* this.news();
+      body = results?.length ? { ...this.resume(), toolResults: results } : this.resume();
+    }
+  }
+
+  /** What to post next; empty if somebody else has to do something first, nothing to ask how it went on. */
+  private async results(answer: Answer | undefined): Promise<ToolResult[] | undefined> {
+    if (answer?.type === "tool_calls") return this.tools.results(answer.toolCalls, this.conversationId);
+    return answer?.type === "waiting" ? [] : undefined;
+  }
+
+  /** What the server tells until its `done`, over as many connections as that takes. */
+  private async *answered(body: Body): AsyncGenerator<Told, void, undefined> {
+    const correlationId = crypto.randomUUID().replaceAll("-", "");
+    const patience = new Patience();
+    for (;;) {
+      let began = false;
+      try {
+        for await (const told of this.posted(body, correlationId)) {
+          began = true;
+          patience.renew();
+          yield told;
+        }
+        return;
+      } catch (error) {
+        if (isRefused(error) && "toolResults" in body) {
+          body = this.resume(); // somebody else was first, or this was delivered before the connection broke
+          continue;
+        }
+        await patience.wait(error);
+        if (error instanceof Lost) body = began ? this.resume() : await this.again(body, correlationId);
+      }
+    }
+  }
+
+  /** What comes over one connection. Throws Lost if it ends before its `done`. */
+  private async *posted(body: Body, correlationId: string): AsyncGenerator<Told, void, undefined> {
+    const headers = { "x-correlation-id": correlationId, ...(this.place ? { "last-event-id": this.place } : {}) };
+    for await (const { place, data } of this.link.events("POST", PATH, body, headers)) {
+      this.place = place || this.place;
+      const told = read(data);
+      if (!told) continue;
+      if (told.type === "started") {
+        this.conversationId = told.conversationId;
+        this.runId ||= told.runId;
+      }
+      yield told;
+      if (told.type === "done") return;
+    }
+    throw new Lost("the server has ended the stream");
+  }
+
+  /** No answer came: what to post now. A message is sent again only if the server never took it. */
+  private async again(body: Body, correlationId: string): Promise<Body> {
+    if (!("messages" in body)) return body;
+    try {
+      const found = await this.link.ask<{ runs: { conversation: string; run_id: string }[] }>(
+        "GET",
+        `/traces/${correlationId}`,
+      );
+      const last = found.runs.at(-1);
+      if (!last) return body;
+      this.conversationId = last.conversation;
+      this.runId = last.run_id;
+      this.place ||= "0";
+      return this.resume();
+    } catch {
+      return body;
+    }
+  }
+
+  /** Everything until the run goes on: a decision was made, or another device has answered. */
+  private async *news(): AsyncGenerator<ClientEvent, void, undefined> {
+    const path = `/conversations/${this.conversationId}/events`;
+    try {
+      for await (const { place, data } of this.link.events("GET", path, undefined, { "last-event-id": this.place })) {
+        this.place = place || this.place;
+        const told = read(data);
+        if (!told || told.type === "done" || told.type === "started" || told.type === "waiting") continue;
+        if (told.type !== "tool_calls") {
+          yield told;
+          return;
+        }
+      }
+    } catch (error) {
+      if (!(error instanceof Lost)) throw error;
+    }
+  }
+
+  private resume(): Body {
+    return { conversationId: this.conversationId };
+  }
+}
+
+function isRefused(error: unknown): boolean {
+  return error instanceof ToolyardError && error.status === 409;
+}
+
+/** How long to wait before the next attempt. Throws the error again when it is used up, or if waiting is no use. */
+class Patience {
+  private tries = 0;
+  private rateWaitsMs = 0;
+
+  renew(): void {
+    this.tries = 0;
+  }
+
+  async wait(error: unknown): Promise<void> {
+    if (error instanceof ToolyardError && error.status === 429) {
+      this.rateWaitsMs += error.retryAfterMs;
+      if (this.rateWaitsMs > MOST_RATE_WAIT_MS) throw error;
+      return pause(error.retryAfterMs);
+    }
+    const delayMs = BACKOFF_MS[this.tries];
+    if (!(error instanceof Lost) || delayMs === undefined) throw error;
+    this.tries += 1;
+    return pause(delayMs);
+  }
+}
+
+function pause(delayMs: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, delayMs));
+}

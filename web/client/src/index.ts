@@ -1,0 +1,23 @@
+// A conversation with a Toolyard server whose tools run in the application: in the browser and in Node.
+
+export { createClient } from "./client.js";
+export type { Client, ClientOptions } from "./client.js";
+export type {
+  ApprovalRequired,
+  Arguments,
+  ClientCall,
+  ClientEvent,
+  Final,
+  Json,
+  ModelError,
+  QuestionAsked,
+  ReasoningDelta,
+  StopReason,
+  TextDelta,
+  ToolProgress,
+  ToolStatus,
+  TurnRestarted,
+} from "./events.js";
+export { Lost, ToolyardError } from "./link.js";
+export { ToolError, tool } from "./tools.js";
+export type { Running, Tool } from "./tools.js";

@@ -1,0 +1,134 @@
+// The way to the server: requests, answers and streams over HTTP. It does not know what they are for.
+
+/** What the server says against a request. */
+export class ToolyardError extends Error {
+  constructor(
+    message: string,
+    readonly status: number,
+    readonly errorType: string,
+    readonly details: Record<string, unknown> = {},
+    readonly retryAfterMs = 0,
+  ) {
+    super(message);
+    this.name = "ToolyardError";
+  }
+}
+
+/** The connection broke, or the server is about to stop: whether it took the request is not known. */
+export class Lost extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = "Lost";
+  }
+}
+
+/** A stream is alive while something comes now and then: the server sends a heartbeat every 15 s. */
+const SILENCE_MS = 60_000;
+
+export interface StreamEvent {
+  /** The last id that was seen; empty before the first. */
+  place: string;
+  data: string;
+}
+
+export class Link {
+  private readonly url: string;
+
+  constructor(
+    url: string,
+    private readonly headers: Record<string, string>,
+  ) {
+    this.url = url.replace(/\/+$/, "");
+  }
+
+  async ask<T>(method: string, path: string, body?: unknown): Promise<T> {
+    const response = await this.request(method, path, body, {}, new AbortController());
+    return (await response.json()) as T;
+  }
+
+  /** Each event of a stream, until it ends. Throws Lost if it breaks, ToolyardError if it is refused. */
+  async *events(
+    method: string,
+    path: string,
+    body: unknown,
+    headers: Record<string, string>,
+  ): AsyncGenerator<StreamEvent, void, undefined> {
+    const abort = new AbortController();
+    try {
+      const sent = { accept: "text/event-stream", ...headers };
+      const response = await this.request(method, path, body, sent, abort);
+      let place = "";
+      for await (const line of lines(response, abort)) {
+        if (line.startsWith("id: ")) place = line.slice(4);
+        else if (line.startsWith("data: ")) yield { place, data: line.slice(6) };
+      }
+    } finally {
+      abort.abort(); // whoever leaves the iteration leaves the connection
+    }
+  }
+
+  private async request(
+    method: string,
+    path: string,
+    body: unknown,
+    headers: Record<string, string>,
+    abort: AbortController,
+  ): Promise<Response> {
+    const quiet = setTimeout(() => abort.abort(), SILENCE_MS);
+    let response: Response;
+    try {
+      response = await fetch(`${this.url}${path}`, {
+        method,
+        headers: { ...this.headers, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
+        signal: abort.signal,
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      });
+    } catch (error) {
+      throw new Lost(`no server answers at ${this.url}: ${said(error)}`);
+    } finally {
+      clearTimeout(quiet);
+    }
+    if (!response.ok) throw await refusal(response);
+    return response;
+  }
+}
+
+async function* lines(response: Response, abort: AbortController): AsyncGenerator<string, void, undefined> {
+  if (!response.body) return;
+  const reader = response.body.getReader();
+  const decoder = new TextDecoder();
+  let rest = "";
+  for (;;) {
+    const quiet = setTimeout(() => abort.abort(), SILENCE_MS);
+    let piece: ReadableStreamReadResult<Uint8Array>;
+    try {
+      piece = await reader.read();
+    } catch (error) {
+      throw new Lost(`the connection broke: ${said(error)}`);
+    } finally {
+      clearTimeout(quiet);
+    }
+    if (piece.done) return;
+    const found = (rest + decoder.decode(piece.value, { stream: true })).split("\n");
+    rest = found.pop() ?? "";
+    yield* found;
+  }
+}
+
+async function refusal(response: Response): Promise<Error> {
+  let told: { error?: string; error_type?: string; details?: Record<string, unknown> } = {};
+  try {
+    told = (await response.json()) as typeof told;
+  } catch {
+    // not one of ours: the status has to do
+  }
+  const words = told.error ?? `the server answered ${response.status}`;
+  if (response.status >= 500) return new Lost(words);
+  const after = Number(response.headers.get("retry-after") ?? "1");
+  const retryAfterMs = response.status === 429 ? (Number.isFinite(after) ? after : 1) * 1000 : 0;
+  return new ToolyardError(words, response.status, told.error_type ?? "", told.details, retryAfterMs);
+}
+
+function said(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

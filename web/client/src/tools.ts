@@ -1,0 +1,105 @@
+// The application's tools: what they are, and one run for each call, however often the call is told.
+
+import type { Arguments, HandedCall } from "./events.js";
+
+export interface Running {
+  callId: string;
+  conversationId: string;
+  /** Aborted when the request is stopped. */
+  signal: AbortSignal;
+}
+
+/** A tool that runs in the application. What it throws, the model is told. */
+export interface Tool<A = Arguments> {
+  description: string;
+  /** JSON Schema of the arguments; left out for a tool that takes none. */
+  parameters?: Record<string, unknown>;
+  /** How long its result is awaited by the server. */
+  timeoutSeconds?: number;
+  run(args: A, running: Running): unknown;
+}
+
+/** A tool whose arguments have a type of their own; the schema is what the model is held to. */
+export function tool<A>(made: Tool<A>): Tool {
+  return made as unknown as Tool;
+}
+
+/** A failure with a type and details that the model can act on. */
+export class ToolError extends Error {
+  constructor(
+    message: string,
+    readonly errorType = "execution_error",
+    readonly details: Record<string, unknown> = {},
+  ) {
+    super(message);
+    this.name = "ToolError";
+  }
+}
+
+export interface ToolResult {
+  toolCallId: string;
+  result?: unknown;
+  error?: unknown;
+}
+
+export class LocalTools {
+  private readonly runs = new Map<string, Promise<ToolResult>>();
+  private abort = new AbortController();
+
+  constructor(private readonly tools: Readonly<Record<string, Tool>>) {}
+
+  /** As the server takes them. */
+  definitions(): unknown[] {
+    return Object.entries(this.tools).map(([name, { description, parameters, timeoutSeconds }]) => ({
+      name,
+      description,
+      ...(parameters ? { parameters } : {}),
+      ...(timeoutSeconds ? { timeoutSeconds } : {}),
+    }));
+  }
+
+  /** The results of those that are ours, run side by side; nothing if they were stopped meanwhile. */
+  async results(calls: readonly HandedCall[], conversationId: string): Promise<ToolResult[] | undefined> {
+    const abort = this.abort;
+    const ours = calls.filter((call) => Object.hasOwn(this.tools, call.name));
+    const stopped = new Promise<undefined>((resolve) => abort.signal.addEventListener("abort", () => resolve(undefined)));
+    const all = Promise.all(ours.map((call) => this.once(call, conversationId)));
+    return Promise.race([all, stopped]);
+  }
+
+  stop(): void {
+    this.abort.abort();
+    this.abort = new AbortController();
+  }
+
+  /** The request has ended: nobody asks for its results again. */
+  over(): void {
+    this.runs.clear();
+  }
+
+  private once(call: HandedCall, conversationId: string): Promise<ToolResult> {
+    let run = this.runs.get(call.id);
+    if (!run) {
+      run = this.run(call, conversationId);
+      this.runs.set(call.id, run);
+    }
+    return run;
+  }
+
+  private async run(call: HandedCall, conversationId: string): Promise<ToolResult> {
+    const running = { callId: call.id, conversationId, signal: this.abort.signal };
+    try {
+      const result = await this.tools[call.name]?.run(call.arguments, running);
+      JSON.stringify(result); // what cannot be written is the tool's failure, not the client's
+      return { toolCallId: call.id, result: result === undefined ? null : result };
+    } catch (error) {
+      return { toolCallId: call.id, error: problem(error) };
+    }
+  }
+}
+
+function problem(error: unknown): Record<string, unknown> {
+  if (error instanceof ToolError) return { error: error.message, error_type: error.errorType, details: error.details };
+  const words = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return { error: words.slice(0, 4000) };
+}
