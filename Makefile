@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help serve shop browser test check bench crash mcp-storm fuzz conformance
+.PHONY: help serve shop browser test check bench crash mcp-storm fuzz conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
@@ -18,6 +18,7 @@ help:
 	@echo "make mcp-storm  kill a real MCP server 200 times; check that calls go on and that nothing is left over"
 	@echo "make fuzz    look for an answer that the API page does not tell, for longer than make test does (FUZZ_EXAMPLES=100)"
 	@echo "make conformance  the official MCP conformance suite and Inspector against /mcp, with one table of scores"
+	@echo "make offline-score   how many requests the offline planner does right, and what is wrong with the others"
 	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."
 
 serve: $(READY)
@@ -56,6 +57,9 @@ browser:
 
 conformance: $(READY)
 	cd tests && ../$(BIN)/python -m conformance.run
+
+offline-score: $(READY)
+	$(BIN)/python tests/offline/score.py
 
 $(READY): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Toolyard needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + ". Name another one: make PYTHON=/path/to/python3 ..." if sys.version_info < (3, 11) else 0)'

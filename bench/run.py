@@ -6,6 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import find_run
+import offline_run
 import peers
 import report
 import server_run
@@ -71,6 +72,7 @@ def main() -> int:
         figures += server_run.section(given.quick, (), given.write, tell)
     if not given.only:
         figures += find_run.section(given.write, tell)
+        figures += offline_run.section(given.write, tell)
     failed = [figure for figure in figures if figure.passed is False and figure.required]
     for figure in failed:
         print(f"missed: {figure.what} must be {figure.must} and is {figure.reached}")

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.app import Wiring
-from toolyard.configured import DEMO, model_place, named_model, wiring
+from toolyard.app import OFFLINE, Wiring
+from toolyard.configured import model_place, named_model, wiring
 from toolyard.core.errors import Misconfigured
 from toolyard.core.tools import Tool
-from toolyard.models.openai_chat import OpenAIChat
+from toolyard.models.offline import Offline
 from toolyard.settings import Config, load
 from toolyard.venues.function import as_tool
 
@@ -96,10 +96,10 @@ trusted = true
     assert [(key.name, key.trusted) for key in made.keys] == [("shop", True)]
 
 
-def test_without_a_model_the_demo_answers(tmp_path: Path) -> None:
+def test_without_a_model_the_offline_planner_answers(tmp_path: Path) -> None:
     made = wired(tmp_path)
-    assert (made.model, made.allowed_models) == ((DEMO,), {DEMO})
-    assert not isinstance(named_model(DEMO, config(tmp_path), {}), OpenAIChat)
+    assert (made.model, made.allowed_models) == ((OFFLINE,), {OFFLINE})
+    assert isinstance(named_model(OFFLINE, config(tmp_path), {}), Offline)
 
 
 def test_where_a_model_is_and_with_which_key(tmp_path: Path) -> None:

@@ -50,6 +50,8 @@ AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message
 
 ModelChoice = str | Model | Sequence[str]
 """A name, a model, or names in the order in which they are asked until one can be had."""
+OFFLINE = "toolyard:offline"
+"""The model where none is named: a planner that needs no key and no network."""
 DRAWN = 16
 LOCAL = "local:"
 
@@ -104,10 +106,12 @@ class Models:
 
 
 def named_model(name: str) -> Model:
-    """The model of a name such as `openai:gpt-4o-mini`, `dashscope:qwen-plus` or `http://host/v1#model`.
+    """The model of a name such as `toolyard:offline`, `openai:gpt-4o-mini`, `ollama:qwen3` or `http://host/v1#model`.
 
     A provider's key goes to that provider only; a server named by its address gets `TOOLYARD_MODEL_KEY`, if set.
     """
+    if name == OFFLINE:
+        return importlib.import_module("toolyard.models.offline").Offline()
     if name.startswith(LOCAL):
         return local_model(name)
     if urlsplit(name).scheme in ("http", "https"):
@@ -118,7 +122,7 @@ def named_model(name: str) -> Model:
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS or not model:
         known = ", ".join(f"{known}:…" for known in PROVIDERS)
-        raise Misconfigured(f"{name!r} is not a model: use one of {known} or http://host/v1#model")
+        raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {known} or http://host/v1#model")
     known = PROVIDERS[provider]
     key, base_url = known.key_in(os.environ), known.address_in(provider, os.environ)
     if known.key_variable and not key:

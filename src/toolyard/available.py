@@ -7,10 +7,10 @@ import aiohttp
 import msgspec
 from msgspec import Struct
 
-from toolyard.app import LOCAL
-from toolyard.configured import DEMO, model_place
+from toolyard.app import LOCAL, OFFLINE
+from toolyard.configured import model_place
 from toolyard.core.errors import Misconfigured
-from toolyard.models.openai_chat import PROVIDERS
+from toolyard.models.providers import PROVIDERS
 from toolyard.settings import Config
 
 OLLAMA = "ollama"
@@ -37,7 +37,7 @@ async def available(config: Config, environment: Mapping[str, str]) -> AsyncIter
     """Those of the configuration first, then what else there is."""
     for name in config.models:
         yield _configured(name, config, environment)
-    yield Available(True, DEMO, "a script: no key, no network")
+    yield Available(True, OFFLINE, "a planner, not a language model: no key, no network")
     yield _local()
     running = await ollama_models(ollama_address(config, environment))
     if running is None:
@@ -74,7 +74,7 @@ def ollama_address(config: Config, environment: Mapping[str, str]) -> str:
 
 
 def _configured(name: str, config: Config, environment: Mapping[str, str]) -> Available:
-    if name == DEMO:
+    if name == OFFLINE:
         return Available(True, name, "configured; a script")
     if name.startswith(LOCAL):
         local = _local()

@@ -4,28 +4,25 @@ import dataclasses
 import difflib
 import importlib
 import os
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from toolyard.app import LOCAL, Wiring, local_model, wired
+from toolyard.app import LOCAL, OFFLINE, Wiring, local_model, wired
+from toolyard.app import named_model as model_without_configuration
 from toolyard.core.caller import Caller
 from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
-from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
-from toolyard.core.ports import Model, ModelRequest
+from toolyard.core.ports import Model
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
-from toolyard.demo import demo_script
 from toolyard.models.providers import ANY, PROVIDERS
 from toolyard.models.providers import Provider as KnownProvider
-from toolyard.models.scripted import Scripted
 from toolyard.settings import Config, Jwt, Provider, ToolChoice, ToolRules, load_tools, mcp_servers, ruled
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
 
-DEMO = "toolyard:demo"
 OWN_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
 
 
@@ -46,7 +43,7 @@ class ModelPlace:
 def wiring(config: Config, base: Path) -> Wiring:
     """What a server of this configuration is put together from. Raises Misconfigured with what to change."""
     tools = configured_tools(config, base)
-    models = config.models or (DEMO,)
+    models = config.models or (OFFLINE,)
     return Wiring(
         model=models,
         named_model=partial(named_model, config=config, environment=os.environ),
@@ -103,7 +100,7 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
         raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
     if not base_url or not model:
         names = ", ".join(f"{one}:…" for one in (*PROVIDERS, *(config.providers.keys() - PROVIDERS)))
-        raise Misconfigured(f"{name!r} is not a model: use {DEMO}, one of {names} or http://host/v1#model")
+        raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {names} or http://host/v1#model")
     api_key = set_up.api_key or known.key_in(environment)
     missing = known.key_variable if not api_key and not set_up.headers else ""
     return ModelPlace(
@@ -118,8 +115,8 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
 
 
 def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Model:
-    if name == DEMO:
-        return _Demo()
+    if name == OFFLINE:
+        return model_without_configuration(name)
     if name.startswith(LOCAL):
         return local_model(name)
     place = model_place(name, config, environment)
@@ -133,16 +130,6 @@ def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Mo
         provider=place.provider,
         headers=place.headers,
     )
-
-
-class _Demo:
-    """The scripted model of the demo, without the memory that tests have of it."""
-
-    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        return Scripted(demo_script).stream(request)
-
-    async def close(self) -> None:
-        pass
 
 
 def _default_settings(config: Config, known: Collection[str]) -> Settings:

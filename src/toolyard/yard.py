@@ -7,7 +7,7 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
-from toolyard.app import App, AsgiApp, Message, ModelChoice, Models, Wiring, open_store
+from toolyard.app import OFFLINE, App, AsgiApp, Message, ModelChoice, Models, Wiring, open_store
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
 from toolyard.core.cursor import parse_cursor
@@ -37,7 +37,7 @@ class Yard:
         self,
         *,
         tools: Iterable[object] = (),
-        model: ModelChoice,
+        model: ModelChoice = OFFLINE,
         servers: Mapping[str, ServerSpec] | None = None,
         store: str = "memory:",
         limits: Limits = Limits(),  # noqa: B008 - immutable

@@ -8,19 +8,19 @@ TOOLS = """
 from toolyard import tool
 
 @tool(approval="ask")
-def ha_service_call(domain: str, service: str, entity_id: str) -> dict[str, object]:
-    "Switch something."
-    return {"ok": True, "item": f"{service} {entity_id}"}
+def turn_on(device: str) -> dict[str, object]:
+    "Turn a device on."
+    return {"ok": True, "item": device}
 """
-EDITED = '{"domain": "light", "service": "turn_off", "entity_id": "light.hall"}'
+EDITED = '{"device": "garden light"}'
 
 
 def test_the_demo_needs_nothing_and_keeps_nothing(tmp_path: Path) -> None:
     done = toolyard(tmp_path, "chat", "--demo", typed="add milk to groceries\nshow my groceries\n")
     assert done.code == 0, done.errors
     assert "→ add_to_groceries …" in done.out and "← add_to_groceries: ok" in done.out
-    assert "I've added milk to your grocery list." in done.out
-    assert 'On your list: ["milk"]' in done.out
+    assert "I've added milk to the grocery list." in done.out
+    assert "\nmilk" in done.out.split("→ show_groceries")[1]
     assert not (tmp_path / "data").exists()
 
 
@@ -39,11 +39,11 @@ def test_approvals_are_decided_at_the_prompt_and_remembered_in_the_store(tmp_pat
     )
     done = toolyard(tmp_path, "chat", "--tools", "./my_tools.py", typed=lines)
     assert done.code == 0, done.errors
-    asked = '{"service":"turn_on","entity_id":"light.hall","domain":"light"}'
+    asked = '{"device":"hall light"}'
     assert done.out.count(asked) == 3
-    assert "I've asked for turn_on light.hall." in done.out
-    assert "That did not work: the user declined: too bright" in done.out
-    assert done.out.count("← ha_service_call: ok") == 2
+    assert "I've asked for hall light." in done.out
+    assert "That did not work for “hall light”: the user declined: too bright" in done.out
+    assert done.out.count("← turn_on: ok") == 2
     assert (tmp_path / "data" / "toolyard" / "toolyard.db").exists()
 
 
@@ -54,8 +54,8 @@ def test_a_running_server_is_found_by_the_store_and_shows_the_same(tmp_path: Pat
         done = toolyard(tmp_path, "chat", typed=lines)
         assert done.code == 0, done.errors
         assert f"server {server.url}" in done.out
-        assert "! wrong arguments" in done.out and "← ha_service_call: ok" in done.out
-        assert "That did not work: the user declined: too bright" in done.out
+        assert "! wrong arguments" in done.out and "← turn_on: ok" in done.out
+        assert "That did not work for “hall light”: the user declined: too bright" in done.out
         assert done.out.count("  user: turn on the hall light") == 2
 
 

@@ -43,7 +43,7 @@ def marks(out: str) -> dict[str, str]:
 def test_without_anything_the_list_says_what_to_set(tmp_path: Path) -> None:
     done = toolyard(tmp_path, "models")
     assert done.code == 0
-    assert marks(done.out)["toolyard:demo"] == "✓" and marks(done.out)["openai:…"] == "✗"
+    assert marks(done.out)["toolyard:offline"] == "✓" and marks(done.out)["openai:…"] == "✗"
     assert "set OPENAI_API_KEY" in done.out and "no Ollama answers at http://127.0.0.1:9" in done.out
     assert marks(done.out)["local:/path/to/model.gguf"] == "✓"
 
@@ -82,7 +82,7 @@ def test_the_doctor_and_the_start_offer_an_ollama_if_no_model_is_configured(tmp_
         assert told.code == 0 and "✓ ollama" in told.out and "--model ollama:qwen3:4b" in told.out
         with serving(tmp_path, OLLAMA_BASE_URL=address) as server:
             server.until("--model ollama:qwen3:4b")
-        configured = toolyard(tmp_path, "doctor", "--port", "0", "--model", "toolyard:demo", OLLAMA_BASE_URL=address)
+        configured = toolyard(tmp_path, "doctor", "--port", "0", "--model", "toolyard:offline", OLLAMA_BASE_URL=address)
         assert "✓ ollama" not in configured.out
 
 

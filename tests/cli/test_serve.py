@@ -45,9 +45,9 @@ def test_it_says_where_it_is_and_the_line_that_it_prints_works(tmp_path: Path) -
         with stream(url, body, headers) as objects:
             told = list(objects)
         assert told[-1]["type"] == "done" and told[-1]["ending"] == "done"
-        assert "you have spent" in said(told)
+        assert "Rent" in said(told)
         text = "\n".join(server.said)
-        assert "toolyard:demo: no model is configured" in text and "tools    7: budget_scan" in text
+        assert "toolyard:offline: no model is configured" in text and "tools    7: budget_scan" in text
         assert (tmp_path / "data" / "toolyard" / "toolyard.db").exists()
 
 
@@ -86,7 +86,7 @@ def test_a_stop_ends_streams_refuses_runs_lets_calls_end_and_the_run_goes_on_at_
         assert server.ended() == 0
     with serving(tmp_path, "--tools", SLOW, PIPES=where) as server:
         (only,) = listed(f"{server.url}/conversations", "conversations")
-        assert answered(server, only["id"]) == "I've added milk to your grocery list."
+        assert answered(server, only["id"]) == "I've added milk to the grocery list."
 
 
 def test_a_killed_server_takes_its_run_up_again(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_a_killed_server_takes_its_run_up_again(tmp_path: Path) -> None:
     with serving(tmp_path, "--tools", SLOW, PIPES=where) as server:
         assert began(tmp_path) == "milk\n"
         go_on(tmp_path)
-        assert answered(server, conversation["id"]) == "I've added milk to your grocery list."
+        assert answered(server, conversation["id"]) == "I've added milk to the grocery list."
 
 
 def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:

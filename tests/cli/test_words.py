@@ -19,7 +19,7 @@ def told(*words: str) -> int | str | None:
     [
         ("prot = 1", "toolyard.toml line 1: prot is not a setting; did you mean port?"),
         ("\nhost = 7", "toolyard.toml line 2: host must be a text"),
-        ("model = 'gpt'", "'gpt' is not a model: use toolyard:demo, one of openai:…"),
+        ("model = 'gpt'", "'gpt' is not a model: use toolyard:offline, one of openai:…"),
         ("tools = ['./none.py']", "there is no file"),
         ("[tool.delete]\napproval = 'always'", "[tool.delete]: there is no tool named 'delete'"),
         ("default_tools = ['delete']", "default_tools names 'delete', which is not a tool"),

@@ -5,13 +5,16 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 
 import pytest
+from msgspec.structs import replace
 
 from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.history import History
 from toolyard.core.items import Call, ModelText
-from toolyard.core.ports import Model
+from toolyard.core.ports import Model, ModelRequest
 from toolyard.core.tools import Tool
 from toolyard.models.anthropic import Anthropic
 from toolyard.models.gemini import Gemini
+from toolyard.models.offline import Offline
 from toolyard.models.openai_chat import OpenAIChat
 from toolyard.models.openai_responses import OpenAIResponses
 from toolyard.models.scripted import Scripted, Turn, call, fail, say, together
@@ -103,7 +106,30 @@ async def local(reply: str) -> AsyncGenerator[Model, None]:
         yield model
 
 
-MODELS: list[Made] = [scripted, openai_chat, openai_responses, anthropic, gemini, local]
+class Asked:
+    """The offline planner, which says and calls what it is asked for: it is asked for this."""
+
+    def __init__(self, message: str) -> None:
+        self._message = message
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
+        a: dict[str, object] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
+        asked = replace(request, history=History([user(self._message)]), offer=offer(Tool(name="add", parameters=a)))
+        return Offline().stream(asked)
+
+    async def close(self) -> None:
+        return None
+
+
+def offline(reply: str) -> AbstractAsyncContextManager[Model]:
+    return nullcontext(Asked({"a text": "你好 🥛", "calls": "add 1, then add 2"}[reply]))
+
+
+PROVIDERS: list[Made] = [scripted, openai_chat, openai_responses, anthropic, gemini, local]
+"""Those that may fail, and that may speak before they call."""
+MODELS: list[Made] = [*PROVIDERS, offline]
+REPLIES = [*((made, reply) for made in PROVIDERS for reply in SCRIPTED), (offline, "a text"), (offline, "calls")]
+SPOKEN = [*((made, reply) for made in PROVIDERS for reply in ("a text", "calls")), (offline, "a text")]
 
 
 def events_of(made: Made, reply: str) -> list[Event]:
@@ -119,16 +145,14 @@ def ended(events: Sequence[Event]) -> TurnEnded:
     return events[-1]
 
 
-@pytest.mark.parametrize("made", MODELS)
-@pytest.mark.parametrize("reply", SCRIPTED)
+@pytest.mark.parametrize(("made", "reply"), REPLIES)
 def test_a_model_gives_deltas_and_then_exactly_one_end(made: Made, reply: str) -> None:
     *deltas, last = events_of(made, reply)
     assert isinstance(last, TurnEnded | TurnFailed)
     assert not any(isinstance(event, TurnEnded | TurnFailed) for event in deltas)
 
 
-@pytest.mark.parametrize("made", MODELS)
-@pytest.mark.parametrize("reply", ["a text", "calls"])
+@pytest.mark.parametrize(("made", "reply"), SPOKEN)
 def test_the_text_that_was_streamed_is_kept_and_offsets_count_its_bytes(made: Made, reply: str) -> None:
     events = events_of(made, reply)
     said = ""
@@ -156,7 +180,7 @@ def test_a_text_ends_with_stop_and_counts_tokens(made: Made) -> None:
     assert turn.finish == "stop" and turn.usage.total > 0
 
 
-@pytest.mark.parametrize("made", MODELS)
+@pytest.mark.parametrize("made", PROVIDERS)
 def test_a_failure_is_data_with_the_providers_words(made: Made) -> None:
     (failure,) = events_of(made, "a failure")
     assert isinstance(failure, TurnFailed) and "no such model" in failure.problem.error and failure.problem.error_type

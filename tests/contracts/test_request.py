@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from models.hard_schemas import HARD
 from toolyard.core.history import History
 from toolyard.core.items import (
     Call,
@@ -148,6 +149,7 @@ TOOLS = offer(Tool(name="add", parameters={"type": "object", "properties": {"a":
 
 
 @each_wire
+@settings(deadline=None)
 @given(items=histories)
 def test_whatever_the_history_a_strict_provider_takes_the_body(wire: Wire, items: list[Item]) -> None:
     body = wire.body(request([user("hi"), *items], tools=TOOLS))
@@ -155,6 +157,7 @@ def test_whatever_the_history_a_strict_provider_takes_the_body(wire: Wire, items
 
 
 @each_wire
+@settings(deadline=None)
 @given(items=histories, lengths=st.lists(st.integers(0, 14), max_size=5))
 def test_a_body_is_the_same_whatever_was_kept_from_earlier_turns(
     wire: Wire, items: list[Item], lengths: list[int]
@@ -170,6 +173,7 @@ def test_a_body_is_the_same_whatever_was_kept_from_earlier_turns(
 @pytest.mark.parametrize(
     "wire", [wire for wire in WIRES if wire.name in ("anthropic", "gemini")], ids=lambda wire: wire.name
 )
+@settings(deadline=None)
 @given(items=histories)
 def test_a_history_that_does_not_begin_with_the_user_is_taken_too(wire: Wire, items: list[Item]) -> None:
     assert wire.faults_of(wire.body(request(items))) == []
@@ -262,3 +266,11 @@ def test_a_history_that_was_cut_back_is_encoded_anew(wire: Wire) -> None:
 def test_without_tools_neither_tools_nor_a_choice_are_sent(wire: Wire, tools: tuple[Tool, ...]) -> None:
     body = json.loads(wire.body(request([user("hi")], tools=offer(*tools), tool_choice="required")))
     assert not body.keys() & {"tools", "tool_choice", "toolConfig"}
+
+
+@each_wire
+@pytest.mark.parametrize("name", HARD)
+def test_a_tool_is_offered_whatever_its_schema(wire: Wire, name: str) -> None:
+    body = wire.body(request([user("hi")], tools=offer(Tool(name="hard", parameters=HARD[name]))))
+    assert wire.faults_of(body) == []
+    assert b'"hard"' in body

@@ -79,6 +79,10 @@ async def client_venue() -> Venue:
     return ClientVenue()
 
 
+async def finding_venue() -> Venue:
+    return FindingVenue(lambda query, allowed: [one for one in (GOOD,) if query == one.name and allowed(one)])
+
+
 async def mcp_venue() -> Venue:
     """With one real server, in the old era, and another that is away."""
     plain = Plain(Path(mkdtemp(prefix="toolyard-")), trust=True)
@@ -96,13 +100,7 @@ async def mcp_venue() -> Venue:
     return McpVenue(fleet)
 
 
-async def finding_venue() -> Venue:
-    return FindingVenue(lambda query, allowed: [one for one in (GOOD,) if query == one.name and allowed(one)])
-
-
-VENUES: list[Callable[[], Awaitable[Venue]]] = [
-    function_venue, results_venue, client_venue, finding_venue, mcp_venue,
-]  # fmt: skip
+VENUES: list[Callable[[], Awaitable[Venue]]] = [function_venue, results_venue, client_venue, finding_venue, mcp_venue]
 CASES: list[tuple[Callable[[], Awaitable[Venue]], str, dict[str, object], object]] = [
     (function_venue, "good", {}, Value(value="fine")),
     (function_venue, "bad", {}, "execution_error"),

@@ -408,7 +408,7 @@ def without_reused_ids(items: list[Item]) -> list[Item]:
 histories = st.lists(anything, max_size=14).map(without_reused_ids)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(histories, st.booleans())
 def test_whatever_the_history_the_provider_takes_the_body(items: list[Item], offered: bool) -> None:
     tools = ADD if offered else offer()

@@ -15,6 +15,7 @@ import msgspec
 from aiohttp import web
 from msgspec import Meta, Struct
 
+from models.dialect_rules import openai_faults
 from wire.local import serving
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -163,6 +164,7 @@ def _tool_faults(asked: Body) -> list[str]:
     names = [tool.function.name for tool in asked.tools or ()]
     found = [f"bad tool name {name!r}" for name in names if not NAME.fullmatch(name)]
     found += [f"tool name {name!r} is used twice" for name in _doubles(names)]
+    found += [fault for tool in asked.tools or () for fault in openai_faults(tool.function.parameters)]
     if asked.tool_choice is not None and not names:
         found.append("tool_choice needs tools")
     if isinstance(asked.tool_choice, Choice) and asked.tool_choice.function.name not in names:

@@ -17,7 +17,8 @@ from wire.strict_chat import faults_of as chat_faults
 from wire.strict_dashscope import asks, faults_of, refuses, says, strict_dashscope
 
 HI = {"role": "user", "content": "hi"}
-TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object"}}}]
+NOTHING: dict[str, object] = {}
+TOOLS = [{"type": "function", "function": {"name": "add", "parameters": {"type": "object", "properties": NOTHING}}}]
 
 
 def body(*messages: object, **more: object) -> bytes:

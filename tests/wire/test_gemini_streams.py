@@ -6,7 +6,7 @@ from itertools import pairwise
 import pytest
 from google import genai
 from google.genai import types
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.items import Call, Citation, Item, ModelText, Reasoning, Result, Seal, Usage
@@ -192,6 +192,7 @@ def test_a_name_that_was_changed_for_the_provider_is_changed_back() -> None:
 cuts = st.lists(st.integers(min_value=0, max_value=20_000), max_size=12)
 
 
+@settings(deadline=None)
 @given(stream=st.sampled_from([*STREAMS, *FAILING]), cuts=cuts)
 def test_any_split_into_packets_gives_the_same_events(stream: Stream | Failing, cuts: list[int]) -> None:
     places = sorted({0, len(stream.body), *(cut % (len(stream.body) + 1) for cut in cuts)})

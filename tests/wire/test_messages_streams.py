@@ -8,7 +8,7 @@ from itertools import pairwise
 import pytest
 from anthropic import AsyncAnthropic
 from anthropic.types import MessageParam, ServerToolUseBlock, ToolUseBlock
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.events import ArgumentsAppended, ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
@@ -73,6 +73,7 @@ def test_a_stream_is_read_to_what_it_holds(stream: Stream) -> None:
 cuts = st.lists(st.integers(min_value=0, max_value=4_000), max_size=12)
 
 
+@settings(deadline=None)
 @given(stream=st.sampled_from([*STREAMS, *FAILING]), cuts=cuts)
 def test_any_split_into_packets_gives_the_same_events(stream: Stream | Failing, cuts: list[int]) -> None:
     body = stream.body

@@ -6,7 +6,7 @@ from collections import defaultdict
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from openai import AsyncOpenAI
 
@@ -123,6 +123,7 @@ def test_what_comes_after_the_end_is_not_read() -> None:
 cuts = st.lists(st.integers(min_value=0, max_value=2_000), max_size=12)
 
 
+@settings(deadline=None)
 @given(
     stream=st.sampled_from([one for one in [*STREAMS, *FAILING] if len(one.body) < 4_000]),
     cuts=cuts,

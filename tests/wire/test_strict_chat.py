@@ -26,7 +26,11 @@ def result(id: str) -> Message:
 
 
 def tool(name: str) -> Message:
-    return {"type": "function", "function": {"name": name, "parameters": {"type": "object"}}}
+    return {"type": "function", "function": {"name": name, "parameters": {"type": "object", "properties": {}}}}
+
+
+def shaped(**schema: object) -> Message:
+    return {"type": "function", "function": {"name": "add", "parameters": schema}}
 
 
 HI: Message = {"role": "user", "content": "hi"}
@@ -72,6 +76,9 @@ def test_what_is_in_order_is_taken(good: bytes) -> None:
         (body(HI, tools=[tool("x" * 65)]), "bad tool name"),
         (body(HI, tools=[tool("add"), tool("add")]), "used twice"),
         (body(HI, tool_choice="auto"), "needs tools"),
+        (body(HI, tools=[shaped(type="object")]), "missing properties"),
+        (body(HI, tools=[shaped(type="object", properties={}, anyOf=[])]), "anyOf"),
+        (body(HI, tools=[shaped(type="object", properties={"a": {"type": "array"}})]), "missing items"),
         (body(HI, tools=[tool("sub")], tool_choice=NAMED), "not offered"),
     ],
 )

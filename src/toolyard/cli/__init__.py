@@ -56,6 +56,6 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"toolyard {version('toolyard')}")
     commands = made.add_subparsers(required=True, metavar="COMMAND")
-    for one in (serve, chat, tools, models, servers, mcp, keys, trace, doctor):
+    for one in (serve, chat, tools, servers, models, mcp, keys, trace, doctor):
         one.add_to(commands)
     return made

@@ -17,7 +17,7 @@ Flag = Literal["model", "store", "tools", "host", "port"]
 _FLAGS: dict[Flag, str] = {
     "host": "default: 127.0.0.1; any other needs a key",
     "port": "default: 8080; 0 takes a free one and prints it",
-    "model": "such as openai:gpt-4o-mini, dashscope:qwen-plus, ollama:qwen3, local:/path.gguf, http://host/v1#model",
+    "model": "such as toolyard:offline, openai:gpt-4o-mini, ollama:qwen3, local:/path.gguf, http://host/v1#model",
     "store": "memory: or sqlite:///path/to/toolyard.db; default: in the user's data directory",
     "tools": "modules or files with tools, such as ./my_tools.py",
 }

@@ -14,20 +14,20 @@ from types import FrameType
 
 import msgspec
 
-from toolyard.app import Wiring
+from toolyard.app import OFFLINE, Wiring
 from toolyard.cli._common import Commands, Misused, add_config_flags, add_server_flags, command, environment, set_up
 from toolyard.cli._screen import Screen
 from toolyard.cli._server import connected, owner_url
 from toolyard.cli._talk import LocalTalk, ServerTalk, Talk
 from toolyard.cli._terminal import Interrupted, Left, Terminal
-from toolyard.configured import DEMO, named_model, wiring
+from toolyard.configured import named_model, wiring
 from toolyard.core.errors import Misconfigured, Refused, ToolyardError
 from toolyard.core.events import Entry, RunSuspended
 from toolyard.demo import grocery_tools
 from toolyard.settings import Config, data_directory
 from toolyard.yard import Yard
 
-EXAMPLES = """  toolyard chat --demo                            a grocery list and a scripted model; nothing is kept
+EXAMPLES = """  toolyard chat --demo                            a grocery list and the offline model; nothing is kept
   toolyard chat --tools ./my_tools.py --model ollama:qwen3
   toolyard chat --url http://127.0.0.1:8080       with a running server (and --key, if it asks for one)
   echo "add milk to groceries" | toolyard chat    every line is a message
@@ -44,7 +44,7 @@ GRACE_S = 1.0
 
 def add_to(commands: Commands) -> None:
     made = command(commands, "chat", run, "talk in the terminal", EXAMPLES)
-    made.add_argument("--demo", action="store_true", help="a scripted model and a grocery list, kept in memory")
+    made.add_argument("--demo", action="store_true", help="the offline model and a grocery list, kept in memory")
     add_server_flags(made)
     add_config_flags(made, "model", "store", "tools")
 
@@ -100,7 +100,7 @@ def _wired(options: argparse.Namespace) -> Wiring:
 
 def _demo() -> Wiring:
     named = partial(named_model, config=Config(), environment=os.environ)
-    return Wiring(model=DEMO, named_model=named, tools=grocery_tools(), grace_s=GRACE_S)
+    return Wiring(model=OFFLINE, named_model=named, tools=grocery_tools(), grace_s=GRACE_S)
 
 
 def _tools(yard: Yard) -> str:

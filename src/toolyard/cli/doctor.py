@@ -14,11 +14,11 @@ from importlib.metadata import version
 import aiohttp
 
 from toolyard.address import Address, database_of, is_loopback, published_address, url_of
-from toolyard.app import LOCAL, local_model, open_store
+from toolyard.app import LOCAL, OFFLINE, local_model, open_store
 from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
 from toolyard.cli._server import owner_url
-from toolyard.configured import DEMO, ModelPlace, configured_servers, configured_tools, model_place, wiring
+from toolyard.configured import ModelPlace, configured_servers, configured_tools, model_place, wiring
 from toolyard.core.errors import Misconfigured, ToolyardError
 from toolyard.core.ports import Key
 from toolyard.settings import Config, located
@@ -92,7 +92,7 @@ def _first(options: argparse.Namespace) -> Iterator[Finding]:
 async def _checks(setup: Setup) -> AsyncIterator[Finding]:
     config = setup.config
     yield _tools(setup)
-    for name in config.models or (DEMO,):
+    for name in config.models or (OFFLINE,):
         yield await _model(name, config)
     if not config.models and (found := await ollama_models(ollama_address(config, os.environ))):
         yield Finding(
@@ -137,8 +137,8 @@ def _servers(config: Config) -> Iterator[Finding]:
 
 
 async def _model(name: str, config: Config) -> Finding:
-    if name == DEMO:
-        return Finding(True, "model", f"{DEMO}, a script: set `model` to connect a real one")
+    if name == OFFLINE:
+        return Finding(True, "model", f"{OFFLINE}, which is not a language model: set `model` to connect a real one")
     try:
         if name.startswith(LOCAL):
             local_model(name)

@@ -10,10 +10,10 @@ from importlib.metadata import version
 
 import msgspec
 
-from toolyard.app import Wiring
+from toolyard.app import OFFLINE, Wiring
 from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, add_config_flags, command, set_up
-from toolyard.configured import DEMO, wiring
+from toolyard.configured import wiring
 from toolyard.core.errors import Misconfigured
 from toolyard.core.tools import Tool
 from toolyard.settings import Config
@@ -37,8 +37,8 @@ FIRST_TOOL = """none yet. Put a typed function into a file, say my_tools.py:
                  return "closed" if day.lower() == "sunday" else "9 to 18"
 
            and start with: toolyard serve --tools ./my_tools.py"""
-NO_MODEL = f"""{DEMO}: no model is configured, so this one answers. It follows a script and
-           understands a few sentences only. To connect a real one, start with
+NO_MODEL = f"""{OFFLINE}: no model is configured, so this planner answers. It matches plain requests to
+           tools and is not a language model. To connect a real one, start with
            --model openai:gpt-4o-mini and OPENAI_API_KEY set, or --model ollama:qwen3 without any key."""
 
 

@@ -44,6 +44,8 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether it may ask for what only an MCP client behind us has: a model, roots."""
     protocol: Literal["auto", "2025-11-25"] = "auto"
     """`2025-11-25` keeps to the old era, without asking the server for the new one."""
+    sampling: bool = False
+    """It may ask for a model's words, and for roots. Only an MCP client that uses us has them: it is asked."""
     connect_s: float = 30.0
     list_s: float = 30.0
     call_s: float = 30.0

@@ -152,6 +152,7 @@ class Server(Struct, frozen=True, kw_only=True):
     pin: Literal["on", "off"] = "on"
     sampling: bool = False
     protocol: Literal["auto", "2025-11-25"] = "auto"
+    sampling: bool = False
     connect_s: Seconds = _SPEC.connect_s
     list_s: Seconds = _SPEC.list_s
     call_s: Seconds = _SPEC.call_s

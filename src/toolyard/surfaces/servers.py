@@ -48,6 +48,7 @@ class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=
     pin: Literal["on", "off"] = "on"
     sampling: bool = False
     protocol: Literal["auto", "2025-11-25"] = "auto"
+    sampling: bool = False
     connect_s: Seconds = 30.0
     list_s: Seconds = 30.0
     call_s: Seconds = 30.0

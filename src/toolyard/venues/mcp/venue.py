@@ -100,17 +100,12 @@ class _Asking:
     async def _next_round(self, asked: Round, answer: Json) -> Value | Failure | Later:
         given = cast(Json, answer.get("content") or {}).get(INPUT_RESPONSES)
         if isinstance(given, dict):
-            return await self._taken_up(asked.given(cast(Json, given)))
+            return await self._asked(asked.given(cast(Json, given)))
         reply = replied(answer)
         if wrong := self._unfit(asked.question, reply):
             return self._later({**asked.question, "problem": wrong}, asked.token)
         self._prepared[digest(asked.question)] = reply
-        return await self._taken_up(asked.answered(reply))
-
-    async def _taken_up(self, known: Round) -> Value | Failure | Later:
-        if known.pending is not None:
-            return self._later(known.question, known.token)
-        return await self._round(known)
+        return await self._asked(asked)
 
     async def _round(self, known: Round) -> Value | Failure | Later:
         ticket = Ticket(self._context.call_id, self._link)

@@ -1,0 +1,114 @@
+"""Measures a turn of the offline planner: with the household's seven tools, and with 5,000 known. No peers."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from time import thread_time
+
+import report
+from cases import Figure
+from find_run import Executor
+from finding.catalogue import catalogue, queries
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+
+from offline.corpus import DOMAINS, load
+from offline.worlds import world
+from toolyard import Yard
+from toolyard.core.events import RunSuspended
+from toolyard.core.ports import ModelRequest
+from toolyard.models._offline.plan import Step
+from toolyard.models.offline import Offline
+
+DOCUMENT = Path(__file__).parent.parent / "docs" / "bench.md"
+TITLE = "# The offline planner"
+METHOD = """\
+CPU time of one turn of `toolyard:offline`, from the request to its end, over all turns that its own requests
+(`tests/offline`, both halves) and 100 of the requests for 5,000 tools lead to; with 5,000 tools it is shown 40 at
+most and `find_tools`, as any model is. A tool is read once, when it is first seen; the turns that do so are rows of
+their own. All requests are asked twice, each in a conversation of its own, and the second time is what counts.
+`python bench/offline_run.py` measures anew."""
+MOST_MS = 5.0
+ASKED = 100
+
+
+class Timed(Offline):
+    """The planner, with the time that each turn took."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.took_ms: list[float] = []
+
+    def step(self, request: ModelRequest) -> Step:
+        began = thread_time()
+        try:
+            return super().step(request)
+        finally:
+            self.took_ms.append((thread_time() - began) * 1e3)
+
+
+async def asked(tools: Sequence[object], messages: Sequence[str], model: Timed) -> None:
+    async with Yard(tools=tools, model=model) as yard:
+        for message in messages:
+            async for event in yard.run(message):
+                if isinstance(event, RunSuspended):
+                    break
+
+
+Times = tuple[list[float], list[float]]
+"""Of the turns that see tools for the first time, and of those that know them."""
+
+
+def turns_of(messages: Sequence[str], tools: Sequence[object]) -> Times:
+    first, then = Timed(), Timed()
+    for model in (first, then):
+        asyncio.run(asked(tools, messages, model))
+    return first.took_ms, then.took_ms
+
+
+def figures_of(what: str, took: Times) -> list[Figure]:
+    first, times = sorted(took[0]), sorted(took[1])
+    p95, p95_first = times[int(len(times) * 0.95)], first[int(len(first) * 0.95)]
+    return [
+        Figure(f"a turn, {what}, median, ms", must="", reached=f"{times[len(times) // 2]:.2f}"),
+        Figure(f"a turn, {what}, p95, ms", must=f"< {MOST_MS:g}", reached=f"{p95:.2f}", passed=p95 < MOST_MS),
+        Figure(f"a turn, {what}, slowest of {len(times)}, ms", must="", reached=f"{times[-1]:.2f}"),
+        Figure(f"a turn, {what}, tools not seen before, p95, ms", must="", reached=f"{p95_first:.2f}"),
+    ]
+
+
+def own_requests() -> Times:
+    first: list[float] = []
+    then: list[float] = []
+    for domain in DOMAINS:
+        messages = [one.exchanges[0].message for half in ("open", "held") for one in load(domain, half)]
+        with world(domain, "usual") as tools:
+            seen, known = turns_of(messages, tools)
+        first, then = first + seen, then + known
+    return first, then
+
+
+def section(to_write: bool, tell: Callable[[str], None]) -> list[Figure]:
+    tell("the offline planner")
+    many = [Executor(tool) for tool in catalogue()]
+    messages = [text for text, _ in queries("queries.tsv")][:ASKED]
+    figures = [*figures_of("its own requests", own_requests()), *figures_of("5,000 tools", turns_of(messages, many))]
+    table = report.rows(figures, [])
+    tell("done\n")
+    print(report.plain(table))
+    if to_write:
+        report.put_section(DOCUMENT, TITLE, METHOD, table)
+    return figures
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--write", action="store_true", help=f"write the section of docs/{DOCUMENT.name} as well")
+    figures = section(parser.parse_args().write, lambda said: print(f"… {said}", file=sys.stderr))
+    return 1 if any(figure.passed is False for figure in figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

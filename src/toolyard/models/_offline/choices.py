@@ -1,0 +1,84 @@
+"""Values out of a set: statuses, categories, services, named by themselves or by words that mean the same."""
+
+import re
+from collections.abc import Iterator
+from typing import Literal
+
+from toolyard.models._offline.past import done
+from toolyard.models._offline.places import Place, Profile, fits
+from toolyard.models._offline.sheet import Sheet
+from toolyard.models._offline.words import Span, Token, is_chinese, value_pattern
+
+Chosen = Literal["", "guessed", "named", "firmly"]
+
+_BEFORE_CHOICE = re.compile(
+    r"(?:(?:[:：]|\b(?:back\s+)?(?:as|to|is|are|was|were|into)\b)\s*(?:the\s+|an?\s+|now\s+)?|(?:标记|设置?|改|标|更新|状态)?(?:为|成|到|是)\s*[“\"]?)$",
+    re.IGNORECASE,
+)
+
+
+def choose(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
+    """The longest phrases find their places first; a phrase says one thing only."""
+    chosen: Chosen = ""
+    used: list[Span] = []
+    for _, place, choice, (start, end) in sorted(_named_choices(sheet, profile), key=lambda one: -one[0]):
+        if place.name in values or any(start < other_end and other < end for other, other_end in used):
+            continue
+        values[place.name] = choice
+        used.append((start, end))
+        before = _BEFORE_CHOICE.search(sheet.clause.text, 0, start)
+        chosen = "firmly" if before or chosen == "firmly" or len(used) > 1 else "named"
+        if place.kind == "choice" or _is_action(sheet, start):
+            sheet.take(before.start() if before else start, end)
+    return chosen
+
+
+def _named_choices(sheet: Sheet, profile: Profile) -> Iterator[tuple[int, Place, str, Span]]:
+    """The choices that the clause names by themselves or by words that mean the same."""
+    for place in profile.places:
+        if place.kind not in ("choice", "word") or place.source or any("." in choice for choice in place.choices):
+            continue
+        for choice in place.choices:
+            for one in value_pattern(choice).finditer(sheet.clause.text):
+                if sheet.free(*one.span()):
+                    yield one.end() - one.start(), place, choice, one.span()
+
+
+def _is_action(sheet: Sheet, start: int) -> bool:
+    return any(token.start == start and token.has("do:") for token in sheet.clause.tokens)
+
+
+def finished(sheet: Sheet, profile: Profile, values: dict[str, object]) -> str:
+    """`I have called the plumber` says that `call the plumber` is done, where a status can say so."""
+    place = next((one for one in profile.places if one.kind == "choice" and one.required), None)
+    if place is None or place.name in values or sheet.clause.asks:
+        return ""
+    value = next((choice for choice in place.choices if choice.casefold() in ("done", "completed", "finished")), "")
+    what = done(sheet.clause.text) if value else ""
+    if what:
+        values[place.name] = value
+    return what
+
+
+def composed(sheet: Sheet, profile: Profile, values: dict[str, object], rest: list[Token]) -> None:
+    """A place such as `light.kitchen` is made of another place's value and the words that are left."""
+    for place in profile.places:
+        example = next((choice for choice in place.choices if "." in choice), "")
+        if place.kind != "word" or not example or place.name in values:
+            continue
+        kind = next((str(value) for value in values.values() if str(value) == example.split(".")[0]), "")
+        kind = kind or next(
+            (str(values[one.name]) for one in profile.places if one.name in values and one.kind == "word"), ""
+        )
+        words = [_slug(token) for token in rest if not (token.has(f"of:{kind}") or token.has("fn:"))]
+        words = [word for word in words if word]
+        made = f"{kind}.{'_'.join(word for word in words if word)}"
+        if kind and words and fits(place.pattern, made):
+            values[place.name] = made
+
+
+def _slug(token: Token) -> str:
+    """A word as it is written in ids, in English where the lexicon knows it."""
+    known = next((one[3:] for one in sorted(token.means) if one.startswith("is:")), "")
+    text = known if is_chinese(token.text) else token.text
+    return re.sub(r"[^a-z0-9]+", "_", text.casefold()).strip("_")

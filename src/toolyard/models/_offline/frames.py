@@ -1,0 +1,133 @@
+"""What stands around the thing that is wanted: the verb, the small words, the words for what a tool is about."""
+
+import re
+
+from toolyard.models._offline.lexicon import RELATED
+from toolyard.models._offline.places import Profile, filter_beside
+from toolyard.models._offline.sheet import Sheet
+from toolyard.models._offline.words import Token, is_chinese
+
+_LOOSE = ("fn:here", "fn:attribute", "fn:polite", "fn:determiner", "fn:preposition", "fn:question", "fn:and")
+
+
+def framed(sheet: Sheet, profile: Profile) -> list[Token]:
+    """The free tokens without the verb that governs them and without the phrases that name the tool's own thing."""
+    tokens = [token for token in sheet.tokens() if not re.fullmatch(r"[?？!！.。…]", token.text)]
+    kept: list[Token] = []
+    at, acted = 0, False
+    while at < len(tokens):
+        token = tokens[at]
+        length = _phrase_length(tokens, at, profile)
+        if length:
+            at += length
+            continue
+        if not acted and token.has("do:") and not (token.has("of:") and not _governs(token, profile)):
+            acted = True
+        else:
+            kept.append(token)
+        at += 1
+    return kept
+
+
+def _governs(token: Token, profile: Profile) -> bool:
+    meant = {other for action in token.actions() for other in (action, *RELATED.get(action, ()))}
+    return bool(meant & profile.actions.keys())
+
+
+def _phrase_length(tokens: list[Token], at: int, profile: Profile) -> int:
+    """How many tokens from here are `to my shopping cart`, `从购物车里`: a small word and the tool's own thing."""
+    start = at
+    if not tokens[at].has("fn:preposition"):
+        return 0
+    while at < len(tokens) and (tokens[at].has("fn:preposition") or tokens[at].has("fn:determiner")):
+        at += 1
+    things = at
+    while at < len(tokens) and (_is_own(tokens[at], profile) or tokens[at].text.casefold() in ("'s", "household's")):
+        at += 1
+    if at == things:
+        return 0
+    while at < len(tokens) and is_chinese(tokens[at].text) and tokens[at].has("fn:preposition"):
+        at += 1
+    return at - start
+
+
+def _is_own(token: Token, profile: Profile) -> bool:
+    """Whether it is a word for what the tool is about rather than for what is wanted of it."""
+    known = token.means & (profile.things | profile.place_words) or token.stem in profile.nouns | profile.place_words
+    return bool(known) or _container(token, profile)
+
+
+def _container(token: Token, profile: Profile) -> bool:
+    """A list, a calendar: what holds the things that a tool adds."""
+    return bool(token.means & {"of:list", "of:calendar", "of:page"}) and not (
+        profile.reads and "of:list" in token.means
+    )
+
+
+def bare(tokens: list[Token], profile: Profile, *, own: bool | None) -> list[Token]:
+    """Without what says nothing at either end; with `own` also without the tool's own words there.
+
+    Where `own` is None they all stay; where it is False only those that lead to a title go: `task` of `add task …`.
+    """
+    titled = bool(profile.main and profile.main.role == "title") and not (own and filter_beside(profile))
+    first, last = 0, len(tokens)
+    seen_own = False
+    while first < last:
+        token = tokens[first]
+        if _is_own(token, profile) and not (seen_own and titled):
+            if own is None or (not own and not titled):
+                break
+            seen_own = True
+        elif not (
+            _loose_start(token, titled, seen_own)
+            or _more_frame(token, profile, titled)
+            or (own and _own_word(token, profile))
+        ):
+            break
+        first += 1
+    while last > first:
+        token = tokens[last - 1]
+        ours = own and (_is_own(token, profile) or _own_word(token, profile))
+        ours = ours or (not titled and token.has("do:") and _governs(token, profile) and last - first > 1)
+        if not (_loose_end(token, titled) or ours):
+            break
+        last -= 1
+    return tokens[first:last]
+
+
+def _more_frame(token: Token, profile: Profile, titled: bool) -> bool:
+    """A second verb of the same kind: `new` of `add a new task`, `还有没有` of `看看还有没有`."""
+    if token.has("do:create") and token.text.casefold() == "new":
+        return True
+    return not titled and token.has("do:") and not token.has("of:") and _governs(token, profile)
+
+
+def _loose_start(token: Token, titled: bool, seen_own: bool) -> bool:
+    """A title in Chinese may begin with a small word, `去银行`, but not with the end of `日历里`."""
+    if seen_own and token.text in ("里", "里面", "上", "中", "内", "里边"):
+        return True
+    verbal = (
+        titled
+        and is_chinese(token.text)
+        and token.has("fn:preposition")
+        and token.text not in ("把", "为", "叫", "关于")
+    )
+    return _loose(token) and not verbal
+
+
+def _loose_end(token: Token, titled: bool) -> bool:
+    """At the end only what cannot end a name."""
+    if is_chinese(token.text) and len(token.text) == 1:
+        return token.text in ("吗呢吧啊哦" if titled else "吗呢吧啊哦了的里上中在")
+    return _loose(token)
+
+
+def _loose(token: Token) -> bool:
+    if token.has("fn:pronoun") or token.has("fn:everything") or token.has("fn:something"):
+        return False
+    return (token.has("fn:") and any(token.has(kind) for kind in _LOOSE)) or token.text in ",，:：-–'\"“”、"
+
+
+def _own_word(token: Token, profile: Profile) -> bool:
+    """A Chinese word that the tool's own description uses: `编号` of `编号M003`."""
+    return is_chinese(token.text) and len(token.text) > 1 and any(token.text in place.said for place in profile.places)

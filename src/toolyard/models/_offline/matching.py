@@ -1,0 +1,260 @@
+"""Which tool a clause asks for: by its verb, by what the tool is about, by the shapes of what it takes."""
+
+from collections.abc import Sequence
+from math import log
+
+from msgspec import Struct
+
+from toolyard.finding.index import asked as asked_words
+from toolyard.finding.words import stem
+from toolyard.models._offline.clauses import Clause
+from toolyard.models._offline.filling import Filled, fill
+from toolyard.models._offline.lexicon import FOREIGN, RELATED, WEAK
+from toolyard.models._offline.places import Profile, concepts
+from toolyard.models._offline.words import tokens_of, value_pattern, words_for
+
+NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
+"""Verbs that say too little alone: `create` wants to know what, whatever else is named."""
+LIKELY = 6
+"""So many tools are looked at closely, besides those with a shape that fits."""
+ENOUGH = 1.2
+CHANGING = frozenset({"update", "remove", "cancel"})
+"""Verbs that a later one does not soften: who says `delete` does not mean `find`."""
+
+
+class Match(Struct, frozen=True, kw_only=True):
+    profile: Profile
+    clause: Clause
+    filled: Filled
+    score: float
+    verb: float
+    """How well the verbs agree, from 0 to 1."""
+    thing: bool
+    """Whether the clause names what the tool is about."""
+    certain: bool
+    """Whether there is enough to act on."""
+
+
+class Matcher:
+    """The tools of one offer, ready to be matched."""
+
+    def __init__(self, profiles: Sequence[Profile]) -> None:
+        self.profiles = {profile.tool.name: profile for profile in profiles}
+        self.remembered: dict[object, object] = {}
+        self._known: dict[str, int] = {}
+        self._spread: dict[str, int] = {}
+        names = {word for profile in profiles for word in profile.tool.name.casefold().split("_") if len(word) > 3}
+        for profile in profiles:
+            for word in profile.words:
+                self._known[word] = self._known.get(word, 0) + 1
+            for thing in profile.things:
+                self._spread[thing] = self._spread.get(thing, 0) + 1
+        self._words = frozenset(names.union(*(words_for(thing) for thing in self._spread)))
+
+    def best(self, clause: Clause, only: str = "") -> Match | None:
+        """The tool that fits best, whether or not it fits well; None if none has a word in common."""
+        matches = self.ranked(clause, only)
+        return max(matches, key=lambda match: (match.certain, match.score)) if matches else None
+
+    def ranked(self, clause: Clause, only: str = "") -> list[Match]:
+        scores = self._scores(clause)
+        if only:
+            return [self._match(clause, self.profiles[only], scores[only])]
+        shaped = [name for name, profile in self.profiles.items() if _may_fit(clause, profile)]
+        likely = sorted(self.profiles, key=lambda name: -self._promise(clause, self.profiles[name], scores[name]))
+        names = dict.fromkeys([*likely[:LIKELY], *shaped])
+        return [self._match(clause, self.profiles[name], scores[name]) for name in names]
+
+    def _scores(self, clause: Clause) -> dict[str, float]:
+        """How much the words of a clause say for each tool: rare ones more. As the index does, for a few tools only."""
+        asked = {*asked_words(clause.text), *concepts(clause.tokens)} & self._known.keys()
+        rarity = {
+            word: log(1 + (len(self.profiles) - self._known[word] + 0.5) / (self._known[word] + 0.5)) for word in asked
+        }
+        return {
+            name: sum(rare * profile.words.get(word, 0.0) for word, rare in rarity.items())
+            for name, profile in self.profiles.items()
+        }
+
+    def _promise(self, clause: Clause, profile: Profile, words: float) -> float:
+        """A cheap guess of how well a tool will fit: only the best are looked at closely."""
+        return 2.0 * words / (words + 6.0) + 3.0 * _verb(clause, profile) + len(clause.said & profile.things)
+
+    def words(self) -> frozenset[str]:
+        """The words for what the tools are about."""
+        return self._words
+
+    def speaks_of(self, concept: str) -> bool:
+        return concept in self._spread
+
+    def _names_a_tool(self, filled: Filled) -> bool:
+        """Whether what looks like a thing is only the word for what another tool is about: `my order history`."""
+        tokens = [token for item in filled.items if not item.quoted for token in tokens_of(item.text)]
+        telling = [token for token in tokens if not token.has("fn:")]
+        return bool(telling) and all(any(self.speaks_of(one) for one in token.means - WEAK) for token in telling)
+
+    def _match(self, clause: Clause, profile: Profile, words: float) -> Match:
+        source = profile.main.source if profile.main else ""
+        filled = fill(clause, profile, self.profiles.get(source))
+        verb, said = _verb(clause, profile), clause.said
+        known = said & profile.things
+        common = known - WEAK
+        nouns = clause.stems & profile.nouns
+        against = bool(clause.actions()) and not verb and not filled.chosen
+        score = 2.0 * words / (words + 6.0) + 3.0 * verb - (2.0 if against else 0.0)
+        score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
+        others = [thing for thing in said - known if self.speaks_of(thing) and thing.startswith("of:")]
+        score += 0.6 * len(known - common) - 0.7 * len(others) - (2.0 if self._names_a_tool(filled) else 0.0)
+        score += (
+            _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
+        )
+        score -= 2.0 if "remove" in profile.actions and not verb else 0.0
+        score -= 4.0 if clause.asks and not profile.reads else 0.0
+        score -= 3.0 if clause.tells and not filled.chosen else 0.0
+        foreign = {one[3:] for one in said - profile.things} & FOREIGN
+        thing = bool(common or nouns) and _is_headed(clause, profile, verb)
+        certain = (
+            score >= ENOUGH
+            and not _elsewhere(clause, foreign, thing)
+            and _evident(clause, profile, filled, verb, thing)
+        )
+        return Match(
+            profile=profile, clause=clause, filled=filled, score=score, verb=verb, thing=thing, certain=certain
+        )
+
+
+def _may_fit(clause: Clause, profile: Profile) -> bool:
+    """Whether its shape alone may fit: a time for an event, a status that something has come to."""
+    if clause.times.moment() and profile.of_kind("moment"):
+        return True
+    choices = [place for place in profile.places if place.kind == "choice" and place.required]
+    return any(
+        clause.tells or any(value_pattern(one).search(clause.text) for one in place.choices) for place in choices
+    )
+
+
+def _is_headed(clause: Clause, profile: Profile, verb: float) -> bool:
+    """Of a tool that creates something, that very thing must be named: a `report`, not only the stock that it is of."""
+    if "create" not in profile.actions or "stat" in profile.actions:
+        return True
+    said = clause.stems | {one for token in clause.tokens for one in token.means}
+    return bool(said & profile.head) or (verb > 0 and "of:calendar" in said)
+
+
+def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
+    """Whether it is about something that no tool here speaks of."""
+    if foreign and not thing:
+        return True
+    if clause.times.moment() or clause.tells:
+        return False
+    first = next((token for token in clause.tokens if not token.has("fn:")), None)
+    return first is not None and first.has("no:other") and not first.has("do:") and not thing
+
+
+def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing: bool) -> bool:
+    if _likeness(clause, profile) >= 0.75 or _frame(clause, profile, filled):
+        return True
+    if clause.asks and not profile.reads:
+        return False
+    if thing and (verb or not clause.actions() or filled.chosen or (clause.asks and profile.reads)):
+        return True
+    return _complete(clause, profile, filled, verb) or _wanting(clause, profile, filled, verb)
+
+
+def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
+    """Whether what was said fills the tool so well that it must be meant."""
+    required = [place for place in profile.places if place.required]
+    whole = bool(required) and all(place.name in filled.values for place in required)
+    if whole and (verb >= 0.9 or filled.chosen == "firmly" or (filled.chosen and verb >= 0.5)):
+        return True
+    if profile.reads and "stat" in profile.actions and "stat" in clause.actions()[:2]:
+        return True
+    if clause.asks:
+        return profile.reads and verb >= 0.5 and bool(filled.values)
+    if not filled.items:
+        return False
+    timed = profile.of_kind("moment") is not None and clause.times.moment() is not None
+    chosen = bool(filled.chosen) and profile.of_kind("choice") is not None
+    return chosen or (timed and (verb > 0 or not set(clause.actions()) - {"other"}))
+
+
+def _wanting(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
+    """Whether a verb that says enough stands with a thing, or with none where one has to be asked for."""
+    main, telling = profile.main, set(clause.actions()[:3])
+    telling -= NEEDS_ITS_THING if main is None or not main.source else NEEDS_ITS_THING - {"open"}
+    if main is None or not main.required or not telling:
+        return False
+    if not (filled.items or filled.pronoun):
+        return verb >= 0.9
+    return verb >= 0.45 and (main.role != "title" or "remind" in telling)
+
+
+def _verb(clause: Clause, profile: Profile) -> float:
+    """How well the verbs agree; the first one says most."""
+    agreed = 0.0
+    tokens = [token for token in clause.tokens if token.has("do:")]
+    if any(token.has("no:") and token.stem in profile.verbs for token in clause.tokens):
+        return 1.0
+    later = (1.0, 0.3, 0.3) if tokens and CHANGING & set(tokens[0].actions()) else (1.0, 0.7, 0.5)
+    for token, weight in zip(tokens, later, strict=False):
+        agreed = max(agreed, weight * max((_agreement(action, profile) for action in token.actions()), default=0.0))
+    return agreed
+
+
+def _agreement(action: str, profile: Profile) -> float:
+    related = max((profile.actions.get(other, 0.0) for other in RELATED.get(action, ())), default=0.0)
+    return max(profile.actions.get(action, 0.0), 0.55 * related)
+
+
+def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
+    main, times = profile.main, clause.times
+    item = bool(filled.items or filled.pronoun or filled.everything)
+    score = 0.0
+    if item and main is None:
+        score -= 2.5
+    if not item and main is not None:
+        score -= 1.2 if main.required else 0.2
+    if item and main is not None:
+        score += 1.0 if main.required else 0.3
+    for place in profile.places:
+        if place.kind == "choice" and place.required:
+            score += 1.5 if filled.chosen and not item else 0.0
+            score += {"": -2.5, "guessed": 1.5, "named": 2.0, "firmly": 4.5}[
+                filled.chosen if place.name in filled.values else ""
+            ]
+        elif place.kind == "moment" and place.required:
+            score += 2.0 if place.name in filled.values else -0.8
+        elif place.kind in ("day", "month", "number", "word") and place.name in filled.values:
+            score += 1.0
+    dated = any(place.kind in ("day", "moment", "month") for place in profile.places)
+    if times.said and not dated:
+        score -= 1.0
+    if times.moment() and not profile.of_kind("moment"):
+        score -= 0.7
+    return score
+
+
+def _likeness(clause: Clause, profile: Profile) -> float:
+    """How much of an example is in the clause and the other way round, by their words."""
+    said = {token.stem for token in clause.tokens if token.text.isalnum() or " " in token.text}
+    best = 0.0
+    for example in profile.examples:
+        words = {word for word in example if any(character.isalnum() for character in word)}
+        if words and said:
+            best = max(best, len(words & said) / len(words | said))
+    return best
+
+
+def _frame(clause: Clause, profile: Profile, filled: Filled) -> bool:
+    """Whether all words but those for what is wanted are in one example: `open the page of the …`."""
+    if not filled.items or not clause.action:
+        return False
+    wanted = {
+        stem(word) for item in filled.items for token in tokens_of(item.text) for word in (token.text.casefold(),)
+    }
+    frame = {
+        token.stem
+        for token in clause.tokens
+        if token.stem not in wanted and token.text[0].isalnum() and not token.has("fn:polite")
+    }
+    return len(frame) >= 3 and any(frame <= set(example) for example in profile.examples)

@@ -1,0 +1,279 @@
+"""What a tool takes, as places that words can go into, and what it speaks of. Made once for each definition."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Literal, cast
+
+from msgspec import Struct
+
+from toolyard.core.tools import Tool
+from toolyard.finding.index import DESCRIPTION, EXAMPLE, MOST_TEXT, NAME, SATURATION
+from toolyard.finding.words import words as index_words
+from toolyard.models._offline.words import Token, is_chinese, tokens_of
+
+Kind = Literal["text", "word", "choice", "number", "flag", "day", "moment", "month", "other"]
+Role = Literal["", "title", "location", "remark", "quantity", "upper", "lower", "ending"]
+_SUCH_AS = re.compile(r"\b(?:such as|for example|e\.g\.|like)\b[:,]?\s*|例如[:：]?|比如[:：]?|如[:：]", re.IGNORECASE)
+_FORMATS: dict[str, Kind] = {"date-time": "moment", "date": "day"}
+_TITLES = frozenset({"title", "subject", "text", "name", "summary", "message", "content", "body", "headline", "label"})
+_ROLES: tuple[tuple[frozenset[str], Role], ...] = (
+    (_TITLES, "title"),
+    (frozenset({"location", "place", "where", "venue", "address", "room"}), "location"),
+    (frozenset({"description", "note", "notes", "details", "comment", "remark", "reason"}), "remark"),
+    (frozenset({"end", "ends", "until", "finish", "to"}), "ending"),
+)
+_UPPER, _LOWER = (
+    re.compile(r"\bmax|up to|at most|upper|limit|不超过|最高|最大", re.I),
+    re.compile(r"\bmin|at least|最低|最小", re.I),
+)
+_QUANTITY = re.compile(r"qty|quantit|count|amount|number|how many|pieces|数量|个数|件数", re.I)
+
+
+class Place(Struct, frozen=True, kw_only=True):
+    """A parameter, as far as words can fill it."""
+
+    name: str
+    kind: Kind
+    role: Role = ""
+    required: bool = False
+    many: bool = False
+    choices: tuple[str, ...] = ()
+    """The values it takes, or examples of them if its kind is `word`."""
+    pattern: str = ""
+    source: str = ""
+    said: str = ""
+    """What is said about it, without examples."""
+    whole: bool = False
+    """Numbers without a fraction."""
+
+    @property
+    def wants_item(self) -> bool:
+        return bool(self.source) or (self.kind == "text" and self.role in ("", "title"))
+
+
+class Profile(Struct, frozen=True, kw_only=True):
+    """What the planner knows of a tool."""
+
+    tool: Tool
+    places: tuple[Place, ...]
+    actions: Mapping[str, float]
+    things: frozenset[str]
+    """The concepts of its name and description: `of:cart`."""
+    nouns: frozenset[str]
+    """The stems of the words of its name that are not verbs."""
+    place_words: frozenset[str]
+    """The stems of the names of its places, and the things that they name."""
+    examples: tuple[tuple[str, ...], ...]
+    words: Mapping[str, float] = {}
+    """The words that it is found by, those of its name first, with the concepts that they stand for."""
+    head: frozenset[str] = frozenset()
+    """The last word of its name, by its stem and its concepts: what a tool that creates something creates."""
+    verbs: frozenset[str] = frozenset()
+    """The stems of the first words of its name and its description."""
+
+    def place(self, name: str) -> Place | None:
+        return next((place for place in self.places if place.name == name), None)
+
+    @property
+    def main(self) -> Place | None:
+        """Where the thing that is asked for goes."""
+        wanting = [place for place in self.places if place.wants_item]
+        return next((place for place in wanting if place.required), wanting[0] if wanting else None)
+
+    def of_kind(self, *kinds: Kind) -> Place | None:
+        return next((place for place in self.places if place.kind in kinds), None)
+
+    @property
+    def reads(self) -> bool:
+        """Whether it only tells something, as far as its verbs say."""
+        changing = {"add", "remove", "update", "switch", "remind"}
+        return not self.actions.keys() & (changing if self.tool.idempotent else {*changing, "create"})
+
+
+def profile_of(tool: Tool, definition: str) -> Profile:
+    """The profile of a tool whose definition has this hash: the same object for the same tool."""
+    return _profile(_Keyed(tool, definition))
+
+
+class _Keyed:
+    """A tool that is told apart by its name and the hash of its definition."""
+
+    __slots__ = ("key", "tool")
+
+    def __init__(self, tool: Tool, definition: str) -> None:
+        self.tool = tool
+        self.key = (tool.name, definition, tool.examples, tuple(tool.sources.items()), tool.idempotent)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Keyed) and self.key == other.key
+
+
+@lru_cache(maxsize=4096)
+def _profile(keyed: _Keyed) -> Profile:
+    tool = keyed.tool
+    places = tuple(_places(tool))
+    name = tokens_of(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", tool.name).replace("_", " ").replace("-", " "))
+    description = tokens_of(tool.description)
+    examples = [tokens_of(example) for example in tool.examples]
+    things = {one for token in (*name, *description) for one in token.means if one.startswith("of:")}
+    things |= {one for token in name[1:] for one in token.means if one.startswith("do:")}
+    return Profile(
+        tool=tool,
+        places=places,
+        actions=_actions(name, description, examples),
+        things=frozenset(things),
+        nouns=frozenset(
+            token.stem for at, token in enumerate(name) if not (at == 0 and token.has("do:")) and not token.has("fn:")
+        ),
+        place_words=frozenset(_place_words(places)),
+        examples=tuple(tuple(token.stem for token in tokens) for tokens in examples),
+        words=_words(tool, name, description, examples),
+        head=frozenset({name[-1].stem, *name[-1].means}) if name else frozenset(),
+        verbs=frozenset(tokens[0].stem for tokens in (name, description) if tokens),
+    )
+
+
+def _words(tool: Tool, name: list[Token], description: list[Token], examples: list[list[Token]]) -> dict[str, float]:
+    """Weighed as the index of tools weighs them."""
+    found: dict[str, float] = {}
+    texts = [(tool.name, name, NAME), (tool.description, description, DESCRIPTION)]
+    texts += [(text, tokens, EXAMPLE) for text, tokens in zip(tool.examples, examples, strict=True)]
+    for text, tokens, weight in texts:
+        for word in (*index_words(text[:MOST_TEXT]), *concepts(tokens)):
+            found[word] = found.get(word, 0.0) + weight
+    return {word: weight * (SATURATION + 1) / (weight + SATURATION) for word, weight in found.items()}
+
+
+def concepts(tokens: Iterable[Token]) -> set[str]:
+    return {one for token in tokens for one in token.means if one[:3] in ("do:", "of:")}
+
+
+def _place_words(places: Sequence[Place]) -> Iterator[str]:
+    for token in tokens_of(" ".join(place.name.replace("_", " ") for place in places)):
+        yield token.stem
+    for token in tokens_of(" ".join(f"{place.name.replace('_', ' ')} {place.said}" for place in places)):
+        yield from (one for one in token.means if one.startswith("of:"))
+
+
+def _actions(name: list[Token], description: list[Token], examples: list[list[Token]]) -> dict[str, float]:
+    """The verbs of a tool: of its name, the first of its description, the first of each example."""
+    found: dict[str, float] = {}
+    for tokens, weight in ((name[:2], 1.0), (description[:1], 0.9), *((example, 0.9) for example in examples)):
+        first = next((token for token in tokens if token.has("do:")), None)
+        for action in first.actions() if first else ():
+            found[action] = max(found.get(action, 0.0), weight)
+    if "get" in found and "add" not in found:
+        found["show"] = 1.0
+    return found
+
+
+def _places(tool: Tool) -> Iterator[Place]:
+    properties = tool.parameters.get("properties")
+    required = tool.parameters.get("required")
+    wanted = cast("list[str]", required) if isinstance(required, list) else []
+    for name, schema in cast("Mapping[str, object]", properties).items() if isinstance(properties, Mapping) else ():
+        if isinstance(schema, Mapping):
+            yield _place(name, cast("Mapping[str, object]", schema), name in wanted, tool.sources.get(name, ""))
+
+
+def _place(name: str, schema: Mapping[str, object], required: bool, source: str) -> Place:
+    inner, many = _inner(schema), False
+    if inner.get("type") == "array" and isinstance(inner.get("items"), Mapping):
+        inner, many = _inner(cast("Mapping[str, object]", inner["items"])), True
+    description = str(schema.get("description") or inner.get("description") or "")
+    said, *examples = _SUCH_AS.split(description, maxsplit=1)
+    pattern = str(inner.get("pattern", ""))
+    kind = _kind(name, inner, pattern, description)
+    choices = tuple(map(str, cast("list[object]", inner["enum"]))) if kind == "choice" else ()
+    if kind == "word":
+        choices = tuple(one.strip(" .。") for one in re.split(r"[,，、]| or ", examples[0])) if examples else ()
+    return Place(
+        name=name,
+        kind=kind,
+        role=_role(name, kind, f"{name.replace('_', ' ')} {said}"),
+        required=required,
+        many=many,
+        choices=choices,
+        pattern=pattern,
+        source=source,
+        said=said.strip(" ,;:，；："),
+        whole=inner.get("type") == "integer",
+    )
+
+
+def _inner(schema: Mapping[str, object]) -> Mapping[str, object]:
+    """Of a choice between a schema and null, the schema."""
+    for key in ("anyOf", "oneOf"):
+        options = schema.get(key)
+        for one in cast("list[object]", options) if isinstance(options, list) else []:
+            if isinstance(one, Mapping) and cast("Mapping[str, object]", one).get("type") != "null":
+                return cast("Mapping[str, object]", one)
+    return schema
+
+
+def _kind(name: str, schema: Mapping[str, object], pattern: str, description: str) -> Kind:
+    if isinstance(schema.get("enum"), list):
+        return "choice"
+    match schema.get("type"):
+        case "integer" | "number":
+            return "number"
+        case "boolean":
+            return "flag"
+        case "string" | None:
+            return _text_kind(name, str(schema.get("format", "")), pattern, description)
+        case _:
+            return "other"
+
+
+def _text_kind(name: str, written: str, pattern: str, description: str) -> Kind:
+    if written in _FORMATS:
+        return _FORMATS[written]
+    if _takes(pattern, "2026-11-20") or "YYYY-MM-DD" in description:
+        return "day"
+    if _takes(pattern, "2026-11") or "YYYY-MM" in description:
+        return "month"
+    if "ISO 8601" in description:
+        return "moment"
+    return "text" if fits(pattern, "two words") else "word"
+
+
+def _takes(pattern: str, value: str) -> bool:
+    """Whether a pattern is made for values such as this one: it allows it and no usual word."""
+    return bool(pattern) and fits(pattern, value) and not fits(pattern, "abc")
+
+
+def fits(pattern: str, value: str) -> bool:
+    """Whether the value is one that the pattern allows; a pattern that Python cannot read allows all."""
+    try:
+        return not pattern or re.search(pattern, value) is not None
+    except re.error:
+        return True
+
+
+def _role(name: str, kind: Kind, said: str) -> Role:
+    if kind == "number":
+        if _UPPER.search(said):
+            return "upper"
+        return "lower" if _LOWER.search(said) else "quantity" if _QUANTITY.search(said) else ""
+    for names, role in _ROLES:
+        if name.casefold().split("_")[-1] in names:
+            return role
+    return ""
+
+
+def label(place: Place, language: str) -> str:
+    """What to call a place when asking for it."""
+    if language == "zh" and is_chinese(place.said):
+        return re.split(r"[，,；;、。]", place.said)[0]
+    return place.name.replace("_", " ")
+
+
+def filter_beside(profile: Profile) -> Place | None:
+    """A second, optional place for a thing, beside a required title: `keyword` of a report."""
+    main = profile.main
+    others = (place for place in profile.places if place.kind == "text" and place is not main)
+    return next((place for place in others if not place.required and not place.role), None)

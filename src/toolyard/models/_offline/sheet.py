@@ -1,0 +1,47 @@
+"""A clause on which words are crossed out as they find their places."""
+
+from collections.abc import Sequence
+
+from toolyard.models._offline.clauses import Clause
+from toolyard.models._offline.words import Span, Token, is_chinese
+
+EDGE = " \t,，.。:：;；!！?？、-–—*"
+
+
+class Sheet:
+    """A clause on which words are crossed out as they find their places."""
+
+    def __init__(self, clause: Clause) -> None:
+        self.clause = clause
+        self.taken: list[Span] = []
+
+    def take(self, start: int, end: int) -> None:
+        self.taken.append((start, end))
+
+    def free(self, start: int, end: int) -> bool:
+        return not any(start < other_end and other_start < end for other_start, other_end in self.taken)
+
+    def tokens(self) -> list[Token]:
+        return [part for token in self.clause.tokens for part in self._free_part(token)]
+
+    def _free_part(self, token: Token) -> list[Token]:
+        """The token if it is free; of one in Chinese that is partly crossed out, the rest."""
+        if self.free(token.start, token.end):
+            return [token]
+        left = [at for at in range(token.start, token.end) if self.free(at, at + 1)]
+        if not left or token.means or not is_chinese(token.text):
+            return []
+        text = self.clause.text[left[0] : left[-1] + 1]
+        return [Token(text, left[0], left[-1] + 1)] if len(text) == len(left) else []
+
+    def text_of(self, tokens: Sequence[Token]) -> str:
+        """The words from the first to the last of these, without what is crossed out between them."""
+        pieces: list[str] = []
+        before: Token | None = None
+        for token in tokens:
+            gap = "" if before is None else self.clause.text[before.end : token.start]
+            if before is not None and not self.free(before.end, token.start):
+                gap = "" if is_chinese(before.text) and is_chinese(token.text) else " "
+            pieces += [gap, token.text]
+            before = token
+        return "".join(pieces).strip(EDGE)

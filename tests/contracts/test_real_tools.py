@@ -1,0 +1,46 @@
+"""The tools of real MCP servers, none of them ours, are taken by every provider as each wire sends them."""
+
+from pathlib import Path
+
+import pytest
+
+from contracts.test_request import WIRES, Wire
+from models.dialect_rules import strict_faults
+from real_servers import npm_server, python_server
+from support import STAFF, in_yard
+from toolyard import Yard, say
+from toolyard.core.ports import Offer
+from toolyard.models._dialects import convert  # pyright: ignore[reportPrivateUsage]
+from wire.local import offer, request, user
+
+
+@pytest.fixture(scope="module")
+def offered(tmp_path_factory: pytest.TempPathFactory) -> Offer:
+    """All that five servers have, as if a model were shown it at once."""
+    folder: Path = tmp_path_factory.mktemp("files")
+
+    async def test(yard: Yard) -> Offer:
+        await yard.ask("hi", caller=STAFF)  # servers are up before the first turn
+        return offer(*yard.service.tools(STAFF))
+
+    servers = {
+        "everything": npm_server("everything"),
+        "files": npm_server("filesystem", str(folder)),
+        "memory": npm_server("memory"),
+        "time": python_server("time"),
+        "git": python_server("git"),
+    }
+    return in_yard(test, [say("ok")], servers=servers)
+
+
+@pytest.mark.proves("002.mcp-tools-converted", "002.provider-agnostic")
+@pytest.mark.parametrize("wire", WIRES, ids=lambda wire: wire.name)
+def test_the_tools_of_five_real_servers_are_taken_by_every_provider(wire: Wire, offered: Offer) -> None:
+    body = wire.body(request([user("hi")], tools=offered))
+    assert wire.faults_of(body) == []
+    assert len(offered.tools) >= 50
+    assert all(tool.name.encode() in body for tool in offered.tools)
+
+
+def test_all_of_them_can_be_offered_in_strict_mode(offered: Offer) -> None:
+    assert [fault for tool in offered.tools for fault in strict_faults(convert(tool.parameters, "openai_strict"))] == []

@@ -1,0 +1,246 @@
+"""Runs a request on a model in a yard of its own and says what is wrong with what came of it.
+
+The clock that the model sees, and the time of each message, is `worlds.NOW`; data are fresh for every request.
+"""
+
+import asyncio
+import re
+from collections.abc import AsyncGenerator, Callable, Sequence
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from offline.corpus import Chain, Domain, Exchange, ExpectedCall, Leeway, Plan, Request, Saying
+from offline.worlds import NOW, world
+from toolyard import Caller, Limits, Tool, UserMessage, Yard
+from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TurnEnded, TurnFailed
+from toolyard.core.items import Call, ModelText, TextPart
+from toolyard.core.ports import Mint, Model, ModelRequest
+from toolyard.venues.function import as_tool
+
+PATIENCE_S = 30
+MOST_TURNS = 12
+Reason = Literal["ending", "calls", "arguments", "order", "answer", "language"]
+
+SAYINGS: dict[Saying, str] = {
+    "anything": r".",
+    "question": r"[?？]",
+    "nothing_found": r"\bno\b|\bnot\b|n't\b|nothing|none|没有|未找到|未能|找不到|没找到|不存在|查不到|无此|没查到",
+    "failure": r"fail|\bnot\b|n't\b|cannot|unable|error|wrong|denied|declined|refused|problem|out of stock|only \d+"
+    r"|失败|出错|错误|无法|不能|没有|没能|未能|未成功|问题|拒绝|缺货|不足|不了",
+    "cannot": r"\bnot\b|n't\b|cannot|unable|no tool|\bonly\b|无法|不能|不会|没有|不是|不了|只能|不支持|帮不",
+}
+"""How an answer of each kind is known, in either language."""
+
+NEVER_SAID = ('{"', "[{", "Traceback")
+"""No answer to a person is JSON or a programmer's word."""
+
+
+class Fault(Struct, frozen=True):
+    reason: Reason
+    said: str
+    """Without the request's own words, so that the held half can be scored without being read."""
+    detail: str = ""
+
+
+class Judged(Struct, frozen=True, kw_only=True):
+    request: Request
+    faults: tuple[Fault, ...]
+    answers: tuple[str, ...]
+
+    @property
+    def right(self) -> bool:
+        return not self.faults
+
+
+class Heard(Struct, frozen=True, kw_only=True):
+    """What came of one message."""
+
+    calls: tuple[Call, ...]
+    answer: str
+    ending: str
+
+
+class _Property(Struct):
+    default: object = None
+
+
+class _Schema(Struct):
+    """What the comparison uses of a tool's parameters."""
+
+    properties: dict[str, _Property] = {}
+
+
+class Clock:
+    """The time stands still; ids go on."""
+
+    def __init__(self, mint: Mint) -> None:
+        self._mint = mint
+
+    def id(self, prefix: str) -> str:
+        return self._mint.id(prefix)
+
+    def now(self) -> float:
+        return NOW.timestamp()
+
+
+class Punctual:
+    """A model that is told a fixed time."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        return self._model.stream(replace(request, mint=Clock(request.mint)))
+
+    async def close(self) -> None:
+        await self._model.close()
+
+
+def check(domain: Domain, request: Request, model: Callable[[], Model]) -> Judged:
+    """The verdict on one request: it is right only if nothing is wrong with any of its exchanges."""
+    with world(domain, request.world) as tools:
+        try:
+            heard = asyncio.run(_talk(request, Punctual(model()), tools))
+        except TimeoutError:
+            late = Fault("ending", f"it was not done within {PATIENCE_S} s")
+            return Judged(request=request, faults=(late,), answers=())
+        known = {one.definition.name: one.definition for one in map(as_tool, tools)}
+    wrong = [
+        fault
+        for exchange, one in zip(request.exchanges, heard, strict=True)
+        for fault in faults(exchange, one, request.language, known)
+    ]
+    return Judged(request=request, faults=tuple(wrong), answers=tuple(one.answer for one in heard))
+
+
+async def _talk(request: Request, model: Model, tools: Sequence[object]) -> list[Heard]:
+    caller = Caller(user="somebody", roles=request.roles, locale=request.language)
+    limits = Limits(turns_per_request=MOST_TURNS)
+    async with asyncio.timeout(PATIENCE_S), Yard(tools=tools, model=model, limits=limits) as yard:
+        messages = [
+            UserMessage(id=f"item_{number}", at=NOW.timestamp(), parts=(TextPart(text=exchange.message),))
+            for number, exchange in enumerate(request.exchanges)
+        ]
+        return [await _exchange(yard, message, caller, request) for message in messages]
+
+
+async def _exchange(yard: Yard, message: UserMessage, caller: Caller, request: Request) -> Heard:
+    calls: list[Call] = []
+    answer, ending = "", ""
+    run = yard.run(message, caller=caller, conversation=f"conversation_{request.id}")
+    async for event in run:
+        match event:
+            case TurnEnded(items=items):
+                calls += [item for item in items if isinstance(item, Call)]
+                answer = "".join(item.text for item in items if isinstance(item, ModelText))
+            case RunSuspended(waiting_for=waiting_for):
+                for call_id in waiting_for:
+                    decide = yard.approve if request.approve else yard.deny
+                    await decide(run.conversation, call_id, caller=caller)
+            case RunEnded() as ended:
+                ending = ended.ending if ended.ending != "failed" else f"failed: {ended.detail}"
+            case _:
+                pass
+    return Heard(calls=tuple(calls), answer=answer, ending=ending)
+
+
+def faults(exchange: Exchange, heard: Heard, language: str, tools: dict[str, Tool]) -> list[Fault]:
+    if heard.ending != "done":
+        return [Fault("ending", "the run did not end well", f"{exchange.message!r} ended as {heard.ending}")]
+    found = [_plan_fault(plan, heard.calls, tools) for plan in exchange.plans()]
+    wrong = [] if None in found else [fault for fault in found[:1] if fault]
+    return wrong + _answer_faults(exchange, heard.answer, language)
+
+
+def _plan_fault(plan: Plan, calls: Sequence[Call], tools: dict[str, Tool]) -> Fault | None:
+    wanted = [call for chain in plan for call in chain]
+    detail = f"wanted {_shown(plan)}, got {[(call.tool, call.arguments) for call in calls]}"
+    if sorted(call.tool for call in wanted) != sorted(call.tool for call in calls):
+        names = f"{[call.tool for call in wanted]}, not {[call.tool for call in calls]}"
+        return Fault("calls", f"it had to call {names}", detail)
+    left = list(wanted)
+    for call in calls:
+        fits = next((one for one in left if _fits(one, call, tools)), None)
+        if fits is None:
+            return Fault("arguments", f"wrong arguments for {call.tool}", detail)
+        left.remove(fits)
+    return None if _in_order(plan, calls, tools) else Fault("order", "the right calls in a wrong order", detail)
+
+
+def _in_order(plan: Plan, calls: Sequence[Call], tools: dict[str, Tool]) -> bool:
+    """Whether the calls are the chains, each in its order, however they interleave."""
+    if not calls:
+        return not any(plan)
+    for at, chain in enumerate(plan):
+        if chain and _fits(chain[0], calls[0], tools):
+            rest: tuple[Chain, ...] = (*plan[:at], chain[1:], *plan[at + 1 :])
+            if _in_order(rest, calls[1:], tools):
+                return True
+    return False
+
+
+def _fits(wanted: ExpectedCall, call: Call, tools: dict[str, Tool]) -> bool:
+    if wanted.tool != call.tool or wanted.tool not in tools:
+        return False
+    properties = msgspec.convert(tools[wanted.tool].parameters, _Schema).properties
+    names = wanted.arguments.keys() | call.arguments.keys()
+    return all(
+        _right(wanted.leeway(name), call.arguments.get(name), properties.get(name, _Property()).default)
+        for name in names
+    )
+
+
+def _right(wanted: Leeway, given: object, default: object) -> bool:
+    """A value that is empty or equals the default is as good as none, and none as good as the default."""
+    if given in (None, "", default):
+        may_be_left_out = wanted.optional or any(_same(one, default) for one in wanted.any_of)
+        return may_be_left_out or any(_same(one, given) for one in wanted.any_of)
+    if any(_same(one, given) for one in wanted.any_of):
+        return True
+    return isinstance(given, str) and any(part.casefold() in given.casefold() for part in wanted.holds)
+
+
+def _same(one: object, other: object) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    return _plain(one) == _plain(other)
+
+
+def _plain(value: object) -> object:
+    """Times by what they say; texts without regard to case and spaces."""
+    if not isinstance(value, str):
+        return value
+    if re.match(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d", value):
+        try:
+            return datetime.fromisoformat(value)
+        except ValueError:
+            return value
+    return " ".join(value.casefold().replace("’", "'").split())
+
+
+def _answer_faults(exchange: Exchange, answer: str, language: str) -> list[Fault]:
+    text, found = answer.replace("’", "'"), list[Fault]()
+    if not text.strip():
+        return [Fault("answer", "it said nothing", f"to {exchange.message!r}")]
+    if not re.search(SAYINGS[exchange.says], text, re.IGNORECASE):
+        found.append(Fault("answer", f"its answer is not of the kind {exchange.says}", answer))
+    if exchange.says == "question" and len(re.findall(r"[?？]", text)) != 1:
+        found.append(Fault("answer", "it had to ask one question", answer))
+    for wanted in exchange.answer_contains:
+        words = (wanted,) if isinstance(wanted, str) else wanted
+        if not any(word.casefold() in text.casefold() for word in words):
+            found.append(Fault("answer", "its answer lacks something", f"none of {words} in {answer!r}"))
+    for word in (*exchange.answer_lacks, *NEVER_SAID):
+        if word.casefold() in text.casefold():
+            found.append(Fault("answer", "its answer has something that it must not have", f"{word!r} in {answer!r}"))
+    if not re.search(r"[\u4e00-\u9fff]" if language == "zh" else r"[A-Za-z]{2}", text):
+        found.append(Fault("language", f"its answer is not in {language}", answer))
+    return found
+
+
+def _shown(plan: Plan) -> list[list[tuple[str, dict[str, object]]]]:
+    return [[(call.tool, call.arguments) for call in chain] for chain in plan]

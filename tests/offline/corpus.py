@@ -1,0 +1,91 @@
+"""The requests that a planner is scored on: what is said, and what must come of it. It does not know how to run them.
+
+`requests/{domain}_open.toml` may be looked at while a planner is made; `requests/{domain}_held.toml` was written from
+the tools' schemas alone and is for scoring only.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+import msgspec
+from msgspec import Meta, Struct
+
+Domain = Literal["household", "warehouse", "shop"]
+Half = Literal["open", "held"]
+World = Literal["usual", "broken", "empty"]
+Saying = Literal["anything", "question", "nothing_found", "failure", "cannot"]
+
+DOMAINS: tuple[Domain, ...] = get_args(Domain)
+HALVES: tuple[Half, ...] = get_args(Half)
+FOLDER = Path(__file__).with_name("requests")
+Text = Annotated[str, Meta(min_length=1)]
+
+
+class Leeway(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An argument that may be right in more than one way."""
+
+    any_of: tuple[object, ...] = ()
+    """One of these, exactly."""
+    holds: tuple[Text, ...] = ()
+    """Any text with one of these in it."""
+    optional: bool = False
+    """It may also be left out."""
+
+
+class ExpectedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    tool: Text
+    arguments: dict[str, object] = {}
+    """Exact values, or tables with the fields of Leeway. An argument that equals its default may be left out."""
+
+    def leeway(self, name: str) -> Leeway:
+        """What this argument may be; one that is not named here may not be given."""
+        if name not in self.arguments:
+            return Leeway(optional=True)
+        try:
+            return msgspec.convert(self.arguments[name], Leeway)
+        except msgspec.ValidationError:
+            return Leeway(any_of=(self.arguments[name],))
+
+
+Chain = tuple[ExpectedCall, ...]
+Plan = tuple[Chain, ...]
+"""Inside a chain the order holds; chains may come one after the other, interleaved or at once."""
+
+
+class Exchange(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A message, the calls it must lead to (none: it must lead to none), and what the answer must be like."""
+
+    message: Text
+    calls: Plan = ()
+    or_calls: tuple[Plan, ...] = ()
+    """Other plans that are as good."""
+    says: Saying = "anything"
+    answer_contains: tuple[Text | tuple[Text, ...], ...] = ()
+    """Each of these, in upper or lower case; of a list, one."""
+    answer_lacks: tuple[Text, ...] = ()
+
+    def plans(self) -> tuple[Plan, ...]:
+        return self.calls, *self.or_calls
+
+
+class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One or several exchanges in one conversation; it is right only if all of them are."""
+
+    id: Text
+    kind: Text
+    language: Literal["en", "zh"]
+    exchanges: Annotated[tuple[Exchange, ...], Meta(min_length=1)]
+    roles: frozenset[str] = frozenset({"staff"})
+    world: World = "usual"
+    approve: bool = True
+    """What becomes of a call that somebody must say yes to."""
+
+
+class _File(Struct, frozen=True, forbid_unknown_fields=True):
+    requests: tuple[Request, ...]
+
+
+def load(domain: Domain, half: Half) -> tuple[Request, ...]:
+    text = (FOLDER / f"{domain}_{half}.toml").read_text("utf-8")
+    return msgspec.convert(tomllib.loads(text), _File).requests

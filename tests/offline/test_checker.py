@@ -1,0 +1,279 @@
+"""The checker is right about right and wrong, and every request can be done with the tools that there are."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import cast
+
+import msgspec
+import pytest
+from msgspec.structs import replace
+
+from offline.checker import Fault, Reason, check
+from offline.corpus import DOMAINS, HALVES, Domain, Exchange, ExpectedCall, Half, Request, load
+from offline.oracle import Change, OnlyOk, calls_of, oracle, samples
+from offline.score import main
+from offline.worlds import NOW, world
+from toolyard import Scripted, Tool, call, say
+from toolyard.core.items import Call, Result
+from toolyard.core.ports import ModelRequest
+from toolyard.engine.schemas import Schemas
+from toolyard.models.scripted import Turn, fail, together
+from toolyard.venues.function import as_tool
+
+FILES: list[tuple[Domain, Half]] = [(domain, half) for half in HALVES for domain in DOMAINS]
+every_file = pytest.mark.parametrize(("domain", "half"), FILES)
+
+
+def definitions(domain: Domain) -> dict[str, Tool]:
+    with world(domain, "usual") as tools:
+        return {one.definition.name: one.definition for one in map(as_tool, tools)}
+
+
+def everything(half: Half) -> list[Request]:
+    return [request for domain in DOMAINS for request in load(domain, half)]
+
+
+def variants(domain: Domain, half: Half) -> Iterator[Request]:
+    """Every request, and again with each of its other plans as the first."""
+    for request in load(domain, half):
+        yield request
+        for at, exchange in enumerate(request.exchanges):
+            for plan in exchange.or_calls:
+                other = replace(exchange, calls=plan, or_calls=())
+                yield replace(request, exchanges=(*request.exchanges[:at], other, *request.exchanges[at + 1 :]))
+
+
+def known(domain: Domain, request_id: str) -> Request:
+    return next(one for one in load(domain, "open") if one.id == request_id)
+
+
+def judged(domain: Domain, request_id: str, change: Change = lambda turn, step: turn) -> Sequence[Fault]:
+    request = known(domain, request_id)
+    return check(domain, request, lambda: oracle(request, change)).faults
+
+
+def reasons(found: Sequence[Fault]) -> list[Reason]:
+    return [fault.reason for fault in found]
+
+
+@every_file
+def test_every_expected_call_is_of_a_tool_that_there_is_and_fits_its_schema(domain: Domain, half: Half) -> None:
+    tools, schemas = definitions(domain), Schemas()
+    for request in load(domain, half):
+        for one in (one for exchange in request.exchanges for plan in exchange.plans() for one in calls_of(plan)):
+            assert one.tool in tools, request.id
+            for arguments in samples(one):
+                assert schemas.check(tools[one.tool], one.tool, arguments) is None, (request.id, arguments)
+
+
+@every_file
+def test_every_request_is_right_when_it_is_done_as_written(domain: Domain, half: Half) -> None:
+    """And then every call succeeds, unless its failing is the point, and the answer's words are there to be said."""
+    for request in variants(domain, half):
+        model = oracle(request)
+        assert check(domain, request, lambda model=model: model).faults == (), request.id
+        told = [item for item in model.requests[-1].history if isinstance(item, Result)]
+        heard = " ".join([*(exchange.message for exchange in request.exchanges), *(one.content for one in told)])
+        ends = {exchange.says for exchange in request.exchanges}
+        if not ends & {"failure", "nothing_found"}:
+            assert [one for one in told if one.outcome != "ok"] == [], request.id
+        assert [words for words in told_words(request) if not any(one in heard.casefold() for one in words)] == []
+
+
+def told_words(request: Request) -> list[list[str]]:
+    """What the answers must contain because a tool or the user said so; that a cart is empty is the model's to say."""
+    return [
+        [one.casefold() for one in ((words,) if isinstance(words, str) else words)]
+        for exchange in request.exchanges
+        if exchange.says != "question" and request.world != "empty"
+        for words in exchange.answer_contains
+    ]
+
+
+@every_file
+def test_a_value_that_comes_from_another_tool_is_what_the_call_before_returned(domain: Domain, half: Half) -> None:
+    """Of a search, the best match, or all of them where several are wanted; of the cart, whichever was meant."""
+    tools = definitions(domain)
+    for request in variants(domain, half):
+        model = oracle(request)
+        check(domain, request, lambda model=model: model)
+        for before, one in pairwise(model.requests[-1].history):
+            if isinstance(one, Call) and tools[one.tool].sources:
+                (name,) = tools[one.tool].sources
+                assert isinstance(before, Result), request.id
+                assert one.arguments[name] in values(before), request.id
+
+
+def values(found: Result) -> list[object]:
+    codes = re.findall(r'"code": ?"([^"]+)"', found.content)
+    return [codes[0], codes] if found.tool == "search_products" else [*codes]
+
+
+def test_each_half_is_large_and_balanced_and_shares_no_message_with_the_other() -> None:
+    messages: list[set[str]] = []
+    for half in HALVES:
+        requests = everything(half)
+        assert len(requests) >= 70
+        assert len({request.id for request in requests}) == len(requests)
+        assert all(len(load(domain, half)) >= 22 for domain in DOMAINS)
+        shares = {domain: [one.language == "zh" for one in load(domain, half)] for domain in DOMAINS}
+        assert sum(shares["warehouse"]) / len(shares["warehouse"]) >= 0.4
+        assert all(sum(share) >= 4 for share in shares.values())
+        messages.append({re.sub(r"\W", "", one.message).casefold() for all_ in requests for one in all_.exchanges})
+    assert messages[0] & messages[1] == set()
+
+
+def test_a_model_that_only_says_ok_gets_nothing_right_that_needs_a_call() -> None:
+    for domain, half in FILES:
+        for request in load(domain, half):
+            if any(exchange.calls for exchange in request.exchanges):
+                assert not check(domain, request, OnlyOk).right, request.id
+
+
+def spoilt(step: int, turn: Turn) -> Change:
+    return lambda right, at: turn if at == step else right
+
+
+def searching_for_ever(right: Turn, step: int) -> Turn:
+    return FOUND
+
+
+MILK, FOUND = "shop-open-01", call("search_products", query="milk")
+ADDED = "Full Cream Milk is in your cart."
+
+
+@pytest.mark.parametrize(
+    ("request_id", "change", "reason"),
+    [
+        (MILK, spoilt(0, call("search_products", query="some milk to my cart")), "arguments"),
+        (MILK, spoilt(0, call("search_products", query="milk", max_price=2)), "arguments"),
+        (MILK, spoilt(1, call("add_to_cart", code="DAI-002")), "arguments"),
+        (MILK, spoilt(1, call("add_to_cart", code="DAI-001", qty=2)), "arguments"),
+        (MILK, spoilt(1, call("show_cart")), "calls"),
+        (MILK, spoilt(1, together(call("add_to_cart", code="DAI-001"), call("get_cart"))), "calls"),
+        (MILK, spoilt(1, say(ADDED)), "calls"),
+        (MILK, spoilt(2, say("It is done.")), "answer"),
+        (MILK, spoilt(2, say(" ")), "answer"),
+        (MILK, spoilt(2, say(ADDED, ' {"ok": true}')), "answer"),
+        (MILK, spoilt(2, fail("no")), "ending"),
+        (MILK, searching_for_ever, "ending"),
+        ("shop-open-17", spoilt(1, say("I've added caviar, no problem.")), "answer"),
+        ("shop-open-17", spoilt(1, say("Here is caviar.")), "answer"),
+        ("shop-open-21", spoilt(0, say("Which one? What?")), "answer"),
+        ("shop-open-21", spoilt(0, say("What do you want to add.")), "answer"),
+        ("shop-open-29", spoilt(2, say(ADDED)), "language"),
+        ("shop-open-22", spoilt(0, call("get_cart")), "calls"),
+    ],
+)
+def test_what_is_wrong_is_found_for_its_reason(request_id: str, change: Change, reason: Reason) -> None:
+    assert reason in reasons(judged("shop", request_id, change))
+
+
+def test_a_consumer_that_comes_before_its_producer_is_in_the_wrong_order() -> None:
+    turns = [call("add_to_cart", code="DAI-001"), FOUND, say(ADDED)]
+    assert reasons(judged("shop", MILK, lambda right, step: turns[step])) == ["order"]
+
+
+def test_chains_may_interleave_and_come_at_once_but_each_keeps_its_order() -> None:
+    milk, bread = (call("add_to_cart", code=code) for code in ("DAI-001", "BAK-001"))
+    searches = (call("search_products", query="bread"), FOUND)
+    for turns, expected in (
+        ([together(*searches), together(milk, bread)], []),
+        ([searches[0], bread, FOUND, milk], []),
+        ([searches[0], milk, FOUND, bread], ["order"]),
+    ):
+        script = [*turns, say("Full Cream Milk and Wholemeal Bread")]
+        found = check("shop", known("shop", "shop-open-02"), lambda script=script: Scripted(script)).faults
+        assert reasons(found) == expected
+
+
+def test_another_plan_that_is_as_good_is_right() -> None:
+    script = [call("search_products", query="bread"), call("remove_from_cart", code="BAK-001"), say("Wholemeal Bread")]
+    assert check("shop", known("shop", "shop-open-09"), lambda: Scripted(script)).right
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({"item": "Milk ", "qty": 1}, []),
+        ({"item": "milk"}, []),
+        ({"item": "milk", "qty": 2}, ["arguments"]),
+        ({"item": "milk", "note": "x"}, ["arguments"]),
+        ({}, ["arguments"]),
+    ],
+)
+def test_a_default_may_be_named_or_left_out_and_nothing_else_may_be_added(
+    given: dict[str, object], expected: list[Reason]
+) -> None:
+    found = judged("household", "household-open-01", spoilt(0, call("add_to_groceries", **given)))
+    assert reasons(found) == expected
+
+
+@pytest.mark.parametrize(
+    ("start", "expected"),
+    [
+        ("2026-11-16T17:00:00", []),
+        ("2026-11-16 17:00", []),
+        ("2026-11-16T05:00", ["arguments"]),
+        ("2026-11-15T17:00", ["arguments"]),
+        ("tomorrow", ["arguments"]),
+    ],
+)
+def test_times_are_compared_by_what_they_say(start: str, expected: list[Reason]) -> None:
+    event = call("create_event", title="Dentist", start=start)
+    assert reasons(judged("household", "household-open-15", spoilt(0, event))) == expected
+
+
+def test_an_optional_argument_may_be_left_out_but_not_be_wrong() -> None:
+    for month, expected in (("2026-11", []), ("2026-10", ["arguments"])):
+        found = judged("household", "household-open-19", spoilt(0, call("budget_scan", month=month)))
+        assert reasons(found) == expected
+    assert judged("household", "household-open-19", spoilt(0, call("budget_scan"))) == ()
+
+
+def test_a_call_of_a_tool_that_the_caller_may_not_use_is_wrong() -> None:
+    forbidden = spoilt(0, call("create_new_intent", name="退货处理"))
+    assert "calls" in reasons(judged("warehouse", "warehouse-open-13", forbidden))
+
+
+def test_the_model_is_told_a_fixed_time_and_only_the_tools_that_the_caller_may_use() -> None:
+    seen: list[ModelRequest] = []
+
+    def script(asked: ModelRequest) -> Turn:
+        seen.append(asked)
+        return say("不能")
+
+    assert check("warehouse", known("warehouse", "warehouse-open-13"), lambda: Scripted(script)).right
+    assert seen[0].mint.now() == seen[0].history[0].at == NOW.timestamp()
+    assert "create_new_intent" not in {tool.name for tool in seen[0].offer.tools}
+
+
+def test_data_are_fresh_for_every_request() -> None:
+    wanted = ExpectedCall(tool="get_cart")
+    request = replace(known("shop", MILK), exchanges=(Exchange(message="…", calls=((wanted,),)),))
+    for _ in range(2):
+        assert judged("shop", MILK) == ()
+        model = oracle(request)
+        assert check("shop", request, lambda model=model: model).right
+        content = cast(Result, model.requests[-1].history[-1]).content
+        assert [one["code"] for one in msgspec.json.decode(content)["items"]] == ["BAK-001", "DAI-005", "DRI-002"]
+
+
+@pytest.mark.parametrize(("half", "shows"), [("open", True), ("held", False)])
+def test_a_score_names_every_failure_and_keeps_the_held_half_unread(
+    half: str, shows: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--half", half, "--domain", "shop", "--model", "offline.oracle:OnlyOk"]) == 0
+    printed = capsys.readouterr().out
+    wrong = [one for one in load("shop", cast(Half, half)) if not check("shop", one, OnlyOk).right]
+    assert all(f"  {one.id} (" in printed for one in wrong)
+    assert any(one.exchanges[0].message in printed for one in wrong) == shows
+    assert f"{half} shop: {len(load('shop', cast(Half, half))) - len(wrong)} of" in printed
+
+
+def test_a_model_that_is_not_there_is_said_to_be_missing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--model", "toolyard.models.nobody:Nobody"]) == 2
+    assert main(["--model", "offline.oracle:Nobody"]) == 2
+    printed = capsys.readouterr().out
+    assert "there is no module toolyard.models.nobody" in printed and "has no 'Nobody'" in printed

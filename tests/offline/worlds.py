@@ -1,0 +1,105 @@
+"""The places that requests are made in: the tools of a domain over fresh data that is the same every time."""
+
+import os
+import sqlite3
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from datetime import UTC, date, datetime
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from examples.conftest import CONNECTIONS
+from examples.loading import tools_of
+from offline.corpus import Domain, World
+from offline.shop import IN_THE_CART, Shop, shop_tools
+from toolyard.venues.function import FunctionTool, as_tool
+
+NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
+"""A Sunday morning, the same day from Honolulu to Auckland."""
+
+GROCERIES = (
+    ("milk", "Needed", 1),
+    ("eggs", "Needed", 10),
+    ("olive oil", "Needed", 1),
+    ("coffee", "In cart", 2),
+    ("bananas", "Needed", 6),
+    ("dish soap", "Needed", 1),
+    ("cat food", "In cart", 4),
+    ("大米", "Needed", 1),
+    ("酱油", "In cart", 1),
+)
+TASKS = (
+    "call the plumber",
+    "water the plants",
+    "pay the electricity bill",
+    "clean the garage",
+    "renew the passport",
+    "fix the bike",
+    "交水费",
+    "打扫厨房",
+)
+THIS_MONTH = (("Rent", 95_000), ("Groceries", 8_240), ("Groceries", 6_415), ("Energy", 7_890), ("Leisure", 3_200))
+OTHER_MONTHS = {
+    "2026-10": (("Rent", 95_000), ("Groceries", 21_030), ("Energy", 6_420), ("Health", 4_500)),
+    "2026-09": (("Rent", 95_000), ("Groceries", 18_875), ("Leisure", 12_000)),
+}
+
+
+@contextmanager
+def world(domain: Domain, kind: World) -> Generator[Sequence[object]]:
+    """The domain's tools. In a broken world, where things are kept cannot be reached; an empty one holds nothing."""
+    if domain == "shop":
+        yield shop_tools(Shop(cart=dict(IN_THE_CART) if kind == "usual" else {}, broken=kind == "broken"))
+        return
+    variable = {"household": "HOUSEHOLD_DB", "warehouse": "WAREHOUSE_DB"}[domain]
+    with TemporaryDirectory() as folder:
+        file = Path(folder) if kind == "broken" else Path(folder) / f"{domain}.db"
+        with _environment({**dict.fromkeys(CONNECTIONS), variable: str(file)}):
+            tools = _loaded(domain)
+            if domain == "household" and kind == "usual":
+                _lived_in(file)
+            yield tools
+
+
+@cache
+def _loaded(domain: Domain) -> Sequence[object]:
+    """They read the environment when they are called, so that they need not be loaded again."""
+    return tools_of(domain)
+
+
+@contextmanager
+def _environment(wanted: Mapping[str, str | None]) -> Generator[None]:
+    before = {name: os.environ.get(name) for name in wanted}
+    _set(wanted)
+    try:
+        yield
+    finally:
+        _set(before)
+
+
+def _set(wanted: Mapping[str, str | None]) -> None:
+    for name, value in wanted.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+def _lived_in(file: Path) -> None:
+    """A household with something on its lists.
+
+    `budget_scan` without a month looks at the system's: it finds the same there as in the month of NOW.
+    """
+    scan = next(one for one in map(as_tool, _loaded("household")) if one.definition.name == "budget_scan")
+    assert isinstance(scan, FunctionTool)
+    scan()
+    months = {**OTHER_MONTHS, f"{NOW:%Y-%m}": THIS_MONTH, f"{date.today():%Y-%m}": THIS_MONTH}
+    spent = [(f"{month}-05", *expense) for month, expenses in months.items() for expense in expenses]
+    things = [("grocery", *grocery) for grocery in GROCERIES] + [("task", task, "To do", 1) for task in TASKS]
+    with closing(sqlite3.connect(file)) as rows, rows:
+        rows.execute("DELETE FROM expenses")
+        rows.executemany("INSERT INTO expenses (day, category, cents, note) VALUES (?, ?, ?, '')", spent)
+        rows.executemany(
+            "INSERT INTO entries (kind, name, status, qty, starts, ends, place) VALUES (?, ?, ?, ?, '', '', '')", things
+        )
