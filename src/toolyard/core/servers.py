@@ -40,8 +40,6 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """For tools that are to be offered under another name: what they are called there, and here."""
     trust: bool = False
     pin: Literal["on", "off"] = "on"
-    sampling: bool = False
-    """Whether it may ask for what only an MCP client behind us has: a model, roots."""
     protocol: Literal["auto", "2025-11-25"] = "auto"
     """`2025-11-25` keeps to the old era, without asking the server for the new one."""
     sampling: bool = False
@@ -83,3 +81,5 @@ class ServerCard(Struct, frozen=True, kw_only=True):
     restarts: int = 0
     sessions: int = 0
     tools: tuple[ServerTool, ...] = ()
+    log: tuple[str, ...] = ()
+    """What it said last beside the protocol."""

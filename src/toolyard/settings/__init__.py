@@ -17,6 +17,7 @@ from msgspec.structs import asdict, replace
 
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key
+from toolyard.core.prices import Price
 from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import Approval, Tool
 from toolyard.settings._check import Check, Tree
@@ -150,7 +151,6 @@ class Server(Struct, frozen=True, kw_only=True):
     names: dict[Name, ToolName] = {}
     trust: bool = False
     pin: Literal["on", "off"] = "on"
-    sampling: bool = False
     protocol: Literal["auto", "2025-11-25"] = "auto"
     sampling: bool = False
     connect_s: Seconds = _SPEC.connect_s
@@ -254,10 +254,14 @@ class Config(Struct, frozen=True, kw_only=True):
     system_prompt: str = ""
     cors_origins: tuple[Origin, ...] = ()
     default_tools: ToolChoice = "all"
+    keep_requests: bool = False
+    """Whether the exact request and answer of each model turn is kept, for operators to look at."""
     limits: LimitsConfig = LimitsConfig()
     finding: Finding = Finding()
     web_search: WebSearch = WebSearch()
     providers: dict[Name, Provider] = {}
+    prices: dict[Name, Price] = {}
+    """By the model's name, as it is configured or as its provider tells it."""
     servers: dict[ServerName, Server] = {}
     mcp_json: FilePath = ""
     """A file of servers in the common form, `{"mcpServers": {…}}`, besides those that stand here."""

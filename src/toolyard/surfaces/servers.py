@@ -18,6 +18,7 @@ from toolyard.core.servers import ServerCard, ServerSpec, ServerTool
 from toolyard.core.settings import Settings
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
+from toolyard.engine.telemetry import masked
 from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import admitted
@@ -46,7 +47,6 @@ class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=
     names: dict[str, ToolName] = {}
     trust: bool = False
     pin: Literal["on", "off"] = "on"
-    sampling: bool = False
     protocol: Literal["auto", "2025-11-25"] = "auto"
     sampling: bool = False
     connect_s: Seconds = 30.0
@@ -77,6 +77,8 @@ class ShownServer(Struct, kw_only=True):
     tools: int
     quarantined: int
     configured: bool
+    log: list[str]
+    """What it said last beside the protocol, for administrators."""
 
 
 class ServerAnswer(Struct, kw_only=True):
@@ -279,6 +281,7 @@ def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
         tools=sum(tool.state == "accepted" for tool in card.tools),
         quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
         configured=card.configured,
+        log=[str(masked(line)) for line in card.log] if "admin" in caller.roles else [],
     )
 
 
