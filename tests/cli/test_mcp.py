@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from cli.process import PATIENCE_S, environment, serving, toolyard
+from cli.process import PATIENCE_S, ask, environment, serving, toolyard
 
 Json = Any
+ODD = Path(__file__).parents[1] / "surfaces" / "odd_server.py"
 OWN = "io.modelcontextprotocol/"
 TOOLS = """
 import os
@@ -82,6 +84,8 @@ def child(folder: Path, *words: str) -> Generator[Child]:
     process = subprocess.Popen(
         command, cwd=folder, env=environment(folder), stdin=-1, stdout=-1, stderr=subprocess.DEVNULL
     )
+    watchdog = threading.Timer(2 * PATIENCE_S, process.kill)  # whoever waits for a line then reads the end
+    watchdog.start()
     try:
         with process:
             yield Child(process)
@@ -89,6 +93,7 @@ def child(folder: Path, *words: str) -> Generator[Child]:
             process.stdin.close()
             assert process.wait(PATIENCE_S) == 0
     finally:
+        watchdog.cancel()
         process.kill()
 
 
@@ -125,6 +130,17 @@ def test_a_modern_host_needs_no_session(host: Child) -> None:
     yes = {name: {"action": "accept", "content": {"approve": True}} for name in asked["inputRequests"]}
     again = {"name": "empty", "requestState": asked["requestState"], "inputResponses": yes}
     assert host.modern("tools/call", again, elicitation={})["result"]["content"][0]["text"] == "empty"
+
+
+def test_a_host_before_a_running_server_hears_of_new_tools(tmp_path: Path) -> None:
+    with serving(tmp_path) as server, child(tmp_path) as host:
+        host.initialize()
+        assert host.ask("tools/list")["result"]["tools"] == []
+        config = {"command": sys.executable, "args": [str(ODD)], "trust": True}
+        status, _ = ask(f"{server.url}/servers", {"name": "odd", "config": config})
+        assert status == 201
+        assert host.hear()["method"] == "notifications/tools/list_changed"
+        assert [one["name"] for one in host.ask("tools/list")["result"]["tools"]] == ["odd"]
 
 
 def test_what_cannot_be_read_is_told_and_does_no_harm(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ It adds what HTTP needs: the session of a legacy client, the headers that repeat
 
 import base64
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 from typing import cast
 
 import aiohttp
@@ -72,6 +73,8 @@ class Bridge:
                 scope.cancel()  # a modern server is told by our leaving
         elif seen.method == "initialize" or not seen.method or seen.id is None:
             await self._post(http, line, seen)  # before anything that comes after it
+            if seen.method == "notifications/initialized" and self._session:
+                group.start_soon(self._listen, http)
         else:
             group.start_soon(self._asked, http, line, seen.id, seen)
 
@@ -91,6 +94,13 @@ class Bridge:
                 await self._passed_on(answer, seen)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             await self._failed(seen, f"{self._url} does not answer: {str(error) or type(error).__name__}")
+
+    async def _listen(self, http: aiohttp.ClientSession) -> None:
+        """What a legacy host is told unasked. Without it everything else goes on."""
+        with suppress(aiohttp.ClientError, TimeoutError, OSError):
+            async with http.get(self._url, headers=self._sent(_Seen())) as answer:
+                if answer.status == 200:
+                    await self._passed_on(answer, _Seen())
 
     async def _passed_on(self, answer: aiohttp.ClientResponse, seen: _Seen) -> None:
         if answer.content_type == "text/event-stream":
