@@ -28,7 +28,9 @@ _ASKS = re.compile(
 _TELLS = re.compile(
     r"^\W*(?:i|we)(?:'ve|\s+have|'m|\s+am|'re|\s+are)?(?:\s+(?:just|already|now|finally))*\s+"
     r"(?:done\b|working on\b|busy with\b|(?!need|indeed)"
-    rf"(?:\w+ed|{'|'.join(IRREGULAR)})\b)|^(?:我们?)?(?:已经|刚刚?)|^(?!不要|不用|别).*了[。！!]?$",
+    rf"(?:\w+ed|{'|'.join(IRREGULAR)})\b)"
+    r"|^(?:the|my|our)\b.+\b(?:is|are|has been|have been)\s+(?!need)\w+(?:ed|aid|ent|ilt|one)\W*$"
+    r"|^(?:我们?)?(?:已经|刚刚?)|^(?!不要|不用|别).*了[。！!]?$",
     re.IGNORECASE,
 )
 _REWRITTEN = tuple(
@@ -36,11 +38,20 @@ _REWRITTEN = tuple(
     for pattern, said in (
         (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
         (r"(?<![没还])有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
+        (r"(?<=多少)(?:公斤|千克|kg|升|瓶|袋|个|斤|吨|箱|件|盒|包)", ""),
+        (r"(?P<verb>查询?|查找|查一?下|查询一?下|看一?下|看看|搜索?|找一?下?)(?P<what>[^各所全总类，。]{1,12}?)的(?:库存量?|数量|存量|余量|价格)$",
+         r"\g<verb>\g<what>"),
         (r"^我们?(?:想要(?![查找看去打买付结])|要(?=[一二两三四五六七八九十半\d]))", "需要"),
         (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?(?:available|in stock|on sale|left)\s*\??$",
          r"find \g<what>"),
         (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量|价格|价钱|售价)"
          r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
+        (r"^how (?:much|expensive) (?:does|do|is|are) (?P<what>(?!in\b|left\b|there\b|it\b).+?)"
+         r"(?: cost| sell for)?\s*\??$", r"find \g<what>"),
+        (r"^(?:please )?(?:empty|clear)(?: out)? (?P<what>(?:my|the|our) [\w ]+)$", r"remove everything from \g<what>"),
+        (r"^(?:请|帮我|麻烦)*(?:清空|把(?=.+清空))(?P<what>[^，。]+?)(?:清空)?[。！!]?$", r"移除\g<what>里的全部"),
+        (r"^(?:家里的?|我们的?)?(?P<what>[^，。]{1,12}?)(?:都|快要?|已经)*(?:(?:吃|喝|用)(?:完|光)|没|没有|不够)了[。！!]?$",
+         r"需要\g<what>"),
         (r"^(?:编号|代码)?(?P<what>[A-Za-z]{1,5}-?\d{2,})(?:是|为)(?:什么|哪)[^，。]{0,6}$", r"查找\g<what>"),
         (r"^what(?:'s| is) (?P<what>[A-Z]{1,5}-?\d{2,})\s*\??$", r"find \g<what>"),
         (r"^how (?:much|many) (?:(?:kg|kilos?|kilograms?|litres?|liters?|units?|bags?|boxes|bottles?|packs?) of )?"

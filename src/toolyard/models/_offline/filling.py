@@ -18,6 +18,7 @@ _NAMED = r"(?:\s*(?:is|=|:|：|为|是|叫做?|as|of|to)\s*|\s+)"
 
 _CALLED = re.compile(
     r"\b(?:called|named|titled|entitled|with the (?:title|name)|by the name of)(?:\s+of)?\s+(?P<value>.+)"
+    r"|\b(?:title|name)\s*:\s*(?P<label>[^,;]+)|(?:标题|名称|名字)\s*[:：]\s*(?P<colon>[^，,。；;]+)"
     r"|(?:名为|名叫|叫做|叫|称为|名称是|名称为|名字是|名字叫|标题为|标题是|题为)\s*(?P<zh>[^，,。的]+)",
     re.IGNORECASE,
 )
@@ -33,7 +34,7 @@ _WHERE = re.compile(
     r"[,，]?\s*(?:\b(?:at|in|@)\s+(?P<value>(?:the\s+|our\s+|my\s+)?[A-Za-z0-9][\w' .&-]*)$"
     r"|\b(?:location|place|venue)(?:\s+is|:)?\s+(?P<named>.+)$)"
     r"|[,，]?\s*地点(?:是|在|为|[:：])?\s*(?P<zh>[^，,。]+)"
-    r"|在(?P<at>[\u3400-\u9fff]{1,6}?(?:馆|院|店|厅|园|校|室|场|站|楼|家|公司|银行|中心|广场|酒吧)里?)",
+    r"|在(?P<at>[\u3400-\u9fff]{0,6}?(?:馆|院|店|厅|园|校|室|场|站|楼|家|公司|银行|中心|广场|酒吧)里?)",
     re.IGNORECASE,
 )
 

@@ -18,6 +18,7 @@ NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 LIKELY = 6
 """So many tools are looked at closely, besides those with a shape that fits."""
 ENOUGH = 1.2
+BOUNDS = ("upper", "lower")
 CHANGING = frozenset({"update", "remove", "cancel"})
 """Verbs that a later one does not soften: who says `delete` does not mean `find`."""
 
@@ -168,6 +169,12 @@ def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
     if whole and (verb >= 0.9 or filled.chosen == "firmly" or (filled.chosen and verb >= 0.5)):
         return True
     if profile.reads and "stat" in profile.actions and "stat" in clause.actions()[:2]:
+        return True
+    if (
+        profile.reads
+        and filled.items
+        and any(place.role in BOUNDS and place.name in filled.values for place in profile.places)
+    ):
         return True
     if clause.asks:
         return profile.reads and verb >= 0.5 and bool(filled.values)

@@ -16,6 +16,11 @@ _HAVE = re.compile(
     r"(?P<verb>[a-z]+(?:ed|ing)|" + "|".join(IRREGULAR) + r")\b(?P<rest>.*)$",
     re.IGNORECASE,
 )
+_IS_DONE = re.compile(
+    r"^\W*(?P<what>(?:the|my|our)\s.+?)\s+(?:is|are|has been|have been)\s+"
+    r"(?:now\s+|already\s+)?(?P<verb>(?!need)\w+)\W*$",
+    re.IGNORECASE,
+)
 _ZH_DONE = re.compile(
     r"^(?:我们?)?(?:已经|已|刚刚?)?(?P<verb>[\u3400-\u9fff]{1,2})[了好完]了?(?P<rest>[\u3400-\u9fff]{1,12})$"
 )
@@ -28,6 +33,9 @@ def done(text: str) -> str:
     if found := _HAVE.match(text):
         base = infinitive(found["verb"].casefold())
         return f"{base}{_TAIL.sub('', found['rest'])}" if base and found["rest"].strip() else ""
+    if found := _IS_DONE.match(text):
+        base = infinitive(found["verb"].casefold())
+        return f"{base} {found['what'][0].lower()}{found['what'][1:]}" if base else ""
     if found := _ZH_DONE.match(text.strip("。！!. ")):
         return found["verb"] + found["rest"]
     return ""

@@ -9,13 +9,14 @@ from msgspec import Struct
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Result, UserMessage
 from toolyard.models._offline.answers import with_answer
+from toolyard.models._offline.clauses import MOST_TEXT
 from toolyard.models._offline.matching import Matcher
 from toolyard.models._offline.places import Profile
 from toolyard.models._offline.progress import Wanted, advance
 from toolyard.models._offline.requests import Request, Understood, understand
 from toolyard.models._offline.talk import small_talk
 from toolyard.models._offline.wording import answer, cannot, question, talk
-from toolyard.models._offline.words import language_of
+from toolyard.models._offline.words import is_chinese, language_of, tokens_of
 
 MOST_TURNS = 6
 MOST_BACK = 6
@@ -46,13 +47,21 @@ def next_step(history: History, matcher: Matcher, finder: Profile | None, choice
     if not exchanges:
         return Step(text=talk("help", list(matcher.profiles.values()), "en"))
     this = exchanges[-1]
-    language = language_of(this.text) if this.text.strip() else "en"
+    language = _language(exchanges)
     if not this.done and (kind := small_talk(this.text)) and choice not in matcher.profiles:
         return Step(text=talk(kind, list(matcher.profiles.values()), language))
     found = _understood(exchanges, matcher, choice)
     if not found.requests:
         return _unknown(this, matcher, finder, language, exchanges)
     return _go_on(found.requests, this, language)
+
+
+def _language(exchanges: Sequence[Exchange]) -> str:
+    """That of the last message that has words of one: a code or a date alone is in the language spoken before."""
+    for exchange in reversed(exchanges):
+        if is_chinese(exchange.text) or any(token.means for token in tokens_of(exchange.text[:MOST_TEXT])):
+            return language_of(exchange.text[:MOST_TEXT])
+    return "en"
 
 
 def _go_on(requests: Sequence[Request], this: Exchange, language: str) -> Step:

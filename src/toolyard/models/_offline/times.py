@@ -230,6 +230,11 @@ def _next_week(found: re.Match[str], now: datetime) -> Said | None:
     return _day(found, now.date() + timedelta(days=7))
 
 
+def _end_of_month(found: re.Match[str], now: datetime) -> Said | None:
+    following = date(now.year + now.month // 12, now.month % 12 + 1, 1)
+    return _day(found, following - timedelta(days=1))
+
+
 def _day_of_month(found: re.Match[str], now: datetime) -> Said | None:
     day = int(number(found["d"]))
     month = now.month if day >= now.day else now.month % 12 + 1
@@ -332,6 +337,7 @@ _PATTERNS = (
     _of(r"(?P<which>下下|下个?|这个?|本)?(?:周|星期|礼拜)(?P<d>[一二三四五六日天])", _weekday_zh),
     _of(rf"\bin (?P<n>an?|{NUMBER}) (?P<unit>days?|weeks?)(?:' time)?\b", _ahead),
     _of(rf"(?P<n>{_ZH})(?P<unit>天|周|个?星期|个?礼拜)(?:之?后|以后)", _ahead),
+    _of(r"\b(?:the )?end of (?:the|this) month\b|(?:这个?|本)?月底", _end_of_month),
     _of(r"\bnext week\b|\b(?:this|next|the) weekend\b|下周|下个?星期", _next_week),
     _of(r"\b(?:on )?the (?P<d>\d{1,2})(?:st|nd|rd|th)\b", _day_of_month),
     _of(rf"(?P<d>{_ZH})[号日]", _day_of_month),
