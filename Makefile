@@ -44,6 +44,7 @@ check: $(READY)
 
 bench: $(READY)
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/mcp_run.py
 
 crash: $(READY)
 	cd tests && ../$(BIN)/python crash/storm.py --storms 50

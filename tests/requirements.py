@@ -202,25 +202,18 @@ UNPROVEN: tuple[str, ...] = (
     "002.auto-unsupported",
     "002.both-together",
     "002.central-management",
-    "002.custom-tools",
-    "002.mcp-choice-auto",
-    "002.mcp-continued",
-    "002.mcp-observed",
     "002.native-answer",
     "002.native-needs-no-mcp",
-    "002.one-user-request",
     "002.prefer-duckduckgo",
     "002.prefer-mcp",
     "002.prefer-native",
     "002.search-configured",
     "002.search-switch",
-    "002.tools-known-upfront",
     "002.usage-summed",
     # 003
     "003.call-structure-checked",
     "003.web-text",
     "003.web-tool-status",
     # 004
-    "004.arguments-parsed",
 )
 """Sorted. Take an id out when a test proves it; never put one in."""

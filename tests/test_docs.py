@@ -54,7 +54,7 @@ def test_the_second_example_of_the_readme_asks_deletes_and_answers(tmp_path: Pat
     assert asyncio.run(ran(blocks("README.md")[1], tmp_path)) == "order 7 is gone\nOrder 7 is deleted."
 
 
-@pytest.mark.parametrize("page", ["docs/library.md", "docs/finding.md"])
+@pytest.mark.parametrize("page", ["docs/library.md", "docs/finding.md", "docs/mcp.md", "docs/mcp-server.md"])
 def test_the_examples_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
     assert asyncio.run(ran("\n".join(blocks(page)), tmp_path)) == ""
 

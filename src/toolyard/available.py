@@ -10,7 +10,7 @@ from msgspec import Struct
 from toolyard.app import LOCAL
 from toolyard.configured import DEMO, model_place
 from toolyard.core.errors import Misconfigured
-from toolyard.models.openai_chat import PROVIDERS
+from toolyard.models.providers import PROVIDERS
 from toolyard.settings import Config
 
 OLLAMA = "ollama"

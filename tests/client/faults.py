@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -20,6 +20,8 @@ class Fault(Struct, frozen=True, kw_only=True):
     """Every event comes two times."""
     answer: bytes = b""
     """The proxy answers instead of the server."""
+    meanwhile: Callable[[bytes], Awaitable[None]] | None = None
+    """What happens before the server gets the post, which it is told."""
 
 
 class Faults:
@@ -30,6 +32,8 @@ class Faults:
         self._always = always or Fault()
         self.posts: list[bytes] = []
         self.times: list[float] = []
+        self.followed = asyncio.Event()
+        """Set when somebody follows a conversation."""
 
     @asynccontextmanager
     async def before(self, url: str) -> AsyncGenerator[str, None]:
@@ -37,13 +41,21 @@ class Faults:
         target = urlsplit(url)
 
         async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with suppress(ConnectionError, asyncio.IncompleteReadError):
+            task = asyncio.current_task()
+            assert task is not None
+            serving.add(task)
+            with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
                 await self._serve(reader, writer, target.hostname or "", target.port or 0)
-            writer.close()
+            writer.transport.abort()
+            serving.discard(task)
 
+        serving = set[asyncio.Task[None]]()
         server = await asyncio.start_server(serve, "127.0.0.1", 0)
         async with server:
             yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+            for task in serving:
+                task.cancel()
+            await asyncio.gather(*serving)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str, port: int) -> None:
         head, body = await _request(reader)
@@ -52,16 +64,24 @@ class Faults:
             self.posts.append(body)
             self.times.append(time.monotonic())
             fault = self._plan.get(len(self.posts), self._always)
+        if head.startswith(b"GET /conversations/"):
+            self.followed.set()
+        if fault.meanwhile is not None:
+            await fault.meanwhile(body)
         if fault.answer:
             writer.write(fault.answer)
             await writer.drain()
+            writer.close()
+            await writer.wait_closed()
             return
         answer, onwards = await asyncio.open_connection(host, port)
         try:
             onwards.write(head.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n") + body)
             await _relayed(answer, writer, fault)
+            writer.close()
+            await writer.wait_closed()
         finally:
-            onwards.close()
+            onwards.transport.abort()
 
 
 async def _request(reader: asyncio.StreamReader) -> tuple[bytes, bytes]:

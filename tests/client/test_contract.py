@@ -1,18 +1,20 @@
 """Both clients of an application against the same server and the same faults: every call runs once, nothing is lost."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 
+import msgspec
 import pytest
 
 from client.drivers import DRIVERS, Case, Seen, build_package
 from client.faults import Fault, Faults
 from surfaces.served import served
 from surfaces.talk import key, wired
-from toolyard import Limits, Scripted, call, say
+from toolyard import Limits, Scripted, Yard, call, say, tool
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result
 from toolyard.core.ports import Model, ModelRequest
+from toolyard.engine.access import LOCAL
 from toolyard.models.scripted import Script, Turn, together
 
 CLIENTS = pytest.mark.parametrize("client", list(DRIVERS))
@@ -49,17 +51,29 @@ def package() -> None:
     build_package()
 
 
+Somebody = Callable[[Yard], Coroutine[None, None, None]]
+
+
 def driven(
-    client: str, script: Script | Model, faults: Faults | None = None, case: Mapping[str, object] | None = None,
+    client: str,
+    script: Script | Model,
+    faults: Faults | None = None,
+    case: Mapping[str, object] | None = None,
+    meanwhile: Somebody | None = None,
     **wiring: object,
-) -> Seen:  # fmt: skip
+) -> Seen:
+    """What a client sees of a case, while somebody else does something, too."""
+
     async def run() -> Seen:
         async with (
             asyncio.timeout(60),
             wired(script, **wiring) as yard,
             served(yard) as url,
             (faults or Faults()).before(url) as proxy,
+            asyncio.TaskGroup() as others,
         ):
+            if meanwhile is not None:
+                others.create_task(meanwhile(yard))
             return await DRIVERS[client](Case(url=proxy, **(case or {})))  # pyright: ignore[reportArgumentType]
 
     return asyncio.run(run())
@@ -135,6 +149,43 @@ def test_what_a_tool_throws_the_model_is_told(client: str) -> None:
     (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert told.error is not None
     assert (told.error.error, told.error.error_type, told.error.details) == ("sold out", "not_found", {"code": "M1"})
+
+
+@CLIENTS
+def test_a_call_that_another_device_has_answered_first_makes_none_run_again(client: str) -> None:
+    """Both results come too late together; the one that still waits is sent again, not run again."""
+    opened: list[Yard] = []
+
+    async def be_first(body: bytes) -> None:
+        conversation, call_id = msgspec.json.decode(body)["toolResults"][0]["toolCallId"].split(".")
+        await opened[0].deliver(conversation, call_id, {"ok": "elsewhere"})
+
+    async def remember(yard: Yard) -> None:
+        opened.append(yard)
+
+    model = Scripted(CART)
+    seen = driven(client, model, Faults({3: Fault(meanwhile=be_first)}), meanwhile=remember)
+    assert seen.executed == ONCE and seen.finals == [("done", ADDED)]
+    told = [item.content for item in model.requests[2].history if isinstance(item, Result)]
+    assert told[1:] == ['{"ok":"elsewhere"}', '{"ok":true}']
+
+
+@CLIENTS
+def test_what_somebody_else_has_to_approve_is_waited_for(client: str) -> None:
+    @tool(approval="ask")
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def approve(yard: Yard) -> None:
+        await faults.followed.wait()
+        (card,) = await yard.service.conversations(LOCAL)
+        (asking,) = (await yard.service.state(card.id)).calls_in("asking")
+        await yard.approve(card.id, asking.call.id)
+
+    faults = Faults()
+    seen = driven(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])
+    assert seen.texts == ["Paid."] and seen.finals == [("done", "Paid.")]
 
 
 @CLIENTS

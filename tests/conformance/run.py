@@ -4,6 +4,7 @@ Prints one table. Ends with 1 if a scenario that counts fails which docs/conform
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,11 +17,25 @@ from real_servers import node
 REVISIONS = ("2025-11-25", "2026-07-28")
 INSPECTOR = "2.12.0"
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+CLIENT = {
+    "2025-11-25": ("initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"),
+    "2026-07-28": (
+        "tools_call",
+        "request-metadata",
+        "sep-2322-client-request-state",
+        "http-standard-headers",
+        "http-custom-headers",
+        "http-invalid-tool-headers",
+        "json-schema-ref-no-deref",
+        "json-schema-2020-12-preservation",
+    ),
+}
+"""Those that need no user at a browser."""
 SERVERS: tuple[Era, ...] = ("legacy", "modern")
 
 
 def main() -> int:
-    unexplained = [*_server(), *_inspector()]
+    unexplained = [*_server(), *_client(), *_inspector()]
     for line in unexplained:
         print(f"not explained in {PAGE.name}: {line}")
     return 1 if unexplained else 0
@@ -36,6 +51,21 @@ def _server() -> Iterator[str]:
                 score = scored(run("server", "--url", url, "--requirements", revision))
             print(_row(revision, era, score), flush=True)
             yield from (f"{revision} {era}: {name}" for name in score.failing if not _explained(name))
+
+
+def _client() -> Iterator[str]:
+    """As a client: one scenario after the other, as each is given half a minute and we have few processors."""
+    command = f"{sys.executable} {Path(__file__).with_name('client.py')}"
+    for revision, scenarios in CLIENT.items():
+        passed, of = 0, 0
+        for scenario in scenarios:
+            said = run("client", "--command", command, "--scenario", scenario, "--spec-version", revision)
+            found = re.search(r"Passed: (\d+)/(\d+)", said)
+            good, all = (int(found[1]), int(found[2])) if found else (0, 1)
+            passed, of = passed + good, of + all
+            if good < all and not _explained(scenario):
+                yield f"client {revision}: {scenario}"
+        print(f"client, {revision}: {passed} passed, {of - passed} failed in {len(scenarios)} scenarios", flush=True)
 
 
 def _row(revision: str, era: Era, score: Score) -> str:

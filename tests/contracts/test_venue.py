@@ -2,19 +2,26 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import mkdtemp
 
 import pytest
 
 from toolyard import Caller, Tool, ToolError, tool
+from toolyard.app import SystemMint
 from toolyard.core.items import Call
 from toolyard.core.ports import Context, Failure, Later, Value, Venue
+from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import NAME
 from toolyard.finding.told import told
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
+from toolyard.venues.mcp import Fleet, McpVenue
+from toolyard.venues.mcp.connector import SdkConnector
 from toolyard.venues.results import ResultsVenue
+from venues.mcp.plain import Plain
 
 CONTEXT = Context(
     caller=Caller(),
@@ -76,7 +83,24 @@ async def finding_venue() -> Venue:
     return FindingVenue(lambda query, allowed: [one for one in (GOOD,) if query == one.name and allowed(one)])
 
 
-VENUES: list[Callable[[], Awaitable[Venue]]] = [function_venue, results_venue, client_venue, finding_venue]
+async def mcp_venue() -> Venue:
+    """With one real server, in the old era, and another that is away."""
+    plain = Plain(Path(mkdtemp(prefix="toolyard-")), trust=True)
+    away = ServerSpec(url="http://127.0.0.1:9/mcp")
+    fleet = Fleet(
+        {"plain": plain.spec, "away": away},
+        connector=SdkConnector,
+        shelf=MemoryStore(),
+        mint=SystemMint(),
+        taken=lambda: (),
+        ruled=lambda tool: tool,
+        published=lambda: None,
+    )
+    await fleet.open()
+    return McpVenue(fleet)
+
+
+VENUES: list[Callable[[], Awaitable[Venue]]] = [function_venue, results_venue, client_venue, finding_venue, mcp_venue]
 CASES: list[tuple[Callable[[], Awaitable[Venue]], str, dict[str, object], object]] = [
     (function_venue, "good", {}, Value(value="fine")),
     (function_venue, "bad", {}, "execution_error"),
@@ -90,6 +114,8 @@ CASES: list[tuple[Callable[[], Awaitable[Venue]], str, dict[str, object], object
         Value(value={"text": "ke", "offset": 0, "total_bytes": 4, "next_offset": 2}),
     ),
     (client_venue, "anything", {}, Later(kind="client")),
+    (mcp_venue, "fails", {}, "out_of_stock"),
+    (mcp_venue, "big", {}, Value(value="m" * 1000)),
 ]
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import itertools
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -165,3 +166,20 @@ def body_of(post: Post, handed: Sequence[Json], words: Mapping[int, str]) -> dic
         return {"toolResults": [{"toolCallId": handed[number]["id"], "result": words[number]} for number in post.calls]}
     results = [{"role": "tool", "toolCallId": handed[number]["id"], "content": words[number]} for number in post.calls]
     return {"messages": [user("go"), {"role": "assistant", "toolCalls": handed}, *results]}
+
+
+def test_an_id_that_was_handed_out_leads_back_after_a_restart(tmp_path: Path) -> None:
+    store, handed = f"sqlite:///{tmp_path}/yard.db", list[Json]()
+    history = [user("a"), {"role": "assistant", "content": "b"}, user("go")]
+
+    async def before(http: Talk) -> None:
+        handed.append(await App(http).post({"messages": history, "tools": [SEARCH]}))
+
+    async def after(http: Talk) -> None:
+        asked = {"role": "assistant", "toolCalls": handed[0]["toolCalls"]}
+        given = {"role": "tool", "toolCallId": handed[0]["toolCalls"][0]["id"], "content": "found"}
+        answer = await App(http).post({"messages": [*history, asked, given]})
+        assert answer["message"]["content"] == "ok" and answer["conversationId"] == handed[0]["conversationId"]
+
+    talk(before, [ASKED], store=store)
+    talk(after, [say("ok")], store=store)

@@ -15,14 +15,13 @@ ToolState = Literal["accepted", "new", "changed", "unusable"]
 
 
 class OAuth(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a server's authorization server is asked for a token."""
+    """The client credentials with which a token for a server is asked for."""
 
-    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
-    client_id: str = ""
-    client_secret: str = ""
+    issuer: str
+    """The authorization server that they belong to: they are shown to no other."""
+    client_id: str
+    client_secret: str
     scope: str = ""
-    redirect_url: str = ""
-    """Where the authorization server sends the user's browser back to: this server's `/servers/oauth/callback`."""
 
 
 class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -37,9 +36,14 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     oauth: OAuth | None = None
     auth: Literal["server", "caller"] = "server"
     """`caller`: a session for each user of each tenant, never shared; `{user}` and `{tenant}` in env and headers."""
+    names: dict[str, str] = {}
+    """For tools that are to be offered under another name: what they are called there, and here."""
     trust: bool = False
     pin: Literal["on", "off"] = "on"
+    protocol: Literal["auto", "2025-11-25"] = "auto"
+    """`2025-11-25` keeps to the old era, without asking the server for the new one."""
     sampling: bool = False
+    """It may ask for a model's words, and for roots. Only an MCP client that uses us has them: it is asked."""
     connect_s: float = 30.0
     list_s: float = 30.0
     call_s: float = 30.0
@@ -74,8 +78,6 @@ class ServerCard(Struct, frozen=True, kw_only=True):
     protocol: str = ""
     configured: bool = False
     """It stands in the configuration file, and can be removed only there."""
-    authorize_url: str = ""
-    """Where somebody has to go to let us in."""
     restarts: int = 0
     sessions: int = 0
     tools: tuple[ServerTool, ...] = ()

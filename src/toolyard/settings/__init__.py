@@ -77,6 +77,9 @@ Origin = Annotated[
     str,
     Meta(pattern=r"^(\*|https?://[^/\s?#@]+)\Z", extra={"says": 'an origin such as "https://shop.example", or "*"'}),
 ]
+ToolName = Annotated[
+    str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z", extra={"says": "1 to 64 letters, digits, underscores or hyphens"})
+]
 VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that of a variable"})]
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 
@@ -126,13 +129,12 @@ class Provider(Struct, frozen=True, kw_only=True):
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """How to get a token for a server with a url."""
+    """The client credentials for a server with a url."""
 
-    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
-    client_id: str = ""
-    client_secret: Secret = ""
+    issuer: Url
+    client_id: Name
+    client_secret: Secret
     scope: str = ""
-    redirect_url: Url = ""
 
 
 class Server(Struct, frozen=True, kw_only=True):
@@ -146,8 +148,10 @@ class Server(Struct, frozen=True, kw_only=True):
     headers: dict[HeaderName, HeaderSecret] = {}
     oauth: OAuthConfig | None = None
     auth: Literal["server", "caller"] = "server"
+    names: dict[Name, ToolName] = {}
     trust: bool = False
     pin: Literal["on", "off"] = "on"
+    protocol: Literal["auto", "2025-11-25"] = "auto"
     sampling: bool = False
     connect_s: Seconds = _SPEC.connect_s
     list_s: Seconds = _SPEC.list_s
@@ -165,8 +169,9 @@ class Server(Struct, frozen=True, kw_only=True):
             for name in ("args", "env", "cwd"):
                 if getattr(self, name):
                     yield name, "is for a server with a command, and this one has a url"
-        elif self.headers:
-            yield "headers", "are for a server with a url, and this one has a command"
+        elif self.headers or self.oauth:
+            name = "headers" if self.headers else "oauth"
+            yield name, "are for a server with a url, and this one has a command"
 
 
 class ToolRules(Struct, frozen=True, kw_only=True):

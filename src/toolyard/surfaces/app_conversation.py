@@ -123,29 +123,29 @@ class Desk:
         raise invalid("messages", "send messages, or a conversationId to learn how it went on")
 
     async def _begun(self, data: ConversationBody) -> Exchange:
-        service, caller, kept = self._service, self._caller, data.conversation_id
-        if kept:
-            await service.known(kept, caller)
+        service, caller, named = self._service, self._caller, data.conversation_id
+        if named:
+            await service.known(named, caller)
         first = first_new(data)
         new = [to_message(message, index) for index, message in enumerate(data.messages[first:], first)]
         tools = [to_tool(tool, index) for index, tool in enumerate(data.tools)]
         overridden = service.taken(tool.name for tool in tools)
-        settings = replace(parse_settings(data, service.default_settings), ephemeral=not kept and not to_keep(data))
+        settings = replace(parse_settings(data, service.default_settings), ephemeral=not named and not to_keep(data))
         start = service.request(
             caller,
             to_items(new, service.mint, first),
             correlation_id=self._correlation_id,
             tool_choice=data.tool_choice,
             model=data.model,
-            limits=None if kept else carried(data.messages, service.limits(caller)),
+            limits=None if named else carried(data.messages, service.limits(caller)),
             settings=settings,
             app_tools=[tool for tool in tools if tool.name not in overridden],
             interrupt=data.interrupt,
         )
         headers = await admitted(service, caller)
-        if kept:
-            await self._set(kept, data)
-        exchange = await self._exchange(kept or service.mint.id("conversation"), start.run_id)
+        if named:
+            await self._set(named, data)
+        exchange = await self._exchange(named or service.mint.id("conversation"), start.run_id)
         exchange.overridden, exchange.headers = overridden, headers
         exchange.course.kept = not settings.ephemeral
         if data.interrupt:
@@ -195,15 +195,12 @@ class Desk:
     async def _exchange(self, conversation: str, run_id: str = "") -> Exchange:
         """Follow the conversation from the place that was named, or from now on; the run in front if none is named."""
         service = self._service
-        reader = await service.follow(conversation, keen=False)
+        state = await service.state(conversation)
+        reader = await service.follow(conversation, keen=False)  # nothing waits in between: the journal is here
         end = reader.cursor.seq
         if self._place is not None:
-            try:
-                later = await service.follow(conversation, self._place, keen=False)
-            finally:
-                reader.detach()
-            reader = later
-        state = await service.state(conversation)
+            reader.detach()
+            reader = await service.follow(conversation, self._place, keen=False)
         course = AppCourse(conversation, run_id or front_of(state), state, end)
         limits = state.settings.limits or service.limits(self._caller)
         return Exchange(service, conversation, reader, course, limits.run_seconds + PATIENCE_S)

@@ -28,6 +28,7 @@ HIDDEN = "***"
 ServerName = Annotated[
     str, Meta(min_length=1, max_length=64, pattern=r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 ]
+ToolName = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z")]
 Text = Annotated[str, Meta(max_length=10_000)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 PathId = FromPath[str]
@@ -43,8 +44,11 @@ class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=
     url: Text = ""
     headers: dict[str, Text] = {}
     auth: Literal["server", "caller"] = "server"
+    names: dict[str, ToolName] = {}
     trust: bool = False
     pin: Literal["on", "off"] = "on"
+    protocol: Literal["auto", "2025-11-25"] = "auto"
+    sampling: bool = False
     connect_s: Seconds = 30.0
     list_s: Seconds = 30.0
     call_s: Seconds = 30.0

@@ -12,6 +12,7 @@ from toolyard.core.items import FilePart, ImagePart
 from toolyard.core.ports import Failure, Value
 from toolyard.venues.mcp._content import outcome
 
+Json = dict[str, object]
 DATA = base64.b64encode(b"12345").decode()
 
 
@@ -49,9 +50,9 @@ def test_what_is_no_text_comes_along_for_those_who_can_look_at_it() -> None:
 
 def test_structured_content_is_told_once() -> None:
     value = {"temperature": 21}
-    repeated = {"content": [{"type": "text", "text": json.dumps(value)}], "structuredContent": value}
-    alone = {"content": [], "structuredContent": value}
-    beside = {"content": [{"type": "text", "text": "warm"}], "structuredContent": value}
+    repeated: Json = {"content": [{"type": "text", "text": json.dumps(value)}], "structuredContent": value}
+    alone: Json = {"content": [], "structuredContent": value}
+    beside: Json = {"content": [{"type": "text", "text": "warm"}], "structuredContent": value}
     told = [outcome(raw) for raw in (repeated, alone, beside)]
     assert [one.value for one in told if isinstance(one, Value)] == [
         '{"temperature": 21}', '{"temperature":21}', 'warm\n{"temperature":21}',
@@ -61,7 +62,7 @@ def test_structured_content_is_told_once() -> None:
 @pytest.mark.proves("002.mcp-error-as-result")
 def test_a_result_that_says_it_is_an_error_is_one() -> None:
     details = {"error_type": "out_of_stock", "item": "flour"}
-    raw = {"content": [{"type": "text", "text": "none left"}], "isError": True, "structuredContent": details}
+    raw: Json = {"content": [{"type": "text", "text": "none left"}], "isError": True, "structuredContent": details}
     failed = outcome(raw)
     assert isinstance(failed, Failure) and failed.native
     assert (failed.problem.error, failed.problem.error_type) == ("none left", "out_of_stock")

@@ -76,7 +76,7 @@ def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_takes(t
         (listed,) = [one for one in yard.servers.cards()[0].tools if one.name == "cyclic"]
         assert offered["cyclic"].parameters == listed.definition["inputSchema"]
         assert listed.definition["x-unknown"] == {"kept": True}
-        tree = {"root": {"children": [{"children": []}]}}
+        tree: dict[str, object] = {"root": {"children": [{"children": []}]}}
         assert result(await events_of(yard.call("cyclic", tree))).outcome == "ok"
         wrong = result(await events_of(yard.call("cyclic", {"root": {"children": [{"children": 1}]}})))
         assert problem(wrong) == ("error", "validation_error")

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from support import condition, events_of, in_yard, problem, result
 from surfaces.talk import Talk, talk
@@ -148,6 +149,18 @@ def test_pins_outlive_the_process(tmp_path: Path) -> None:
     talk(first, servers={"plain": plain.spec}, store=store)
     plain.notes.with_suffix(".changed").write_text(EVIL)
     talk(second, servers={"plain": plain.spec}, store=store)
+
+
+def test_a_tool_can_be_offered_under_a_name_that_is_chosen(tmp_path: Path) -> None:
+    plain, store = Plain(tmp_path), f"sqlite:///{tmp_path}/toolyard.db"
+
+    async def test(yard: Yard) -> None:
+        name = "web_search" if yard.servers.cards()[0].spec.names else "look"
+        assert name in yard.tool_names
+        assert result(await events_of(yard.call(name, {}))).content.startswith("look of process")
+
+    for names in ({}, {"look": "web_search"}):
+        in_yard(test, [], servers={"plain": replace(plain.spec, names=names)}, store=store)
 
 
 def test_a_server_that_is_not_pinned_is_taken_at_its_word(tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ class AppClient implements Client {
 
   /** What the server tells until its `done`, over as many connections as that takes. */
   private async *answered(body: Body): AsyncGenerator<Told, void, undefined> {
-    const correlationId = crypto.randomUUID().replaceAll("-", "");
+    const correlationId = randomId();
     const patience = new Patience();
     for (;;) {
       let began = false;
@@ -204,6 +204,11 @@ class AppClient implements Client {
   private resume(): Body {
     return { conversationId: this.conversationId };
   }
+}
+
+/** 32 hexadecimal digits; `crypto.randomUUID` is missing on pages without TLS. */
+function randomId(): string {
+  return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
 function isRefused(error: unknown): boolean {

@@ -26,7 +26,7 @@ def outcome(raw: Json) -> Value | Failure:
     if raw.get("isError") is not True:
         return Value(value=told(blocks, structured), parts=_parts(blocks), native=native)
     details = cast(Json, structured) if isinstance(structured, dict) else {}
-    said = told(blocks, None if details else structured) or "the tool failed and did not say why"
+    said = told(blocks, None if details else cast(object, structured)) or "the tool failed and did not say why"
     own = details.get("error_type")
     problem = problem_of(said, own if isinstance(own, str) else "execution_error", details)
     return Failure(problem=problem, native=native)
@@ -96,8 +96,13 @@ def _resource_text(resource: Json) -> str:
 
 
 def _is_same(block: Json, structured: object) -> bool:
+    """Whether a text is the structured content once more: as JSON, or wrapped as the Python SDK does it."""
     text = block.get("text")
-    if block.get("type") != "text" or not isinstance(text, str) or text.lstrip()[:1] not in ("{", "["):
+    if block.get("type") != "text" or not isinstance(text, str):
+        return False
+    if structured == {"result": text}:
+        return True
+    if text.lstrip()[:1] not in ("{", "["):
         return False
     try:
         return msgspec.json.decode(text) == structured

@@ -6,6 +6,7 @@ meant, nobody is asked, as it could be somebody else's; and from then on that se
 
 import asyncio
 import hashlib
+from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import cast
@@ -29,8 +30,8 @@ class Ticket:
     task: "asyncio.Task[Answer] | None" = None
     question: Json | None = None
     reply: "asyncio.Future[Json] | None" = None
-    prepared: tuple[str, Json] | None = None
-    """The answer to a question that was asked before a restart, and which question that was."""
+    prepared: Mapping[str, Json] = field(default_factory=dict[str, Json])
+    """Answers to questions that were asked before a restart, by the questions' digests."""
     timer: asyncio.TimerHandle | None = None
 
     async def settled(self) -> Answer | None:
@@ -66,8 +67,8 @@ class Questions:
     async def asked(self, link: object, question: Json, owner: object) -> Json:
         """A server asks. Raises LookupError if it cannot be told whom."""
         ticket = owner if isinstance(owner, Ticket) else self._only(link)
-        if ticket.prepared is not None and ticket.prepared[0] == digest(question):
-            return ticket.prepared[1]
+        if (known := ticket.prepared.get(digest(question))) is not None:
+            return known
         ticket.question = question
         ticket.reply = asyncio.get_running_loop().create_future()
         ticket.news.set()

@@ -10,6 +10,7 @@ from typing import Protocol
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.ports import Mint, Shelf
@@ -91,7 +92,8 @@ class Server:
         self._pins: Pins = _pins.decode(pins) if pins else {}
         self._tools: dict[str, Tool] = {}
         for remote, pin in self._pins.items():
-            home.router.keep(pin.offered_as, Route(id, remote))
+            home.router.keep(record.spec.names.get(remote, pin.offered_as), Route(id, remote))
+        self._pins = {remote: replace(pin, offered_as=self._name(remote)) for remote, pin in self._pins.items()}
         self._sort_out()
 
     @property
@@ -193,7 +195,8 @@ class Server:
         return self._pins.get(remote)
 
     def _name(self, remote: str) -> str:
-        return self._home.router.give(Route(self.id, remote), self._home.taken())
+        wanted = self.spec.names.get(remote, "")
+        return self._home.router.give(Route(self.id, remote), self._home.taken(), wanted)
 
     def card(self) -> ServerCard:
         shared = self._links.get(("", ""))

@@ -70,7 +70,7 @@ class Child:
             self._pidfd = os.pidfd_open(self.pid)
             loop.add_reader(self._pidfd, self._died)
         reading = asyncio.StreamReaderProtocol(self.incoming.reader)
-        self._pipes.append((await loop.connect_read_pipe(lambda: reading, process.stdout))[0])
+        self.incoming.pipe = (await loop.connect_read_pipe(lambda: reading, process.stdout))[0]
         self._pipes.append((await loop.connect_read_pipe(lambda: self.said, process.stderr))[0])
 
     def _died(self) -> None:
@@ -167,12 +167,16 @@ class Incoming:
 
     def __init__(self, said: Said) -> None:
         self.reader = asyncio.StreamReader(limit=MOST_MESSAGE_BYTES)
+        self.pipe: asyncio.BaseTransport | None = None
         self.ended = False
         self._said = said
 
     def end(self) -> None:
-        if not self.reader.at_eof():
+        """Nothing more is read: whoever waits for a message is told, once what was read is used up."""
+        if self.pipe is None:
             self.reader.feed_eof()
+        else:
+            self.pipe.close()
 
     def __aiter__(self) -> "Incoming":
         return self

@@ -7,6 +7,7 @@ from toolyard.core.servers import ServerSpec
 from toolyard.venues.mcp._answers import Json, Supervised
 from toolyard.venues.mcp._forms import unfit
 from toolyard.venues.mcp._link import Link
+from toolyard.venues.mcp._oauth import auth_for
 from toolyard.venues.mcp._said import Said
 from toolyard.venues.mcp._server import CALLER_IDLE_S, Watcher
 from toolyard.venues.mcp._session import Era, Hooks, Session, connected
@@ -27,10 +28,11 @@ class SdkConnector:
             return await watcher.elicited(made, question, owner)
 
         hooks = Hooks(listed=watcher.listed, notified=watcher.notified, elicited=elicited, sampling=spec.sampling)
-        opened = streams(spec, caller, said, self._warden)
+        opened = streams(spec, caller, said, self._warden, auth_for(spec))
 
         def connect(era: Era) -> AbstractAsyncContextManager[Session]:
-            return connected(opened, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=era)
+            known: Era = "legacy" if spec.protocol == "2025-11-25" else era
+            return connected(opened, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=known)
 
         idle_s = spec.idle_s or (CALLER_IDLE_S if caller is not None else 0.0)
         made = Link(server, connect, said, idle_s=idle_s, changed=watcher.changed)

@@ -42,11 +42,11 @@ class Router:
             self._routes[name] = route
             self._names[route] = name
 
-    def give(self, route: Route, taken: Collection[str] = ()) -> str:
-        """The tool's name for models: its own if it can be had, with the server's before it if not."""
+    def give(self, route: Route, taken: Collection[str] = (), wanted: str = "") -> str:
+        """The tool's name for models: the one wanted, or its own, if it can be had; else the server's before it."""
         if known := self._names.get(route):
             return known
-        for name in _candidates(route):
+        for name in ((wanted,) if wanted else ()) + tuple(_candidates(route)):
             if name not in self._routes and name not in taken:
                 self.keep(name, route)
                 return name

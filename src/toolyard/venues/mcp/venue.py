@@ -17,7 +17,7 @@ from toolyard.core.servers import INPUT_RESPONSES
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Rejected, Supervised
 from toolyard.venues.mcp._content import outcome
-from toolyard.venues.mcp._questions import Questions, Ticket, replied
+from toolyard.venues.mcp._questions import Questions, Ticket, digest, replied
 from toolyard.venues.mcp._rounds import MOST_TOKEN, Round, from_token, needed
 from toolyard.venues.mcp.fleet import Fleet
 
@@ -70,10 +70,12 @@ class _Asking:
         self._link = link
         self._tool = tool
         self._context = context
+        self._prepared: dict[str, Json] = {}
+        """Answers that are known, by their questions: a server that was started anew asks them again."""
         self._params: Json = {"name": tool.remote, "arguments": call.arguments, "_meta": _meta(context)}
 
-    async def begin(self, prepared: tuple[str, Json] | None = None) -> Value | Failure | Later:
-        ticket = Ticket(self._context.call_id, self._link, prepared=prepared)
+    async def begin(self) -> Value | Failure | Later:
+        ticket = Ticket(self._context.call_id, self._link, prepared=self._prepared)
         async with self._questions.turn(self._link):
             self._questions.begin(ticket)
             self._send(ticket, self._params)
@@ -91,22 +93,19 @@ class _Asking:
                 ticket.answer(reply)
                 return await self._followed(ticket)
         if self._tool.idempotent:
-            return await self.begin(prepared=(token.rpartition(":")[2], reply))
+            self._prepared[token.rpartition(":")[2]] = reply
+            return await self.begin()
         return _gone(self._tool, "it was started anew while the answer was waited for", read=True)
 
     async def _next_round(self, asked: Round, answer: Json) -> Value | Failure | Later:
         given = cast(Json, answer.get("content") or {}).get(INPUT_RESPONSES)
         if isinstance(given, dict):
-            return await self._taken_up(asked.given(cast(Json, given)))
+            return await self._asked(asked.given(cast(Json, given)))
         reply = replied(answer)
         if wrong := self._unfit(asked.question, reply):
             return self._later({**asked.question, "problem": wrong}, asked.token)
-        return await self._taken_up(asked.answered(reply))
-
-    async def _taken_up(self, known: Round) -> Value | Failure | Later:
-        if known.pending is not None:
-            return self._later(known.question, known.token)
-        return await self._round(known)
+        self._prepared[digest(asked.question)] = reply
+        return await self._asked(asked)
 
     async def _round(self, known: Round) -> Value | Failure | Later:
         ticket = Ticket(self._context.call_id, self._link)
@@ -143,6 +142,8 @@ class _Asking:
             case Answered(raw=raw):
                 asked = needed(raw, number + 1)
                 return outcome(raw) if asked is None else await self._asked(asked)
+            case Rejected(data={"reason": "invalid_request_state"}) if self._tool.idempotent and number:
+                return await self.begin()  # a server that was started anew does not remember that it asked
             case Rejected(code=code, message=message, data=data):
                 return Failure(problem=problem_of(message, _CODES.get(code, "execution_error"), _details(code, data)))
             case Gone(why=why, read=read):
@@ -153,8 +154,11 @@ class _Asking:
         if forbidden or asked.number > MOST_ROUNDS:
             said = f"the server asks for {forbidden or 'more and more'}, which it does not get here"
             return Failure(problem=Problem(error=said, error_type="execution_error"))
+        while asked.pending is not None and (known := self._prepared.get(digest(asked.question))) is not None:
+            asked = asked.answered(known)
         if asked.pending is None:
-            await asyncio.sleep(PAUSE_S)  # it only wants to be asked again
+            if not asked.requests:
+                await asyncio.sleep(PAUSE_S)  # it only wants to be asked again
             return await self._round(asked)
         if len(asked.token) > MOST_TOKEN:
             said = "the server asks a question that is too long to be kept"

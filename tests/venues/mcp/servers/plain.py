@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import cast
 
 NOTES, TRICKS = Path(sys.argv[1]), set(sys.argv[2:])
 LOCK = threading.Lock()
@@ -34,7 +35,7 @@ def tool(name: str, description: str = "A tool.", **more: object) -> dict[str, o
 
 def tools() -> list[dict[str, object]]:
     reads = {"annotations": {"readOnlyHint": True}}
-    listed = [
+    listed: list[dict[str, object]] = [
         tool("add", "Adds."),
         tool("look", "Looks.", **reads),
         tool("slow", "Takes its time."),
@@ -92,11 +93,12 @@ def run(request: object, name: str, params: dict[str, object]) -> dict[str, obje
     if name == "fails":
         return text("out of flour", isError=True, structuredContent={"error_type": "out_of_stock", "item": "flour"})
     if name == "steps":
-        token = params.get("_meta", {}).get("progressToken")  # type: ignore[attr-defined]
+        meta = params["_meta"]
+        token = cast(dict[str, object], meta)["progressToken"]
         for step in (1, 2, 3):
             told = {"progressToken": token, "progress": step, "total": 3, "message": f"step {step}"}
             send({"method": "notifications/progress", "params": told})
-    return text(f"{name} of process {os.getpid()}")
+    return text(f"{name} of process {os.getpid()} for {os.environ.get('USER_NAME', 'all')}")
 
 
 def call(request: object, params: dict[str, object]) -> None:
@@ -111,7 +113,8 @@ def call(request: object, params: dict[str, object]) -> None:
 
 
 def handle(message: dict[str, object]) -> None:
-    method, request, params = message.get("method"), message.get("id"), message.get("params") or {}
+    method, request = message.get("method"), message.get("id")
+    params = cast(dict[str, object], message.get("params") or {})
     if method is None and str(request) in ANSWERS:
         GIVEN[str(request)] = message.get("result") or message.get("error")
         ANSWERS[str(request)].set()
@@ -121,11 +124,11 @@ def handle(message: dict[str, object]) -> None:
         result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
         send({"id": request, "result": result})
     elif method == "tools/list":
-        send({"id": request, "result": listing(params)})  # type: ignore[arg-type]
+        send({"id": request, "result": listing(params)})
     elif method == "tools/call":
         threading.Thread(target=call, args=(request, params), daemon=True).start()
     elif method == "notifications/cancelled":
-        CANCELLED.add(params["requestId"])  # type: ignore[index]
+        CANCELLED.add(params["requestId"])
     elif request is not None:
         send({"id": request, "error": {"code": -32601, "message": f"no method {method}"}})
 

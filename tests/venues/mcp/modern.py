@@ -1,0 +1,57 @@
+"""The modern server as a test wants it: over stdio, or over HTTP in a process of its own."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from support import condition
+from toolyard.core.servers import ServerSpec
+
+SCRIPT = Path(__file__).parent / "servers" / "modern.py"
+GUARDED = SCRIPT.with_name("guarded.py")
+
+
+def over_stdio(**more: object) -> ServerSpec:
+    return ServerSpec(command=sys.executable, args=(str(SCRIPT),), **more)  # pyright: ignore[reportArgumentType]
+
+
+class OverHttp:
+    """A server that can be stopped and started again at the same port."""
+
+    def __init__(self, script: Path = SCRIPT) -> None:
+        self._script = script
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            self.port = free.getsockname()[1]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def spec(self, **more: object) -> ServerSpec:
+        return ServerSpec(url=f"http://127.0.0.1:{self.port}/mcp", **more)  # pyright: ignore[reportArgumentType]
+
+    async def start(self) -> None:
+        self._process = subprocess.Popen([sys.executable, str(self._script), str(self.port)])  # noqa: ASYNC220
+        await condition(self._listens)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+
+    def _listens(self) -> bool:
+        try:
+            socket.create_connection(("127.0.0.1", self.port)).close()
+        except OSError:
+            return False
+        return True
+
+
+@asynccontextmanager
+async def over_http(script: Path = SCRIPT) -> AsyncGenerator[OverHttp]:
+    server = OverHttp(script)
+    await server.start()
+    try:
+        yield server
+    finally:
+        server.stop()

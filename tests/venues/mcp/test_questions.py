@@ -1,0 +1,200 @@
+"""A server asks the user: the call waits, shows the question, and goes on with the answer. In both eras."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from support import PATIENCE_S, condition, events_of, in_yard, problem, until
+from toolyard import Caller, Run, Scripted, Yard
+from toolyard.core.errors import Refused
+from toolyard.core.events import CallEnded, CallParked
+from toolyard.core.items import Result
+from toolyard.core.servers import ServerSpec
+from venues.mcp.modern import over_http, over_stdio
+from venues.mcp.plain import Plain
+
+ASKED = {"server": "plain", "mode": "form", "message": "What is your name?"}
+FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+
+
+async def parked(run: Run, after: int = 0) -> CallParked:
+    """The question after so many others."""
+    found: list[CallParked] = []
+    async for event in run:
+        if isinstance(event, CallParked):
+            found.append(event)
+            if len(found) > after:
+                return event
+    raise AssertionError("no question came")
+
+
+async def ended(run: Run) -> Result:
+    return (await until(run, CallEnded))[0].result
+
+
+REPLIES: list[tuple[str, dict[str, object], str, str]] = [
+    ("accepted", {"name": "Ann"}, "hello Ann", '{"action": "accept", "content": {"name": "Ann"}}'),
+    ("declined", {}, "the user chose to decline", '{"action": "decline"}'),
+    ("cancelled", {}, "the user chose to cancel", '{"action": "cancel"}'),
+]
+
+
+@pytest.mark.parametrize(("reply", "content", "_", "told"), REPLIES)
+def test_in_the_old_era(tmp_path: Path, reply: str, content: dict[str, object], _: str, told: str) -> None:
+    plain = Plain(tmp_path, trust=True)
+
+    async def test(yard: Yard) -> None:
+        run = yard.call("ask", {})
+        question = (await parked(run)).question
+        assert question == {**ASKED, "requestedSchema": FORM}
+        await yard.answer(run.conversation, (await parked(run)).call_id, content, reply=reply)  # pyright: ignore[reportArgumentType]
+        assert (await ended(run)).content == f"answered {told}"
+
+    in_yard(test, [], servers={"plain": plain.spec})
+    assert plain.noted("began") == ["ask"]
+
+
+@pytest.mark.parametrize(("reply", "content", "told", "_"), REPLIES)
+def test_in_the_new_era(reply: str, content: dict[str, object], told: str, _: str) -> None:
+    async def test(yard: Yard) -> None:
+        run = yard.call("greet", {})
+        asked = await parked(run)
+        assert asked.question["message"] == "What is your name?" and asked.question["server"] == "modern"
+        await yard.answer(run.conversation, asked.call_id, content, reply=reply)  # pyright: ignore[reportArgumentType]
+        assert (await ended(run)).content == told
+
+    in_yard(test, [], servers={"modern": over_stdio()})
+
+
+def test_two_questions_are_asked_one_after_the_other() -> None:
+    async def test(yard: Yard) -> None:
+        run = yard.call("describe", {})
+        first = await parked(run)
+        await yard.answer(run.conversation, first.call_id, {"name": "Ann"})
+        second = await parked(run, after=1)
+        assert {first.question["message"], second.question["message"]} == {"What is your name?", "How old are you?"}
+        await yard.answer(run.conversation, second.call_id, {"age": 7})
+        assert (await ended(run)).content == "Ann is 7"
+
+    in_yard(test, [], servers={"modern": over_stdio()})
+
+
+@pytest.mark.parametrize("era", ["old", "new"])
+def test_an_answer_that_does_not_fit_the_form_is_asked_for_again(tmp_path: Path, era: str) -> None:
+    spec, tool = (over_stdio(), "greet") if era == "new" else (Plain(tmp_path).spec, "ask_look")
+
+    async def test(yard: Yard) -> None:
+        run = yard.call(tool, {})
+        await yard.answer(run.conversation, (await parked(run)).call_id, {"name": 7})
+        again = await parked(run, after=1)
+        assert "name" in str(again.question["problem"])
+        await yard.answer(run.conversation, again.call_id, {"name": "Ann"})
+        assert "Ann" in (await ended(run)).content
+
+    in_yard(test, [], servers={"asking": spec})
+
+
+def in_two_processes(
+    tmp_path: Path, spec: ServerSpec, tool: str, after: Callable[[Yard, str, CallParked], Awaitable[None]]
+) -> None:
+    """A question is asked in one yard and answered in the next, over the same store."""
+
+    def yard() -> Yard:
+        return Yard(model=Scripted([]), servers={"asking": spec}, store=f"sqlite:///{tmp_path}/yard.db", grace_s=0.1)
+
+    async def both() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            async with yard() as first:
+                run = first.call(tool, {})
+                asked = await parked(run)
+            async with yard() as second:
+                await after(second, run.conversation, asked)
+
+    asyncio.run(both())
+
+
+async def answered(yard: Yard, conversation: str, asked: CallParked) -> Result:
+    reader = await yard.follow(conversation)
+    await yard.answer(conversation, asked.call_id, {"name": "Ann"})
+    while True:
+        for item, _ in await reader.batch():
+            event = getattr(item, "event", None)
+            if isinstance(event, CallEnded):
+                reader.detach()
+                return event.result
+
+
+@pytest.mark.parametrize("era", ["old", "new"])
+def test_an_answer_that_comes_after_a_restart_is_used(tmp_path: Path, era: str) -> None:
+    spec, tool = (over_stdio(), "greet") if era == "new" else (Plain(tmp_path).spec, "ask_look")
+
+    async def after(yard: Yard, conversation: str, asked: CallParked) -> None:
+        assert "Ann" in (await answered(yard, conversation, asked)).content
+
+    in_two_processes(tmp_path, spec, tool, after)
+
+
+def test_a_call_of_the_old_era_that_was_lost_while_it_waited_is_owned_up_to(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, trust=True)
+
+    async def after(yard: Yard, conversation: str, asked: CallParked) -> None:
+        assert problem(await answered(yard, conversation, asked)) == ("unknown", "unknown_outcome")
+
+    in_two_processes(tmp_path, plain.spec, "ask", after)
+    assert plain.noted("began") == ["ask"], "it is not made again"
+
+
+def test_stopping_a_run_that_waits_with_a_question_tells_the_server(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, trust=True)
+
+    async def test(yard: Yard) -> None:
+        run = yard.call("ask", {})
+        asked = await parked(run)
+        link = yard.servers.link("plain", Caller())
+        assert link.told().in_flight == 1
+        await run.stop()
+        await condition(lambda: link.told().in_flight == 0)
+        with pytest.raises(Refused):
+            await yard.answer(run.conversation, asked.call_id, {"name": "Ann"})
+
+    in_yard(test, [], servers={"plain": plain.spec})
+
+
+def test_a_question_that_could_be_anybodys_is_asked_of_nobody(tmp_path: Path) -> None:
+    """Two calls of two users at once; afterwards the server's calls run one at a time, and both are asked."""
+    plain = Plain(tmp_path, trust=True)
+
+    async def test(yard: Yard) -> None:
+        slow = yard.call("slow", {}, caller=Caller(user="bob"))
+        waiting = asyncio.create_task(events_of(slow))
+        await condition(lambda: plain.noted("began") == ["slow"])
+        refused = await ended(yard.call("ask", {}, caller=Caller(user="ann")))
+        assert "which of several calls" in refused.content
+        await slow.stop()
+        await waiting
+        runs = {name: yard.call("ask", {}, caller=Caller(user=name)) for name in ("ann", "bob")}
+        asked = await asyncio.gather(*(parked(run) for run in runs.values()))
+        for (name, run), question in zip(runs.items(), asked, strict=True):
+            await yard.answer(run.conversation, question.call_id, {"name": name}, caller=Caller(user=name))
+            assert f'"name": "{name}"' in (await ended(run)).content
+
+    in_yard(test, [], servers={"plain": plain.spec})
+
+
+def test_over_http_a_question_of_the_old_era_finds_its_call() -> None:
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S), over_http() as server:
+            spec = server.spec(protocol="2025-11-25")
+            async with Yard(model=Scripted([]), servers={"http": spec}) as yard:
+                other = asyncio.create_task(events_of(yard.call("wait", {"seconds": 3})))
+                runs = [yard.call("greet", {}) for _ in range(2)]
+                asked = await asyncio.gather(*(parked(run) for run in runs))
+                for number, (run, question) in enumerate(zip(runs, asked, strict=True)):
+                    await yard.answer(run.conversation, question.call_id, {"name": f"n{number}"})
+                    assert (await ended(run)).content == f"hello n{number}"
+                other.cancel()
+                assert yard.servers.cards()[0].protocol == "2025-11-25"
+
+    asyncio.run(test())

@@ -1,0 +1,153 @@
+"""Sessions over HTTP and over stdio: shared by all, or one for each caller; lost, and found again."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from support import PATIENCE_S, condition, events_of, in_yard, result
+from toolyard import Caller, Scripted, Yard
+from toolyard.core.servers import OAuth
+from venues.mcp.modern import GUARDED, OverHttp, over_http, over_stdio
+from venues.mcp.plain import Plain
+
+ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
+OTHER_ANN = Caller(user="ann", tenant="other")
+ERAS = [("auto", "2026-07-28"), ("2025-11-25", "2025-11-25")]
+
+
+def with_http(test: Callable[[Yard, OverHttp], Awaitable[None]], **more: object) -> None:
+    async def opened() -> None:
+        async with (
+            asyncio.timeout(PATIENCE_S * 2),
+            over_http() as server,
+            Yard(model=Scripted([]), servers={"http": server.spec(**more)}) as yard,
+        ):
+            await test(yard, server)
+
+    asyncio.run(opened())
+
+
+async def who(yard: Yard, caller: Caller) -> str:
+    return result(await events_of(yard.call("whoami", {}, caller=caller))).content
+
+
+@pytest.mark.parametrize(("protocol", "spoken"), ERAS)
+def test_over_http_both_eras_are_spoken_with_our_headers(protocol: str, spoken: str) -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        assert yard.servers.cards()[0].protocol == spoken
+        assert (await who(yard, ANN)).startswith("shop at ")
+
+    with_http(test, protocol=protocol, headers={"x-user-name": "shop"})
+
+
+@pytest.mark.parametrize(("protocol", "_"), ERAS)
+def test_a_server_over_http_that_was_started_anew_is_found_again(protocol: str, _: str) -> None:
+    """In the old era it does not know our session any more: it did nothing, and is asked again."""
+
+    async def test(yard: Yard, server: OverHttp) -> None:
+        before = await who(yard, ANN)
+        server.stop()
+        await server.start()
+        after = await who(yard, ANN)
+        assert after.startswith(" at ") and after != before
+
+    with_http(test, protocol=protocol)
+
+
+def test_a_server_over_http_that_is_away_is_not_available_and_comes_back() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        server.stop()
+        calls = asyncio.create_task(who(yard, ANN))
+        await condition(lambda: yard.servers.cards()[0].status == "failed")
+        assert "not available" in await calls
+        await server.start()
+        assert (await yard.servers.act("http", "start")).status == "running"
+        assert "not available" not in await who(yard, ANN)
+
+    with_http(test)
+
+
+@pytest.mark.parametrize(("secret", "status"), [("s3cret", "running"), ("wrong", "restarting")])
+def test_a_server_that_wants_a_token_gets_one_for_our_credentials(secret: str, status: str) -> None:
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S * 2), over_http(GUARDED) as server:
+            issuer = f"http://127.0.0.1:{server.port}"
+            oauth = OAuth(issuer=issuer, client_id="shop", client_secret=secret, scope="stock")
+            spec = server.spec(oauth=oauth, trust=True)
+            async with Yard(model=Scripted([]), servers={"guarded": spec}) as yard:
+                card = yard.servers.cards()[0]
+                assert card.status == status, card
+                if status == "running":
+                    assert result(await events_of(yard.call("stock", {}))).content == "seven"
+
+    asyncio.run(test())
+
+
+async def looked(yard: Yard, caller: Caller) -> tuple[str, str]:
+    """The process that answered, and for whom it thinks it did."""
+    said = result(await events_of(yard.call("look", {}, caller=caller))).content.split()
+    return said[3], said[5]
+
+
+def test_callers_of_one_server_share_its_session(tmp_path: Path) -> None:
+    async def test(yard: Yard) -> None:
+        assert await looked(yard, ANN) == await looked(yard, BOB)
+        assert yard.servers.cards()[0].sessions == 1
+
+    in_yard(test, [], servers={"shared": Plain(tmp_path).spec})
+
+
+def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
+
+    async def test(yard: Yard) -> None:
+        said = await asyncio.gather(*(looked(yard, caller) for caller in (ANN, BOB, OTHER_ANN, ANN)))
+        assert [name for _, name in said] == ["ann@acme", "bob@acme", "ann@other", "ann@acme"]
+        assert said[0] == said[3] and len({process for process, _ in said}) == 3
+        assert yard.servers.cards()[0].sessions == 3
+
+    in_yard(test, [], servers={"own": plain.spec})
+    assert plain.alive == []
+
+
+def test_a_callers_session_that_sleeps_makes_room(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}"}, idle_s=0.2)
+
+    async def test(yard: Yard) -> None:
+        await looked(yard, ANN)
+        await condition(lambda: plain.alive == [])
+        assert (await looked(yard, ANN))[1] == "ann"
+
+    in_yard(test, [], servers={"own": plain.spec})
+
+
+def test_a_tool_that_comes_later_is_listed_and_waits_to_be_accepted() -> None:
+    async def test(yard: Yard) -> None:
+        await events_of(yard.call("more", {}))
+        await condition(lambda: any(tool.name == "extra" for tool in yard.servers.cards()[0].tools))
+        assert "extra" not in yard.tool_names
+        await yard.servers.act("modern", "accept", ["extra"])
+        assert "extra" in yard.tool_names
+        assert result(await events_of(yard.call("extra", {}))).content == "extra"
+
+    in_yard(test, [], servers={"modern": over_stdio(trust=True)})
+
+
+def test_any_request_passes_through_as_it_came() -> None:
+    """What resources and prompts are served by."""
+    told: list[tuple[str, str]] = []
+
+    async def test(yard: Yard) -> None:
+        fleet = yard.servers
+        fleet.listen(lambda server, method, params: told.append((server, method)))
+        answer = await fleet.ask("modern", ANN, "tools/list", {})
+        assert getattr(answer, "raw", {})["tools"][0]["name"] == "greet"
+        rejected = await fleet.ask("modern", ANN, "prompts/get", {"name": "none"})
+        assert getattr(rejected, "code", 0) != 0
+        assert "tools" in fleet.link("modern", ANN).told().capabilities
+        await events_of(yard.call("more", {}))
+        await condition(lambda: ("modern", "notifications/tools/list_changed") in told)
+
+    in_yard(test, [], servers={"modern": over_stdio(trust=True)})

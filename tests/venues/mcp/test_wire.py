@@ -1,0 +1,54 @@
+"""MCP tools as a provider sees them: a strict server of the Chat Completions kind, and a real MCP server."""
+
+import asyncio
+import json
+import logging
+from pathlib import Path
+
+import pytest
+
+from support import PATIENCE_S
+from toolyard import Yard
+from venues.mcp.plain import Plain
+from wire.strict_chat import StrictChat, asks, says
+
+
+@pytest.mark.proves(
+    "002.mcp-tools-converted",
+    "002.mcp-choice-auto",
+    "002.mcp-continued",
+    "002.mcp-result-linked",
+    "002.mcp-observed",
+    "002.one-user-request",
+    "002.tools-known-upfront",
+    "002.custom-tools",
+    "004.schema-converted",
+    "004.arguments-parsed",
+)
+def test_one_round_of_an_mcp_tool_over_the_wire(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    plain = Plain(tmp_path, "odd", trust=True)
+    tree = {"root": {"children": []}}
+    provider = StrictChat(asks(("cyclic", tree)), says("planted"))
+
+    async def test() -> str:
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            provider.serving() as base_url,
+            Yard(model=f"{base_url}#m", servers={"plain": plain.spec}) as yard,
+        ):
+            return await yard.ask("plant a tree")
+
+    with caplog.at_level(logging.INFO):
+        assert asyncio.run(test()) == "planted"
+    first, second = (json.loads(body) for body in provider.bodies)
+    assert provider.refusals == [] and plain.noted("ended") == ["cyclic"]
+    offered = {tool["function"]["name"]: tool for tool in first["tools"]}
+    assert first["tool_choice"] == "auto" and offered["cyclic"]["type"] == "function"
+    assert offered["cyclic"]["function"]["description"] == "Trees."
+    assert offered["cyclic"]["function"]["parameters"]["$defs"]["node"]["properties"]["children"]["type"] == "array"
+    user, asked, told = second["messages"]
+    assert user == first["messages"][0] and json.loads(asked["tool_calls"][0]["function"]["arguments"]) == tree
+    assert (told["role"], told["tool_call_id"]) == ("tool", asked["tool_calls"][0]["id"])
+    assert told["content"].startswith("cyclic of process")
+    told_of = {record.getMessage(): str(getattr(record, "fields", "")) for record in caplog.records}
+    assert "cyclic" in told_of["Tool start"] and "duration_ms" in told_of["Tool finished"]
