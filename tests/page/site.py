@@ -9,9 +9,12 @@ from contextlib import aclosing, contextmanager
 from surfaces.served import served
 from toolyard import Yard
 from toolyard.app import Wiring
+from toolyard.core.commands import AddMessage, Open
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.items import Call, UserMessage
+from toolyard.core.items import Call, ModelText, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
+from toolyard.core.settings import Settings
+from toolyard.engine.access import LOCAL
 from toolyard.models.scripted import Scripted, Turn, say
 
 HOLD = "\u200b"
@@ -25,6 +28,7 @@ class Site:
 
     def __init__(self, scenes: Scenes, loop: asyncio.AbstractEventLoop, pace_s: float = 0.0) -> None:
         self.url = ""
+        self.yard: Yard
         self._pace_s = pace_s
         self.scenes = scenes
         self._loop = loop
@@ -37,6 +41,22 @@ class Site:
 
     async def hold(self) -> None:
         await self._may_go_on.acquire()
+
+    def conversation_of(self, messages: int) -> str:
+        """A conversation with so many messages, by turns of the user and the model."""
+
+        async def fill() -> str:
+            service, by = self.yard.service, LOCAL
+            conversation = service.mint.id("conversation")
+            await service.submit(conversation, Open(by=by, settings=Settings(title="Long")))
+            for number in range(messages):
+                id, at, text = f"item_{number}", service.mint.now(), f"message number {number}"
+                said = UserMessage(id=id, at=at, parts=(TextPart(text=text),))
+                item = ModelText(id=id, at=at, text=text) if number % 2 else said
+                await service.submit(conversation, AddMessage(by=by, item=item))
+            return conversation
+
+        return asyncio.run_coroutine_threadsafe(fill(), self._loop).result(PATIENCE_S)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self.stopped.set)
@@ -79,7 +99,7 @@ def site(scenes: Scenes | None = None, *, pace_s: float = 0.0, **wiring: object)
     async def serve() -> None:
         made = Site(scenes or {}, asyncio.get_running_loop(), pace_s)
         async with Yard.wired(Wiring(model=made, **wiring)) as yard, served(yard) as url:  # pyright: ignore[reportArgumentType]
-            made.url = url
+            made.url, made.yard = url, yard
             opened.set_result(made)
             await made.stopped.wait()
 

@@ -3,7 +3,6 @@
 import json
 from collections.abc import Generator
 from contextlib import contextmanager
-from urllib.request import Request, urlopen
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -96,12 +95,11 @@ def test_a_first_visit_loads_less_than_250_kilobytes(
 def test_two_thousand_messages_are_few_nodes_and_an_answer_streams_below_them(
     windows: Windows, server: Site, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    history = [{"role": ("user", "assistant")[n % 2], "content": f"message number {n}"} for n in range(MESSAGES)]
-    conversation = responded(server, {"prompt": "hello", "history": history})
+    conversation = server.conversation_of(MESSAGES)
     window = windows.open(server)
     with busy(window.page) as loading:
         window.page.goto(f"{server.url}/#/chat/{conversation}")
-        until_said(window.page, "You said: hello")
+        until_said(window.page, f"message number {MESSAGES - 1}")
     nodes: int = window.page.evaluate("() => document.querySelectorAll('*').length")
     with busy(window.page) as streaming:
         window.send("tell me more")
@@ -112,7 +110,7 @@ def test_two_thousand_messages_are_few_nodes_and_an_answer_streams_below_them(
     )
     assert nodes < MOST_NODES
     assert streaming.cpu_ms <= 50, "the page stood still while an answer streamed"
-    window.thread.evaluate("(thread) => { thread.scrollTop = 0 }")
+    window.thread.press("Home")
     expect(window.page.get_by_text("message number 0", exact=True)).to_be_visible()
 
 
@@ -131,13 +129,3 @@ def test_two_hundred_calls_of_one_turn_are_drawn_without_standing_still(
 
 def words(busy: Busy) -> str:
     return f"{busy.cpu_ms:.0f} ms ({busy.wall_ms:.0f} ms by the clock)"
-
-
-def responded(server: Site, body: object) -> str:
-    """The conversation of a prompt, once it is answered."""
-    asked = Request(
-        f"{server.url}/ai/respond", json.dumps(body).encode(), {"content-type": "application/json"}, method="POST"
-    )
-    with urlopen(asked, timeout=60) as answer:
-        lines = [line for line in answer.read().decode().splitlines() if line.startswith("data: ")]
-    return json.loads(lines[-1].removeprefix("data: "))["conversation_id"]

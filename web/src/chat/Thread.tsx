@@ -10,6 +10,8 @@ import { Thinking } from "./Thinking"
 import { TurnRow } from "./TurnRow"
 
 const NEAR_PX = 90
+/** A scroll so soon after a hand moved is somebody's will; any other comes from rows that turned out taller or shorter. */
+const INTENT_MS = 1500
 
 type Shown = Row | { kind: "queued"; key: string; queued: Queued } | { kind: "thinking"; key: string }
 
@@ -18,7 +20,10 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
   const scroll = useRef<HTMLDivElement>(null)
   const inner = useRef<HTMLDivElement>(null)
   const follows = useRef(true)
-  const top = useRef(0)
+  const touched = useRef(-INTENT_MS)
+  const touch = () => {
+    touched.current = performance.now()
+  }
   const [away, setAway] = useState(false)
   const rows = shown(view)
   const virtual = useVirtualizer({
@@ -41,8 +46,7 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
     const box = scroll.current!
     const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX
     if (near) follows.current = true
-    else if (box.scrollTop < top.current) follows.current = false // somebody went up; what grows only pushes down
-    top.current = box.scrollTop
+    else if (performance.now() - touched.current < INTENT_MS) follows.current = false
     setAway(!follows.current)
   }
   useEffect(() => {
@@ -54,7 +58,7 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
   const items = virtual.getVirtualItems()
   return (
     <div className="thread-frame">
-      <div className="thread" ref={scroll} onScroll={onScroll} tabIndex={0} role="region" aria-label={say("chat.thread")} aria-busy={loading}>
+      <div className="thread" ref={scroll} onScroll={onScroll} onWheel={touch} onTouchMove={touch} onPointerDown={touch} onKeyDown={touch} tabIndex={0} role="region" aria-label={say("chat.thread")} aria-busy={loading}>
         <div ref={inner} style={{ height: virtual.getTotalSize(), position: "relative" }}>
           <div role="list" className="thread-rows" style={{ transform: `translateY(${items[0]?.start ?? 0}px)` }}>
             {items.map((item) => (
