@@ -27,7 +27,7 @@ from wire.strict_chat import StrictChat, asks, says
 )
 def test_one_round_of_an_mcp_tool_over_the_wire(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     plain = Plain(tmp_path, "odd", trust=True)
-    tree = {"root": {"children": []}}
+    tree: dict[str, object] = {"root": {"children": []}}
     provider = StrictChat(asks(("cyclic", tree)), says("planted"))
 
     async def test() -> str:

@@ -49,10 +49,12 @@ def tools() -> list[dict[str, object]]:
     if "many" in TRICKS:
         listed += [tool(f"tool_{number}", f"Number {number}.") for number in range(1000)]
     if "odd" in TRICKS:
-        listed += [tool("x" * 300), tool("a.b/c"), tool("a_b_c"), tool("ünïcode"), {"name": "no schema"}]
+        bare: dict[str, object] = {"name": "no schema"}
+        listed += [tool("x" * 300), tool("a.b/c"), tool("a_b_c"), tool("ünïcode"), bare]
         tree = {"type": "object", "properties": {"children": {"type": "array", "items": {"$ref": "#/$defs/node"}}}}
         root = {"type": "object", "$defs": {"node": tree}, "properties": {"root": {"$ref": "#/$defs/node"}}}
-        listed += [{"name": "cyclic", "description": "Trees.", "inputSchema": root, "x-unknown": {"kept": True}}]
+        about: dict[str, object] = {"name": "cyclic", "description": "Trees.", "x-unknown": {"kept": True}}
+        listed.append({**about, "inputSchema": root})
     changed = NOTES.with_suffix(".changed")
     if changed.exists():
         listed[1] = tool("look", changed.read_text(), **reads)
