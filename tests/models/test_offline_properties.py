@@ -95,7 +95,19 @@ WORDS = [
     "10元以下",
     "明天",
 ]
+FRAMES = (
+    "add {} to my cart",
+    "remove {} from the cart",
+    "show me {}",
+    "open the product page of {}",
+    "把{}加入购物车",
+    "把{}从购物车里拿掉",
+    "remove everything from my cart",
+)
 MESSAGES = st.one_of(
+    st.builds(
+        str.format, st.sampled_from(FRAMES), st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(" ".join)
+    ),
     st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join),
     st.lists(st.sampled_from(WORDS), max_size=12).map("".join),
     st.text(max_size=60),
@@ -103,6 +115,7 @@ MESSAGES = st.one_of(
 CODES = st.from_regex(r"\A[A-Z]{3}-[0-9]{3}\Z")
 ROWS = st.lists(st.fixed_dictionaries({"code": CODES, "name": st.sampled_from(["Milk", "Bread", "Eggs 10", "酱油"])}))
 VALUES = st.one_of(
+    ROWS.filter(lambda rows: len(rows) > 1).map(lambda rows: {"products": rows}),
     ROWS.map(lambda rows: {"products": rows}),
     ROWS.map(lambda rows: {"items": rows, "total": 1.5}),
     st.sampled_from([None, {}, [], "", "done", {"ok": True, "name": "Milk"}, {"a": {"b": [{"code": 5}]}}]),
@@ -159,7 +172,8 @@ def test_every_code_came_from_a_result_and_the_history_is_one_that_a_provider_wo
         if isinstance(item, Call):
             for name in sources[item.tool]:
                 given_ = item.arguments[name]
-                assert set(cast("list[str]", given_) if isinstance(given_, list) else [str(given_)]) <= seen
+                values = cast("list[object]", given_) if isinstance(given_, list) else [given_]
+                assert set(map(str, values)) <= seen
 
 
 def codes_of(content: str) -> list[str]:
