@@ -185,7 +185,7 @@ def test_a_store_that_cannot_be_had_says_what_to_write_instead(store: str, why: 
 @pytest.mark.parametrize(
     ("model", "why"),
     [
-        ("gpt-4o", "is not a model: use one of openai:…"),
+        ("gpt-4o", "is not a model: use toolyard:offline, one of openai:…"),
         ("http://127.0.0.1:9/v1", "names no model"),
         ("dashscope:qwen-plus", "set the environment variable DASHSCOPE_API_KEY"),
     ],
