@@ -84,6 +84,13 @@ class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn.started"):
     added: dict[str, str] = {}
     removed: tuple[str, ...] = ()
 
+    def applied_to(self, offered: dict[str, str]) -> dict[str, str]:
+        """What is offered from this turn on: the same object where nothing changed."""
+        if not (self.added or self.removed):
+            return offered
+        gone = frozenset(self.removed)
+        return {name: digest for name, digest in offered.items() if name not in gone} | self.added
+
 
 class TurnEnded(_Event, frozen=True, kw_only=True, tag="turn.ended"):
     items: tuple[Item, ...]

@@ -266,13 +266,12 @@ def _turn(state: State, event: TurnEvent) -> State:
             again = state.turn is not None
             _require(event.number == state.turns + (0 if again else 1), f"turn {event.number} is out of order")
             owners = state.turn.owners + 1 if state.turn else 1
-            offered = {k: v for k, v in state.offered.items() if k not in event.removed} | event.added
             return replace(
                 state,
                 turn=TurnState(number=event.number, epoch=event.epoch, owners=owners),
                 turns=event.number,
                 offer=event.offer,
-                offered=offered if event.added or event.removed else state.offered,
+                offered=event.applied_to(state.offered),
                 looked=len(state.history),
             )
         case TurnEnded():

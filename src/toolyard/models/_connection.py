@@ -48,7 +48,7 @@ class Connection(asyncio.BufferedProtocol):
     def closed(self) -> bool:
         return self._lost is not None
 
-    def send(self, request: bytes) -> None:
+    def send(self, *request: bytes) -> None:
         """Begin the exchange. Raises ConnectionError if the other side hung up meanwhile."""
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionResetError("it is not connected")
@@ -57,7 +57,8 @@ class Connection(asyncio.BufferedProtocol):
         self._parser = httptools.HttpResponseParser(self)
         self._head_bytes = 0
         self._head_came = self._complete = self._keep = False
-        self._transport.write(request)
+        for piece in request:
+            self._transport.write(piece)
 
     async def head(self, due: float) -> None:
         """Wait for `status` and `headers`. Raises ConnectionError, or TimeoutError if the loop's clock passes `due`."""

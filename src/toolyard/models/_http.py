@@ -18,6 +18,8 @@ from toolyard.models._problems import WireFailure, error_type_of, failure, words
 MAX_ERROR_BYTES = 65_536
 DRAIN_S = 0.25
 """How long the end of an answer that is complete is waited for, so that its connection can be used again."""
+LARGE_BYTES = 65_536
+"""A larger body is not copied behind its head: that costs more than one more write."""
 KEEP_ALIVE_S = 30.0
 MOST_IDLE = 100
 """Connections that are kept for the next requests."""
@@ -160,14 +162,15 @@ class Http:
 
     async def _attempt(self, body: bytes, headers: Mapping[str, str], now: Callable[[], float]) -> Answer | _Refusal:
         loop, first_byte_s = asyncio.get_running_loop(), self._deadlines.first_byte_s
-        request = f"{self._head}{_lines(headers)}Content-Length: {len(body)}\r\n\r\n".encode("latin-1") + body
+        head = f"{self._head}{_lines(headers)}Content-Length: {len(body)}\r\n\r\n".encode("latin-1")
+        request = (head + body,) if len(body) < LARGE_BYTES else (head, body)
         connection = self._kept(loop.time())
         answer: Answer | None = None
         try:
             if connection is None:
                 connection = await self._dialled(loop.time() + self._deadlines.connect_s)
             due = loop.time() + first_byte_s
-            connection.send(request)
+            connection.send(*request)
             await connection.head(due)
             if not 200 <= connection.status < 300:
                 return await _refused(connection, due, now())
