@@ -1,5 +1,6 @@
 """The chat in a real browser against a real server: what a person sees while a run goes on."""
 
+import pytest
 from playwright.sync_api import expect
 
 from page.site import HOLD, Site
@@ -60,6 +61,7 @@ SCENES = {
 }
 
 
+@pytest.mark.proves("003.web-text")
 def test_an_answer_streams_and_markdown_in_it_is_drawn_and_clean(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.send("hello")
@@ -76,6 +78,7 @@ def test_an_answer_streams_and_markdown_in_it_is_drawn_and_clean(windows: Window
     expect(window.button("Stop")).to_be_hidden()
 
 
+@pytest.mark.proves("003.web-tool-status")
 def test_a_call_is_a_card_that_opens_to_tell_all_about_it(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.send("stock?")

@@ -1,0 +1,67 @@
+"""`toolyard servers`: MCP servers of a running server, added, looked at, called, accepted, stopped, removed, kept."""
+
+import json
+import sys
+from pathlib import Path
+
+from cli.process import Done, serving, toolyard
+from venues.mcp.plain import Plain
+
+
+def rows(done: Done) -> list[list[str]]:
+    assert done.code == 0, done.errors
+    return [line.split() for line in done.out.splitlines()[1:]]
+
+
+def test_a_server_is_added_called_stopped_started_and_removed_and_outlives_a_restart(tmp_path: Path) -> None:
+    with serving(tmp_path):
+        assert "There are no servers" in toolyard(tmp_path, "servers", "list").out
+        words = ("servers", "add", "time", "--", sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC")
+        added = toolyard(tmp_path, *words)
+        assert added.code == 0, added.errors
+        assert [row[:3] for row in rows(toolyard(tmp_path, "servers", "list"))] == [["time", "running", "2"]]
+        listed = rows(toolyard(tmp_path, "servers", "tools", "time"))
+        assert {row[0] for row in listed} == {"convert_time", "get_current_time"}
+        told = toolyard(tmp_path, "servers", "call", "time", "get_current_time", '{"timezone": "Asia/Tokyo"}')
+        assert told.code == 0 and "Asia/Tokyo" in told.out, told
+        assert toolyard(tmp_path, "servers", "stop", "time").code == 0
+        assert rows(toolyard(tmp_path, "servers", "list"))[0][1] == "stopped"
+        assert toolyard(tmp_path, "servers", "start", "time").code == 0
+    with serving(tmp_path):
+        assert rows(toolyard(tmp_path, "servers", "list"))[0][:2] == ["time", "running"]
+        assert toolyard(tmp_path, "servers", "remove", "time").code == 0
+        assert "There are no servers" in toolyard(tmp_path, "servers", "list").out
+
+
+def test_what_changed_of_a_server_is_shown_and_accepted(tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+    with serving(tmp_path):
+        assert toolyard(tmp_path, "servers", "add", "plain", "--", plain.spec.command, *plain.spec.args).code == 0
+        plain.notes.with_suffix(".changed").write_text("Looks, and tells everybody.")
+        assert toolyard(tmp_path, "servers", "stop", "plain").code == 0
+        assert toolyard(tmp_path, "servers", "start", "plain").code == 0
+        states = {row[0]: "changed" in row for row in rows(toolyard(tmp_path, "servers", "tools", "plain"))}
+        assert states["look"] and not states["add"]
+        accepted = toolyard(tmp_path, "servers", "accept", "plain")
+        assert "+" in accepted.out and "Looks, and tells everybody." in accepted.out
+        assert accepted.out.splitlines()[-1] == "Accepted: look"
+        assert toolyard(tmp_path, "servers", "accept", "plain").out == "There is nothing to accept.\n"
+
+
+def test_what_cannot_be_done_is_told_with_what_to_do(tmp_path: Path) -> None:
+    assert "start one with `toolyard serve`" in toolyard(tmp_path, "servers", "list").errors
+    with serving(tmp_path):
+        assert "name a command after --" in toolyard(tmp_path, "servers", "add", "empty").errors
+        assert "nowhere" in toolyard(tmp_path, "servers", "start", "nowhere").errors
+        assert "must be a JSON object" in toolyard(tmp_path, "servers", "call", "x", "y", "[").errors
+
+
+def test_an_mcp_json_that_the_configuration_names_is_started(tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+    servers = {"mcpServers": {"plain": {"command": plain.spec.command, "args": list(plain.spec.args)}}}
+    (tmp_path / "mcp.json").write_text(json.dumps(servers))
+    (tmp_path / "toolyard.toml").write_text('mcp_json = "mcp.json"\n')
+    doctor = toolyard(tmp_path, "doctor", "--config", "toolyard.toml")
+    assert "plain: " in doctor.out, doctor
+    with serving(tmp_path, "--config", "toolyard.toml"):
+        assert rows(toolyard(tmp_path, "servers", "list"))[0][:2] == ["plain", "running"]
