@@ -78,8 +78,8 @@ def test_git(tmp_path: Path) -> None:
 def test_calls_of_one_turn_go_each_to_its_own_server() -> None:
     both = [together(call("echo", message="one"), call("get_current_time", timezone="Europe/Berlin")), say("both")]
     events = drive(both, everything=npm_server("everything", trust=True), time=python_server("time", trust=True))
-    first, second = results(events)
-    assert first.content == "Echo: one" and "Europe/Berlin" in second.content
+    told = {one.tool: one.content for one in results(events)}  # in the order in which they ended
+    assert told["echo"] == "Echo: one" and "Europe/Berlin" in told["get_current_time"]
     assert ending(events).ending == "done"
 
 
