@@ -3,7 +3,7 @@
 from collections.abc import Generator
 
 import pytest
-from playwright.sync_api import Locator, expect
+from playwright.sync_api import Locator, Route, expect
 
 from page.site import HOLD, Site, site
 from page.window import Window, Windows
@@ -96,6 +96,28 @@ def test_a_tool_can_be_taken_from_a_conversation(windows: Windows, server: Site)
     expect(window.answer).to_have_text("One of two.")
     window.card("stock").get_by_role("button").first.click()
     expect(window.card("stock")).to_contain_text("not enabled")
+
+
+def test_a_message_waits_for_the_change_of_tools_before_it(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("hello")
+    expect(window.answer).to_have_text("You said: hello")
+    held: list[Route] = []
+    window.page.route("**/tools", lambda route: held.append(route) if is_change(route) else route.continue_())
+    window.button("Tools for this conversation").click()
+    with window.page.expect_request(lambda request: request.method == "DELETE"):
+        window.page.get_by_label("stock").uncheck()
+    window.button("Close").click()
+    window.send("look")
+    window.page.evaluate("() => fetch('healthz').then((answer) => answer.text())")
+    held[0].continue_()
+    expect(window.answer).to_have_text("One of two.")
+    window.card("stock").get_by_role("button").first.click()
+    expect(window.card("stock")).to_contain_text("not enabled")
+
+
+def is_change(route: Route) -> bool:
+    return route.request.method == "DELETE"
 
 
 def test_a_server_is_seen_stopped_and_started_again(windows: Windows, server: Site, plain: Plain) -> None:

@@ -306,7 +306,7 @@ def slow(started: asyncio.Event, stopped: asyncio.Event) -> object:
         """Takes long."""
         started.set()
         try:
-            await asyncio.sleep(60)
+            await asyncio.Event().wait()
         finally:
             stopped.set()
         return "done"

@@ -5,6 +5,8 @@ import asyncio
 import importlib
 import os
 import shlex
+import shutil
+import sys
 from collections.abc import Iterator, Sequence
 from importlib.metadata import version
 
@@ -79,9 +81,14 @@ def welcome(
     yield f"  store    {config.store}"
     yield f"  callers  {'those with a key' + ' or a token' * bool(config.jwt) if asks_for_keys else everybody}"
     yield ""
-    yield "Try it from another terminal:"
+    yield f"Open {url} in a browser, or try it from another terminal:"
     yield f"  {curl(url, tools, asks_for_keys)}"
-    yield f"  toolyard chat --url {url}"
+    yield f"  {own_command()} chat --url {url}"
+
+
+def own_command() -> str:
+    """How to call this program from another terminal, where the environment that it is installed in may be unknown."""
+    return "toolyard" if shutil.which("toolyard") else f"{shlex.quote(sys.executable)} -m toolyard"
 
 
 def curl(url: str, tools: Sequence[Tool], asks_for_keys: bool) -> str:

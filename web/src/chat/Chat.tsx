@@ -2,6 +2,7 @@
 import { useCallback } from "react"
 import { go } from "../route"
 import { conversationsChanged } from "../state/conversations"
+import { inTurn } from "../state/turns"
 import { ask, part, request } from "../wire/http"
 import type { ConversationAnswer } from "../wire/types"
 import { useSay } from "../words"
@@ -37,7 +38,8 @@ function NewConversation() {
 
 /** Start a run. The answer is followed elsewhere, so this stream is left as soon as the server has taken the message. */
 export async function sendMessage(conversation: string, content: string): Promise<void> {
-  const answer = await request("POST", `conversations/${part(conversation)}/chat`, { content }, { headers: { accept: "text/event-stream" } })
+  const path = `conversations/${part(conversation)}/chat`
+  const answer = await inTurn(conversation, () => request("POST", path, { content }, { headers: { accept: "text/event-stream" } }))
   await answer.body?.cancel()
 }
 

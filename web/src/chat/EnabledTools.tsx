@@ -1,5 +1,6 @@
 import { useEffect, useState } from "react"
 import { Dialog } from "../parts/Dialog"
+import { inTurn } from "../state/turns"
 import { ask, part, said } from "../wire/http"
 import type { AvailableTools, EnabledTools as Answer } from "../wire/types"
 import { useAnswer } from "../wire/useAnswer"
@@ -23,7 +24,7 @@ export function EnabledTools({ conversation, onClose }: { conversation: string; 
     else expected.delete(tool_name)
     setEnabled(expected)
     try {
-      setEnabled(names(await ask<Answer>(on ? "POST" : "DELETE", path, { server_id, tool_name })))
+      setEnabled(names(await inTurn(conversation, () => ask<Answer>(on ? "POST" : "DELETE", path, { server_id, tool_name }))))
       setProblem("")
     } catch (error) {
       setEnabled(before)
@@ -37,11 +38,11 @@ export function EnabledTools({ conversation, onClose }: { conversation: string; 
           {problem}
         </p>
       )}
-      <ul className="choices">
-        {available.data?.available_tools.map((tool) => (
+      <ul className="choices" aria-busy={!enabled}>
+        {enabled && available.data?.available_tools.map((tool) => (
           <li key={`${tool.server_id}/${tool.tool_name}`}>
             <label>
-              <input type="checkbox" disabled={!enabled} checked={enabled?.has(tool.tool_name) ?? false} onChange={(event) => void change(tool.server_id, tool.tool_name, event.target.checked)} />
+              <input type="checkbox" checked={enabled.has(tool.tool_name)} onChange={(event) => void change(tool.server_id, tool.tool_name, event.target.checked)} />
               <span>
                 <code>{tool.tool_name}</code>
                 <small>{tool.tool_description}</small>

@@ -140,7 +140,7 @@ def main() -> None:
     if "crashes" in TRICKS:
         sys.exit("it cannot find its configuration")
     if "hangs" in TRICKS:
-        time.sleep(600)
+        threading.Event().wait()
     if "chatty" in TRICKS:
         sys.stderr.write("one word\n" * 100_000)
     if "garbage" in TRICKS:
