@@ -514,6 +514,7 @@ export interface RunQueued {
   tool_choice?: string
   model?: string
   limits?: Limits | null
+  web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
 }
 
 export interface RunStarted {
@@ -558,6 +559,7 @@ export interface Settings {
   tools?: Array<string> | null
   max_messages?: number
   max_tokens?: number
+  web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   ephemeral?: boolean
 }
 
