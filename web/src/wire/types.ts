@@ -182,6 +182,7 @@ export interface Conversation {
   max_tokens: number
   max_messages: number
   model: string
+  web_search: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   status: "idle" | "running" | "waiting"
   enabled_tools: Array<ToolName>
   context: Record<string, NoteBody>
