@@ -149,7 +149,7 @@ class Yard:
 
     async def ask(self, message: str | UserMessage | Sequence[Item], *, caller: Caller = LOCAL, **more: object) -> str:
         """The final text. Raises RunWaiting if the run needs a decision or the application, RunFailed if it failed."""
-        return (await self.execute(message, caller=caller, **more)).text
+        return (await self.execute(message, caller=caller, **more)).text  # pyright: ignore[reportArgumentType]
 
     async def execute(
         self,

@@ -12,7 +12,7 @@ from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.params import JSONBody
 from litestar.response import Stream
-from msgspec import Meta
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolyard.core.cursor import Cursor, parse_cursor
