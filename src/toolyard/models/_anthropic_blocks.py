@@ -29,9 +29,11 @@ from toolyard.models._arguments import Arguments, read_arguments
 
 CODE_EXECUTION = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
 """What one tool of ours is called by its parts at the provider."""
+HOSTED = frozenset({"web_search", "code_execution", *CODE_EXECUTION})
+"""The names of its own tools that the provider takes back."""
 REDACTED = "redacted_thinking:"
 """Begins a signature that stands for thinking which the provider shows to nobody."""
-_RESULT = "_tool_result"
+RESULT = "_tool_result"
 
 
 class Said:
@@ -104,7 +106,7 @@ class Stamp:
                 calls = [self._provider_call(one) for one in run]
                 at_provider.update({call.provider_id: call for call in calls})
                 found += calls
-            elif kind.endswith(_RESULT):
+            elif kind.endswith(RESULT):
                 answers = [(one, at_provider.pop(one.block.tool_use_id, None)) for one in run]
                 found += [self._result(one, call) for one, call in answers if call is not None]
             else:
