@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from hosting import ALL, Hosting, add, own_search, shown
 from support import PATIENCE_S, condition, events_of, sound
 from toolyard import Scripted, Tool, Yard, call, say, tool
 from toolyard.core.errors import Invalid
 from toolyard.core.events import CallEnded, CallStarted, TurnEnded, TurnStarted
 from toolyard.core.items import Call, ModelText, Result, Usage
-from toolyard.core.ports import Model, ModelRequest
-from toolyard.core.search import CANNOT, Native, SearchRules, Wish
+from toolyard.core.ports import Model
+from toolyard.core.search import CANNOT, SearchRules, Wish
 from toolyard.core.settings import Settings
 from toolyard.core.tools import ProviderOptions
 from toolyard.engine.executed import Ran
@@ -25,7 +26,7 @@ from toolyard.engine.trace import trace_of
 from toolyard.models.anthropic import Anthropic
 from toolyard.models.gemini import Gemini
 from toolyard.models.openai_responses import OpenAIResponses
-from toolyard.models.scripted import Script, Turn, Wanted
+from toolyard.models.scripted import Turn, Wanted
 from toolyard.venues.provider import provider_tool
 from venues.mcp.plain import Plain
 from wire import gemini_bytes, responses_bytes, strict_gemini
@@ -35,20 +36,8 @@ from wire.strict_gemini import strict_gemini as gemini_server
 from wire.strict_messages import StrictMessages, begins, called, ends, says
 from wire.strict_responses import strict_responses
 
-ALL = Native(
-    tools=frozenset({"web_search", "code_execution", "file_search"}),
-    options=frozenset({"max_uses", "allowed_domains", "user_location"}),
-)
 ALONE = replace(ALL, beside_functions=False)
 Test = Callable[[Yard, Scripted], Awaitable[None]]
-
-
-class Hosting(Scripted):
-    """A scripted model whose provider has tools of its own."""
-
-    def __init__(self, script: Script, native: Native = ALL) -> None:
-        super().__init__(script)
-        self.native = native
 
 
 def in_yard(test: Test, model: Scripted, *tools: object, **options: Any) -> None:
@@ -57,22 +46,6 @@ def in_yard(test: Test, model: Scripted, *tools: object, **options: Any) -> None
             await test(yard, model)
 
     asyncio.run(run())
-
-
-def shown(request: ModelRequest) -> list[tuple[str, str]]:
-    return [(one.name, one.venue) for one in request.offer.tools]
-
-
-@tool
-def add(a: int, b: int) -> int:
-    """Add."""
-    return a + b
-
-
-@tool(name="web_search")
-def own_search(query: str) -> str:
-    """Search the web here."""
-    return f"all about {query}"
 
 
 OWN, NATIVE, ADD = ("web_search", "function"), ("web_search", "provider"), ("add", "function")

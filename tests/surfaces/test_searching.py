@@ -1,53 +1,19 @@
 """Searching over HTTP: how a request and a conversation say where, and what an application is shown of it."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from flows.test_searching import ALL, Hosting, add, own_search, shown
+from hosting import Hosting, Searched, add, own_search, shown
 from surfaces.talk import NOTHING_ENABLED, Json, Talk, key, others, talk
-from toolyard import Caller, call, say
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded
-from toolyard.core.items import Call, Citation, ModelText, Result, result_id
-from toolyard.core.ports import ModelRequest
+from toolyard import Tool, say
 from toolyard.core.search import CANNOT
 from toolyard.venues.function import as_tool
 from venues.mcp.plain import Plain
 
 ADDED = [as_tool(add)]
 BOTH = [as_tool(add), as_tool(own_search)]
-
-
-class Searched(Hosting):
-    """A provider that searches once and cites what it found."""
-
-    def __init__(self, url: str = "https://example.org/news", text: str = "Much is new.") -> None:
-        super().__init__([])
-        self._url = url
-        self._text = text
-
-    async def stream(self, request: ModelRequest) -> Any:
-        mint, at = request.mint, request.mint.now()
-        call_id = mint.id("call")
-        yield TextAppended(turn=request.turn, offset=0, text=self._text)
-        call = Call(id=call_id, at=at, tool="web_search", arguments={"query": "news"}, ran_at="anthropic")
-        result = Result(
-            id=result_id(call_id),
-            at=at,
-            call_id=call_id,
-            tool="web_search",
-            outcome="ok",
-            content=f'[{{"url":"{self._url}"}}]',
-            ran_at="anthropic",
-        )
-        cited = Citation(start=0, end=4, url=self._url, title="News")
-        said = ModelText(id=mint.id("text"), at=at, text=self._text, citations=(cited,))
-        yield TurnEnded(items=(call, result, said), finish="stop")
-
-
-Delta = ModelDelta
 
 
 @pytest.mark.proves("002.search-switch", "002.prefer-native", "002.prefer-mcp")
@@ -73,7 +39,7 @@ def test_each_way_to_ask_says_where_a_search_runs(said: dict[str, object], venue
             pass
         conversation = await http.create()
         await http.post(f"{conversation}/chat", {"content": "news", **said})
-        set_up = await http.create(**said)
+        set_up = await http.create("Test", **said)
         await http.post(f"{set_up}/chat", {"content": "news"})
         camel = {"webSearch" if name == "web_search" else name: value for name, value in said.items()}
         body = {"messages": [{"role": "user", "content": "news"}], **camel}
@@ -126,17 +92,18 @@ def test_a_native_search_is_in_the_stream_the_messages_and_the_trace() -> None:
         conversation = await http.create()
         body = {"content": "news", "web_search": "native"}
         events = [event async for event in http.post_stream(f"{conversation}/chat", body)]
-        started, finished, done = others(events)
+        started, finished, cited, done = others(events)
         assert (started["type"], started["state"], started["name"]) == ("tool.status", "started", "web_search")
         assert started["arguments"] == {"query": "news"}
         assert (finished["state"], finished["ok"], finished["ran"]) == ("finished", True, "provider")
-        assert done["citations"] == [{"start": 0, "end": 4, "url": "https://example.org/news", "title": "News"}]
+        assert cited["type"] == "text.cited"
+        assert cited["citations"] == [{"start": 0, "end": 4, "url": "https://example.org/news", "title": "News"}]
         user, asked, answer, said = await http.messages(conversation)
         assert asked["tool_calls"][0]["function"]["name"] == "web_search" and answer["role"] == "tool"
         assert said["content"] == "Much is new."
-        assert said["citations"] == done["citations"] and user["citations"] is None
+        assert said["citations"] == cited["citations"] and "citations" not in user
         trace = await http.get(f"{conversation}/runs/{done['run_id']}")
-        (seen,) = trace["trace"]["calls"]
+        (seen,) = trace["run"]["calls"]
         assert (seen["tool"], seen["provider_ran_it"], seen["outcome"]) == ("web_search", True, "ok")
 
     talk(test, Searched())
@@ -182,16 +149,18 @@ def test_rules_of_a_tool_hold_for_the_provider_s_too() -> None:
             pass
         assert shown(model.requests[0]) == [("web_search", "provider")]
 
-    keys = [key("mia"), key("ada", "searcher")]
-    talk(test, model, keys=keys, ruled=lambda tool: replace(tool, roles=frozenset({"searcher"})))
+    def ruled(tool: Tool) -> Tool:
+        return replace(tool, roles=frozenset({"searcher"}))
+
+    talk(test, model, keys=[key("mia"), key("ada", "searcher")], ruled=ruled)
 
 
 def test_a_direct_call_of_a_provider_s_tool_is_told_that_it_runs_elsewhere() -> None:
     async def test(http: Talk) -> None:
-        status, told, _ = await http.answer("POST", "/servers/provider/tools/call", {"tool_name": "web_search"})
-        assert status in (404, 409, 422, 503), told
+        conversation = await http.create()
+        body = {"tool": "web_search", "arguments": {"query": "x"}}
+        assert (await http.answer("POST", f"{conversation}/calls", body))[0] == 202
+        seen = others(await http.until_done(conversation))
+        assert [one["error_type"] for one in seen if one.get("state") == "finished"] == ["unavailable"]
 
     talk(test, Hosting([]))
-
-
-_ = (ALL, Caller, call)

@@ -26,6 +26,7 @@ from toolyard.core.items import (
 from toolyard.core.ports import Mint
 from toolyard.models._anthropic_events import Block, CitationFound
 from toolyard.models._arguments import Arguments, read_arguments
+from toolyard.models._citing import citation
 
 CODE_EXECUTION = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
 """What one tool of ours is called by its parts at the provider."""
@@ -196,13 +197,7 @@ def _citation(given: dict[str, object], start: int, end: int) -> Citation:
     found = CitationFound()
     with contextlib.suppress(msgspec.ValidationError):
         found = msgspec.convert(given, CitationFound)
-    return Citation(
-        start=start,
-        end=end,
-        url=found.url or found.source or "",
-        title=found.title or found.document_title or "",
-        quote=found.cited_text or "",
-    )
+    return citation(start, end, found.url or found.source, found.title or found.document_title, found.cited_text)
 
 
 def _sealed_text(said: Sequence[Said]) -> str:

@@ -9,6 +9,7 @@ from toolyard.core.items import Call, Citation, Item, ModelText, Outcome, Proble
 from toolyard.core.ports import Mint
 from toolyard.core.results import problem_text
 from toolyard.core.tools import ProviderOptions, Tool
+from toolyard.models._citing import citation
 from toolyard.models._gemini_chunks import Grounding, GroundingSupport, Part, decode_part
 from toolyard.models._unicode import encoded
 
@@ -123,7 +124,7 @@ def cited(text: ModelText, grounding: Grounding) -> tuple[Citation, ...]:
         for number in support.grounding_chunk_indices or () if place else ():
             source = sources[number] if 0 <= number < len(sources) else None
             if place and source:
-                found.append(Citation(start=place[0], end=place[1], url=source.uri or "", title=source.title or ""))
+                found.append(citation(*place, source.uri, source.title))
     return tuple(found)
 
 

@@ -9,6 +9,7 @@ from toolyard.core.items import Call, Citation, Item, Outcome, Problem, Result, 
 from toolyard.core.ports import Mint
 from toolyard.core.results import problem_text
 from toolyard.core.tools import ProviderOptions, Tool
+from toolyard.models._citing import citation
 from toolyard.models._responses_events import Annotation, ContentPart, OutputItem
 from toolyard.models._unicode import encoded
 
@@ -147,4 +148,4 @@ def _citation(one: Annotation, before: int, most: int) -> Citation:
     start = before + (one.start_index if one.start_index is not None else one.index or 0)
     end = before + one.end_index if one.end_index is not None else start
     start, end = min(max(start, 0), most), min(max(end, 0), most)
-    return Citation(start=start, end=max(start, end), url=one.url or "", title=one.title or one.filename or "")
+    return citation(start, max(start, end), one.url, one.title or one.filename)

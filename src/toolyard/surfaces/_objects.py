@@ -37,7 +37,8 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.items import Call, Result, Usage
+from toolyard.core.items import Call, ModelText, Result, Usage
+from toolyard.engine.executed import cited
 
 Object = dict[str, object]
 
@@ -99,6 +100,8 @@ class Objects:
                 self._calls.update((item.id, item) for item in items if isinstance(item, Call))
                 for result in (item for item in items if isinstance(item, Result)):
                     yield from self._finished(result, ran="provider")
+                if citations := cited([item for item in items if isinstance(item, ModelText)]):
+                    yield {"type": "text.cited", "citations": citations}
             case TurnFailed(problem=problem):
                 yield {"type": "error", "error": problem.error, "error_type": problem.error_type}
             case _:

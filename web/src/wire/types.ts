@@ -323,6 +323,7 @@ export interface Message {
   tool_calls: Array<ToolCall> | null
   tool_call_id: string | null
   name: string | null
+  citations: Array<Citation>
 }
 
 export interface MessageAdded {
