@@ -21,12 +21,11 @@ from toolyard.core.items import (
     Reasoning,
     Result,
     Seal,
-    result_id,
 )
 from toolyard.core.ports import Mint
 from toolyard.models._anthropic_events import Block, CitationFound
 from toolyard.models._arguments import Arguments, read_arguments
-from toolyard.models._citing import citation
+from toolyard.models._hosted import citation, hosted_result
 
 CODE_EXECUTION = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
 """What one tool of ours is called by its parts at the provider."""
@@ -161,17 +160,7 @@ class Stamp:
     def _result(self, said: Said, call: Call) -> Result:
         outcome, content, error = _told(said.block.content, call.tool)
         sealed = msgspec.json.encode(SealedResult(said.block.type, said.block.content)).decode()
-        return Result(
-            id=result_id(call.id),
-            at=self._at,
-            call_id=call.id,
-            tool=call.tool,
-            outcome=outcome,
-            content=content,
-            error=error,
-            ran_at=self._provider,
-            seal=Seal(provider=self._provider, data=sealed),
-        )
+        return hosted_result(call, self._at, outcome, content, error, seal=Seal(provider=self._provider, data=sealed))
 
 
 def _told(content: object, tool: str) -> tuple[Outcome, str, Problem | None]:
