@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from toolyard import Yard
 from toolyard.app import Models, named_model, wired
 from toolyard.configured import model_place
 from toolyard.configured import named_model as configured_model
@@ -150,3 +151,33 @@ def test_a_model_says_what_its_provider_runs_and_one_of_a_line_speaks_for_it() -
     assert hosts("dashscope:qwen-plus") == hosts("http://127.0.0.1:1/v1#m") == hosts("toolyard:offline") == set()
     assert "web_search" in hosts("anthropic:claude", "dashscope:qwen-plus")
     assert hosts("dashscope:qwen-plus", "anthropic:claude") == set()
+
+
+@pytest.mark.parametrize("name", ["azure:mine", "openrouter:maker/model", "dashscope:qwen-plus", "shop:small"])
+def test_a_request_goes_to_the_address_of_its_provider_with_its_key_and_headers(name: str) -> None:
+    async def run() -> None:
+        server = strict_chat.StrictChat(strict_chat.says("Hi."))
+        provider, _, model_name = name.partition(":")
+        async with server.serving() as url:
+            own = ProviderConfig(base_url=url, api_key="key-1", headers={"X-Team": "shop"})
+            config = Config(providers={provider: own})
+            async with opened(configured_model(name, config, {})) as model:
+                await events_of(model, request([user("hi")], tools=offer(ADD)))
+        assert server.refusals == [] and server.requests[0].model == model_name
+        sent = {key.lower(): value for key, value in server.headers[0].items()}
+        assert (sent["authorization"], sent["x-team"]) == ("Bearer key-1", "shop")
+
+    asyncio.run(run())
+
+
+def test_an_azure_deployment_searches_over_responses_at_the_same_address() -> None:
+    async def run() -> None:
+        server = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED))
+        async with server.serving() as url:
+            environment = {"AZURE_OPENAI_API_KEY": "key-1", "AZURE_BASE_URL": url}
+            async with Yard(model=configured_model("azure:gpt-5-mini", Config(), environment)) as yard:
+                done = await yard.execute("news", web_search="native")
+        assert (server.refusals, server.paths) == ([], ["/v1/responses"])
+        assert [(one.ran, one.at) for one in done.tools] == [("provider", "azure")]
+
+    asyncio.run(run())
