@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, contextmanager
+from typing import TypeVar
 
 from surfaces.served import served
 from toolyard import Yard
@@ -21,6 +22,7 @@ HOLD = "\u200b"
 """A piece of text at which the model stops until the test says to go on. It is not seen."""
 Scenes = Mapping[str, Sequence[Turn]]
 PATIENCE_S = 30.0
+T = TypeVar("T")
 
 
 class Site:
@@ -56,7 +58,11 @@ class Site:
                 await service.submit(conversation, AddMessage(by=by, item=item))
             return conversation
 
-        return asyncio.run_coroutine_threadsafe(fill(), self._loop).result(PATIENCE_S)
+        return self.run(fill())
+
+    def run(self, work: Coroutine[object, object, T]) -> T:
+        """Something to be done in the server."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self.stopped.set)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -10,6 +10,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.events import Decision, Entry, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.history import History
 from toolyard.core.items import Call, Part, Problem
+from toolyard.core.search import Native
 from toolyard.core.servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
@@ -29,6 +30,8 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     tools: tuple[Tool, ...]
     digest: str
     hashes: dict[str, str]
+    note: str = ""
+    """What the model is told about them besides."""
 
 
 KEPT_TURN = "turn."
@@ -67,6 +70,14 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Hosting(Protocol):
+    """A model whose provider runs some tools itself."""
+
+    @property
+    def native(self) -> Native: ...
 
 
 class Context(Struct, frozen=True, kw_only=True):

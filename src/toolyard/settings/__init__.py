@@ -18,8 +18,9 @@ from msgspec.structs import asdict, replace
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Key
 from toolyard.core.prices import Price
+from toolyard.core.search import SEARCH, SearchRules
 from toolyard.core.servers import ServerSpec
-from toolyard.core.tools import Approval, Tool
+from toolyard.core.tools import Approval, ProviderOptions, Tool, UserLocation
 from toolyard.settings._check import Check, Tree
 from toolyard.settings._layers import Layers
 from toolyard.settings._mcp_json import mcp_servers
@@ -34,7 +35,9 @@ __all__ = [
     "Jwt",
     "KeyConfig",
     "LimitsConfig",
+    "Location",
     "Provider",
+    "ProviderTools",
     "Server",
     "Telemetry",
     "ToolChoice",
@@ -80,6 +83,10 @@ Origin = Annotated[
 ToolName = Annotated[
     str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z", extra={"says": "1 to 64 letters, digits, underscores or hyphens"})
 ]
+Domain = Annotated[
+    str, Meta(pattern=r"^[^\s/:@?#]+(/\S*)?\Z", extra={"says": "a domain such as docs.python.org, without https://"})
+]
+Country = Annotated[str, Meta(pattern=r"^([A-Z]{2})?\Z", extra={"says": "two capital letters, such as CH"})]
 VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that of a variable"})]
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 
@@ -114,10 +121,51 @@ class Finding(Struct, frozen=True, kw_only=True):
         return msgspec.convert(self, Budget, from_attributes=True)
 
 
+class Location(Struct, frozen=True, kw_only=True):
+    """Roughly where the users are."""
+
+    city: str = ""
+    region: str = ""
+    country: Country = ""
+    timezone: str = ""
+
+
 class WebSearch(Struct, frozen=True, kw_only=True):
-    prefer: Literal["auto", "native", "mcp", "off"] = "auto"
+    """Where searches run where neither a request nor its conversation says so, and what native ones are held to."""
+
+    prefer: Literal["auto", "native", "mcp", "duckduckgo", "off"] = "auto"
     custom_control: bool = False
     full_logging: bool = False
+    tools: frozenset[Name] = frozenset({SEARCH})
+    max_uses: CountOrNone = 0
+    allowed_domains: tuple[Domain, ...] = ()
+    blocked_domains: tuple[Domain, ...] = ()
+    user_location: Location | None = None
+
+    @property
+    def rules(self) -> SearchRules:
+        location = self.user_location and msgspec.convert(self.user_location, UserLocation, from_attributes=True)
+        options = ProviderOptions(
+            max_uses=self.max_uses,
+            allowed_domains=self.allowed_domains,
+            blocked_domains=self.blocked_domains,
+            user_location=location,
+        )
+        return SearchRules(
+            prefer=self.prefer,
+            custom_control=self.custom_control,
+            full_logging=self.full_logging,
+            options=options,
+            tools=self.tools,
+        )
+
+
+class ProviderTools(Struct, frozen=True, kw_only=True):
+    """What the model's provider may run itself besides a search."""
+
+    code_execution: bool = False
+    file_search: tuple[Name, ...] = ()
+    """The stores, at the provider, to look in."""
 
 
 class Provider(Struct, frozen=True, kw_only=True):
@@ -258,7 +306,9 @@ class Config(Struct, frozen=True, kw_only=True):
     """Whether the exact request and answer of each model turn is kept, for operators to look at."""
     limits: LimitsConfig = LimitsConfig()
     finding: Finding = Finding()
-    web_search: WebSearch = WebSearch()
+    web_search: WebSearch | None = None
+    """Without it nobody searches natively who does not ask for it."""
+    provider_tools: ProviderTools = ProviderTools()
     providers: dict[Name, Provider] = {}
     prices: dict[Name, Price] = {}
     """By the model's name, as it is configured or as its provider tells it."""

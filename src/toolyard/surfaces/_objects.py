@@ -3,6 +3,7 @@
 Every call shows a `started` and a `finished`, also one that was refused before it ran.
 """
 
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
@@ -36,7 +37,8 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.items import Call, Result, Usage
+from toolyard.core.items import Call, Item, ModelText, Result, Usage
+from toolyard.engine.executed import cited
 
 Object = dict[str, object]
 
@@ -95,15 +97,23 @@ class Objects:
                 return [{"type": "turn.restarted", "turn": number}] if again else []
             case TurnEnded(items=items, usage=usage):
                 self._usage = self._usage.plus(usage)
-                for item in items:
-                    if isinstance(item, Call):
-                        self._calls[item.id] = item
-                results = [item for item in items if isinstance(item, Result)]
-                return [made for result in results for made in self._finished(result, ran="provider")]
+                return self._said(items)
             case TurnFailed(problem=problem):
                 return [{"type": "error", "error": problem.error, "error_type": problem.error_type}]
             case _:
                 assert_never(event)
+
+    def _said(self, items: Sequence[Item]) -> list[Object]:
+        """What a turn shows of itself at its end: what its provider ran, and what its words stand on."""
+        made: list[Object] = []
+        for item in items:
+            if isinstance(item, Call):
+                self._calls[item.id] = item
+            elif isinstance(item, Result):
+                made += self._finished(item, ran="provider")
+        if citations := cited([item for item in items if isinstance(item, ModelText)]):
+            made.append({"type": "text.cited", "citations": citations})
+        return made
 
     def _run(
         self, event: RunQueued | RunStarted | RunSuspended | RunEnded | StopRequested, entry: Entry

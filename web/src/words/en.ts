@@ -74,6 +74,7 @@ export const en = {
   "chat.readOnly": "This conversation belongs to {user}. You may read along.",
   "chat.latest": "To the latest message",
   "chat.reasoning": "Thoughts",
+  "chat.sources": "Sources",
   "chat.you": "You",
   "chat.model": "Answer",
   "chat.answerEnded": "The answer is complete.",

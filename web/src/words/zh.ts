@@ -76,6 +76,7 @@ export const zh: Record<Word, string> = {
   "chat.readOnly": "此对话属于 {user}，您只能查看。",
   "chat.latest": "跳到最新消息",
   "chat.reasoning": "思考过程",
+  "chat.sources": "来源",
   "chat.you": "您",
   "chat.model": "回答",
   "chat.answerEnded": "回答已完成。",
