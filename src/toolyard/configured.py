@@ -61,6 +61,7 @@ def wiring(config: Config, base: Path) -> Wiring:
         verify=_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
         prices=config.prices,
+        windows={name: options.window for name, options in config.model_options.items() if options.window},
         keep_requests=config.keep_requests,
         divisions=_divisions(config, [one.definition.name for one in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",

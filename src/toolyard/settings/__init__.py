@@ -34,6 +34,7 @@ __all__ = [
     "Jwt",
     "KeyConfig",
     "LimitsConfig",
+    "ModelOptions",
     "Provider",
     "Server",
     "Telemetry",
@@ -126,6 +127,13 @@ class Provider(Struct, frozen=True, kw_only=True):
     headers: dict[HeaderName, HeaderSecret] = {}
     wire: Literal["chat", "responses", "messages", "gemini", ""] = ""
     """What the provider speaks, if it is not what is known of it."""
+
+
+class ModelOptions(Struct, frozen=True, kw_only=True):
+    """How one model is used."""
+
+    window: CountOrNone = 0
+    """How many tokens it takes, if that is not what is known of it."""
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
@@ -260,6 +268,8 @@ class Config(Struct, frozen=True, kw_only=True):
     finding: Finding = Finding()
     web_search: WebSearch = WebSearch()
     providers: dict[Name, Provider] = {}
+    model_options: dict[Name, ModelOptions] = {}
+    """By the model's name, as it is configured."""
     prices: dict[Name, Price] = {}
     """By the model's name, as it is configured or as its provider tells it."""
     servers: dict[ServerName, Server] = {}

@@ -83,7 +83,11 @@ class Objects:
                 yield from self._run(event, entry)
             case TurnStarted() | TurnEnded() | TurnFailed():
                 yield from self._turn_of(event)
-            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryCompacted():
+            case HistoryCompacted():
+                self._usage = self._usage.plus(event.usage)
+                sizes = {"tokens_before": event.tokens_before, "tokens_after": event.tokens_after}
+                yield {"type": "history.compacted", "summarised": event.summarised, **sizes}
+            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
                 pass  # what a conversation is set to is asked for, not streamed
             case _:
                 assert_never(event)
