@@ -5,7 +5,9 @@ from pathlib import Path
 import pytest
 
 from toolyard.app import Models
-from toolyard.configured import wiring
+from toolyard.configured import options_of, wiring
+from toolyard.core.errors import Misconfigured
+from toolyard.core.options import PLAIN, Options
 from toolyard.models.windows import window_of
 from toolyard.settings import load
 
@@ -29,6 +31,22 @@ from toolyard.settings import load
 )
 def test_well_known_models_are_known_by_how_their_names_begin(name: str, tokens: int) -> None:
     assert window_of(name) == tokens
+
+
+def test_how_a_model_answers_is_configured_by_its_name(tmp_path: Path) -> None:
+    file = tmp_path / "toolyard.toml"
+    file.write_text(
+        'store = "memory:"\n[model_options."anthropic:claude-x"]\n'
+        'max_tokens = 900\ntemperature = 0.5\nthinking = "low"\n'
+        '[model_options."openai:gpt-5"]\nthinking = 4_096\n'
+    )
+    config = load(file, {"ANTHROPIC_API_KEY": "k"}, {})
+    assert options_of("anthropic:claude-x", config) == Options(max_tokens=900, temperature=0.5, thinking="low")
+    assert options_of("openai:gpt-5", config) == Options(thinking=4_096)
+    assert options_of("openai:gpt-4o", config) is PLAIN
+    file.write_text('[model_options."openai:gpt-5"]\nthinking = "hard"\n')
+    with pytest.raises(Misconfigured, match="thinking"):
+        load(file, {}, {})
 
 
 def test_the_configuration_goes_before_what_is_known_and_a_line_takes_what_its_smallest_takes(tmp_path: Path) -> None:

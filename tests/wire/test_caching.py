@@ -12,6 +12,7 @@ import pytest
 
 from support import condition, ending, events_of
 from toolyard import Yard
+from toolyard.core.options import Options
 from toolyard.core.ports import Model
 from toolyard.models.anthropic import Anthropic
 from toolyard.models.gemini import Gemini
@@ -64,7 +65,7 @@ def claude() -> Side:
     replies = [strict_messages.asks(("add", {}), ("look", {}), thinking="Hm."), strict_messages.says("Done.")] * RUNS
     return Side(
         StrictMessages(*replies),
-        lambda url: Anthropic(base_url=url, model="claude", api_key="k", thinking=2_000),
+        lambda url: Anthropic(base_url=url, model="claude", api_key="k", options=Options(thinking=2_000)),
         "messages",
     )
 

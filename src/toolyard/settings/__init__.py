@@ -134,6 +134,11 @@ class ModelOptions(Struct, frozen=True, kw_only=True):
 
     window: CountOrNone = 0
     """How many tokens it takes, if that is not what is known of it."""
+    max_tokens: CountOrNone = 0
+    """What an answer may have; 0 leaves it to the provider."""
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    thinking: Literal["", "low", "medium", "high", "adaptive"] | Count = ""
+    """How much it may think before it answers: an effort, or tokens."""
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
