@@ -4,7 +4,6 @@ import asyncio
 
 from toolyard.surfaces import _door
 
-
 STALLED_S = 0.05
 
 

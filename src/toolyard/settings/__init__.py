@@ -36,6 +36,7 @@ __all__ = [
     "KeyConfig",
     "LimitsConfig",
     "Location",
+    "ModelOptions",
     "Provider",
     "ProviderTools",
     "Server",
@@ -176,6 +177,18 @@ class Provider(Struct, frozen=True, kw_only=True):
     """What the provider speaks, if it is not what is known of it."""
 
 
+class ModelOptions(Struct, frozen=True, kw_only=True):
+    """How one model is used."""
+
+    window: CountOrNone = 0
+    """How many tokens it takes, if that is not what is known of it."""
+    max_tokens: CountOrNone = 0
+    """What an answer may have; 0 leaves it to the provider."""
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    thinking: Literal["", "low", "medium", "high", "adaptive"] | Count = ""
+    """How much it may think before it answers: an effort, or tokens."""
+
+
 class OAuthConfig(Struct, frozen=True, kw_only=True):
     """The client credentials for a server with a url."""
 
@@ -310,6 +323,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """Without it nobody searches natively who does not ask for it."""
     provider_tools: ProviderTools = ProviderTools()
     providers: dict[Name, Provider] = {}
+    model_options: dict[Name, ModelOptions] = {}
+    """By the model's name, as it is configured."""
     prices: dict[Name, Price] = {}
     """By the model's name, as it is configured or as its provider tells it."""
     servers: dict[ServerName, Server] = {}
