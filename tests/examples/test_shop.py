@@ -66,8 +66,9 @@ async def say_to_it(page: Page, text: str) -> None:
     await page.get_by_label("Message").press("Enter")
 
 
-async def trail(page: Page) -> list[str]:
-    return await page.evaluate("window.trail")
+async def went(page: Page, *places: str) -> None:
+    """Wait until these pages were shown, one after the other."""
+    await page.wait_for_function("(places) => String(window.trail) === String(places)", arg=places)
 
 
 @pytest.mark.proves("000.display-tools")
@@ -77,9 +78,9 @@ def test_milk_and_bread_get_into_the_cart_cards_appear_and_the_page_moves(tmp_pa
         await say_to_it(page, "Add milk and bread to my cart")
         await expect(chat.get_by_text("I've added Full Cream Milk and White Bread to your cart!")).to_be_visible()
         await expect(page.locator("#cart-count")).to_have_text("2")
-        assert await chat.locator(".cart-card .name").all_inner_texts() == ["Full Cream Milk", "White Bread"]
-        assert await page.locator("main .line .name").all_inner_texts() == ["Full Cream Milk", "White Bread"]
-        assert await trail(page) == ["home", "cart"]
+        await expect(chat.locator(".cart-card .name")).to_have_text(["Full Cream Milk", "White Bread"])
+        await expect(page.locator("main .line .name")).to_have_text(["Full Cream Milk", "White Bread"])
+        await went(page, "home", "cart")
         await say_to_it(page, "Show me cheese")
         await expect(chat.locator(".cards .card")).to_have_count(4)
         await say_to_it(page, "Remove the bread")
@@ -100,7 +101,7 @@ def test_eight_tools_move_the_page_and_the_model_is_told_where_it_is(tmp_path: P
     async def test(page: Page) -> None:
         await say_to_it(page, "Show me around")
         await expect(page.locator("#chat").get_by_text("There.")).to_be_visible()
-        assert await trail(page) == ["home", *places]
+        await went(page, "home", *places)
 
     shopping(test, tmp_path, model)
     told = [item for item in model.requests[-1].history if isinstance(item, Result)]
@@ -128,7 +129,8 @@ def test_a_customer_can_do_without_the_assistant(tmp_path: Path) -> None:
     async def test(page: Page) -> None:
         await page.get_by_label("Search products").fill("dark chocolate")
         await page.get_by_label("Search products").press("Enter")
-        await page.locator(".card", has_text="Dark Chocolate").first.get_by_role("button", name="Add").click()
+        await expect(page.locator("main[data-page=search]")).to_be_visible()
+        await page.locator("main .card", has_text="Dark Chocolate").first.get_by_role("button", name="Add").click()
         await page.get_by_role("link", name="Cart").first.click()
         await page.get_by_role("button", name="More Dark Chocolate").click()
         await expect(page.locator("#cart-count")).to_have_text("2")

@@ -16,6 +16,8 @@ class Windows:
         self._browser = browser
         self._stack = stack
         self.complaints: list[str] = []
+        self.expected = ""
+        """Complaints that belong to the test say this: the browser tells of every answer that is no success."""
 
     def open(self, server: Site, *, width: int = 1200, dark: bool = False, locale: str = "en") -> "Window":
         """A window of a new visitor."""

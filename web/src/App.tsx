@@ -1,5 +1,5 @@
 // The page as a whole: who is there, in which language and colours, and which page they are on.
-import { Suspense, lazy, useCallback, useEffect, useMemo, useState } from "react"
+import { Suspense, lazy, useCallback, useEffect, useLayoutEffect, useMemo, useState } from "react"
 import { Chat } from "./chat/Chat"
 import { Shell } from "./Shell"
 import { SignIn } from "./SignIn"
@@ -23,7 +23,7 @@ export function App() {
   const theme = useTheme()
   const words = useMemo(() => ({ language, say: sayIn(language) }), [language])
   visitor.language = language
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.documentElement.lang = language === "zh" ? "zh-Hans" : "en"
     localStorage.setItem("toolyard.language", language)
   }, [language])

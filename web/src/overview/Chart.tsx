@@ -35,7 +35,10 @@ export function Chart({ title, points, series, lines = false }: ChartProps) {
     resize.observe(box)
     const theme = new MutationObserver(redraw)
     theme.observe(document.documentElement, { attributeFilter: ["data-theme"] })
+    const system = matchMedia("(prefers-color-scheme: dark)")
+    system.addEventListener("change", redraw)
     return () => {
+      system.removeEventListener("change", redraw)
       resize.disconnect()
       theme.disconnect()
       plot.destroy()
@@ -81,8 +84,10 @@ const HEIGHT = 190
 const bars = uPlot.paths.bars!({ size: [0.72, 26], radius: 0.2 })
 
 function options(box: HTMLElement, series: Series[], language: string, lines: boolean): uPlot.Options {
-  const style = getComputedStyle(document.documentElement)
-  const colour = (name: string) => style.getPropertyValue(`--${name}`).trim()
+  const colour = (name: string) => {
+    box.style.color = `var(--${name})` // a canvas needs the colour that it comes to
+    return getComputedStyle(box).color
+  }
   const axis: uPlot.Axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" }
   const short = new Intl.NumberFormat(language, { notation: "compact" })
   return {

@@ -141,6 +141,7 @@ export const en = {
   "tools.filter": "Filter tools",
   "tools.none": "This server has no tools that you may use.",
   "tools.choose": "Choose a tool to see what it takes and try it.",
+  "tools.unknown": "There is no tool {tool} that you may use.",
   "tools.schema": "Schema",
   "tools.rules": "Rules",
   "tools.runs": "Runs",

@@ -143,6 +143,7 @@ export const zh: Record<Word, string> = {
   "tools.filter": "筛选工具",
   "tools.none": "此服务器没有您可用的工具。",
   "tools.choose": "选择一个工具，查看它的参数并试用。",
+  "tools.unknown": "没有您可以使用的工具 {tool}。",
   "tools.schema": "参数结构",
   "tools.rules": "规则",
   "tools.runs": "运行位置",
