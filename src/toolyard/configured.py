@@ -158,10 +158,13 @@ def _divisions(config: Config, known: Collection[str]) -> Divisions:
         for name, one in its.divisions.items():
             own = made(one, f"tenants.{tenant}.divisions.{name}")
             prompt = "\n\n".join(part for part in (whole.prompt, own.prompt) if part)
-            named = [tools for tools in (whole.tools, own.tools) if tools is not None]
-            tools = frozenset.intersection(*named) if named else None
-            found[tenant, name] = replace(own, prompt=prompt, tools=tools)
+            found[tenant, name] = replace(own, prompt=prompt, tools=_both(whole.tools, own.tools))
     return found
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    """What two choices have in common; None means all."""
+    return other if one is None else one if other is None else one & other
 
 
 def _chosen(chosen: ToolChoice, shown_as: str, config: Config, known: Collection[str]) -> frozenset[str] | None:

@@ -31,6 +31,7 @@ class Case(Struct, frozen=True, kw_only=True):
     url: str
     key: str = ""
     say: Sequence[str] = ("Add milk to my cart",)
+    images: Sequence[str] = ()
     stop: str = ""
     """Stop when a tool runs, or when the first text comes."""
 
@@ -51,7 +52,7 @@ async def python(case: Case) -> Seen:
         stopper = tasks.create_task(stop())
         try:
             for text in case.say:
-                seen.texts.append(await said(app, text, seen, case.stop == "text"))
+                seen.texts.append(await said(app, text, seen, case))
         except ToolyardError as error:
             seen.failure = str(error)
         finally:
@@ -84,14 +85,14 @@ def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
     return [search_products, add_to_cart, sold_out, for_ever]
 
 
-async def said(app: AppClient, text: str, seen: Seen, stop: bool) -> str:
+async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:
     """The pieces of the answer to a message, put together."""
     words = ""
-    async for event in app.send(text):
+    async for event in app.send(text, images=case.images):
         match event:
             case TextDelta(content=content):
                 words += content
-                if stop:
+                if case.stop == "text":
                     await app.stop()
             case Final():
                 seen.finals.append((event.stop_reason, event.message.content))

@@ -12,7 +12,7 @@ from surfaces.served import served
 from surfaces.talk import key, wired
 from toolyard import Limits, Scripted, Yard, call, say, tool
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.items import Result
+from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.engine.access import LOCAL
 from toolyard.models.scripted import Script, Turn, together
@@ -94,6 +94,15 @@ def test_a_conversation_goes_on_with_the_next_message(client: str) -> None:
     model = Scripted([*_turns(CART), say("Bye")])
     seen = driven(client, model, case={"say": ["Add milk", "Bye"]})
     assert seen.texts == [ADDED, "Bye"] and len(model.requests[3].history) == 9
+
+
+@CLIENTS
+def test_images_go_with_a_message(client: str) -> None:
+    model, image = Scripted([say("a cat")]), "data:image/png;base64,iVBORw0KGgo="
+    assert driven(client, model, case={"say": ["What is this?"], "images": [image]}).texts == ["a cat"]
+    (asked,) = model.requests[0].history
+    assert isinstance(asked, UserMessage)
+    assert asked.parts == (TextPart(text="What is this?"), ImagePart(url=image))
 
 
 @CLIENTS

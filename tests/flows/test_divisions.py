@@ -178,6 +178,8 @@ limits = { run_tokens = 5, requests_per_minute = 2 }
 [tenants.acme.divisions.food]
 prompt = "You sell Acme's food."
 limits = { run_tokens = 6 }
+[tenants.acme.divisions.closed]
+tools = "none"
 [tenants.plain]
 prompt = "You are plain."
 """
@@ -200,10 +202,9 @@ def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_its_div
     model = Scripted(lambda request: say("ok"))
 
     async def test(http: Talk) -> None:
-        for division in ("", "clothing", "food", "toys"):
-            for_ann = {"context": {"division": division}} if division else {}
-            who = "ann" if division else "bob"
-            await App(http.by(who), ()).ask("go", **for_ann)
+        await App(http.by("bob"), ()).ask("go")
+        for division in ("clothing", "food", "toys"):
+            await App(http.by("ann"), ()).ask("go", context={"division": division})
         await App(http.by("cid"), ()).ask("go")
 
     talk(
@@ -218,11 +219,13 @@ def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_its_div
         ([*acme, "division: toys"], ["find_coat", "opening_hours"]),
         (["Be kind.", "You sell clothes."], ["find_coat"]),
     ]
+    assert made.divisions["acme", "closed"].tools == frozenset()
     limits = {place: (one.limits, one.requests_per_minute) for place, one in made.divisions.items()}
     assert limits == {
         ("", "clothing"): (Limits(turns_per_request=3, run_tokens=1000), 30),
         ("acme", ""): (Limits(turns_per_request=9, run_tokens=5), 2),
         ("acme", "clothing"): (Limits(turns_per_request=3, run_tokens=5), 2),
+        ("acme", "closed"): (Limits(turns_per_request=9, run_tokens=5), 2),
         ("acme", "food"): (Limits(turns_per_request=9, run_tokens=6), 2),
         ("plain", ""): (Limits(turns_per_request=9, run_tokens=1000), 30),
         ("plain", "clothing"): (Limits(turns_per_request=3, run_tokens=1000), 30),
