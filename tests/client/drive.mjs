@@ -23,6 +23,8 @@ const tools = {
   add_to_cart: {
     description: "Put a product into the cart.",
     parameters: code,
+    examples: ["Add milk"],
+    sources: { code: "search_products" },
     run: async (args) => {
       ran("add_to_cart", args);
       return { ok: true };

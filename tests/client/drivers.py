@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from toolyard import ToolError, ToolyardError
+from toolyard import ToolError, ToolyardError, tool
 from toolyard.client import AppClient, Final, TextDelta
 
 HERE = Path(__file__).parent
@@ -66,6 +66,7 @@ def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
         seen.executed.append(("search_products", {"query": query}))
         return {"products": [{"code": "M1"}]}
 
+    @tool(examples=["Add milk"], sources={"code": "search_products"})
     async def add_to_cart(code: str) -> dict[str, object]:
         """Put a product into the cart."""
         seen.executed.append(("add_to_cart", {"code": code}))

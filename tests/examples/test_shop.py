@@ -73,20 +73,40 @@ async def went(page: Page, *places: str) -> None:
 
 @pytest.mark.proves("000.display-tools")
 def test_milk_and_bread_get_into_the_cart_cards_appear_and_the_page_moves(tmp_path: Path) -> None:
+    found = together(call("search_products", query="milk"), call("search_products", query="bread"))
+    added = together(call("add_to_cart", code="01001"), call("add_to_cart", code="02001"))
+    shown = together(call("show_cart"), call("open_cart"))
+    model = Scripted([found, added, shown, say("I've added ", "both to your cart!")])
+
     async def test(page: Page) -> None:
         chat = page.locator("#chat")
         await say_to_it(page, "Add milk and bread to my cart")
-        await expect(chat.get_by_text("I've added Full Cream Milk and White Bread to your cart!")).to_be_visible()
+        await expect(chat.get_by_text("I've added both to your cart!")).to_be_visible()
         await expect(page.locator("#cart-count")).to_have_text("2")
         await expect(chat.locator(".cart-card .name")).to_have_text(["Full Cream Milk", "White Bread"])
         await expect(page.locator("main .line .name")).to_have_text(["Full Cream Milk", "White Bread"])
         await went(page, "home", "cart")
+
+    shopping(test, tmp_path, model)
+
+
+def test_without_a_model_the_planner_does_what_the_shop_suggests(tmp_path: Path) -> None:
+    async def test(page: Page) -> None:
+        chat, count = page.locator("#chat"), page.locator("#cart-count")
+        await say_to_it(page, "Add milk to my cart")
+        await expect(count).to_have_text("1")
+        await say_to_it(page, "Add milk and bread to my cart")
+        await expect(count).to_have_text("3")
+        await say_to_it(page, "Show me my cart")
+        await expect(chat.locator(".cart-card .name")).to_have_text(["Full Cream Milk", "White Bread"])
+        await expect(chat.get_by_text("This is the cart: €4.87 in all.")).to_be_visible()
         await say_to_it(page, "Show me cheese")
-        await expect(chat.locator(".cards .card")).to_have_count(4)
+        await expect(chat.locator(".cards .card")).to_have_count(6)
         await say_to_it(page, "Remove the bread")
-        await expect(page.locator("#cart-count")).to_have_text("1")
+        await expect(count).to_have_text("2")
         await say_to_it(page, "Take me to checkout")
         await expect(page.locator("main[data-page=checkout] h1")).to_have_text("Checkout")
+        await went(page, "home", "checkout")
 
     shopping(test, tmp_path)
 

@@ -53,6 +53,8 @@ def test_a_history_that_no_provider_would_take_is_422_with_the_index(messages: l
         ({"messages": [user("a")], "tools": [{"name": "a.b/c"}]}, "cannot be a tool's name"),
         ({"messages": [user("a")], "tools": [SEARCH, SEARCH]}, "two tools are named 'search_products'"),
         ({"messages": [user("a")], "tools": [{"name": "x", "parameters": {"type": "objekt"}}]}, "type object"),
+        ({"messages": [user("a")], "tools": [{"name": "x", "sources": {"a": 7}}]}, "some fields are wrong"),
+        ({"messages": [user("a")], "tools": [{"name": "x", "examples": ["e" * 501]}]}, "some fields are wrong"),
         ({"messages": [user("a")], "tools": [{"name": "x", "inputSchema": {"properties": 7}}]}, "valid JSON Schema"),
         ({"messages": [user("a")], "tools": [{"name": f"t{n}"} for n in range(300)]}, "some fields are wrong"),
         ({"messages": [user("a")], "context": {"division": 7}}, "context.division: must be a text"),

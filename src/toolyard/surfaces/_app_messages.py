@@ -22,6 +22,7 @@ from toolyard.surfaces._results import Failed, Words, parse_answer
 MOST_TOOLS = 128
 """What the providers take; an app with more offers those that fit its screen."""
 MOST_NAME, MOST_TEXT = 500, 100_000
+Line = Annotated[str, Meta(max_length=MOST_NAME)]
 IMAGE = re.compile(r"https?://\S+|data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]+")
 OURS = "app:"
 """Notes that come from the app's context; what else a conversation has been told stays."""
@@ -94,11 +95,16 @@ class AppFunction(Struct, kw_only=True):
 
 
 class AppTool(AppFunction, kw_only=True):
-    """A tool that the app runs; `timeoutSeconds` is how long its result is awaited."""
+    """A tool that the app runs; `timeoutSeconds` is how long its result is awaited.
+
+    `examples` are requests that it is for, `sources` names for a parameter the tool that its value comes from.
+    """
 
     mcp_schema: dict[str, object] | None = field(default=None, name="inputSchema")
     function: AppFunction | None = None
     timeout_s: Annotated[float, Meta(gt=0, le=86_400)] | None = field(default=None, name="timeoutSeconds")
+    examples: Annotated[list[Line], Meta(max_length=20)] = []
+    sources: Annotated[dict[Line, Line], Meta(max_length=100)] = {}
 
 
 class ToolResult(Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
@@ -177,7 +183,14 @@ def to_tool(body: AppTool, index: int) -> Tool:
         schema = tool_schema
     else:
         schema = dict(EMPTY_OBJECT)
-    tool = Tool(name=name, description=said.description or body.description, parameters=schema, venue="client")
+    tool = Tool(
+        name=name,
+        description=said.description or body.description,
+        parameters=schema,
+        venue="client",
+        examples=tuple(body.examples),
+        sources=body.sources,
+    )
     return tool if body.timeout_s is None else msgspec.structs.replace(tool, client_s=body.timeout_s)
 
 
