@@ -577,6 +577,7 @@ export interface ShownServer {
   sessions: number
   tools: number
   quarantined: number
+  rejected: number
   configured: boolean
   log: Array<string>
 }
