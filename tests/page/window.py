@@ -21,6 +21,9 @@ class Windows:
 
     def open(self, server: Site, *, width: int = 1200, dark: bool = False, locale: str = "en") -> "Window":
         """A window of a new visitor."""
+        return self.at(server.url, width=width, dark=dark, locale=locale)
+
+    def at(self, url: str, *, width: int = 1200, dark: bool = False, locale: str = "en") -> "Window":
         context = self._browser.new_context(
             viewport={"width": width, "height": 800},
             color_scheme="dark" if dark else "light",
@@ -29,7 +32,7 @@ class Windows:
         )
         context.set_default_timeout(PATIENCE_MS)
         self._stack.callback(context.close)
-        return self.another(context, server.url)
+        return self.another(context, url)
 
     def another(self, context: BrowserContext, url: str) -> "Window":
         """One more window of the same visitor."""
