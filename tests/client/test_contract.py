@@ -66,7 +66,7 @@ def driven(
 
     async def run() -> Seen:
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(120),
             wired(script, **wiring) as yard,
             served(yard) as url,
             (faults or Faults()).before(url) as proxy,

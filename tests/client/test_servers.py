@@ -65,7 +65,7 @@ def served_apart() -> Generator[str]:
 def asked(model: Scripted, **options: object) -> None:
     async def run() -> None:
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(120),
             wired(model) as yard,
             served(yard) as url,
             AppClient(url, **options) as app,  # pyright: ignore[reportArgumentType]

@@ -47,7 +47,7 @@ def shopping(test: Callable[[Page], Awaitable[None]], folder: Path, model: Model
         made = shop.shop_wiring()
         made = made if model is None else dataclasses.replace(made, model=model)
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(120),
             shop.opened(made, folder / "shop.db") as app,
             serving(app) as url,
             page_of(url, TRAIL) as page,

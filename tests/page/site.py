@@ -20,7 +20,7 @@ from toolyard.models.scripted import Scripted, Turn, say
 HOLD = "\u200b"
 """A piece of text at which the model stops until the test says to go on. It is not seen."""
 Scenes = Mapping[str, Sequence[Turn]]
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 class Site:

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request,
 
 from page.site import Site
 
-PATIENCE_MS = 10_000
+PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
