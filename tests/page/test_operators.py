@@ -34,6 +34,15 @@ def chart() -> dict[str, str]:
     return {"image": f"data:image/png;base64,{PIXEL}"}
 
 
+IS_DRAWN = """() => {
+    const named = getComputedStyle(document.querySelector(".chart-names i")).backgroundColor
+    const wanted = named.match(/\\d+/g).map(Number)
+    const canvas = document.querySelector(".uplot canvas")
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height)
+    const isSo = (at) => data[at + 3] === 255 && wanted.every((one, n) => data[at + n] === one)
+    return data.some((_, at) => at % 4 === 0 && isSo(at))
+}"""
+"""Whether the first chart has bars of the colour that its legend names."""
 SCENES = {
     "sell it": [call("sell", item="milk"), say("Sold.")],
     "look": [together(call("stock", item="milk"), call("stock", item="gold")), say("One of two.")],
@@ -219,6 +228,7 @@ def test_the_overview_counts_and_draws(windows: Windows, server: Site) -> None:
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name="stock"))
     expect(row).to_be_visible()
     expect(page.locator(".uplot canvas")).to_have_count(5)
+    page.wait_for_function(IS_DRAWN)
     window.button("7 days").click()
     expect(window.button("7 days")).to_have_attribute("aria-pressed", "true")
     expect(row).to_be_visible()
