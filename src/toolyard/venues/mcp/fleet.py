@@ -111,7 +111,7 @@ class Fleet:
         return server.card()
 
     async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
-        """Start or stop it, accept or reject what changed of its tools, or take it away with all that was kept of it."""
+        """Start, stop, accept or reject what changed of its tools, or take it away with all that is kept of it."""
         server = self.server(id)
         if action == "start":
             if server.status in ("stopped", "failed"):
