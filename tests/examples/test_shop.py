@@ -5,7 +5,7 @@ import dataclasses
 import importlib.util
 import sqlite3
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
@@ -17,8 +17,9 @@ from client.drivers import build_package
 from examples.browser import page_of
 from surfaces.served import serving
 from toolyard import Scripted, call, say
+from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result
-from toolyard.core.ports import Model
+from toolyard.core.ports import Model, ModelRequest
 from toolyard.models.scripted import together
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
@@ -143,6 +144,27 @@ def test_what_the_shop_refuses_the_model_is_told_and_the_cart_stays_as_it_is(tmp
     shopping(test, tmp_path, model)
     told = [item.error.error for item in model.requests[1].history if isinstance(item, Result) and item.error]
     assert told == ["there is no product 99999", "Error: there is no product 01001 in the cart"]
+
+
+class OneWord:
+    """A model that begins and does not go on."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        yield TextAppended(turn=request.turn, offset=0, text="Well,")
+        await asyncio.Event().wait()
+
+    async def close(self) -> None: ...
+
+
+def test_the_customer_stops_the_assistant_and_goes_on(tmp_path: Path) -> None:
+    async def test(page: Page) -> None:
+        await say_to_it(page, "Tell me a story")
+        await expect(page.locator("#chat").get_by_text("Well,")).to_be_visible()
+        await page.get_by_role("button", name="Stop").click()
+        await expect(page.locator("#chat").get_by_text("Stopped.")).to_be_visible()
+        await expect(page.get_by_role("button", name="Send")).to_be_visible()
+
+    shopping(test, tmp_path, OneWord())
 
 
 def test_a_customer_can_do_without_the_assistant(tmp_path: Path) -> None:
