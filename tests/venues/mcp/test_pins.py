@@ -169,7 +169,7 @@ def test_pins_outlive_the_process(tmp_path: Path) -> None:
         tools = (await http.get("/servers/plain/tools"))["tools"]
         (look,) = [one for one in tools if one["name"] == "look"]
         assert look["state"] == "rejected" and EVIL in look["difference"]
-        body = {"tool_name": "look", "arguments": {}}
+        body: dict[str, object] = {"tool_name": "look", "arguments": {}}
         assert "kept out" in (await http.post("/servers/plain/tools/call", body, expect=404))["error"]
         told = await http.post("/servers/plain/accept", {"tools": ["look"]})
         assert {one["state"] for one in told["tools"]} == {"accepted"}
