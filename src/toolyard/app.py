@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
-from toolyard.core.division import Division
+from toolyard.core.division import UNDIVIDED, Divisions
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
 from toolyard.core.limits import Budget, Limits
@@ -242,7 +242,7 @@ class Wiring:
     """How many tokens models take, by name, where that is not what is known of them."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     """What models cost, by name: shown, never enforced."""
-    divisions: Mapping[str, Division] = field(default_factory=dict[str, Division])
+    divisions: Divisions = field(default_factory=lambda: UNDIVIDED)
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
     service_name: str = "toolyard"

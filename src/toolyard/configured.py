@@ -10,10 +10,12 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from toolyard.app import LOCAL, OFFLINE, Wiring, local_model, wired
 from toolyard.app import named_model as model_without_configuration
 from toolyard.core.caller import Caller
-from toolyard.core.division import Division
+from toolyard.core.division import Division, Divisions
 from toolyard.core.errors import Misconfigured
 from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import Model
@@ -24,6 +26,7 @@ from toolyard.core.tools import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.models.providers import ANY, PROVIDERS
 from toolyard.models.providers import Provider as KnownProvider
 from toolyard.settings import Config, Jwt, Provider, ToolChoice, ToolRules, load_tools, mcp_servers, ruled
+from toolyard.settings import Division as DivisionConfig
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
 from toolyard.venues.provider import provider_tool
 
@@ -161,16 +164,30 @@ def _default_settings(config: Config, known: Collection[str]) -> Settings:
     return Settings(tools=_chosen(config.default_tools, "default_tools", config, known))
 
 
-def _divisions(config: Config, known: Collection[str]) -> dict[str, Division]:
-    return {
-        name: Division(
+def _divisions(config: Config, known: Collection[str]) -> Divisions:
+    """By tenant and division. In a tenant's division both prompts are said, and tools are those that both may use."""
+
+    def made(one: DivisionConfig, shown_as: str) -> Division:
+        return Division(
             prompt=one.prompt.strip(),
-            tools=_chosen(one.tools, f"[divisions.{name}] tools", config, known),
+            tools=_chosen(one.tools, f"[{shown_as}] tools", config, known),
             limits=one.limits.of_a_run,
             requests_per_minute=one.limits.requests_per_minute,
         )
-        for name, one in config.divisions.items()
-    }
+
+    found = {("", name): made(one, f"divisions.{name}") for name, one in config.divisions.items()}
+    for tenant, its in config.tenants.items():
+        whole = found[tenant, ""] = made(its, f"tenants.{tenant}")
+        for name, one in its.divisions.items():
+            own = made(one, f"tenants.{tenant}.divisions.{name}")
+            prompt = "\n\n".join(part for part in (whole.prompt, own.prompt) if part)
+            found[tenant, name] = replace(own, prompt=prompt, tools=_both(whole.tools, own.tools))
+    return found
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    """What two choices have in common; None means all."""
+    return other if one is None else one if other is None else one & other
 
 
 def _chosen(chosen: ToolChoice, shown_as: str, config: Config, known: Collection[str]) -> frozenset[str] | None:

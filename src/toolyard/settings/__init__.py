@@ -21,7 +21,7 @@ from toolyard.core.prices import Price
 from toolyard.core.search import SEARCH, SearchRules
 from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import Approval, ProviderOptions, Tool, UserLocation
-from toolyard.settings._check import Check, Tree
+from toolyard.settings._check import Check
 from toolyard.settings._layers import Layers
 from toolyard.settings._mcp_json import mcp_servers
 from toolyard.settings._paths import Places, data_directory
@@ -258,6 +258,11 @@ class Division(Struct, frozen=True, kw_only=True):
     """Complete: what a division does not set is as in `[limits]`."""
 
 
+class Tenant(Division, frozen=True, kw_only=True):
+    divisions: dict[Name, Division] = {}
+    """Complete: every division there is. One that stands here is in place of that of everybody."""
+
+
 class KeyConfig(Struct, frozen=True, kw_only=True):
     name: Name
     hash: Hash
@@ -332,6 +337,7 @@ class Config(Struct, frozen=True, kw_only=True):
     """A file of servers in the common form, `{"mcpServers": {…}}`, besides those that stand here."""
     tool: dict[Name, ToolRules] = {}
     divisions: dict[Name, Division] = {}
+    tenants: dict[Name, Tenant] = {}
     keys: tuple[KeyConfig, ...] = ()
     jwt: Jwt | None = None
     telemetry: Telemetry | None = None
@@ -358,7 +364,7 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     if "store" not in tree:
         tree["store"] = f"sqlite:///{(data_directory(environment, sys.platform) / 'toolyard.db').as_posix()}"
     config = msgspec.convert(tree, Config)
-    return replace(config, divisions=_divisions(config, layers.tree), store=_with_synchronous(config))
+    return replace(_completed(config, msgspec.convert(layers.tree, _Given)), store=_with_synchronous(config))
 
 
 def located(path: Path | None) -> Path | None:
@@ -386,24 +392,43 @@ def _config_kind() -> inspect.StructType:
     return kind
 
 
-def _divisions(config: Config, tree: Tree) -> dict[str, Division]:
-    """With the limits of everybody where a division has none of its own."""
-    given = msgspec.convert(tree, _Given).divisions
-    completed: dict[str, Division] = {}
-    for name, division in config.divisions.items():
-        own = {limit: getattr(division.limits, limit) for limit in given[name].limits}
-        completed[name] = replace(division, limits=replace(config.limits, **own))
-    return completed
-
-
 class _GivenDivision(Struct):
     limits: dict[str, object] = {}
 
 
+class _GivenTenant(_GivenDivision):
+    divisions: dict[str, _GivenDivision] = {}
+
+
 class _Given(Struct):
-    """The part of the tree that says which limits each division sets itself."""
+    """The part of the tree that says which limits each division and each tenant sets itself."""
 
     divisions: dict[str, _GivenDivision] = {}
+    tenants: dict[str, _GivenTenant] = {}
+
+
+def _completed(config: Config, given: _Given) -> Config:
+    """With the limits of everybody where a division sets none, and with every division in each tenant."""
+    divisions = {
+        name: replace(one, limits=_over(config.limits, one.limits, given.divisions[name]))
+        for name, one in config.divisions.items()
+    }
+    tenants: dict[str, Tenant] = {}
+    for name, tenant in config.tenants.items():
+        said = given.tenants[name]
+        own: dict[str, Division] = {}
+        for division in {**divisions, **tenant.divisions}:
+            one = tenant.divisions.get(division) or divisions[division]
+            general = divisions[division].limits if division in divisions else config.limits
+            limits = _over(general, tenant.limits, said)
+            own[division] = replace(one, limits=_over(limits, one.limits, said.divisions.get(division)))
+        tenants[name] = replace(tenant, limits=_over(config.limits, tenant.limits, said), divisions=own)
+    return replace(config, divisions=divisions, tenants=tenants)
+
+
+def _over(limits: LimitsConfig, own: LimitsConfig, given: _GivenDivision | None) -> LimitsConfig:
+    """The limits with those that were given in place of them."""
+    return replace(limits, **{name: getattr(own, name) for name in given.limits}) if given else limits
 
 
 def _with_synchronous(config: Config) -> str:

@@ -599,6 +599,7 @@ export interface ShownServer {
   sessions: number
   tools: number
   quarantined: number
+  rejected: number
   configured: boolean
   log: Array<string>
 }
