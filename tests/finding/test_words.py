@@ -13,6 +13,8 @@ from toolyard.finding import words
         ("stopping planned shipped", "stop plan ship"),
         ("translations calculated generating", "translate calculate generate"),
         ("notifications verifies verified", "notify verify verify"),
+        ("favourite organised theatre catalogue", "favorite organized theater catalog"),
+        ("cancelled travelling installing", "canceled traveling instal"),
         ("MILK Milk", "milk milk"),
         ("ｍｉｌｋ", "milk"),
     ],
