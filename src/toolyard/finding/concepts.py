@@ -22,7 +22,8 @@ _ACTIONS = {
         upload hire invite post publish report arrange plan save give take request upload import install prepare
         新建 创建 添加 新增 增加 建立 生成 预订 预定 预约 申请 提交 登记 购买 下单""",
     "remove": """delete remove erase cancel drop discard clear cut kill revoke rid throw void waive withdraw forget
-        dismiss close end destroy wipe purge strike uninstall unsubscribe terminate 删除 移除 取消 清除 去掉 撤销 退掉""",
+        dismiss close end destroy wipe purge strike uninstall unsubscribe terminate
+        删除 移除 取消 清除 去掉 撤销 退掉""",
     "change": """update change edit modify set rename adjust correct alter replace amend revise move reschedule postpone
         extend increase raise lower reduce shift fix switch mark assign reassign convert rewrite upgrade configure
         修改 更新 更改 编辑 调整 变更 推迟 改成""",

@@ -140,7 +140,7 @@ class Index:
         return word in self._postings or any(one in self._postings for one in concepts(word))
 
     def _meant(self, word: str) -> Iterable[str]:
-        """For a word that no tool knows: the two that it is made of, as news and paper, or what is written much like it."""
+        """For a word that no tool knows: the two that it is made of (news, paper), or what is written much like it."""
         if word.isascii() and word.isalpha():
             for at in range(len(word) - 3, 2, -1):
                 parts = stem(word[:at]), stem(word[at:])
