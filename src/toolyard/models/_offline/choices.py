@@ -50,14 +50,22 @@ def _is_action(sheet: Sheet, start: int) -> bool:
 
 def finished(sheet: Sheet, profile: Profile, values: dict[str, object]) -> str:
     """`I have called the plumber` says that `call the plumber` is done, where a status can say so."""
-    place = next((one for one in profile.places if one.kind == "choice" and one.required), None)
+    place, value = ends(profile) or (None, "")
     if place is None or place.name in values or sheet.clause.asks:
         return ""
-    value = next((choice for choice in place.choices if choice.casefold() in ("done", "completed", "finished")), "")
-    what = done(sheet.clause.text) if value else ""
+    what = done(sheet.clause.text)
     if what:
         values[place.name] = value
     return what
+
+
+def ends(profile: Profile) -> tuple[Place, str] | None:
+    """Where a tool takes that something is done, and how it calls that: it is about work, not about things."""
+    for place in profile.places:
+        if place.kind == "choice" and place.required:
+            value = next((one for one in place.choices if one.casefold() in ("done", "completed", "finished")), "")
+            return (place, value) if value else None
+    return None
 
 
 def composed(sheet: Sheet, profile: Profile, values: dict[str, object], rest: list[Token]) -> None:

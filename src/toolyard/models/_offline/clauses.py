@@ -7,9 +7,9 @@ from datetime import datetime
 from msgspec import Struct
 
 from toolyard.finding.words import stem
-from toolyard.models._offline.amounts import Bound, bounds
+from toolyard.models._offline.amounts import NUMBER, Bound, bounds
 from toolyard.models._offline.past import IRREGULAR
-from toolyard.models._offline.times import Times, times_in
+from toolyard.models._offline.times import MONTHS, Times, times_in
 from toolyard.models._offline.words import Token, plain, quoted, tokens_of
 
 MOST_CLAUSES = 12
@@ -36,6 +36,18 @@ _TELLS = re.compile(
 _REWRITTEN = tuple(
     (re.compile(pattern, re.IGNORECASE), said)
     for pattern, said in (
+        (r"^\W*(?:(?:i (?:think|guess|believe|suppose)|it (?:looks|seems) like|(?:can|could) you make sure|(?:please )?make sure|"
+         r"i was wondering if|i wonder if|by the way|btw|um+|uh+|hm+),? (?:that )?)+(?:you (?:could|can) )?", ""),
+        (r"\b(?:almost|nearly|completely|totally|just about|all) (?=out of\b|finished\b)", ""),
+        (r"^(?:please )?don't forget (?:about )?(?!to\b|that\b)(?P<what>.+?)(?: when (?:you (?:go|are|do)|we go|shopping).*)?$",
+         r"need \g<what>"),
+        (r"\b(?P<verb>remind (?:me|us)) (?:that )?(?:i|we) (?:must|have to|need to|should|ought to)\b", r"\g<verb> to"),
+        (r"^(?:please )?book (?:in )?(?=(?:a|an|the|my|our|us|me)\b.*(?:\bat \d|\d:\d\d|\d ?[ap]m\b|\bfrom \d|noon))", "schedule "),
+        (r"^(?:we're|we are|i'm|i am) (?:having|throwing|hosting) (?=.*\b(?:at|from) \d|.*\d ?[ap]m)", "schedule "),
+        (r"\b(?P<verb>tick|check|cross) (?P<what>(?:\w+ ){1,5}?)off (?:of )?(?=(?:the|my|our)\b)", r"\g<verb> off \g<what>on "),
+        (rf"^(?P<what>(?:half a dozen|a dozen|a couple of|{NUMBER})\s+(?!(?:am|pm|o'clock|days?|hours?|minutes?|weeks?|months?|"
+         rf"times|euros?|dollars?|percent|{MONTHS})\b)[a-z][a-z -]+(?:(?:,| and|, and) (?:{NUMBER}|an?|some)\s+[a-z][a-z -]+)*)"
+         r"(?:,? (?:please|thanks))?[.!]?$", r"need \g<what>"),
         (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
         (r"(?<![没还])有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
         (r"(?<=多少)(?:公斤|千克|kg|升|瓶|袋|个|斤|吨|箱|件|盒|包)", ""),
@@ -46,7 +58,7 @@ _REWRITTEN = tuple(
          r"find \g<what>"),
         (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量|价格|价钱|售价)"
          r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
-        (r"^how (?:much|expensive) (?:does|do|is|are) (?P<what>(?!in\b|left\b|there\b|it\b).+?)"
+        (r"^how (?:much|expensive) (?:does|do|is|are) (?P<what>(?!in\b|left\b|there\b|it\b|my\b|our\b).+?)"
          r"(?: cost| sell for)?\s*\??$", r"find \g<what>"),
         (r"^(?:please )?(?:empty|clear)(?: out)? (?P<what>(?:my|the|our) [\w ]+)$", r"remove everything from \g<what>"),
         (r"^(?:请|帮我|麻烦)*(?:清空|把(?=.+清空))(?P<what>[^，。]+?)(?:清空)?[。！!]?$", r"移除\g<what>里的全部"),

@@ -5,7 +5,7 @@ import re
 from msgspec import Struct
 
 from toolyard.models._offline.amounts import count_before, numbers
-from toolyard.models._offline.choices import Chosen, choose, composed, finished
+from toolyard.models._offline.choices import Chosen, choose, composed, ends, finished
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.frames import bare, framed
 from toolyard.models._offline.past import infinitive
@@ -119,12 +119,14 @@ def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Cho
         return Filled(values=values, items=(), chosen=chosen, whole=whole)
     split = main is not None and not titled
     texts = [sheet.text_of(part) for part in parts(rest)] if split else [text]
-    if chosen and sheet.clause.tells and text.split()[0].endswith("ing"):
+    if chosen and (sheet.clause.tells or ends(profile)) and text.split()[0].endswith("ing"):
         first, _, more = text.partition(" ")
         texts = [f"{infinitive(first.casefold()) or first} {more}".strip()]
     items = tuple(
         items_in(texts, count=counts(profile), trim=split or filter_beside(profile) is not None or text.isascii())
     )
+    if len(items) > 1:
+        items = tuple(item for item in items if item.text.casefold() not in _PRONOUNS)
     if len(items) == 1 and items[0].text.casefold() in _PRONOUNS:
         return Filled(values=values, items=(), pronoun=True, quantity=items[0].quantity, chosen=chosen)
     return Filled(values=values, items=items, chosen=chosen, whole=whole)

@@ -104,7 +104,8 @@ class Matcher:
         against = bool(clause.actions()) and not verb and not filled.chosen
         score = 2.0 * words / (words + 6.0) + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
-        others = [thing for thing in said - known if self.speaks_of(thing) and thing.startswith("of:")]
+        meant = said - known - _filtering(profile, filled)
+        others = [thing for thing in meant if self.speaks_of(thing) and thing.startswith("of:")]
         score += 0.6 * len(known - common) - 0.7 * len(others) - (2.0 if self._names_a_tool(filled) else 0.0)
         score += (
             _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
@@ -132,6 +133,13 @@ def _may_fit(clause: Clause, profile: Profile) -> bool:
     return any(
         clause.tells or any(value_pattern(one).search(clause.text) for one in place.choices) for place in choices
     )
+
+
+def _filtering(profile: Profile, filled: Filled) -> frozenset[str]:
+    """What is named only to narrow down: the groceries of `what did we spend on groceries`."""
+    if not profile.reads or profile.main is None or profile.main.required:
+        return frozenset()
+    return frozenset(one for item in filled.items for token in tokens_of(item.text) for one in token.means)
 
 
 def _is_headed(clause: Clause, profile: Profile, verb: float) -> bool:
