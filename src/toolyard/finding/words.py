@@ -33,6 +33,8 @@ _SPELLINGS = tuple(
         ("([aeiou][a-z]+[aeiou]l)l(ed|ing|)$", r"\1\2"),
     )
 )
+_LOST_E = re.compile("[^aeiou][aeiouy][^aeiouwxy]")
+"""`making` is of `make`; `cutting`, with its t doubled, is of `cut`. So `note` is not taken for `not`."""
 _VOWELS = frozenset("aeiouy")
 STOP = frozenset(_ENGLISH.split()) | frozenset(_CHINESE)
 """Words that say nothing about which tool is wanted."""
@@ -96,7 +98,7 @@ def _american(word: str) -> str:
 def _singular(word: str) -> str:
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
-    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+    if word.endswith(("sses", "shes", "ches", "xes", "zes", "buses")):
         return word[:-2]
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
@@ -112,10 +114,10 @@ def _bare(word: str) -> str:
     for ending, least in (("ation", 4), ("ating", 4), ("ated", 4), ("ate", 4), ("ing", 3), ("ed", 3)):
         rest = word[: -len(ending)]
         if word.endswith(ending) and len(rest) >= least and re.search("[aeiouy]", rest):
-            return _undoubled(rest)
+            return f"{rest}e" if _LOST_E.fullmatch(rest) else _undoubled(rest)
     if word.endswith(("tion", "sion")) and len(word) > 5:
         return word[:-3]
-    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+    return word[:-1] if word.endswith("e") and len(word) > 4 else word
 
 
 def _undoubled(word: str) -> str:

@@ -30,6 +30,7 @@ _TELLS = re.compile(
     r"(?:done\b|working on\b|busy with\b|(?!need|indeed)"
     rf"(?:\w+ed|{'|'.join(IRREGULAR)})\b)"
     r"|^(?:the|my|our)\b.+\b(?:is|are|has been|have been)\s+(?!need)\w+(?:ed|aid|ent|ilt|one)\W*$"
+    r"|^[^?]+\b(?:has|have) (?:just |already )?been\s+\w+(?: up| off)?\W*$"
     r"|^(?:我们?)?(?:已经|刚刚?)|^(?!不要|不用|别).*了[。！!]?$",
     re.IGNORECASE,
 )
@@ -38,6 +39,9 @@ _REWRITTEN = tuple(
     for pattern, said in (
         (r"^\W*(?:(?:i (?:think|guess|believe|suppose)|it (?:looks|seems) like|(?:can|could) you make sure|(?:please )?make sure|"
          r"i was wondering if|i wonder if|by the way|btw|um+|uh+|hm+),? (?:that )?)+(?:you (?:could|can) )?", ""),
+        (r"\s*\b(?:currently|right now|at the moment|at present)\b(?=.*[?]|.*\w)", ""),
+        (r"\b(?:something|anything|stuff) (?:with|like|containing|made of) ", ""),
+        (r"^how much (?:money )?(?:went|goes|has gone) (?:to|on|for|into|towards) ", "how much did we spend on "),
         (r"\b(?:almost|nearly|completely|totally|just about|all) (?=out of\b|finished\b)", ""),
         (r"^(?:please )?don't forget (?:about )?(?!to\b|that\b)(?P<what>.+?)(?: when (?:you (?:go|are|do)|we go|shopping).*)?$",
          r"need \g<what>"),

@@ -136,7 +136,10 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
     """What stands in quotation marks goes where the words before it say, or to the main place."""
     items: list[Item] = []
     main = profile.main
+    choices = {one.casefold() for place in profile.places if place.kind == "choice" for one in place.choices}
     for (start, end), value in quoted(sheet.clause.text):
+        if value.casefold() in choices:
+            continue
         sheet.take(start, end)
         before = sheet.clause.text[max(0, start - 24) : start]
         place = _place_named(before, profile)

@@ -152,7 +152,7 @@ def _is_headed(clause: Clause, profile: Profile, verb: float) -> bool:
 
 def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
     """Whether it is about something that no tool here speaks of."""
-    if foreign and not thing:
+    if foreign and not thing and not (clause.times.moment() and not any(token.has("no:") for token in clause.tokens)):
         return True
     if clause.times.moment() or clause.tells:
         return False
@@ -242,7 +242,7 @@ def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
         elif place.kind in ("day", "month", "number", "word") and place.name in filled.values:
             score += 1.0
     dated = any(place.kind in ("day", "moment", "month") for place in profile.places)
-    if times.said and not dated:
+    if times.said and not dated and not clause.tells:
         score -= 1.0
     if times.moment() and not profile.of_kind("moment"):
         score -= 0.7

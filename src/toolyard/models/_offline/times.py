@@ -25,7 +25,7 @@ _ZH_DAYS = "一二三四五六日"
 _ZH = CHINESE_NUMBER
 _LEAD = re.compile(
     r"(?:(?:[,，]|\b(?:and|is|it's|that's|which is|it is))?\s*\b"
-    r"(?:due|on|by|at|from|until|till|before|for|in|starting|beginning|between|"
+    r"(?:due|deadline(?: is|:)?|on|by|at|from|until|till|before|for|in|starting|beginning|between|"
     r"this|scheduled|around|the|to be done|of|during|as of)\b\s*)+$"
     r"|(?:截止到?|在|于|从|到|至|定在|时间是|时间为|时间[:：]|之前|[，,])+$",
     re.IGNORECASE,

@@ -31,8 +31,9 @@ def _leads(clause: Clause, at: int) -> bool:
 
 
 def _closes(clause: Clause, at: int) -> bool:
-    """After a small word: `to my crat`."""
-    before = [token for token in clause.tokens[max(0, at - 3) : at] if not token.has("fn:determiner")]
+    """After a small word: `to my crat`, `to the grocery lsit`."""
+    near = clause.tokens[max(0, at - 3) : at]
+    before = [token for token in near if not (token.has("fn:determiner") or token.has("of:"))]
     return bool(before) and _small(before[-1])
 
 
