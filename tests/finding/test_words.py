@@ -26,7 +26,16 @@ def test_forms_of_a_word_are_one_word(one: str, other: str) -> None:
 
 @pytest.mark.parametrize(
     ("one", "other"),
-    [("bus", "but"), ("note", "not"), ("code", "cod"), ("news", "new"), ("address", "add"), ("string", "str"), ("sing", "s"), ("need", "ne")],
+    [
+        ("bus", "but"),
+        ("note", "not"),
+        ("code", "cod"),
+        ("news", "new"),
+        ("address", "add"),
+        ("string", "str"),
+        ("sing", "s"),
+        ("need", "ne"),
+    ],
 )
 def test_different_words_stay_different(one: str, other: str) -> None:
     assert words(one) != words(other)

@@ -127,6 +127,11 @@ def bounds(text: str) -> list[Bound]:
     return found
 
 
+def only_number(text: str) -> float | None:
+    """The number that is all of a text: `two` of `I'll take two`."""
+    return number(text) if re.fullmatch(rf"(?:{NUMBER})|(?:{CHINESE_NUMBER})", text, re.IGNORECASE) else None
+
+
 def numbers(text: str) -> list[tuple[int, int, float]]:
     """Every number in figures or words, with its place."""
     pattern = rf"\b(?:{NUMBER})|(?:{CHINESE_NUMBER})"

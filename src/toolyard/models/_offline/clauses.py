@@ -40,6 +40,12 @@ _REWRITTEN = tuple(
         (r"^\W*(?:(?:i (?:think|guess|believe|suppose)|it (?:looks|seems) like|(?:can|could) you make sure|(?:please )?make sure|"
          r"i was wondering if|i wonder if|by the way|btw|um+|uh+|hm+),? (?:that )?)+(?:you (?:could|can) )?", ""),
         (r"\s*\b(?:currently|right now|at the moment|at present)\b(?=.*[?]|.*\w)", ""),
+        (r"^(?:is|are) there (?:any |some )?\w.* in (?P<where>(?:my|our) \w+(?: \w+)?)\s*\?$", r"what is in \g<where>?"),
+        (r"^(?:tell me |do you know )?how much (?P<what>(?!is\b|are\b|do\b|does\b|did\b|have\b|we\b|i\b).+?) costs?\W*$",
+         r"find \g<what>"),
+        (r"^(?P<what>[^，。]{1,12}?)(?:多少钱|怎么卖)(?:一[块个瓶袋盒包斤份])?[？?]?$", r"查找\g<what>"),
+        (r"(?<=[A-Za-z\d]\d)号", ""),
+        (r"(?P<when>之前|以前|前)(?:我们?)?(?:要|得|必须|需要)", r"\g<when>提醒我"),
         (r"\b(?:something|anything|stuff) (?:with|like|containing|made of) ", ""),
         (r"^how much (?:money )?(?:went|goes|has gone) (?:to|on|for|into|towards) ", "how much did we spend on "),
         (r"\b(?:almost|nearly|completely|totally|just about|all) (?=out of\b|finished\b)", ""),
@@ -53,7 +59,7 @@ _REWRITTEN = tuple(
          rf"times|euros?|dollars?|percent|{MONTHS})\b)[a-z][a-z -]+(?:(?:,| and|, and) (?:{NUMBER}|an?|some)\s+[a-z][a-z -]+)*)"
          r"(?:,? (?:please|thanks))?[.!]?$", r"need \g<what>"),
         (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
-        (r"(?<![没还])有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
+        (r"(?<![没还里])有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
         (r"(?<=多少)(?:公斤|千克|kg|升|瓶|袋|个|斤|吨|箱|件|盒|包)", ""),
         (r"(?P<verb>查询?|查找|查一?下|查询一?下|看一?下|看看|搜索?|找一?下?)(?P<what>[^各所全总类，。]{1,12}?)的(?:库存量?|数量|存量|余量|价格)$",
          r"\g<verb>\g<what>"),
@@ -82,8 +88,9 @@ _REWRITTEN = tuple(
 )  # fmt: skip
 """Ways of asking whose order hides what is meant, and the plain order."""
 _GREETING = re.compile(
-    r"^\W*(?:hi|hello|hey|good (?:morning|afternoon|evening)|你好|您好|早上好|下午好|晚上好|嗨)"
-    r"(?: there| again)?\s*[,，!！.。~]+\s*(?=\S)",
+    r"^\W*(?:(?:hi|hello|hey|good (?:morning|afternoon|evening)|你好|您好|早上好|下午好|晚上好|嗨"
+    r"|great|perfect|nice|cool|ok(?:ay)?|alright|thanks|thank you|yes|yeah|sure|好的?|行|谢谢|太好了)"
+    r"(?: there| again)?\s*[,，!！.。~]+\s*(?=\S))+",
     re.IGNORECASE,
 )
 _ORDERS = re.compile(r"^\W*(?:could|can|would|will|may)\b", re.IGNORECASE)

@@ -101,7 +101,7 @@ class Matcher:
         known = said & profile.things
         common = known - WEAK
         nouns = clause.stems & profile.nouns
-        against = bool(clause.actions()) and not verb and not filled.chosen
+        against = bool(clause.actions()) and not verb and not filled.chosen and not _timed(clause, profile)
         score = 2.0 * words / (words + 6.0) + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
         meant = said - known - _filtering(profile, filled)
@@ -133,6 +133,13 @@ def _may_fit(clause: Clause, profile: Profile) -> bool:
     return any(
         clause.tells or any(value_pattern(one).search(clause.text) for one in place.choices) for place in choices
     )
+
+
+def _timed(clause: Clause, profile: Profile) -> bool:
+    """Whether a time is said for a tool that wants one, and nothing that another tool does at once."""
+    place = profile.of_kind("moment")
+    said = set(clause.actions()) - {"other", "open", "show"}
+    return bool(place and place.required and clause.times.moment() and not said and not clause.asks)
 
 
 def _filtering(profile: Profile, filled: Filled) -> frozenset[str]:
@@ -174,6 +181,8 @@ def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
     """Whether what was said fills the tool so well that it must be meant."""
     required = [place for place in profile.places if place.required]
     whole = bool(required) and all(place.name in filled.values for place in required)
+    if filled.chosen == "firmly" and verb >= 0.5:
+        return True
     if whole and (verb >= 0.9 or filled.chosen == "firmly" or (filled.chosen and verb >= 0.5)):
         return True
     if profile.reads and "stat" in profile.actions and "stat" in clause.actions()[:2]:
@@ -188,9 +197,8 @@ def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
         return profile.reads and verb >= 0.5 and bool(filled.values)
     if not filled.items:
         return False
-    timed = profile.of_kind("moment") is not None and clause.times.moment() is not None
     chosen = bool(filled.chosen) and profile.of_kind("choice") is not None
-    return chosen or (timed and (verb > 0 or not set(clause.actions()) - {"other"}))
+    return chosen or _timed(clause, profile) or bool(verb and profile.of_kind("moment") and clause.times.moment())
 
 
 def _wanting(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:

@@ -241,8 +241,9 @@ def longer_verbs(length: int) -> tuple[str, ...]:
 
 @cache
 def words_for(concept: str) -> frozenset[str]:
-    """The single English words that stand for a concept."""
-    return frozenset(word for one in _known() if one.concept == concept for word in one.english if word.isalpha())
+    """The English words that stand for a concept, of phrases the last: `list` of `grocery list`."""
+    words = (phrase.split()[-1] for one in _known() if one.concept == concept for phrase in one.english)
+    return frozenset(word for word in words if word.isalpha())
 
 
 @cache
