@@ -342,7 +342,8 @@ _PATTERNS = (
     _of(r"\bnext week\b|\b(?:this|next|the) weekend\b|下周|下个?星期", _next_week),
     _of(r"\b(?:on )?the (?P<d>\d{1,2})(?:st|nd|rd|th)\b", _day_of_month),
     _of(rf"(?P<d>{_ZH})[号日]", _day_of_month),
-    _of(r"(?!\d+[:.]\d\d ?[ap]\.?m)(?P<part>上午|早上|早晨|凌晨|中午|下午|傍晚|晚上|晚)?(?P<h>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:点钟?|时|[:：](?=\d\d))"
+    _of(r"(?!\d+[:.]\d\d ?[ap]\.?m)(?P<part>上午|早上|早晨|凌晨|中午|下午|傍晚|晚上|晚)?"
+        r"(?P<h>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:点钟?|时|[:：](?=\d\d))"
         r"(?P<rest>半|一刻|三刻|整|[\d一二三四五六七八九十]{1,3}分?)?", _clock_zh),
     _of(rf"\b(?:for )(?P<n>half an|an?|{NUMBER}) ?(?P<unit>hours?|h|minutes?|mins?)(?P<half> and a half)?\b", _lasting),
     _of(r"(?:持续)?(?P<n>半个?|\d+|[一二两三四五六七八九十]+)个?(?P<unit>小时|钟头|分钟)(?P<half>半)?", _lasting),
