@@ -31,6 +31,7 @@ _TELLS = re.compile(
     r"(?:done\b|working on\b|busy with\b|(?!need|indeed)"
     rf"(?:\w+ed|{'|'.join(IRREGULAR)})\b)"
     r"|^(?:the|my|our)\b.+\b(?:is|are|has been|have been)\s+(?!need)\w+(?:ed|aid|ent|ilt|one)\W*$"
+    r"|^[^?]+\b(?:is|are)(?: now| already)? (?:done|finished|completed?|bought|in progress|in the cart)\W*$"
     r"|^[^?]+\b(?:has|have) (?:just |already )?been\s+\w+(?: up| off)?\W*$"
     r"|^(?:我们?)?(?:已经|刚刚?)|^(?!不要|不用|别).*了[。！!]?$",
     re.IGNORECASE,

@@ -117,7 +117,7 @@ class Matcher:
         thing = bool(common or nouns) and _is_headed(clause, profile, verb)
         certain = (
             score >= ENOUGH
-            and not _elsewhere(clause, foreign, thing)
+            and (filled.chosen == "firmly" or not _elsewhere(clause, foreign, thing))
             and _evident(clause, profile, filled, verb, thing)
         )
         return Match(

@@ -2,7 +2,7 @@
 
 import re
 
-from toolyard.models._offline.amounts import NUMBER
+from toolyard.models._offline.amounts import NUMBER, UNITS
 from toolyard.models._offline.times import MONTHS
 
 _NAME = "[a-z][a-z -]+"
@@ -14,6 +14,13 @@ _WAYS = tuple(
          r"(?:please |can you |could you )?make sure|i was wondering if|i wonder if|by the way|btw|um+|uh+|hm+),? "
          r"(?:that )?)+(?:you (?:could|can) )?", ""),
         (r"\s*\b(?:currently|right now|at the moment|at present)\b(?=.*[?]|.*\w)", ""),
+        (r"\b(?:we|i) (?:need|have|ought) to (?:buy|purchase|get|pick up) (?=\w)", "need "),
+        (rf"^(?:please )?give me (?=(?:{NUMBER}|an?|some) (?!\w*\W*(?:report|list|overview|summary|stat)))", "need "),
+        (r"^(?P<what>(?!(?:what|the|a|my|our)\b)[a-z][a-z -]+?) prices?\s*\?*$", r"find \g<what>"),
+        (r"^how much (?:do|must|will|should) (?:i|we) (?:(?:have|need) to )?(?:pay|owe)\b.*$", "what is the total"),
+        (r"^what (?:did|have) (?:i|we) (?:put|add|added|got) (?:in|into|to|on) ", "what is in "),
+        (r"^(?P<what>[^，。没]{1,12}?)(?:还)?有(?:货)?(?:吗|么|没有)[？?]?$", r"有没有\g<what>"),
+        (r"\s+[-–—]\s+(?=(?:done|finished|completed?|bought|needed|in progress|in cart|to do)\W*$)", ": "),
         (r"^(?:is|are) there (?:any |some )?\w.* in (?P<where>(?:my|our) \w+(?: \w+)?)\s*\?$",
          r"what is in \g<where>?"),
         (r"^(?:tell me |do you know )?how much (?P<what>(?!(?:is|are|do|does|did|have|we|i)\b).+?) costs?\W*$",
@@ -32,16 +39,17 @@ _WAYS = tuple(
         (r"^(?:we're|we are|i'm|i am) (?:having|throwing|hosting) (?=.*\b(?:at|from) \d|.*\d ?[ap]m)", "schedule "),
         (r"\b(?P<verb>tick|check|cross) (?P<what>(?:\w+ ){1,5}?)off (?:of )?(?=(?:the|my|our)\b)",
          r"\g<verb> off \g<what>on "),
-        (rf"^(?P<what>(?:half a dozen|a dozen|a couple of|{NUMBER})\s+(?!(?:{_NOT_COUNTED}|{MONTHS})\b){_NAME}"
-         rf"(?:(?:,| and|, and) (?:{NUMBER}|an?|some)\s+{_NAME})*)(?:,? (?:please|thanks))?[.!]?$", r"need \g<what>"),
+        (rf"^(?P<what>(?:half a dozen|a dozen|a couple of|an?(?= (?:{UNITS}) of)|{NUMBER})\s+"
+         rf"(?!(?:{_NOT_COUNTED}|{MONTHS})\b){_NAME}(?:(?:,| and|, and) (?:{NUMBER}|an?|some)\s+{_NAME})*)"
+         r"(?:,? (?:please|thanks))?[.!]?$", r"need \g<what>"),
         (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
         (r"(?<![没还里])有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
         (r"(?<=多少)(?:公斤|千克|kg|升|瓶|袋|个|斤|吨|箱|件|盒|包)", ""),
-        (r"(?P<verb>查询?|查找|查一?下|查询一?下|看一?下|看看|搜索?|找一?下?)(?P<what>[^各所全总类，。]{1,12}?)的(?:库存量?|数量|存量|余量|价格)$",
+        (r"(?P<verb>查询?|查找|查一?下|查询一?下|看一?下|看看|搜索?|找一?下?)(?P<what>[^各所全总类，。]{1,12}?)的(?:库存(?:量|情况|状况)?|数量|存量|余量|价格)$",
          r"\g<verb>\g<what>"),
         (r"^我们?(?:想要(?![查找看去打买付结])|要(?=[一二两三四五六七八九十半\d]))", "需要"),
-        (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?(?:available|in stock|on sale|left)\s*\??$",
-         r"find \g<what>"),
+        (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?"
+         r"(?:available|in stock|on sale|left|sold(?: here)?)\s*\??$", r"find \g<what>"),
         (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量|价格|价钱|售价)"
          r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
         (r"^how (?:much|expensive) (?:does|do|is|are) (?P<what>(?!in\b|left\b|there\b|it\b|my\b|our\b).+?)"
