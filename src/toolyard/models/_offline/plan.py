@@ -9,7 +9,7 @@ from msgspec import Struct
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Result, UserMessage
 from toolyard.models._offline.answers import with_another, with_answer
-from toolyard.models._offline.clauses import MOST_TEXT
+from toolyard.models._offline.clauses import MOST_TEXT, starts_a_request
 from toolyard.models._offline.matching import Matcher
 from toolyard.models._offline.places import Profile
 from toolyard.models._offline.progress import Wanted, advance
@@ -96,7 +96,8 @@ def _understood(exchanges: Sequence[Exchange], matcher: Matcher, choice: str) ->
     things: list[str] = []
     for at, exchange in enumerate(exchanges):
         found = understand(exchange.text, matcher, exchange.at, things, only if at == len(exchanges) - 1 else "")
-        if pending and pending.requests and not found.clear and not _let_go(exchange.text):
+        own = found.clear and starts_a_request(exchange.text)
+        if pending and pending.requests and not own and not _let_go(exchange.text):
             answered = with_answer(pending.requests, exchange.text, exchange.at)
             found = Understood(requests=answered, certain=True) if answered else found
         if before and (again := with_another(before.requests, exchange.text, exchange.at)):
