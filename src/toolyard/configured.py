@@ -10,11 +10,14 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from toolyard.app import LOCAL, OFFLINE, Wiring, local_model, wired
 from toolyard.app import named_model as model_without_configuration
 from toolyard.core.caller import Caller
-from toolyard.core.division import Division
+from toolyard.core.division import Division, Divisions
 from toolyard.core.errors import Misconfigured
+from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import Model
 from toolyard.core.search import SearchRules
 from toolyard.core.servers import ServerSpec
@@ -23,6 +26,7 @@ from toolyard.core.tools import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.models.providers import ANY, PROVIDERS
 from toolyard.models.providers import Provider as KnownProvider
 from toolyard.settings import Config, Jwt, Provider, ToolChoice, ToolRules, load_tools, mcp_servers, ruled
+from toolyard.settings import Division as DivisionConfig
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
 from toolyard.venues.provider import provider_tool
 
@@ -66,6 +70,7 @@ def wiring(config: Config, base: Path) -> Wiring:
         verify=_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
         prices=config.prices,
+        windows={name: options.window for name, options in config.model_options.items() if options.window},
         keep_requests=config.keep_requests,
         divisions=_divisions(config, [one.definition.name for one in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
@@ -143,23 +148,46 @@ def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Mo
         api_key=place.api_key,
         provider=place.provider,
         headers=place.headers,
+        options=options_of(name, config),
     )
+
+
+def options_of(name: str, config: Config) -> Options:
+    """How a model of a name is to answer."""
+    given = config.model_options.get(name)
+    if given is None:
+        return PLAIN
+    return Options(max_tokens=given.max_tokens, temperature=given.temperature, thinking=given.thinking)
 
 
 def _default_settings(config: Config, known: Collection[str]) -> Settings:
     return Settings(tools=_chosen(config.default_tools, "default_tools", config, known))
 
 
-def _divisions(config: Config, known: Collection[str]) -> dict[str, Division]:
-    return {
-        name: Division(
+def _divisions(config: Config, known: Collection[str]) -> Divisions:
+    """By tenant and division. In a tenant's division both prompts are said, and tools are those that both may use."""
+
+    def made(one: DivisionConfig, shown_as: str) -> Division:
+        return Division(
             prompt=one.prompt.strip(),
-            tools=_chosen(one.tools, f"[divisions.{name}] tools", config, known),
+            tools=_chosen(one.tools, f"[{shown_as}] tools", config, known),
             limits=one.limits.of_a_run,
             requests_per_minute=one.limits.requests_per_minute,
         )
-        for name, one in config.divisions.items()
-    }
+
+    found = {("", name): made(one, f"divisions.{name}") for name, one in config.divisions.items()}
+    for tenant, its in config.tenants.items():
+        whole = found[tenant, ""] = made(its, f"tenants.{tenant}")
+        for name, one in its.divisions.items():
+            own = made(one, f"tenants.{tenant}.divisions.{name}")
+            prompt = "\n\n".join(part for part in (whole.prompt, own.prompt) if part)
+            found[tenant, name] = replace(own, prompt=prompt, tools=_both(whole.tools, own.tools))
+    return found
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    """What two choices have in common; None means all."""
+    return other if one is None else one if other is None else one & other
 
 
 def _chosen(chosen: ToolChoice, shown_as: str, config: Config, known: Collection[str]) -> frozenset[str] | None:

@@ -1,5 +1,6 @@
 """The seams. Each is one small protocol; each implementation is one file, wired in `app.py`."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -182,8 +183,10 @@ class Policy(Protocol):
 class Log(Protocol):
     """Where the entries of conversations are kept."""
 
-    def append_now(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> bool:
-        """The same as `append` where there is nothing to wait for; False, and nothing done, where there is."""
+    def append_now(
+        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
+    ) -> asyncio.Future[int] | None:
+        """Begin to `append`: a future that ends when it is done. None, and nothing begun, where there is no room."""
         ...
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:

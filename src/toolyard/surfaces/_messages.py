@@ -12,6 +12,7 @@ from toolyard.core.items import (
     Citation,
     Item,
     ModelText,
+    Part,
     Reasoning,
     Result,
     SystemText,
@@ -45,6 +46,12 @@ class Message(Struct, kw_only=True):
     name: str | None = None
     citations: list[Citation] | UnsetType = UNSET
     """Where the content comes from, if its provider told."""
+
+
+class PartedMessage(Message, kw_only=True):
+    """A user's message that is more than a text, on its way in."""
+
+    parts: tuple[Part, ...]
 
 
 def to_messages(items: Iterable[Item]) -> list[Message]:
@@ -146,7 +153,8 @@ def _items(index: int, message: Message, mint: Mint, open_calls: dict[str, Call]
     at, content = mint.now(), message.content or ""
     match message.role:
         case "user":
-            yield UserMessage(id=mint.id("item"), at=at, parts=(TextPart(text=content),))
+            parts = message.parts if isinstance(message, PartedMessage) else (TextPart(text=content),)
+            yield UserMessage(id=mint.id("item"), at=at, parts=parts)
         case "system" | "developer":
             yield SystemText(id=mint.id("item"), at=at, text=content)
         case "assistant":

@@ -3,6 +3,7 @@ import { useVirtualizer } from "@tanstack/react-virtual"
 import { ArrowDown } from "lucide-react"
 import { useCallback, useEffect, useRef, useState } from "react"
 import type { Queued, Row, View } from "../state/view"
+import { Boundary } from "../parts/Boundary"
 import { useSay } from "../words"
 import { EndingRow } from "./EndingRow"
 import { SaidRow } from "./SaidRow"
@@ -12,6 +13,8 @@ import { TurnRow } from "./TurnRow"
 const NEAR_PX = 90
 /** A scroll so soon after a hand moved is somebody's will; any other comes from rows that turned out taller or shorter. */
 const INTENT_MS = 1500
+
+const COMPACTED = { summarised: "chat.compacted", results: "chat.resultsLeftOut", "left out": "chat.leftOut" } as const
 
 type Shown = Row | { kind: "queued"; key: string; queued: Queued } | { kind: "thinking"; key: string }
 
@@ -63,7 +66,9 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
           <div role="list" className="thread-rows" style={{ transform: `translateY(${items[0]?.start ?? 0}px)` }}>
             {items.map((item) => (
               <div key={item.key} role="listitem" data-index={item.index} ref={virtual.measureElement} className="row">
-                <Drawn row={rows[item.index]!} last={item.index === rows.length - 1} />
+                <Boundary words={say("common.broken")}>
+                  <Drawn row={rows[item.index]!} last={item.index === rows.length - 1} />
+                </Boundary>
               </div>
             ))}
           </div>
@@ -90,7 +95,7 @@ function Drawn({ row, last }: { row: Shown; last: boolean }) {
     case "ending":
       return <EndingRow row={row} last={last} />
     case "compacted":
-      return <p className="note">{say("chat.compacted")}</p>
+      return <p className="note">{say(COMPACTED[row.how])}</p>
     case "queued":
       return (
         <>

@@ -79,6 +79,7 @@ export interface Compacted {
   kind: "compacted"
   key: string
   at: number
+  how: "summarised" | "results" | "left out"
 }
 
 export type Row = Said | Note | Turn | Ending | Compacted
@@ -112,6 +113,12 @@ export interface View {
 }
 
 export const EMPTY: View = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, tools: null, remembered: [] }
+
+/** Whether some call of the last turn is not judged yet, so that it is not known how many will ask. */
+export function isJudging(view: View): boolean {
+  const last = view.rows.findLast((row) => row.kind === "turn")
+  return last?.parts.some((part) => part.kind === "call" && part.call.phase === "requested" && !part.call.verdict) ?? false
+}
 
 /** The calls that wait for a decision, an answer or the application, oldest first. */
 export function waitingCalls(view: View): CallView[] {
