@@ -108,7 +108,7 @@ def test_what_is_in_order_is_taken(good: bytes) -> None:
         (body(HI, asked(name="a.b"), result()), "bad tool name 'a.b'"),
         (body(HI, asked(name=""), result()), "bad tool name ''"),
         (body(HI, {**asked(), "id": "fc_1"}, result()), "unknown field `id`"),
-        (body(HI, {**asked(), "arguments": {}}, result()), "got `object` - at `$.output`"),
+        (body(HI, {**asked(), "arguments": {}}, result()), "`str`, got `object`"),
         (body(HI, {**result(), "output": {"a": 1}}), "got `object` - at `$.output`"),
         (body(HI, thought()), "required following item"),
         (body(HI, thought(), HI), "required following item"),
