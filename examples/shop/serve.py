@@ -5,7 +5,6 @@ python examples/shop/serve.py            (in a clone: make shop)
 
 import argparse
 import asyncio
-import dataclasses
 import os
 import subprocess
 import sys
@@ -31,17 +30,14 @@ sys.path.insert(0, str(HERE))
 
 from make_catalogue import make  # noqa: E402
 from shop_catalogue import Catalogue, Product  # noqa: E402
-from shop_model import ShopModel  # noqa: E402
 
 CLIENT = HERE.parents[1] / "web" / "client"
 Text = Annotated[str, QueryParameter(max_length=200)]
 
 
 def shop_wiring(model: str = "") -> Wiring:
-    """The assistant's part: what toolyard.toml says, with the script where no model is configured."""
-    config = load(HERE / "toolyard.toml", os.environ, {"model": model or None})
-    made = wiring(config, HERE)
-    return made if config.models else dataclasses.replace(made, model=ShopModel(), allowed_models=None)
+    """The assistant's part: what toolyard.toml says; without a model the offline planner answers."""
+    return wiring(load(HERE / "toolyard.toml", os.environ, {"model": model or None}), HERE)
 
 
 def shop(catalogue: Catalogue, assistant: ASGIApp) -> Litestar:
@@ -110,7 +106,9 @@ async def served(port: int, model: str) -> None:
 if __name__ == "__main__":
     words = argparse.ArgumentParser(description="A shop with an assistant whose tools run in the browser.")
     words.add_argument("--port", type=int, default=8090)
-    words.add_argument("--model", default="", help="such as openai:gpt-4o-mini; without one a script answers")
+    words.add_argument(
+        "--model", default="", help="such as openai:gpt-4o-mini; without one the offline planner answers"
+    )
     given = words.parse_args()
     build_client()
     asyncio.run(served(given.port, given.model))

@@ -10,19 +10,25 @@ from functools import partial
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from msgspec.structs import replace
+
 from toolyard.app import LOCAL, OFFLINE, Wiring, local_model, wired
 from toolyard.app import named_model as model_without_configuration
 from toolyard.core.caller import Caller
-from toolyard.core.division import Division
+from toolyard.core.division import Division, Divisions
 from toolyard.core.errors import Misconfigured
 from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import Model
+from toolyard.core.search import SearchRules
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
+from toolyard.core.tools import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.models.providers import ANY, PROVIDERS
 from toolyard.models.providers import Provider as KnownProvider
 from toolyard.settings import Config, Jwt, Provider, ToolChoice, ToolRules, load_tools, mcp_servers, ruled
+from toolyard.settings import Division as DivisionConfig
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
+from toolyard.venues.provider import provider_tool
 
 OWN_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
 
@@ -55,6 +61,8 @@ def wiring(config: Config, base: Path) -> Wiring:
         budget=config.finding.budget,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
+        web_search=config.web_search.rules if config.web_search else SearchRules(),
+        provider_tools=_provider_tools(config),
         servers=configured_servers(config, os.environ),
         ruled=lambda tool: ruled(tool, config.tool[tool.name]) if tool.name in config.tool else tool,
         default_settings=_default_settings(config, [one.definition.name for one in tools]),
@@ -75,6 +83,13 @@ def configured_tools(config: Config, base: Path) -> list[FunctionTool | Executor
     tools = [as_tool(thing) for thing in load_tools(config.tools, base)]
     _require_known(config.tool, "[tool.{}]", tools, config)
     return [_with_rules(one, config.tool.get(one.definition.name)) for one in tools]
+
+
+def _provider_tools(config: Config) -> list[Tool]:
+    wanted = config.provider_tools
+    code = [provider_tool("code_execution")] if wanted.code_execution else []
+    stores = ProviderOptions(stores=wanted.file_search)
+    return [*code, provider_tool("file_search", stores)] if wanted.file_search else code
 
 
 def configured_servers(config: Config, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
@@ -149,16 +164,30 @@ def _default_settings(config: Config, known: Collection[str]) -> Settings:
     return Settings(tools=_chosen(config.default_tools, "default_tools", config, known))
 
 
-def _divisions(config: Config, known: Collection[str]) -> dict[str, Division]:
-    return {
-        name: Division(
+def _divisions(config: Config, known: Collection[str]) -> Divisions:
+    """By tenant and division. In a tenant's division both prompts are said, and tools are those that both may use."""
+
+    def made(one: DivisionConfig, shown_as: str) -> Division:
+        return Division(
             prompt=one.prompt.strip(),
-            tools=_chosen(one.tools, f"[divisions.{name}] tools", config, known),
+            tools=_chosen(one.tools, f"[{shown_as}] tools", config, known),
             limits=one.limits.of_a_run,
             requests_per_minute=one.limits.requests_per_minute,
         )
-        for name, one in config.divisions.items()
-    }
+
+    found = {("", name): made(one, f"divisions.{name}") for name, one in config.divisions.items()}
+    for tenant, its in config.tenants.items():
+        whole = found[tenant, ""] = made(its, f"tenants.{tenant}")
+        for name, one in its.divisions.items():
+            own = made(one, f"tenants.{tenant}.divisions.{name}")
+            prompt = "\n\n".join(part for part in (whole.prompt, own.prompt) if part)
+            found[tenant, name] = replace(own, prompt=prompt, tools=_both(whole.tools, own.tools))
+    return found
+
+
+def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+    """What two choices have in common; None means all."""
+    return other if one is None else one if other is None else one & other
 
 
 def _chosen(chosen: ToolChoice, shown_as: str, config: Config, known: Collection[str]) -> frozenset[str] | None:
@@ -166,7 +195,7 @@ def _chosen(chosen: ToolChoice, shown_as: str, config: Config, known: Collection
     if chosen == "all":
         return None
     names = frozenset[str]() if chosen == "none" else frozenset(chosen)
-    unknown = sorted(names - set(known))
+    unknown = sorted(names - {*known, *PROVIDER_TOOLS})
     if unknown and not (config.servers or config.mcp_json):
         raise Misconfigured(f"{shown_as} names {unknown[0]!r}, which is not a tool{_near(unknown[0], known)}")
     return names
@@ -178,7 +207,7 @@ def _require_known(
     """A rule for a tool that is not there would protect nothing. Servers may bring tools of any name."""
     known = [one.definition.name for one in tools]
     for name in names:
-        if name not in known and not (config.servers or config.mcp_json):
+        if name not in (*known, *PROVIDER_TOOLS) and not (config.servers or config.mcp_json):
             raise Misconfigured(f"{shown_as.format(name)}: there is no tool named {name!r}{_near(name, known)}")
 
 

@@ -50,7 +50,9 @@ def test_what_changed_of_a_server_is_shown_and_accepted(tmp_path: Path) -> None:
         assert toolyard(tmp_path, "servers", "start", "plain").code == 0
         states = {row[0]: "changed" in row for row in rows(toolyard(tmp_path, "servers", "tools", "plain"))}
         assert states["look"] and not states["add"]
-        accepted = toolyard(tmp_path, "servers", "accept", "plain")
+        assert toolyard(tmp_path, "servers", "reject", "plain", "look").out == "Kept out: look\n"
+        assert toolyard(tmp_path, "servers", "accept", "plain").out == "There is nothing to accept.\n"
+        accepted = toolyard(tmp_path, "servers", "accept", "plain", "look")
         assert "+" in accepted.out and "Looks, and tells everybody." in accepted.out
         assert accepted.out.splitlines()[-1] == "Accepted: look"
         assert toolyard(tmp_path, "servers", "accept", "plain").out == "There is nothing to accept.\n"

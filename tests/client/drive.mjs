@@ -2,7 +2,7 @@
 
 import { ToolError, createClient } from "../../web/client/dist/index.js";
 
-const { url, key, say, stop } = JSON.parse(process.argv[2]);
+const { url, key, say, images, stop } = JSON.parse(process.argv[2]);
 const seen = { executed: [], texts: [], finals: [], failure: "" };
 
 function ran(name, args) {
@@ -23,6 +23,8 @@ const tools = {
   add_to_cart: {
     description: "Put a product into the cart.",
     parameters: code,
+    examples: ["Add milk"],
+    sources: { code: "search_products" },
     run: async (args) => {
       ran("add_to_cart", args);
       return { ok: true };
@@ -49,7 +51,7 @@ const client = createClient({ url, key, tools, systemPrompt: "Be kind.", context
 try {
   for (const text of say) {
     let words = "";
-    for await (const event of client.send(text)) {
+    for await (const event of client.send(text, { images })) {
       if (event.type === "text.delta") words += event.content;
       if (event.type === "text.delta" && stop === "text") await client.stop();
       if (event.type === "message") seen.finals.push([event.stopReason, event.message.content]);

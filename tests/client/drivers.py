@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from toolyard import ToolError, ToolyardError
+from toolyard import ToolError, ToolyardError, tool
 from toolyard.client import AppClient, Final, TextDelta
 
 HERE = Path(__file__).parent
@@ -31,6 +31,7 @@ class Case(Struct, frozen=True, kw_only=True):
     url: str
     key: str = ""
     say: Sequence[str] = ("Add milk to my cart",)
+    images: Sequence[str] = ()
     stop: str = ""
     """Stop when a tool runs, or when the first text comes."""
 
@@ -51,7 +52,7 @@ async def python(case: Case) -> Seen:
         stopper = tasks.create_task(stop())
         try:
             for text in case.say:
-                seen.texts.append(await said(app, text, seen, case.stop == "text"))
+                seen.texts.append(await said(app, text, seen, case))
         except ToolyardError as error:
             seen.failure = str(error)
         finally:
@@ -65,6 +66,7 @@ def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
         seen.executed.append(("search_products", {"query": query}))
         return {"products": [{"code": "M1"}]}
 
+    @tool(examples=["Add milk"], sources={"code": "search_products"})
     async def add_to_cart(code: str) -> dict[str, object]:
         """Put a product into the cart."""
         seen.executed.append(("add_to_cart", {"code": code}))
@@ -84,14 +86,14 @@ def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
     return [search_products, add_to_cart, sold_out, for_ever]
 
 
-async def said(app: AppClient, text: str, seen: Seen, stop: bool) -> str:
+async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:
     """The pieces of the answer to a message, put together."""
     words = ""
-    async for event in app.send(text):
+    async for event in app.send(text, images=case.images):
         match event:
             case TextDelta(content=content):
                 words += content
-                if stop:
+                if case.stop == "text":
                     await app.stop()
             case Final():
                 seen.finals.append((event.stop_reason, event.message.content))

@@ -12,7 +12,7 @@ from surfaces.served import served
 from surfaces.talk import key, wired
 from toolyard import Limits, Scripted, Yard, call, say, tool
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.items import Result
+from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.engine.access import LOCAL
 from toolyard.models.scripted import Script, Turn, together
@@ -66,7 +66,7 @@ def driven(
 
     async def run() -> Seen:
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(120),
             wired(script, **wiring) as yard,
             served(yard) as url,
             (faults or Faults()).before(url) as proxy,
@@ -86,6 +86,9 @@ def test_a_request_is_driven_to_its_end_with_one_post_for_each_turn(client: str)
     assert driven(client, model, faults) == Seen(executed=ONCE, texts=[ADDED], finals=[("done", ADDED)])
     assert len(faults.posts) == 3, "a message, and the results of each turn"
     assert model.requests[0].system == "Be kind.\n\npage: home"
+    offered = {one.name: one for one in model.requests[0].offer.tools}
+    assert offered["add_to_cart"].examples == ("Add milk",)
+    assert offered["add_to_cart"].sources == {"code": "search_products"}
     assert [item.content for item in model.requests[2].history if isinstance(item, Result)][1:] == ['{"ok":true}'] * 2
 
 
@@ -94,6 +97,15 @@ def test_a_conversation_goes_on_with_the_next_message(client: str) -> None:
     model = Scripted([*_turns(CART), say("Bye")])
     seen = driven(client, model, case={"say": ["Add milk", "Bye"]})
     assert seen.texts == [ADDED, "Bye"] and len(model.requests[3].history) == 9
+
+
+@CLIENTS
+def test_images_go_with_a_message(client: str) -> None:
+    model, image = Scripted([say("a cat")]), "data:image/png;base64,iVBORw0KGgo="
+    assert driven(client, model, case={"say": ["What is this?"], "images": [image]}).texts == ["a cat"]
+    (asked,) = model.requests[0].history
+    assert isinstance(asked, UserMessage)
+    assert asked.parts == (TextPart(text="What is this?"), ImagePart(url=image))
 
 
 @CLIENTS

@@ -1,10 +1,15 @@
-"""An application's MCP servers, in its process and beside it, behind one router."""
+"""An application's MCP servers, in its process, beside it and elsewhere, behind one router."""
 
 import asyncio
+import socket
 import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+import uvicorn
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -35,10 +40,32 @@ def shop() -> MCPServer:
     return server
 
 
+@contextmanager
+def served_apart() -> Generator[str]:
+    """The address of an MCP server of another program: over HTTP, in a thread with a loop of its own."""
+    parcels = MCPServer("parcels")
+
+    @parcels.tool()
+    def track(order: str) -> str:
+        """Where an order is."""
+        return f"order {order} is on its way"
+
+    app = parcels.streamable_http_app()
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", timeout_graceful_shutdown=2))
+    listening = socket.create_server(("127.0.0.1", 0))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+    finally:
+        server.should_exit = True
+        thread.join(30)
+
+
 def asked(model: Scripted, **options: object) -> None:
     async def run() -> None:
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(120),
             wired(model) as yard,
             served(yard) as url,
             AppClient(url, **options) as app,  # pyright: ignore[reportArgumentType]
@@ -56,14 +83,16 @@ def test_tools_of_several_servers_and_functions_are_offered_together_and_each_ca
 
     wanted = together(
         call("search_products", query="milk"), call("screens__search_products", query="milk"), call("open_checkout"),
-        call("add_to_cart", code="M1"), call("sold_out"),
+        call("add_to_cart", code="M1"), call("sold_out"), call("track", order="1001"),
     )  # fmt: skip
     model = Scripted([wanted, say("ok")])
-    asked(model, tools=[add_to_cart], servers={"ecommerce": shop(), "screens": CHILD})
+    with served_apart() as url:
+        servers = {"ecommerce": shop(), "screens": CHILD, "parcels": {"url": url}}
+        asked(model, tools=[add_to_cart], servers=servers)
     told = [item for item in model.requests[1].history if isinstance(item, Result)]
-    assert [one.outcome for one in told] == ["ok", "ok", "ok", "ok", "error"]
-    said = ["milk 1 L", "page for milk", "checkout is open", "M1 added", "sold out"]
-    assert [words in one.content for words, one in zip(said, told, strict=True)] == [True] * 5
+    assert [one.outcome for one in told] == ["ok", "ok", "ok", "ok", "error", "ok"]
+    said = ["milk 1 L", "page for milk", "checkout is open", "M1 added", "sold out", "order 1001 is on its way"]
+    assert [words in one.content for words, one in zip(said, told, strict=True)] == [True] * 6
 
 
 def test_one_server_alone_is_enough() -> None:

@@ -5,7 +5,7 @@ import dataclasses
 import importlib.util
 import sqlite3
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from types import ModuleType
@@ -17,8 +17,9 @@ from client.drivers import build_package
 from examples.browser import page_of
 from surfaces.served import serving
 from toolyard import Scripted, call, say
+from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Result
-from toolyard.core.ports import Model
+from toolyard.core.ports import Model, ModelRequest
 from toolyard.models.scripted import together
 
 SHOP = Path(__file__).parents[2] / "examples" / "shop"
@@ -47,7 +48,7 @@ def shopping(test: Callable[[Page], Awaitable[None]], folder: Path, model: Model
         made = shop.shop_wiring()
         made = made if model is None else dataclasses.replace(made, model=model)
         async with (
-            asyncio.timeout(60),
+            asyncio.timeout(120),
             shop.opened(made, folder / "shop.db") as app,
             serving(app) as url,
             page_of(url, TRAIL) as page,
@@ -66,26 +67,47 @@ async def say_to_it(page: Page, text: str) -> None:
     await page.get_by_label("Message").press("Enter")
 
 
-async def trail(page: Page) -> list[str]:
-    return await page.evaluate("window.trail")
+async def went(page: Page, *places: str) -> None:
+    """Wait until these pages were shown, one after the other."""
+    await page.wait_for_function("(places) => String(window.trail) === String(places)", arg=places)
 
 
 @pytest.mark.proves("000.display-tools")
 def test_milk_and_bread_get_into_the_cart_cards_appear_and_the_page_moves(tmp_path: Path) -> None:
+    found = together(call("search_products", query="milk"), call("search_products", query="bread"))
+    added = together(call("add_to_cart", code="01001"), call("add_to_cart", code="02001"))
+    shown = together(call("show_cart"), call("open_cart"))
+    model = Scripted([found, added, shown, say("I've added ", "both to your cart!")])
+
     async def test(page: Page) -> None:
         chat = page.locator("#chat")
         await say_to_it(page, "Add milk and bread to my cart")
-        await expect(chat.get_by_text("I've added Full Cream Milk and White Bread to your cart!")).to_be_visible()
+        await expect(chat.get_by_text("I've added both to your cart!")).to_be_visible()
         await expect(page.locator("#cart-count")).to_have_text("2")
-        assert await chat.locator(".cart-card .name").all_inner_texts() == ["Full Cream Milk", "White Bread"]
-        assert await page.locator("main .line .name").all_inner_texts() == ["Full Cream Milk", "White Bread"]
-        assert await trail(page) == ["home", "cart"]
+        await expect(chat.locator(".cart-card .name")).to_have_text(["Full Cream Milk", "White Bread"])
+        await expect(page.locator("main .line .name")).to_have_text(["Full Cream Milk", "White Bread"])
+        await went(page, "home", "cart")
+
+    shopping(test, tmp_path, model)
+
+
+def test_without_a_model_the_planner_does_what_the_shop_suggests(tmp_path: Path) -> None:
+    async def test(page: Page) -> None:
+        chat, count = page.locator("#chat"), page.locator("#cart-count")
+        await say_to_it(page, "Add milk to my cart")
+        await expect(count).to_have_text("1")
+        await say_to_it(page, "Add milk and bread to my cart")
+        await expect(count).to_have_text("3")
+        await say_to_it(page, "Show me my cart")
+        await expect(chat.locator(".cart-card .name")).to_have_text(["Full Cream Milk", "White Bread"])
+        await expect(chat.get_by_text("This is the cart: €4.87 in all.")).to_be_visible()
         await say_to_it(page, "Show me cheese")
-        await expect(chat.locator(".cards .card")).to_have_count(4)
+        await expect(chat.locator(".cards .card")).to_have_count(6)
         await say_to_it(page, "Remove the bread")
-        await expect(page.locator("#cart-count")).to_have_text("1")
+        await expect(count).to_have_text("2")
         await say_to_it(page, "Take me to checkout")
         await expect(page.locator("main[data-page=checkout] h1")).to_have_text("Checkout")
+        await went(page, "home", "checkout")
 
     shopping(test, tmp_path)
 
@@ -100,7 +122,7 @@ def test_eight_tools_move_the_page_and_the_model_is_told_where_it_is(tmp_path: P
     async def test(page: Page) -> None:
         await say_to_it(page, "Show me around")
         await expect(page.locator("#chat").get_by_text("There.")).to_be_visible()
-        assert await trail(page) == ["home", *places]
+        await went(page, "home", *places)
 
     shopping(test, tmp_path, model)
     told = [item for item in model.requests[-1].history if isinstance(item, Result)]
@@ -124,11 +146,33 @@ def test_what_the_shop_refuses_the_model_is_told_and_the_cart_stays_as_it_is(tmp
     assert told == ["there is no product 99999", "Error: there is no product 01001 in the cart"]
 
 
+class OneWord:
+    """A model that begins and does not go on."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        yield TextAppended(turn=request.turn, offset=0, text="Well,")
+        await asyncio.Event().wait()
+
+    async def close(self) -> None: ...
+
+
+def test_the_customer_stops_the_assistant_and_goes_on(tmp_path: Path) -> None:
+    async def test(page: Page) -> None:
+        await say_to_it(page, "Tell me a story")
+        await expect(page.locator("#chat").get_by_text("Well,")).to_be_visible()
+        await page.get_by_role("button", name="Stop").click()
+        await expect(page.locator("#chat").get_by_text("Stopped.")).to_be_visible()
+        await expect(page.get_by_role("button", name="Send")).to_be_visible()
+
+    shopping(test, tmp_path, OneWord())
+
+
 def test_a_customer_can_do_without_the_assistant(tmp_path: Path) -> None:
     async def test(page: Page) -> None:
         await page.get_by_label("Search products").fill("dark chocolate")
         await page.get_by_label("Search products").press("Enter")
-        await page.locator(".card", has_text="Dark Chocolate").first.get_by_role("button", name="Add").click()
+        await expect(page.locator("main[data-page=search]")).to_be_visible()
+        await page.locator("main .card", has_text="Dark Chocolate").first.get_by_role("button", name="Add").click()
         await page.get_by_role("link", name="Cart").first.click()
         await page.get_by_role("button", name="More Dark Chocolate").click()
         await expect(page.locator("#cart-count")).to_have_text("2")

@@ -35,9 +35,9 @@ def opening_hours() -> str:
 
 
 DIVISIONS = {
-    "clothing": Division(prompt="You sell clothes.", tools=frozenset({"find_coat"})),
-    "food": Division(prompt="You sell food.", tools=frozenset({"find_bread", "opening_hours"})),
-    "head": Division(limits=Limits(turns_per_request=1), requests_per_minute=1),
+    ("", "clothing"): Division(prompt="You sell clothes.", tools=frozenset({"find_coat"})),
+    ("", "food"): Division(prompt="You sell food.", tools=frozenset({"find_bread", "opening_hours"})),
+    ("", "head"): Division(limits=Limits(turns_per_request=1), requests_per_minute=1),
 }
 KEYS = [
     key("seller", divisions=frozenset({"clothing", "food"})),
@@ -152,9 +152,96 @@ def test_divisions_of_the_file_are_wired_and_a_tool_that_is_not_there_is_refused
     file = tmp_path / "toolyard.toml"
     file.write_text(TOML)
     config = load(file, {}, {})
-    made = wiring(config, tmp_path).divisions["clothing"]
+    made = wiring(config, tmp_path).divisions["", "clothing"]
     assert made.prompt == "You sell clothes." and made.tools == frozenset({"find_coat"})
     assert (made.limits, made.requests_per_minute) == (Limits(turns_per_request=3), 7)
     file.write_text(TOML.replace('"find_coat"', '"find_cot"'))
     with pytest.raises(Misconfigured, match=r"\[divisions.clothing\] tools names 'find_cot'.*did you mean find_coat"):
         wiring(load(file, {}, {}), tmp_path)
+
+
+TENANTS = """
+store = "memory:"
+tools = ["./division_tools.py"]
+system_prompt = "Be kind."
+[limits]
+turns_per_request = 9
+run_tokens = 1000
+[divisions.clothing]
+prompt = "You sell clothes."
+tools = ["find_coat"]
+limits = { turns_per_request = 3 }
+[tenants.acme]
+prompt = "You work for Acme."
+tools = ["find_coat", "opening_hours"]
+limits = { run_tokens = 5, requests_per_minute = 2 }
+[tenants.acme.divisions.food]
+prompt = "You sell Acme's food."
+limits = { run_tokens = 6 }
+[tenants.acme.divisions.closed]
+tools = "none"
+[tenants.plain]
+prompt = "You are plain."
+"""
+TENANT_KEYS = [
+    key("ann", tenant="acme", divisions=frozenset({"clothing", "food", "toys"})),
+    key("bob", tenant="plain"),
+    key("cid", tenant="other", divisions=frozenset({"clothing"})),
+]
+
+
+@pytest.mark.proves("000.division-scoped")
+def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_its_divisions(tmp_path: Path) -> None:
+    (tmp_path / "division_tools.py").write_text(
+        "from flows.test_divisions import find_coat, find_bread, opening_hours\n"
+        "TOOLS = [find_coat, find_bread, opening_hours]\n"
+    )
+    file = tmp_path / "toolyard.toml"
+    file.write_text(TENANTS)
+    made = wiring(load(file, {}, {}), tmp_path)
+    model = Scripted(lambda request: say("ok"))
+
+    async def test(http: Talk) -> None:
+        await App(http.by("bob"), ()).ask("go")
+        for division in ("clothing", "food", "toys"):
+            await App(http.by("ann"), ()).ask("go", context={"division": division})
+        await App(http.by("cid"), ()).ask("go")
+
+    talk(
+        test, model, tools=made.tools, keys=TENANT_KEYS, divisions=made.divisions, system_prompt=made.system_prompt,
+    )  # fmt: skip
+    seen = [(request.system.split("\n\n"), [one.name for one in request.offer.tools]) for request in model.requests]
+    acme = ["Be kind.", "You work for Acme."]
+    assert seen == [
+        (["Be kind.", "You are plain."], ["find_bread"]),
+        ([*acme, "You sell clothes.", "division: clothing"], ["find_coat"]),
+        ([*acme, "You sell Acme's food.", "division: food"], ["find_coat", "opening_hours"]),
+        ([*acme, "division: toys"], ["find_coat", "opening_hours"]),
+        (["Be kind.", "You sell clothes."], ["find_coat"]),
+    ]
+    assert made.divisions["acme", "closed"].tools == frozenset()
+    limits = {place: (one.limits, one.requests_per_minute) for place, one in made.divisions.items()}
+    assert limits == {
+        ("", "clothing"): (Limits(turns_per_request=3, run_tokens=1000), 30),
+        ("acme", ""): (Limits(turns_per_request=9, run_tokens=5), 2),
+        ("acme", "clothing"): (Limits(turns_per_request=3, run_tokens=5), 2),
+        ("acme", "closed"): (Limits(turns_per_request=9, run_tokens=5), 2),
+        ("acme", "food"): (Limits(turns_per_request=9, run_tokens=6), 2),
+        ("plain", ""): (Limits(turns_per_request=9, run_tokens=1000), 30),
+        ("plain", "clothing"): (Limits(turns_per_request=3, run_tokens=1000), 30),
+    }
+
+
+def test_a_tenants_limits_hold_for_its_callers_and_a_tool_that_is_not_its_own_is_refused() -> None:
+    tenant = Division(tools=frozenset({"find_coat"}), requests_per_minute=1)
+    model = asking_for("find_bread")
+
+    async def test(http: Talk) -> None:
+        await App(http.by("ann"), ()).ask("go")
+        await App(http.by("ann"), ()).ask("go", expect=429)
+        await App(http.by("bob"), ()).ask("go")
+
+    talk(test, model, keys=TENANT_KEYS, divisions={("acme", ""): tenant}, tools=[find_coat, find_bread])
+    results = [item for request in model.requests for item in request.history if isinstance(item, Result)]
+    assert [one.outcome for one in results] == ["denied", "ok"]
+    assert "the tenant acme does not have it" in results[0].content

@@ -2,16 +2,19 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, contextmanager
+from typing import TypeVar
+
+from msgspec.structs import replace
 
 from surfaces.served import served
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.commands import AddMessage, Open
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.items import Call, ModelText, TextPart, UserMessage
+from toolyard.core.items import Call, Item, ModelText, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings import Settings
 from toolyard.engine.access import LOCAL
@@ -20,7 +23,8 @@ from toolyard.models.scripted import Scripted, Turn, say
 HOLD = "\u200b"
 """A piece of text at which the model stops until the test says to go on. It is not seen."""
 Scenes = Mapping[str, Sequence[Turn]]
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
+T = TypeVar("T")
 
 
 class Site:
@@ -45,18 +49,30 @@ class Site:
     def conversation_of(self, messages: int) -> str:
         """A conversation with so many messages, by turns of the user and the model."""
 
+        def message(number: int) -> Item:
+            id, text = f"item_{number}", f"message number {number}"
+            said = UserMessage(id=id, at=0, parts=(TextPart(text=text),))
+            return ModelText(id=id, at=0, text=text) if number % 2 else said
+
+        return self.conversation("Long", *map(message, range(messages)))
+
+    def conversation(self, title: str, *items: Item) -> str:
+        """A conversation with these messages."""
+
         async def fill() -> str:
             service, by = self.yard.service, LOCAL
             conversation = service.mint.id("conversation")
-            await service.submit(conversation, Open(by=by, settings=Settings(title="Long")))
-            for number in range(messages):
-                id, at, text = f"item_{number}", service.mint.now(), f"message number {number}"
-                said = UserMessage(id=id, at=at, parts=(TextPart(text=text),))
-                item = ModelText(id=id, at=at, text=text) if number % 2 else said
-                await service.submit(conversation, AddMessage(by=by, item=item))
+            await service.submit(conversation, Open(by=by, settings=Settings(title=title)))
+            for item in items:
+                at = service.mint.now()
+                await service.submit(conversation, AddMessage(by=by, item=replace(item, at=at)))
             return conversation
 
-        return asyncio.run_coroutine_threadsafe(fill(), self._loop).result(PATIENCE_S)
+        return self.run(fill())
+
+    def run(self, work: Coroutine[object, object, T]) -> T:
+        """Something to be done in the server."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self.stopped.set)

@@ -122,7 +122,7 @@ def test_two_hundred_calls_of_one_turn_are_drawn_without_standing_still(
     with busy(window.page) as drawing:
         window.send("weigh all")
         until_said(window.page, "All weighed.")
-    assert window.page.get_by_role("region", name="Call of weigh").count() == CALLS
+    expect(window.page.get_by_role("region", name="Call of weigh")).to_have_count(CALLS)
     told(capsys, f"{CALLS} calls in one turn: longest task {words(drawing)}")
     assert drawing.cpu_ms <= 200
 

@@ -7,7 +7,7 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, Request,
 
 from page.site import Site
 
-PATIENCE_MS = 10_000
+PATIENCE_MS = 30_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
@@ -16,9 +16,14 @@ class Windows:
         self._browser = browser
         self._stack = stack
         self.complaints: list[str] = []
+        self.expected = ""
+        """Complaints that belong to the test say this: the browser tells of every answer that is no success."""
 
     def open(self, server: Site, *, width: int = 1200, dark: bool = False, locale: str = "en") -> "Window":
         """A window of a new visitor."""
+        return self.at(server.url, width=width, dark=dark, locale=locale)
+
+    def at(self, url: str, *, width: int = 1200, dark: bool = False, locale: str = "en") -> "Window":
         context = self._browser.new_context(
             viewport={"width": width, "height": 800},
             color_scheme="dark" if dark else "light",
@@ -27,7 +32,7 @@ class Windows:
         )
         context.set_default_timeout(PATIENCE_MS)
         self._stack.callback(context.close)
-        return self.another(context, server.url)
+        return self.another(context, url)
 
     def another(self, context: BrowserContext, url: str) -> "Window":
         """One more window of the same visitor."""

@@ -7,7 +7,7 @@ import pytest
 from surfaces.app_talk import TOOLS, App, ran, user
 from surfaces.talk import Talk, both_ways, talk
 from toolyard import Scripted, call, say, tool
-from toolyard.core.items import Result, UserMessage
+from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
 from toolyard.models.scripted import together
 
 MILK = {"products": [{"code": "M1", "name": "Full Cream Milk"}]}
@@ -80,6 +80,30 @@ def test_calls_in_the_shape_of_chat_completions_are_taken_as_well() -> None:
         assert (await app.post({"messages": [user("milk"), asked, given]}))["stopReason"] == "done"
 
     talk(test, [call("search_products", query="milk"), say("found")])
+
+
+def test_images_of_a_message_reach_the_model_however_they_are_written() -> None:
+    model = Scripted([say("a cat"), say("another")])
+    inline = "data:image/png;base64,iVBORw0KGgo="
+    content = [
+        {"type": "text", "text": "What is this?"},
+        {"type": "image_url", "image_url": {"url": "https://a.example/cat.png"}},
+        {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
+    ]
+
+    async def test(http: Talk) -> None:
+        app = App(http)
+        first = await app.post({"messages": [{"role": "user", "content": content}]})
+        later = [{"type": "image", "url": inline}]
+        body = {"conversationId": first["conversationId"], "messages": [{"role": "user", "content": later}]}
+        assert (await app.post(body))["message"]["content"] == "another"
+
+    talk(test, model)
+    told = [item.parts for item in model.requests[1].history if isinstance(item, UserMessage)]
+    assert told == [
+        (TextPart(text="What is this?"), ImagePart(url="https://a.example/cat.png"), ImagePart(url=inline)),
+        (ImagePart(url=inline),),
+    ]
 
 
 def test_a_request_that_carries_its_history_is_not_kept_unless_it_says_so() -> None:

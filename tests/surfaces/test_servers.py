@@ -66,7 +66,7 @@ def test_only_administrators_change_servers_and_see_how_they_are_reached(tmp_pat
     async def test(http: Talk) -> None:
         ann, boss = http.by("ann"), http.by("boss")
         await ann.post("/servers", body(plain), expect=403)
-        for act in ("start", "stop", "accept"):
+        for act in ("start", "stop", "accept", "reject"):
             await ann.post(f"/servers/plain/{act}", None, expect=403)
         await ann.answer("DELETE", "/servers/plain")
         assert "command" not in (await ann.get("/servers/plain"))["server"]["config"]

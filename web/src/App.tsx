@@ -1,14 +1,15 @@
 // The page as a whole: who is there, in which language and colours, and which page they are on.
-import { Suspense, lazy, useCallback, useEffect, useMemo, useState } from "react"
+import { Suspense, lazy, useCallback, useEffect, useLayoutEffect, useMemo, useState } from "react"
 import { Chat } from "./chat/Chat"
 import { Shell } from "./Shell"
 import { SignIn } from "./SignIn"
 import { CallerContext } from "./caller"
+import { Boundary } from "./parts/Boundary"
 import { useTheme } from "./theme"
 import { Refusal, ask, visitor } from "./wire/http"
 import type { Me } from "./wire/types"
 import { useRoute } from "./route"
-import { Words, preferred, sayIn, type Language } from "./words"
+import { Words, preferred, sayIn, useSay, type Language } from "./words"
 
 const Tools = lazy(() => import("./tools/Tools"))
 const Servers = lazy(() => import("./tools/Servers"))
@@ -23,7 +24,7 @@ export function App() {
   const theme = useTheme()
   const words = useMemo(() => ({ language, say: sayIn(language) }), [language])
   visitor.language = language
-  useEffect(() => {
+  useLayoutEffect(() => {
     document.documentElement.lang = language === "zh" ? "zh-Hans" : "en"
     localStorage.setItem("toolyard.language", language)
   }, [language])
@@ -38,6 +39,7 @@ function Inside({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>; se
   const [me, setMe] = useState<Me | "unknown" | null>(null)
   const [offline, setOffline] = useState(false)
   const route = useRoute()
+  const say = useSay()
   const look = useCallback(async () => {
     try {
       setMe(await ask<Me>("GET", "me"))
@@ -63,14 +65,16 @@ function Inside({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>; se
   return (
     <CallerContext value={me}>
       <Shell route={route} theme={theme} setLanguage={setLanguage} signOut={signOut}>
-        <Suspense fallback={<Waiting offline={false} />}>
-          {route.page === "chat" && <Chat id={route.id} />}
-          {route.page === "tools" && <Tools name={route.id} />}
-          {route.page === "servers" && <Servers id={route.id} />}
-          {route.page === "traces" && <Traces id={route.id} />}
-          {route.page === "live" && <Live />}
-          {route.page === "overview" && <Overview />}
-        </Suspense>
+        <Boundary place={`${route.page}/${route.id}`} words={say("common.broken")}>
+          <Suspense fallback={<Waiting offline={false} />}>
+            {route.page === "chat" && <Chat id={route.id} />}
+            {route.page === "tools" && <Tools name={route.id} />}
+            {route.page === "servers" && <Servers id={route.id} />}
+            {route.page === "traces" && <Traces id={route.id} />}
+            {route.page === "live" && <Live />}
+            {route.page === "overview" && <Overview />}
+          </Suspense>
+        </Boundary>
       </Shell>
     </CallerContext>
   )

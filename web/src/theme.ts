@@ -1,5 +1,5 @@
 // Light, dark, or as the system has it. The choice is kept in this browser.
-import { useEffect, useState } from "react"
+import { useLayoutEffect, useState } from "react"
 
 export type Theme = "system" | "light" | "dark"
 
@@ -8,7 +8,7 @@ export function useTheme(): { theme: Theme; setTheme: (theme: Theme) => void } {
     const kept = localStorage.getItem("toolyard.theme")
     return kept === "light" || kept === "dark" ? kept : "system"
   })
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (theme === "system") {
       delete document.documentElement.dataset["theme"]
       localStorage.removeItem("toolyard.theme")

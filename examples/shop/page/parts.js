@@ -17,9 +17,12 @@ export function element(name, attributes = {}, ...children) {
 
 export const link = (href, text, kind) => element("a", { href, class: kind }, text);
 
+/** Who made it and how much of it; a number stays with its unit. */
+const maker = ({ brand, size }) => `${brand} · ${size.replace(" ", "\u00a0")}`;
+
 export function productCard(product) {
   const soldOut = product.stock === 0;
-  const add = element("button", { type: "button", disabled: soldOut ? "" : undefined }, soldOut ? "Sold out" : "Add");
+  const add = element("button", { type: "button", disabled: soldOut ? "" : undefined, "aria-label": soldOut ? undefined : `Add ${product.name}` }, soldOut ? "Sold out" : "Add");
   add.addEventListener("click", () => {
     try {
       cart.add(product);
@@ -36,7 +39,7 @@ export function productCard(product) {
       "div",
       { class: "about" },
       link(`#/product/${product.code}`, product.name, "name"),
-      element("p", { class: "quiet" }, `${product.brand} · ${product.size}`),
+      element("p", { class: "quiet" }, maker(product)),
       element("div", { class: "row" }, element("strong", {}, price(product.cents)), add),
     ),
   );
@@ -50,7 +53,7 @@ export function cartLines(small = false) {
       { class: "line", "data-code": line.code },
       picture(line.category),
       element("div", { class: "about" }, link(`#/product/${line.code}`, line.name, "name"),
-        element("p", { class: "quiet" }, `${line.brand} · ${line.size}`)),
+        element("p", { class: "quiet" }, maker(line))),
       small ? element("span", { class: "quantity" }, `× ${line.quantity}`) : stepper(line),
       element("strong", {}, price(line.cents * line.quantity)),
     ),

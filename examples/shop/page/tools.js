@@ -1,7 +1,7 @@
 // What the assistant can do here: the tools run in this page, on its own cart and its own screens.
 
 import * as cart from "./cart.js";
-import { categories, product, search } from "./catalogue.js";
+import { categories, price, product, search } from "./catalogue.js";
 import { ToolError, tool } from "../client/index.js";
 
 const text = (description) => ({ type: "string", description });
@@ -21,11 +21,14 @@ function cartTools() {
   return {
     search_products: tool({
       description: "Find products by name, brand or kind. Best match first, with code, price in cents and stock.",
+      examples: ["Do you have oat milk?", "Find bread"],
       parameters: takes({ query: text("Such as: milk"), limit: { type: "integer", minimum: 1, maximum: 20, default: 6 } }, "query"),
       run: async ({ query, limit = 6 }) => ({ products: (await search({ query, limit })).map(told) }),
     }),
     add_to_cart: tool({
-      description: "Put a product into the customer's cart.",
+      description: "Put a product into the cart.",
+      examples: ["Add milk to my cart", "I need two loaves of bread"],
+      sources: { code: "search_products" },
       parameters: takes({ code: CODE, quantity: QUANTITY }, "code"),
       run: async ({ code, quantity = 1 }) => {
         cart.add(await known(code), quantity);
@@ -34,6 +37,8 @@ function cartTools() {
     }),
     remove_from_cart: tool({
       description: "Take a product out of the cart: some of it, or all if no quantity is given.",
+      examples: ["Remove the bread", "Take the milk out of my cart"],
+      sources: { code: "get_cart" },
       parameters: takes({ code: CODE, quantity: { type: "integer", minimum: 1 } }, "code"),
       run: ({ code, quantity }) => {
         cart.remove(code, quantity);
@@ -65,13 +70,14 @@ function navigationTools(open) {
     }),
     open_product: tool({
       description: "Move the page to one product.",
+      sources: { code: "search_products" },
       parameters: takes({ code: CODE }, "code"),
       run: async ({ code }) => open("product", (await known(code)).code),
     }),
     open_cart: page("cart", "Move the page to the cart."),
     open_checkout: page("checkout", "Move the page to the checkout. The customer places the order, nobody else."),
-    open_orders: page("orders", "Move the page to the customer's orders."),
-    open_account: page("account", "Move the page to the customer's account."),
+    open_orders: page("orders", "Move the page to the orders of the customer."),
+    open_account: page("account", "Move the page to the account of the customer."),
   };
 }
 
@@ -79,18 +85,20 @@ function displayTools(show) {
   return {
     show_products: tool({
       description: "Show products as cards in the chat, instead of listing them in words.",
+      examples: ["Show me cheese"],
+      sources: { codes: "search_products" },
       parameters: takes({ codes: { type: "array", items: { type: "string" }, minItems: 1, maxItems: 12 } }, "codes"),
       run: async ({ codes }) => {
         const products = await Promise.all(codes.map(known));
         show.products(products);
-        return { shown: products.length };
+        return products.length === 1 ? "This is the product." : `These are ${products.length} products.`;
       },
     }),
     show_cart: tool({
       description: "Show the cart as a card in the chat, instead of listing it in words.",
       run: () => {
         show.cart();
-        return { shown: true, ...cart.contents() };
+        return cart.count() ? `This is the cart: ${price(cart.contents().total_cents)} in all.` : "The cart is empty.";
       },
     }),
   };

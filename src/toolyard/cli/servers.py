@@ -18,6 +18,7 @@ EXAMPLES = """  toolyard servers list
   toolyard servers add search --url https://mcp.example.com/mcp --header "Authorization: Bearer …"
   toolyard servers tools time                     what it lists, and what waits to be accepted
   toolyard servers accept time                    shows what changed, and accepts it
+  toolyard servers reject time look               keeps a tool out, as it is listed now
   toolyard servers call time get_current_time '{"timezone": "Asia/Tokyo"}'
   toolyard servers stop time · start time · remove time
 
@@ -84,13 +85,15 @@ def add_to(commands: Commands) -> None:
     call = command(actions, "call", run_call, "call a tool and print its result", EXAMPLES)
     shown = command(actions, "tools", run_tools, "show what a server lists", EXAMPLES)
     accept = command(actions, "accept", run_accept, "show what changed of a server's tools, and accept it", EXAMPLES)
+    reject = command(actions, "reject", run_reject, "keep tools of a server out, as they are listed now", EXAMPLES)
     acts = [command(actions, act, _run_act(act), f"{act} a server", EXAMPLES) for act in ("start", "stop", "remove")]
-    for one in (call, shown, accept, *acts):
+    for one in (call, shown, accept, reject, *acts):
         one.add_argument("name")
     call.add_argument("tool")
     call.add_argument("arguments", nargs="?", default="{}", help="a JSON object; default: {}")
-    accept.add_argument("tools", nargs="*", help="only these; default: all")
-    for one in (listed, add, call, shown, accept, *acts):
+    accept.add_argument("tools", nargs="*", help="only these; default: all that wait")
+    reject.add_argument("tools", nargs="+", help="their names")
+    for one in (listed, add, call, shown, accept, reject, *acts):
         add_config_flags(one, "store")
         add_server_flags(one, "--server" if one is add else "--url")
 
@@ -136,8 +139,9 @@ def run_accept(options: argparse.Namespace) -> None:
     path = _path(options)
 
     async def accept(server: Server) -> list[_Tool]:
-        waiting = [one for one in (await server.ask("GET", f"{path}/tools", _Tools)).tools if one.state in _WAITING]
-        chosen = [one for one in waiting if not options.tools or one.name in options.tools]
+        listed = (await server.ask("GET", f"{path}/tools", _Tools)).tools
+        chosen = [one for one in listed if one.state in (_NAMED if one.name in options.tools else _WAITING)]
+        chosen = [one for one in chosen if not options.tools or one.name in options.tools]
         if chosen:
             await server.ask("POST", f"{path}/accept", _Tools, {"tools": [one.name for one in chosen]})
         return chosen
@@ -145,6 +149,12 @@ def run_accept(options: argparse.Namespace) -> None:
     for one in (accepted := _with_server(options, accept)):
         print(f"{one.name} ({one.state})\n{one.difference}\n")
     print(f"Accepted: {', '.join(one.name for one in accepted)}" if accepted else "There is nothing to accept.")
+
+
+def run_reject(options: argparse.Namespace) -> None:
+    body = {"tools": options.tools}
+    _with_server(options, lambda server: server.ask("POST", f"{_path(options)}/reject", _Tools, body))
+    print(f"Kept out: {', '.join(options.tools)}")
 
 
 def run_call(options: argparse.Namespace) -> int:
@@ -160,6 +170,7 @@ def run_call(options: argparse.Namespace) -> int:
 
 
 _WAITING = ("new", "changed")
+_NAMED = (*_WAITING, "rejected")
 
 
 def _run_act(act: str) -> Callable[[argparse.Namespace], None]:

@@ -33,7 +33,16 @@ class LocalTools:
     def definitions(self) -> list[dict[str, object]]:
         """As the server takes them."""
         found = [tool for venue in self._venues for tool in venue.tools()]
-        return [{"name": one.name, "description": one.description, "parameters": one.parameters} for one in found]
+        return [
+            {
+                "name": one.name,
+                "description": one.description,
+                "parameters": one.parameters,
+                "examples": one.examples,
+                "sources": one.sources,
+            }
+            for one in found
+        ]
 
     async def results(self, calls: Sequence[HandedCall], conversation: str, run_id: str) -> list[ToolResult] | None:
         """The results of those that are ours, run side by side; None if they were stopped meanwhile."""

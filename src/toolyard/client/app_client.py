@@ -82,13 +82,16 @@ class AppClient:
     ) -> None:
         await self._open.aclose()
 
-    async def send(self, text: str, *, interrupt: bool = False) -> AsyncGenerator[Event, None]:
+    async def send(
+        self, text: str, *, images: Sequence[str] = (), interrupt: bool = False
+    ) -> AsyncGenerator[Event, None]:
         """Say something; everything that happens until the answer, which is the last event.
 
-        `interrupt` stops what still runs in the conversation instead of waiting for it.
+        `images` are addresses; one that begins with `data:` carries the image. `interrupt` stops what still runs in
+        the conversation instead of waiting for it.
         """
         body: dict[str, object] = {
-            "messages": [{"role": "user", "content": text}],
+            "messages": [{"role": "user", "content": _content(text, images)}],
             "tools": self._tools.definitions(),
             "systemPrompt": self.system_prompt,
             "context": self.context,
@@ -247,3 +250,9 @@ class _Patience:
             raise error
         await asyncio.sleep(BACKOFF_S[self._tries])
         self._tries += 1
+
+
+def _content(text: str, images: Sequence[str]) -> object:
+    if not images:
+        return text
+    return [{"type": "text", "text": text}, *({"type": "image", "url": url} for url in images)]

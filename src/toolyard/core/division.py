@@ -1,7 +1,10 @@
-"""What holds for the callers of one division, in place of what holds for everybody."""
+"""What holds for the callers of one division or one tenant, in place of what holds for everybody."""
+
+from collections.abc import Mapping
 
 from msgspec import Struct
 
+from toolyard.core.caller import Caller
 from toolyard.core.limits import Limits
 
 
@@ -14,4 +17,15 @@ class Division(Struct, frozen=True, kw_only=True):
     requests_per_minute: int | None = None
 
 
+Divisions = Mapping[tuple[str, str], Division]
+"""By tenant and division; an empty name stands for any."""
 EVERYBODY = Division()
+UNDIVIDED: Divisions = {}
+
+
+def division_of(caller: Caller, divisions: Divisions) -> Division | None:
+    """What holds for a caller: what is said of their division in their tenant, of the tenant, or of the division."""
+    for place in ((caller.tenant, caller.division), (caller.tenant, ""), ("", caller.division)):
+        if place in divisions:
+            return divisions[place]
+    return None

@@ -9,9 +9,10 @@ INPUT_RESPONSES = "io.modelcontextprotocol/inputResponses"
 ServerStatus = Literal["stopped", "starting", "running", "idle", "restarting", "failed"]
 """`idle` until the next call; `restarting` between two attempts; `failed` when so many failed that it is tried only now
 and then."""
-ServerAction = Literal["start", "stop", "accept", "remove"]
-ToolState = Literal["accepted", "new", "changed", "unusable"]
-"""`new` and `changed` since the last time somebody accepted them: quarantined, no model is shown them."""
+ServerAction = Literal["start", "stop", "accept", "reject", "remove"]
+ToolState = Literal["accepted", "new", "changed", "rejected", "unusable"]
+"""`new` and `changed` since the last time somebody accepted them: quarantined, no model is shown them. `rejected` once
+somebody has said no to what is listed now; it waits for nobody, and stays out until it is listed as something else."""
 
 
 class OAuth(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -17,7 +17,7 @@ from time import perf_counter
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.division import EVERYBODY, Division
+from toolyard.core.division import EVERYBODY, UNDIVIDED, Division, Divisions, division_of
 from toolyard.core.errors import Refused, ToolyardError, Unavailable
 from toolyard.core.events import (
     CallEnded,
@@ -83,15 +83,15 @@ class Deps:
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     keeper: Keeper | None = None
     """Keeps what goes over the wire; None where nobody asked for it."""
-    divisions: Mapping[str, Division] = field(default_factory=dict[str, Division])
-    """What holds for a division in place of what holds for everybody, by its name."""
+    divisions: Divisions = field(default_factory=lambda: UNDIVIDED)
+    """What holds for a division or a tenant in place of what holds for everybody."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     draining: bool = field(default=False)
     """Set when the process is about to stop: nothing new is begun."""
     abandoned: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
 
     def division(self, caller: Caller) -> Division:
-        return self.divisions.get(caller.division, EVERYBODY)
+        return division_of(caller, self.divisions) or EVERYBODY
 
     def abandon(self, task: "asyncio.Task[None]") -> None:
         """Keep hold of a task that does not end, so that it is not lost without a trace; nobody waits for it."""
@@ -164,7 +164,7 @@ class Workers:
     def _request(self, state: State, offer: Offer) -> ModelRequest:
         run, deps = state.run, self._deps
         assert run is not None
-        system = system_text(deps.system_prompt, deps.division(run.request.caller).prompt, run.settings)
+        system = system_text(deps.system_prompt, deps.division(run.request.caller).prompt, run.settings, offer.note)
         return model_request(state, run, offer, system, deps.mint, self._journal.memo)
 
     def compact(self, step: Compact, state: State) -> None:

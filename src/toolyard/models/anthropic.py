@@ -9,10 +9,12 @@ from typing import Unpack
 
 from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest
+from toolyard.core.search import Native
 from toolyard.models._anthropic_history import open_calls
 from toolyard.models._anthropic_reply import MessagesReply
 from toolyard.models._anthropic_request import to_wire
 from toolyard.models._exchange import Exchange, Line, ModelEvent, address, events_in
+from toolyard.models._native import native
 from toolyard.models._reader import ReplyReader
 
 __all__ = ["Anthropic", "from_wire", "to_wire"]
@@ -50,6 +52,10 @@ class Anthropic:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
         body = to_wire(request, self._model, self._provider, self._options)
         return self._exchange.stream(body, _reader(request, self._provider), request)
+
+    @property
+    def native(self) -> Native:
+        return native("messages", self._model)
 
     async def close(self) -> None:
         await self._exchange.close()

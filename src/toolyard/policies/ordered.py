@@ -1,10 +1,10 @@
 """Rules in order: the first verdict holds; none means the tool's own default. A rule that fails denies."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import cast
 
-from toolyard.core.division import Division
+from toolyard.core.division import UNDIVIDED, Divisions, division_of
 from toolyard.core.ports import Question, Rule, Verdict
 
 _log = logging.getLogger("toolyard.policy")
@@ -35,34 +35,35 @@ def conversation(question: Question) -> Verdict | None:
     return Verdict("deny", "it is not enabled in this conversation")
 
 
-def own_tools(divisions: Mapping[str, Division]) -> Rule:
-    """A division that names its tools has those and no other, and nobody else has them who does not name them too.
+def own_tools(divisions: Divisions) -> Rule:
+    """A division or tenant that names its tools has those and no other, and nobody else who does not name them too.
 
     A division without a list may use everything. The application's own tools are no division's.
     """
     named = frozenset[str]().union(*(one.tools for one in divisions.values() if one.tools is not None))
 
     def division_tools(question: Question) -> Verdict | None:
-        tool, own = question.tool, divisions.get(question.caller.division)
+        tool, caller = question.tool, question.caller
+        own = division_of(caller, divisions)
         if tool.built_in or tool.venue == "client":
             return None
-        if own is None:
+        if own is None or (own.tools is None and not caller.division):
             return Verdict("deny", "it belongs to a division") if tool.name in named else None
         if own.tools is None or tool.name in own.tools:
             return None
-        return Verdict("deny", f"the division {question.caller.division} does not have it")
+        whose = f"division {caller.division}" if caller.division else f"tenant {caller.tenant}"
+        return Verdict("deny", f"the {whose} does not have it")
 
     return division_tools
 
 
 BUILT_IN: tuple[Rule, ...] = (enabled, roles, division, conversation)
-NO_DIVISIONS: Mapping[str, Division] = {}
 
 
 class Ordered:
     """The built-in rules, then the user's, then the tool's default."""
 
-    def __init__(self, rules: Sequence[Rule] = (), divisions: Mapping[str, Division] = NO_DIVISIONS) -> None:
+    def __init__(self, rules: Sequence[Rule] = (), divisions: Divisions = UNDIVIDED) -> None:
         self._rules = (*BUILT_IN, *((own_tools(divisions),) if divisions else ()), *rules)
         self.steady = not rules
 

@@ -20,12 +20,32 @@ from toolyard.core.ports import Key
 from toolyard.core.prices import Price
 from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import Approval, Tool
-from toolyard.settings._check import Check, Tree
+from toolyard.settings._check import Check
 from toolyard.settings._layers import Layers
 from toolyard.settings._mcp_json import mcp_servers
+from toolyard.settings._models import ModelOptions, Provider, ProviderTools, WebSearch
 from toolyard.settings._paths import Places, data_directory
 from toolyard.settings._show import shown
 from toolyard.settings._tool_modules import load_tools
+from toolyard.settings._values import (
+    Count,
+    CountOrNone,
+    FilePath,
+    Hash,
+    HeaderName,
+    HeaderSecret,
+    Name,
+    Origin,
+    Seconds,
+    SecondsOrNone,
+    Secret,
+    ServerName,
+    StoreUrl,
+    ToolName,
+    ToolSource,
+    Url,
+    VariableName,
+)
 
 __all__ = [
     "Config",
@@ -50,38 +70,8 @@ __all__ = [
     "show",
 ]
 
-LARGEST = 1_000_000_000
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SHORTEST_SECRET = 32
-
-Name = Annotated[str, Meta(min_length=1)]
-Count = Annotated[int, Meta(ge=1, le=LARGEST)]
-CountOrNone = Annotated[int, Meta(ge=0, le=LARGEST)]
-Seconds = Annotated[float, Meta(gt=0, le=LARGEST)]
-SecondsOrNone = Annotated[float, Meta(ge=0, le=LARGEST)]
-Url = Annotated[
-    str, Meta(pattern=r"^https?://[^\s/]\S*\Z", extra={"says": "a URL that begins with http:// or https://"})
-]
-Secret = Annotated[str, Meta(extra={"is": "secret"})]
-"""Never shown; `${VARIABLE}` in it is replaced."""
-HeaderSecret = Annotated[str, Meta(extra={"is": "header"})]
-"""A secret that is sent as a header: one line."""
-Hash = Annotated[str, Meta(min_length=1, extra={"is": "hash"})]
-"""Never shown."""
-FilePath = Annotated[str, Meta(min_length=1, extra={"is": "path"})]
-ToolSource = Annotated[str, Meta(min_length=1, extra={"is": "tools"})]
-StoreUrl = Annotated[str, Meta(min_length=1, extra={"is": "store"})]
-HeaderName = Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z", extra={"says": "that of an HTTP header"})]
-ServerName = Annotated[str, Meta(pattern=r"^(?!function\Z).", extra={"says": "a text other than function"})]
-"""`function` is the server under which function tools appear."""
-Origin = Annotated[
-    str,
-    Meta(pattern=r"^(\*|https?://[^/\s?#@]+)\Z", extra={"says": 'an origin such as "https://shop.example", or "*"'}),
-]
-ToolName = Annotated[
-    str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z", extra={"says": "1 to 64 letters, digits, underscores or hyphens"})
-]
-VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that of a variable"})]
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 
 _CORE, _BUDGET, _SPEC = Limits(), Budget(), ServerSpec()
@@ -113,32 +103,6 @@ class Finding(Struct, frozen=True, kw_only=True):
     @property
     def budget(self) -> Budget:
         return msgspec.convert(self, Budget, from_attributes=True)
-
-
-class WebSearch(Struct, frozen=True, kw_only=True):
-    prefer: Literal["auto", "native", "mcp", "off"] = "auto"
-    custom_control: bool = False
-    full_logging: bool = False
-
-
-class Provider(Struct, frozen=True, kw_only=True):
-    api_key: HeaderSecret = ""
-    base_url: Url = ""
-    headers: dict[HeaderName, HeaderSecret] = {}
-    wire: Literal["chat", "responses", "messages", "gemini", ""] = ""
-    """What the provider speaks, if it is not what is known of it."""
-
-
-class ModelOptions(Struct, frozen=True, kw_only=True):
-    """How one model is used."""
-
-    window: CountOrNone = 0
-    """How many tokens it takes, if that is not what is known of it."""
-    max_tokens: CountOrNone = 0
-    """What an answer may have; 0 leaves it to the provider."""
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    thinking: Literal["", "low", "medium", "high", "adaptive"] | Count = ""
-    """How much it may think before it answers: an effort, or tokens."""
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
@@ -210,6 +174,11 @@ class Division(Struct, frozen=True, kw_only=True):
     """Complete: what a division does not set is as in `[limits]`."""
 
 
+class Tenant(Division, frozen=True, kw_only=True):
+    divisions: dict[Name, Division] = {}
+    """Complete: every division there is. One that stands here is in place of that of everybody."""
+
+
 class KeyConfig(Struct, frozen=True, kw_only=True):
     name: Name
     hash: Hash
@@ -271,7 +240,9 @@ class Config(Struct, frozen=True, kw_only=True):
     """Whether the exact request and answer of each model turn is kept, for operators to look at."""
     limits: LimitsConfig = LimitsConfig()
     finding: Finding = Finding()
-    web_search: WebSearch = WebSearch()
+    web_search: WebSearch | None = None
+    """Without it nobody searches natively who does not ask for it."""
+    provider_tools: ProviderTools = ProviderTools()
     providers: dict[Name, Provider] = {}
     model_options: dict[Name, ModelOptions] = {}
     """By the model's name, as it is configured."""
@@ -282,6 +253,7 @@ class Config(Struct, frozen=True, kw_only=True):
     """A file of servers in the common form, `{"mcpServers": {…}}`, besides those that stand here."""
     tool: dict[Name, ToolRules] = {}
     divisions: dict[Name, Division] = {}
+    tenants: dict[Name, Tenant] = {}
     keys: tuple[KeyConfig, ...] = ()
     jwt: Jwt | None = None
     telemetry: Telemetry | None = None
@@ -308,7 +280,7 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     if "store" not in tree:
         tree["store"] = f"sqlite:///{(data_directory(environment, sys.platform) / 'toolyard.db').as_posix()}"
     config = msgspec.convert(tree, Config)
-    return replace(config, divisions=_divisions(config, layers.tree), store=_with_synchronous(config))
+    return replace(_completed(config, msgspec.convert(layers.tree, _Given)), store=_with_synchronous(config))
 
 
 def located(path: Path | None) -> Path | None:
@@ -336,24 +308,43 @@ def _config_kind() -> inspect.StructType:
     return kind
 
 
-def _divisions(config: Config, tree: Tree) -> dict[str, Division]:
-    """With the limits of everybody where a division has none of its own."""
-    given = msgspec.convert(tree, _Given).divisions
-    completed: dict[str, Division] = {}
-    for name, division in config.divisions.items():
-        own = {limit: getattr(division.limits, limit) for limit in given[name].limits}
-        completed[name] = replace(division, limits=replace(config.limits, **own))
-    return completed
-
-
 class _GivenDivision(Struct):
     limits: dict[str, object] = {}
 
 
+class _GivenTenant(_GivenDivision):
+    divisions: dict[str, _GivenDivision] = {}
+
+
 class _Given(Struct):
-    """The part of the tree that says which limits each division sets itself."""
+    """The part of the tree that says which limits each division and each tenant sets itself."""
 
     divisions: dict[str, _GivenDivision] = {}
+    tenants: dict[str, _GivenTenant] = {}
+
+
+def _completed(config: Config, given: _Given) -> Config:
+    """With the limits of everybody where a division sets none, and with every division in each tenant."""
+    divisions = {
+        name: replace(one, limits=_over(config.limits, one.limits, given.divisions[name]))
+        for name, one in config.divisions.items()
+    }
+    tenants: dict[str, Tenant] = {}
+    for name, tenant in config.tenants.items():
+        said = given.tenants[name]
+        own: dict[str, Division] = {}
+        for division in {**divisions, **tenant.divisions}:
+            one = tenant.divisions.get(division) or divisions[division]
+            general = divisions[division].limits if division in divisions else config.limits
+            limits = _over(general, tenant.limits, said)
+            own[division] = replace(one, limits=_over(limits, one.limits, said.divisions.get(division)))
+        tenants[name] = replace(tenant, limits=_over(config.limits, tenant.limits, said), divisions=own)
+    return replace(config, divisions=divisions, tenants=tenants)
+
+
+def _over(limits: LimitsConfig, own: LimitsConfig, given: _GivenDivision | None) -> LimitsConfig:
+    """The limits with those that were given in place of them."""
+    return replace(limits, **{name: getattr(own, name) for name in given.limits}) if given else limits
 
 
 def _with_synchronous(config: Config) -> str:

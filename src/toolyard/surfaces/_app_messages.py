@@ -3,29 +3,62 @@
 Messages and tools are taken as apps have them: in camel case, as Chat Completions writes them, or as MCP lists them.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, Struct, UnsetType, field
 
+from toolyard.core.items import ImagePart, Part, TextPart
 from toolyard.core.ports import Failure, Value
 from toolyard.core.settings import Note
 from toolyard.core.tools import EMPTY_OBJECT, Tool
 from toolyard.surfaces._errors import invalid
-from toolyard.surfaces._messages import CalledFunction, Message, ToolCall
+from toolyard.surfaces._messages import CalledFunction, Message, PartedMessage, ToolCall
 from toolyard.surfaces._notes import MOST_NOTES
 from toolyard.surfaces._results import Failed, Words, parse_answer
 
 MOST_TOOLS = 128
 """What the providers take; an app with more offers those that fit its screen."""
 MOST_NAME, MOST_TEXT = 500, 100_000
+Line = Annotated[str, Meta(max_length=MOST_NAME)]
+IMAGE = re.compile(r"https?://\S+|data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]+")
 OURS = "app:"
 """Notes that come from the app's context; what else a conversation has been told stays."""
 
 
 class TextPiece(Struct, kw_only=True, tag_field="type", tag="text"):
     text: str
+
+
+class ImagePiece(Struct, kw_only=True, tag_field="type", tag="image"):
+    """An image by its address, or as MCP carries it."""
+
+    url: str = ""
+    data: str = ""
+    kind: str = field(default="image/png", name="mimeType")
+
+    @property
+    def address(self) -> str:
+        return self.url or f"data:{self.kind};base64,{self.data}"
+
+
+class _Address(Struct):
+    url: str
+
+
+class ImageUrlPiece(Struct, kw_only=True, tag_field="type", tag="image_url"):
+    """An image as Chat Completions has it."""
+
+    image_url: _Address | str
+
+    @property
+    def address(self) -> str:
+        return self.image_url if isinstance(self.image_url, str) else self.image_url.url
+
+
+Piece = TextPiece | ImagePiece | ImageUrlPiece
 
 
 class AppCall(Struct, kw_only=True):
@@ -40,7 +73,7 @@ class AppCall(Struct, kw_only=True):
 class AppMessage(Struct, kw_only=True):
     role: str
     content: object = None
-    """A text, or text in parts; of a tool's message any JSON."""
+    """A text, or parts: text, of a user's message images as well; of a tool's message any JSON."""
     camel_calls: list[AppCall] | None = field(default=None, name="toolCalls")
     snake_calls: list[AppCall] | None = field(default=None, name="tool_calls")
     camel_call_id: str | None = field(default=None, name="toolCallId")
@@ -62,11 +95,16 @@ class AppFunction(Struct, kw_only=True):
 
 
 class AppTool(AppFunction, kw_only=True):
-    """A tool that the app runs; `timeoutSeconds` is how long its result is awaited."""
+    """A tool that the app runs; `timeoutSeconds` is how long its result is awaited.
+
+    `examples` are requests that it is for, `sources` names for a parameter the tool that its value comes from.
+    """
 
     mcp_schema: dict[str, object] | None = field(default=None, name="inputSchema")
     function: AppFunction | None = None
     timeout_s: Annotated[float, Meta(gt=0, le=86_400)] | None = field(default=None, name="timeoutSeconds")
+    examples: Annotated[list[Line], Meta(max_length=20)] = []
+    sources: Annotated[dict[Line, Line], Meta(max_length=100)] = {}
 
 
 class ToolResult(Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
@@ -90,25 +128,40 @@ def to_message(message: AppMessage, index: int) -> Message:
         )
         for call in message.calls
     ]
+    pieces = pieces_of(message, index)
+    if message.role == "user" and not all(isinstance(piece, TextPiece) for piece in pieces):
+        return PartedMessage(role="user", parts=tuple(part_of(piece, index) for piece in pieces))
     return Message(
         role=message.role,
-        content=text_of(message, index),
+        content="".join(piece.text for piece in pieces if isinstance(piece, TextPiece)),
         tool_calls=calls or None,
         tool_call_id=message.call_id or None,
     )
 
 
-def text_of(message: AppMessage, index: int) -> str:
-    """The text of a message. Raises Invalid for what is neither a text nor, in a tool's message, JSON."""
-    content = message.content
+def pieces_of(message: AppMessage, index: int) -> list[Piece]:
+    """The parts of a message. Raises Invalid for what is neither a text nor, in a tool's message, JSON."""
+    content, role = message.content, message.role
     if content is None or isinstance(content, str):
-        return content or ""
+        return [TextPiece(text=content or "")]
     try:
-        return "".join(piece.text for piece in msgspec.convert(content, list[TextPiece]))
+        if role == "user":
+            return msgspec.convert(content, list[Piece])
+        return [*msgspec.convert(content, list[TextPiece])]
     except msgspec.ValidationError:
-        if message.role == "tool":
-            return msgspec.json.encode(content).decode()
-        raise invalid(f"messages.{index}.content", 'must be a text, or parts of {"type": "text"}') from None
+        if role == "tool":
+            return [TextPiece(text=msgspec.json.encode(content).decode())]
+        what = "parts of text and images" if role == "user" else 'parts of {"type": "text"}'
+        raise invalid(f"messages.{index}.content", f"must be a text, or {what}") from None
+
+
+def part_of(piece: Piece, index: int) -> Part:
+    if isinstance(piece, TextPiece):
+        return TextPart(text=piece.text)
+    if not IMAGE.fullmatch(piece.address):
+        why = "an image needs an address of http:, https: or data:image/…;base64,"
+        raise invalid(f"messages.{index}.content", why)
+    return ImagePart(url=piece.address)
 
 
 def since_last_answer(messages: Sequence[AppMessage]) -> Sequence[AppMessage]:
@@ -130,7 +183,14 @@ def to_tool(body: AppTool, index: int) -> Tool:
         schema = tool_schema
     else:
         schema = dict(EMPTY_OBJECT)
-    tool = Tool(name=name, description=said.description or body.description, parameters=schema, venue="client")
+    tool = Tool(
+        name=name,
+        description=said.description or body.description,
+        parameters=schema,
+        venue="client",
+        examples=tuple(body.examples),
+        sources=body.sources,
+    )
     return tool if body.timeout_s is None else msgspec.structs.replace(tool, client_s=body.timeout_s)
 
 

@@ -4,13 +4,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from toolyard.core.errors import Invalid
 from toolyard.core.items import (
     Call,
+    Citation,
     Item,
     ModelText,
+    Part,
     Reasoning,
     Result,
     SystemText,
@@ -42,6 +44,14 @@ class Message(Struct, kw_only=True):
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
     name: str | None = None
+    citations: list[Citation] | UnsetType = UNSET
+    """Where the content comes from, if its provider told."""
+
+
+class PartedMessage(Message, kw_only=True):
+    """A user's message that is more than a text, on its way in."""
+
+    parts: tuple[Part, ...]
 
 
 def to_messages(items: Iterable[Item]) -> list[Message]:
@@ -74,8 +84,11 @@ def told(group: Sequence[Item]) -> Message:
     message = Message(id=first.id, role=_ROLES[type(first)], timestamp=iso(first.at))
     for item in group:
         match item:
-            case UserMessage() | SystemText() | ModelText():
+            case UserMessage() | SystemText():
                 message.content = item.text
+            case ModelText():
+                message.content = item.text
+                message.citations = list(item.citations) or UNSET
             case Call():
                 message.tool_calls = [*(message.tool_calls or ()), _tool_call(item)]
             case Result():
@@ -140,7 +153,8 @@ def _items(index: int, message: Message, mint: Mint, open_calls: dict[str, Call]
     at, content = mint.now(), message.content or ""
     match message.role:
         case "user":
-            yield UserMessage(id=mint.id("item"), at=at, parts=(TextPart(text=content),))
+            parts = message.parts if isinstance(message, PartedMessage) else (TextPart(text=content),)
+            yield UserMessage(id=mint.id("item"), at=at, parts=parts)
         case "system" | "developer":
             yield SystemText(id=mint.id("item"), at=at, text=content)
         case "assistant":

@@ -76,6 +76,7 @@ class ShownServer(Struct, kw_only=True):
     sessions: int
     tools: int
     quarantined: int
+    rejected: int
     configured: bool
     log: list[str]
     """What it said last beside the protocol, for administrators."""
@@ -112,7 +113,7 @@ class ServerTools(Struct, kw_only=True):
 
 
 class Acceptance(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which tools; none named means all."""
+    """Which tools; none named means all that wait."""
 
     tools: list[str] = []
 
@@ -203,7 +204,16 @@ def _changed(servers: Servers) -> list[HTTPRouteHandler]:
         card = await servers.act(server_id, "accept", data.tools if data else ())
         return shown_tools(card, "Accepted")
 
-    return [start_server, stop_server, accept_tools]
+    @post("/servers/{server_id:str}/reject", status_code=200, responses=ERRORS, tags=["servers"])
+    async def reject_tools(
+        request: Visitor, server_id: PathId, data: JSONBody[Acceptance | None] = None
+    ) -> ServerTools:
+        """Keep tools out as they are listed now: those that wait, or those named. It is remembered."""
+        _admin(request)
+        card = await servers.act(server_id, "reject", data.tools if data else ())
+        return shown_tools(card, "Rejected")
+
+    return [start_server, stop_server, accept_tools, reject_tools]
 
 
 def _called(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
@@ -280,6 +290,7 @@ def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
         sessions=card.sessions,
         tools=sum(tool.state == "accepted" for tool in card.tools),
         quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
+        rejected=sum(tool.state == "rejected" for tool in card.tools),
         configured=card.configured,
         log=[str(masked(line)) for line in card.log] if "admin" in caller.roles else [],
     )
@@ -337,7 +348,8 @@ def _offered(card: ServerCard, name: str) -> ServerTool:
     for tool in card.tools:
         if name in (tool.name, tool.offered_as):
             if tool.state != "accepted":
-                raise NotFound(f"the tool {name[:80]!r} is quarantined: an administrator has to accept it first")
+                how = "kept out" if tool.state == "rejected" else "quarantined"
+                raise NotFound(f"the tool {name[:80]!r} is {how}: an administrator has to accept it first")
             return tool
     raise NotFound(f"there is no tool {name[:80]!r} on the server {card.id!r}")
 

@@ -24,11 +24,18 @@ export interface ClientOptions {
   headers?: Record<string, string>;
 }
 
+export interface SendOptions {
+  /** Addresses; one that begins with `data:` carries the image. */
+  images?: readonly string[];
+  /** Stop what still runs in the conversation instead of waiting for it. */
+  interrupt?: boolean;
+}
+
 export interface Client {
   /** Empty before the first message. */
   readonly conversationId: string;
   /** Say something; everything that happens until the answer, which is the last event. */
-  send(text: string, options?: { interrupt?: boolean }): AsyncGenerator<ClientEvent, void, undefined>;
+  send(text: string, options?: SendOptions): AsyncGenerator<ClientEvent, void, undefined>;
   /** Say something; the model's answer. Throws if there is none. */
   ask(text: string): Promise<string>;
   /** Take up what runs or waits in the conversation, perhaps begun on another device, to its end. */
@@ -57,11 +64,11 @@ class AppClient implements Client {
     this.tools = new LocalTools(options.tools ?? {});
   }
 
-  async *send(text: string, { interrupt = false } = {}): AsyncGenerator<ClientEvent, void, undefined> {
+  async *send(text: string, { images = [], interrupt = false }: SendOptions = {}): AsyncGenerator<ClientEvent, void, undefined> {
     const { systemPrompt, context } = this.options;
     this.runId = "";
     yield* this.driven({
-      messages: [{ role: "user", content: text }],
+      messages: [{ role: "user", content: images.length ? [{ type: "text", text }, ...images.map((url) => ({ type: "image", url }))] : text }],
       tools: this.tools.definitions(),
       interrupt,
       ...(systemPrompt === undefined ? {} : { systemPrompt }),

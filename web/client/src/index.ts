@@ -1,7 +1,7 @@
 // A conversation with a Toolyard server whose tools run in the application: in the browser and in Node.
 
 export { createClient } from "./client.js";
-export type { Client, ClientOptions } from "./client.js";
+export type { Client, ClientOptions, SendOptions } from "./client.js";
 export type {
   ApprovalRequired,
   Arguments,

@@ -16,6 +16,10 @@ export interface Tool<A = Arguments> {
   parameters?: Record<string, unknown>;
   /** How long its result is awaited by the server. */
   timeoutSeconds?: number;
+  /** Requests that it is for, as people would make them. */
+  examples?: readonly string[];
+  /** For a parameter, the tool that its value comes from: `{ code: "search_products" }`. */
+  sources?: Readonly<Record<string, string>>;
   run(args: A, running: Running): unknown;
 }
 
@@ -50,12 +54,7 @@ export class LocalTools {
 
   /** As the server takes them. */
   definitions(): unknown[] {
-    return Object.entries(this.tools).map(([name, { description, parameters, timeoutSeconds }]) => ({
-      name,
-      description,
-      ...(parameters ? { parameters } : {}),
-      ...(timeoutSeconds ? { timeoutSeconds } : {}),
-    }));
+    return Object.entries(this.tools).map(([name, { run: _, ...said }]) => ({ name, ...said }));
   }
 
   /** The results of those that are ours, run side by side; nothing if they were stopped meanwhile. */

@@ -10,7 +10,8 @@ import type { CallView } from "../state/view"
 import { Refusal, ask, part, said } from "../wire/http"
 import { useLanguage, useSay } from "../words"
 
-export function Approval({ call, schema }: { call: CallView; schema: Record<string, unknown> | undefined }) {
+/** Without a schema, which is on its way, nothing can be edited yet. */
+export function Approval({ call, schema }: { call: CallView; schema: Record<string, unknown> | null }) {
   const say = useSay()
   const language = useLanguage()
   const { conversation } = useConversation()
@@ -56,7 +57,7 @@ export function Approval({ call, schema }: { call: CallView; schema: Record<stri
           </button>
         )}
         {mode === "plain" && (
-          <button disabled={busy} onClick={() => setMode("edit")}>
+          <button disabled={busy || !schema} onClick={() => setMode("edit")}>
             <Pencil aria-hidden /> {say("ask.edit")}
           </button>
         )}

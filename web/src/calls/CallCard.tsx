@@ -2,7 +2,7 @@
 import { ChevronRight, CircleAlert, CircleCheck, CircleDashed, CircleHelp, CircleSlash, CircleX, Clock, Hand, LoaderCircle, TimerOff } from "lucide-react"
 import { memo, useState } from "react"
 import type { CallView } from "../state/view"
-import { useTools } from "../state/tools"
+import { useToolsIfKnown } from "../state/tools"
 import { duration } from "../parts/times"
 import { useSay, type Say } from "../words"
 import { Approval } from "./Approval"
@@ -21,8 +21,8 @@ const DISPLAYS = /^(?:show|display)_/
 
 export const CallCard = memo(function CallCard({ call, opened = false }: { call: CallView; opened?: boolean }) {
   const say = useSay()
-  const tools = useTools()
-  const tool = tools.get(call.call.tool)
+  const tools = useToolsIfKnown()
+  const tool = tools?.get(call.call.tool)
   const [open, setOpen] = useState(opened)
   const state = call.result?.outcome ?? (call.phase === "closed" ? "ok" : call.phase)
   const atOnce = !open && call.result?.outcome === "ok" && shownAtOnce(call.result)
@@ -39,7 +39,7 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
         <ChevronRight className="chevron" aria-hidden />
       </button>
       {call.phase === "running" && <Progress call={call} />}
-      {call.phase === "asking" && <Approval call={call} schema={call.appTool?.parameters ?? tool?.parameters} />}
+      {call.phase === "asking" && <Approval call={call} schema={call.appTool?.parameters ?? tool?.parameters ?? (tools ? {} : null)} />}
       {call.phase === "parked" && call.parked?.kind === "question" && <QuestionForm call={call} />}
       {call.phase === "parked" && call.parked?.kind === "client" && <ClientCall call={call} />}
       {atOnce && call.result && <ResultView result={call.result} brief />}

@@ -14,15 +14,19 @@ export function CallDetails({ call, where }: { call: CallView; where: string }) 
   const result = call.result
   const stop = () => void ask("POST", `conversations/${part(conversation)}/cancel`, { call_id: call.id }).catch(() => undefined)
   const facts = [
-    where && [say("call.ran"), where],
+    where && [say(call.startedAt || result ? "call.ran" : "call.runs"), where],
     call.rule && [say("call.rule"), call.rule],
     call.decision && ["", say("call.decidedBy", { decision: say(`call.${call.decision}`), by: call.decidedBy ?? "" })],
     call.startedAt && ["", moment(call.startedAt, language)],
   ].filter(Boolean) as [string, string][]
   return (
     <div className="call-details">
-      <h4>{call.edited ? say("call.editedArguments", { by: call.decidedBy ?? "" }) : say("call.arguments")}</h4>
-      {call.call.unreadable ? <p className="problem">{call.call.unreadable}</p> : <Json value={call.edited ?? call.call.arguments} />}
+      {call.phase !== "asking" && (
+        <>
+          <h4>{call.edited ? say("call.editedArguments", { by: call.decidedBy ?? "" }) : say("call.arguments")}</h4>
+          {call.call.unreadable ? <p className="problem">{call.call.unreadable}</p> : <Json value={call.edited ?? call.call.arguments} />}
+        </>
+      )}
       {result && (
         <>
           <h4>{say(result.error ? "call.error" : "call.result")}</h4>

@@ -1,8 +1,8 @@
 import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react"
-import { useMe } from "../caller"
+import { seesTenant, useMe } from "../caller"
 import { conversationsChanged } from "../state/conversations"
 import { following } from "../state/following"
-import { waitingCalls } from "../state/view"
+import { isJudging, waitingCalls } from "../state/view"
 import { ask, part } from "../wire/http"
 import { useSay } from "../words"
 import { sendMessage } from "./Chat"
@@ -30,7 +30,7 @@ export function Conversation({ id }: { id: string }) {
     return () => removeEventListener("keydown", onKey)
   }, [running, stop])
   const waiting = useMemo(() => waitingCalls(view), [view])
-  const mine = view.owner === me.user || status !== "ready"
+  const mine = view.owner ? view.owner === me.user : me.keyless || !seesTenant(me)
   const context = useMemo(() => ({ conversation: id, send }), [id, send])
   if (status === "gone") {
     return (
@@ -51,8 +51,8 @@ export function Conversation({ id }: { id: string }) {
             {say("chat.reconnecting")}
           </p>
         )}
-        <ApproveAll conversation={id} calls={waiting.filter((call) => call.phase === "asking")} />
-        {mine ? <Composer send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : <p className="hint">{say("chat.readOnly", { user: view.owner })}</p>}
+        {!isJudging(view) && <ApproveAll conversation={id} calls={waiting.filter((call) => call.phase === "asking")} />}
+        {mine ? <Composer send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{say("chat.readOnly", { user: view.owner })}</p>}
         <Announcer view={view} waiting={waiting.length} />
       </div>
     </ConversationContext>

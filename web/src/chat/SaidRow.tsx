@@ -1,6 +1,6 @@
 import { FileText } from "lucide-react"
 import { memo } from "react"
-import { isInline } from "../parts/addresses"
+import { isInline, isLink } from "../parts/addresses"
 import type { UserMessage } from "../wire/types"
 import { useSay } from "../words"
 
@@ -13,10 +13,15 @@ export const SaidRow = memo(function SaidRow({ item, queued = false }: { item: U
         {item.parts.map((part, index) => {
           if (part.type === "text") return <p key={index}>{part.text}</p>
           if (part.type === "image" && isInline(part.url)) return <img key={index} src={part.url} alt="" />
-          return (
+          const name = part.type === "file" && part.name ? part.name : part.url.slice(0, 80)
+          return isLink(part.url) ? (
             <a key={index} href={part.url} target="_blank" rel="noopener noreferrer">
-              <FileText aria-hidden /> {part.type === "file" && part.name ? part.name : part.url.slice(0, 80)}
+              <FileText aria-hidden /> {name}
             </a>
+          ) : (
+            <p key={index}>
+              <FileText aria-hidden /> {name}
+            </p>
           )
         })}
       </div>

@@ -3,6 +3,7 @@ import { useVirtualizer } from "@tanstack/react-virtual"
 import { ArrowDown } from "lucide-react"
 import { useCallback, useEffect, useRef, useState } from "react"
 import type { Queued, Row, View } from "../state/view"
+import { Boundary } from "../parts/Boundary"
 import { useSay } from "../words"
 import { EndingRow } from "./EndingRow"
 import { SaidRow } from "./SaidRow"
@@ -65,7 +66,9 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
           <div role="list" className="thread-rows" style={{ transform: `translateY(${items[0]?.start ?? 0}px)` }}>
             {items.map((item) => (
               <div key={item.key} role="listitem" data-index={item.index} ref={virtual.measureElement} className="row">
-                <Drawn row={rows[item.index]!} last={item.index === rows.length - 1} />
+                <Boundary words={say("common.broken")}>
+                  <Drawn row={rows[item.index]!} last={item.index === rows.length - 1} />
+                </Boundary>
               </div>
             ))}
           </div>

@@ -11,7 +11,7 @@ export function Toolbar({ conversation, view }: { conversation: string; view: Vi
   const waiting = view.run?.waiting
   return (
     <header className="toolbar">
-      <h1>{view.title || say("list.untitled")}</h1>
+      <h1>{view.title || (view.seq > 0 && say("list.untitled"))}</h1>
       {view.run && <span className={waiting ? "pill asking" : "pill running"}>{say(waiting ? "chat.waiting" : "chat.working")}</span>}
       <span className="grow" />
       <button className="icon" aria-label={say("chat.tools")} title={say("chat.tools")} onClick={() => setTools(true)}>

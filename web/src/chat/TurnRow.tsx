@@ -1,10 +1,11 @@
 // One turn of the model: its thoughts, its words and its calls, in the order they came; calls next to each other stand side by side.
-import { memo, useMemo } from "react"
+import { Fragment, memo, useMemo } from "react"
 import { CallCard } from "../calls/CallCard"
 import { DraftCard } from "../calls/DraftCard"
 import { Markdown } from "../parts/Markdown"
 import type { Turn, TurnPart } from "../state/view"
 import { useSay } from "../words"
+import { Sources } from "./Sources"
 
 export const TurnRow = memo(function TurnRow({ turn }: { turn: Turn }) {
   const say = useSay()
@@ -15,7 +16,13 @@ export const TurnRow = memo(function TurnRow({ turn }: { turn: Turn }) {
       {groups.map((group) => {
         const [first] = group
         if (!first) return null
-        if (first.kind === "text") return <Markdown key={first.id} text={first.text} open={turn.open} />
+        if (first.kind === "text")
+          return (
+            <Fragment key={first.id}>
+              <Markdown text={first.text} open={turn.open} />
+              {first.citations && <Sources citations={first.citations} />}
+            </Fragment>
+          )
         if (first.kind === "reasoning") return <Reasoning key={first.id} text={first.text} open={turn.open} />
         return (
           <div key={first.id} className="calls" data-many={group.length > 1 || undefined}>

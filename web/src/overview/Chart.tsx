@@ -2,9 +2,9 @@
 import { useEffect, useRef } from "react"
 import uPlot from "uplot"
 import "uplot/dist/uPlot.min.css"
-import { duration, moment } from "../parts/times"
+import { clock, day, duration, moment } from "../parts/times"
 import type { Point } from "../wire/types"
-import { useLanguage } from "../words"
+import { useLanguage, type Language } from "../words"
 
 export interface Series {
   name: string
@@ -35,7 +35,10 @@ export function Chart({ title, points, series, lines = false }: ChartProps) {
     resize.observe(box)
     const theme = new MutationObserver(redraw)
     theme.observe(document.documentElement, { attributeFilter: ["data-theme"] })
+    const system = matchMedia("(prefers-color-scheme: dark)")
+    system.addEventListener("change", redraw)
     return () => {
+      system.removeEventListener("change", redraw)
       resize.disconnect()
       theme.disconnect()
       plot.destroy()
@@ -78,11 +81,14 @@ export function Chart({ title, points, series, lines = false }: ChartProps) {
 }
 
 const HEIGHT = 190
+const DAY_S = 86_400
 const bars = uPlot.paths.bars!({ size: [0.72, 26], radius: 0.2 })
 
-function options(box: HTMLElement, series: Series[], language: string, lines: boolean): uPlot.Options {
-  const style = getComputedStyle(document.documentElement)
-  const colour = (name: string) => style.getPropertyValue(`--${name}`).trim()
+function options(box: HTMLElement, series: Series[], language: Language, lines: boolean): uPlot.Options {
+  const colour = (name: string) => {
+    box.style.color = `var(--${name})` // a canvas needs the colour that it comes to
+    return getComputedStyle(box).color
+  }
   const axis: uPlot.Axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" }
   const short = new Intl.NumberFormat(language, { notation: "compact" })
   return {
@@ -92,7 +98,7 @@ function options(box: HTMLElement, series: Series[], language: string, lines: bo
     cursor: { show: false },
     scales: { y: { range: (_, __, most) => [0, Math.max(4, (most ?? 0) * 1.1)] } },
     axes: [
-      { ...axis, grid: { show: false } },
+      { ...axis, grid: { show: false }, values: (_, times, __, ___, step) => times.map((at) => (step < DAY_S ? clock(at, language) : day(at, language))) },
       { ...axis, size: 56, values: (_, values) => values.map((value) => (lines ? duration(value) : short.format(value))) },
     ],
     series: [{}, ...series.map((one) => ({ label: one.name, stroke: colour(one.tone), fill: colour(one.tone), ...(lines ? { fill: undefined, width: 2, spanGaps: true, points: { show: true, size: 5 } } : { width: 0, paths: bars, points: { show: false } }) }))],

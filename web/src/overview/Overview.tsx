@@ -20,6 +20,7 @@ export default function Overview() {
   const { data, problem } = useAnswer<OverviewAnswer>(`overview?hours=${hours}${everyone ? "&whose=tenant" : ""}`, LOOK_EVERY_MS)
   const points = data?.overview.points ?? []
   const sum = (name: Exclude<keyof Point, "at">) => points.reduce((total, point) => total + (point[name] ?? 0), 0)
+  const figure = (value: number) => (data ? count(value, language) : "–")
   return (
     <div className="page">
       <header className="page-head">
@@ -36,11 +37,11 @@ export default function Overview() {
       {problem && !data && <p className="problem">{problem}</p>}
       {data && !data.complete && <p className="about">{say("overview.incomplete")}</p>}
       <dl className="figures">
-        <Figure name={say("overview.runs")} value={count(sum("runs"), language)} />
-        <Figure name={say("overview.failed")} value={count(sum("failed"), language)} bad={sum("failed") > 0} />
-        <Figure name={say("overview.calls")} value={count(sum("calls"), language)} />
-        <Figure name={say("overview.errors")} value={count(sum("call_errors"), language)} bad={sum("call_errors") > 0} />
-        <Figure name={say("overview.tokens")} value={count(sum("input_tokens") + sum("output_tokens"), language)} />
+        <Figure name={say("overview.runs")} value={figure(sum("runs"))} />
+        <Figure name={say("overview.failed")} value={figure(sum("failed"))} bad={sum("failed") > 0} />
+        <Figure name={say("overview.calls")} value={figure(sum("calls"))} />
+        <Figure name={say("overview.errors")} value={figure(sum("call_errors"))} bad={sum("call_errors") > 0} />
+        <Figure name={say("overview.tokens")} value={figure(sum("input_tokens") + sum("output_tokens"))} />
       </dl>
       {data && (
         <div className="charts">

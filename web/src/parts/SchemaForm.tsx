@@ -59,22 +59,25 @@ export function SchemaForm({ schema, value, onChange, problems = {} }: FormProps
 interface RowProps {
   root: Schema
   field: Field
+  depth?: number
   value: unknown
   problem?: string | undefined
   onChange: (value: unknown) => void
 }
 
-function FieldRow({ root, field, value, problem, onChange }: RowProps) {
+function FieldRow({ root, field, depth = 1, value, problem, onChange }: RowProps) {
   const say = useSay()
   const id = useId()
   const about = field.schema.description
   if (field.kind === "object") {
     const values = (value ?? {}) as Values
+    const wanted = field.required || Object.keys(values).length > 0
+    const change = (made: Values) => onChange(field.required || Object.keys(made).length ? made : undefined)
     return (
       <fieldset>
         <legend>{field.schema.title ?? field.name}</legend>
-        {fieldsOf(field.schema, root).map((inner) => (
-          <FieldRow key={inner.name} root={root} field={inner} value={values[inner.name]} onChange={(one) => onChange(set(values, inner.name, one))} />
+        {fieldsOf(field.schema, root, depth).map((inner) => (
+          <FieldRow key={inner.name} root={root} field={{ ...inner, required: inner.required && wanted }} depth={depth + 1} value={values[inner.name]} onChange={(one) => change(set(values, inner.name, one))} />
         ))}
       </fieldset>
     )

@@ -35,23 +35,28 @@ export interface Field {
 }
 
 const LONG = 200
+/** Deeper objects are written as JSON: a schema may refer to itself without end. */
+export const MOST_DEPTH = 3
 
-export function fieldsOf(schema: Schema, root: Schema = schema): Field[] {
+export function fieldsOf(schema: Schema, root: Schema = schema, depth = 0): Field[] {
   const resolved = resolve(schema, root)
+  const required = Array.isArray(resolved.required) ? resolved.required : []
   return Object.entries(resolved.properties ?? {}).map(([name, one]) => {
     const own = resolve(one, root)
-    return { name, schema: own, kind: kindOf(own, root), required: resolved.required?.includes(name) ?? false, options: optionsOf(own) }
+    const kind = kindOf(own, root)
+    return { name, schema: own, kind: kind === "object" && depth >= MOST_DEPTH ? "json" : kind, required: required.includes(name), options: optionsOf(own) }
   })
 }
 
 /** Follows references, and takes "this or null" for this. */
 export function resolve(schema: Schema, root: Schema, depth = 0): Schema {
-  if (depth > 10) return {}
+  if (depth > 10 || typeof schema !== "object" || schema === null) return {}
   if (schema.$ref) {
     const name = schema.$ref.split("/").at(-1) ?? ""
     const found = (root.$defs ?? root.definitions ?? {})[name] ?? {}
     const { $ref: _, ...rest } = schema
-    return { ...resolve(found, root, depth + 1), ...rest }
+    const { title: __, ...meant } = resolve(found, root, depth + 1) // what the type is called is not what the field is
+    return { ...meant, ...rest }
   }
   const several = schema.anyOf ?? schema.oneOf
   const real = several?.filter((one) => one.type !== "null")
@@ -86,7 +91,7 @@ function kindOf(schema: Schema, root: Schema): Kind {
 }
 
 function optionsOf(schema: Schema): { value: unknown; label: string }[] {
-  if (schema.enum) return schema.enum.map((value, index) => ({ value, label: schema.enumNames?.[index] ?? String(value) }))
+  if (Array.isArray(schema.enum)) return schema.enum.map((value, index) => ({ value, label: schema.enumNames?.[index] ?? String(value) }))
   const titled = schema.oneOf ?? schema.anyOf
   if (titled?.length && titled.every((one) => "const" in one)) return titled.map((one) => ({ value: one.const, label: one.title ?? String(one.const) }))
   return []

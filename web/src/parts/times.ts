@@ -5,6 +5,10 @@ export function clock(at: number, language: Language): string {
   return new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" }).format(at * 1000)
 }
 
+export function day(at: number, language: Language): string {
+  return new Intl.DateTimeFormat(language, { month: "short", day: "numeric" }).format(at * 1000)
+}
+
 export function moment(at: number, language: Language): string {
   return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(at * 1000)
 }

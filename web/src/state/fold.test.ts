@@ -1,7 +1,7 @@
 import { describe, expect, test } from "vitest"
 import type { Durable, Entry } from "../wire/types"
 import { fold, type Published } from "./fold"
-import { EMPTY, waitingCalls, type Turn, type View } from "./view"
+import { EMPTY, isJudging, waitingCalls, type Turn, type View } from "./view"
 
 const SETTINGS = { title: "Groceries" }
 let seq = 0
@@ -96,6 +96,14 @@ describe("entries", () => {
 })
 
 describe("calls", () => {
+  test("how many ask is known only when all of them are judged", () => {
+    let view = fold(EMPTY, [...started(), called("a", "b")])
+    expect(isJudging(view)).toBe(true)
+    view = fold(view, [entry({ type: "call.judged", call_id: "a", verdict: "ask", rule: "r" })])
+    expect(isJudging(view)).toBe(true)
+    expect(isJudging(fold(view, [entry({ type: "call.judged", call_id: "b", verdict: "deny", rule: "r" })]))).toBe(false)
+  })
+
   const phases = (view: View) => lastTurn(view).parts.map((part) => (part.kind === "call" ? part.call.phase : part.kind))
 
   test("wait side by side and are decided in any order", () => {

@@ -230,7 +230,7 @@ function addItems(view: View, items: Item[], entry: Entry): void {
 function part(view: View, item: Item, entry: Entry, results: Map<string, Result>): TurnPart[] {
   switch (item.type) {
     case "model_text":
-      return [{ kind: "text", id: item.id, text: item.text }]
+      return [{ kind: "text", id: item.id, text: item.text, citations: item.citations }]
     case "reasoning":
       return item.text ? [{ kind: "reasoning", id: item.id, text: item.text }] : []
     case "call":

@@ -3,7 +3,8 @@ import { useSyncExternalStore } from "react"
 import { ask } from "../wire/http"
 import type { ToolCard, ToolList } from "../wire/types"
 
-let known: Map<string, ToolCard> = new Map()
+const NONE: Map<string, ToolCard> = new Map()
+let known: Map<string, ToolCard> | null = null
 let asked = false
 const told = new Set<() => void>()
 
@@ -12,10 +13,11 @@ export async function loadTools(): Promise<void> {
   try {
     const answer = await ask<ToolList>("GET", "tools")
     known = new Map(answer.tools.map((tool) => [tool.name, tool]))
-    for (const tell of told) tell()
   } catch {
     asked = false
+    known ??= NONE
   }
+  for (const tell of told) tell()
 }
 
 function subscribe(tell: () => void): () => void {
@@ -24,6 +26,11 @@ function subscribe(tell: () => void): () => void {
   return () => told.delete(tell)
 }
 
-export function useTools(): Map<string, ToolCard> {
+/** Null until the server has answered. */
+export function useToolsIfKnown(): Map<string, ToolCard> | null {
   return useSyncExternalStore(subscribe, () => known)
+}
+
+export function useTools(): Map<string, ToolCard> {
+  return useToolsIfKnown() ?? NONE
 }

@@ -1,5 +1,5 @@
 // What the page shows of a conversation: the fold of its entries. `fold.ts` makes it, components draw it.
-import type { Call, CallAnswered, CallParked, Item, Result, RunEnded, SystemText, Tool, Usage, UserMessage } from "../wire/types"
+import type { Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, SystemText, Tool, Usage, UserMessage } from "../wire/types"
 
 export type Phase = "written" | "requested" | "asking" | "allowed" | "running" | "parked" | "closed"
 
@@ -29,7 +29,7 @@ export interface CallView {
 
 /** A part that grows while its turn is open; `bytes` counts what came, as the server counts. */
 export type Stream =
-  | { kind: "text"; id: string; text: string; bytes?: number }
+  | { kind: "text"; id: string; text: string; bytes?: number; citations?: Citation[] | undefined }
   | { kind: "reasoning"; id: string; text: string; bytes?: number }
   | { kind: "draft"; id: string; tool: string; text: string; bytes?: number }
 
@@ -113,6 +113,12 @@ export interface View {
 }
 
 export const EMPTY: View = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, tools: null, remembered: [] }
+
+/** Whether some call of the last turn is not judged yet, so that it is not known how many will ask. */
+export function isJudging(view: View): boolean {
+  const last = view.rows.findLast((row) => row.kind === "turn")
+  return last?.parts.some((part) => part.kind === "call" && part.call.phase === "requested" && !part.call.verdict) ?? false
+}
 
 /** The calls that wait for a decision, an answer or the application, oldest first. */
 export function waitingCalls(view: View): CallView[] {

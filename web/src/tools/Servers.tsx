@@ -46,9 +46,9 @@ function ServerCard({ server, opened, changed }: { server: ShownServer; opened: 
   const language = useLanguage()
   const admin = isAdmin(useMe())
   const [open, setOpen] = useState(opened)
-  const tools = useAnswer<ServerTools>(open || server.quarantined ? `servers/${part(server.id)}/tools` : null, LOOK_EVERY_MS)
-  const waiting = tools.data?.tools.filter((tool) => tool.state === "new" || tool.state === "changed") ?? []
-  const accepted = () => {
+  const tools = useAnswer<ServerTools>(open || server.quarantined || server.rejected ? `servers/${part(server.id)}/tools` : null, LOOK_EVERY_MS)
+  const waiting = tools.data?.tools.filter((tool) => tool.state === "new" || tool.state === "changed" || tool.state === "rejected") ?? []
+  const decided = () => {
     tools.again()
     changed()
     void loadTools()
@@ -113,7 +113,7 @@ function ServerCard({ server, opened, changed }: { server: ShownServer; opened: 
           {problem}
         </p>
       )}
-      {waiting.length > 0 && <Quarantine server={server.id} tools={waiting} admin={admin} accepted={accepted} />}
+      {waiting.length > 0 && <Quarantine server={server.id} tools={waiting} admin={admin} decided={decided} />}
       <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
           {say("servers.tools")}: {server.tools}

@@ -38,7 +38,7 @@ export default function Tools({ name }: { name: string }) {
         {chosen ? (
           <ToolPage key={chosen.name} tool={chosen} figures={figures.data?.overview.tools.find((one) => one.tool === chosen.name)} broken={health.data?.tools.schema_only.includes(chosen.name) ?? false} />
         ) : (
-          <p className="empty">{say("tools.choose")}</p>
+          data && <p className="empty">{name ? say("tools.unknown", { tool: name }) : say("tools.choose")}</p>
         )}
       </div>
     </div>

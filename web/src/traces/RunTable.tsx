@@ -11,6 +11,7 @@ import { useLanguage, useSay, type Word } from "../words"
 import { StatusPill } from "./StatusPill"
 
 const OUTCOMES = ["ok", "error", "denied", "expired", "timeout", "cancelled", "unknown"] as const
+const COLUMNS = ["when", "status", "conversation", "user", "model", "took", "turns", "calls", "tokens"] as const
 const ENDINGS = ["done", "limit", "cancelled", "failed"] as const
 
 export function RunTable({ conversation }: { conversation: string }) {
@@ -30,7 +31,7 @@ export function RunTable({ conversation }: { conversation: string }) {
       </header>
       <div className="filters">
         <FindTrace />
-        <TextFilter label={say("traces.user")} value={wanted.user} onChange={set("user")} />
+        {everyone && <TextFilter label={say("traces.user")} value={wanted.user} onChange={set("user")} />}
         <ToolFilter value={wanted.tool} onChange={set("tool")} />
         <Choice label={say("traces.outcome")} value={wanted.outcome} onChange={set("outcome")} options={OUTCOMES} word={(one) => `outcome.${one}` as Word} />
         <Choice label={say("traces.ending")} value={wanted.ending} onChange={set("ending")} options={ENDINGS} word={(one) => `status.${one}` as Word} />
@@ -42,7 +43,7 @@ export function RunTable({ conversation }: { conversation: string }) {
       </div>
       {(problem || failed) && <p className="problem">{problem || failed}</p>}
       {data && runs.length === 0 && <p className="empty">{say("traces.none")}</p>}
-      {runs.length > 0 && <Table runs={runs} />}
+      {runs.length > 0 && <Table runs={runs} users={everyone} />}
       {next && (
         <button className="quiet" onClick={more}>
           {say("traces.more")}
@@ -52,7 +53,7 @@ export function RunTable({ conversation }: { conversation: string }) {
   )
 }
 
-function Table({ runs }: { runs: RunDigest[] }) {
+function Table({ runs, users }: { runs: RunDigest[]; users: boolean }) {
   const say = useSay()
   const language = useLanguage()
   return (
@@ -60,7 +61,7 @@ function Table({ runs }: { runs: RunDigest[] }) {
       <table className="runs">
         <thead>
           <tr>
-            {(["when", "status", "conversation", "user", "model", "took", "turns", "calls", "tokens"] as const).map((name) => (
+            {COLUMNS.filter((name) => users || name !== "user").map((name) => (
               <th key={name} scope="col">
                 {say(`traces.${name}`)}
               </th>
@@ -79,7 +80,7 @@ function Table({ runs }: { runs: RunDigest[] }) {
               <td className="clip">
                 <a href={hrefOf("chat", run.conversation)}>{run.title || say("list.untitled")}</a>
               </td>
-              <td>{run.user}</td>
+              {users && <td>{run.user}</td>}
               <td className="clip">{run.model}</td>
               <td className="number">{duration(run.took_ms)}</td>
               <td className="number">{run.turns.length}</td>

@@ -7,6 +7,12 @@ import { useLanguage, useSay, type Word } from "../words"
 import { KeptTurn } from "./KeptTurn"
 import { axisOf, spansOf, type Axis, type Span } from "./axis"
 
+const LEGEND = [
+  ["turn", "traces.thinking"],
+  ["work", "traces.working"],
+  ["asking", "traces.asking"],
+] as const
+
 export function Waterfall({ trace }: { trace: Trace }) {
   const say = useSay()
   const axis = useMemo(() => axisOf(trace, Date.now() / 1000), [trace])
@@ -27,7 +33,11 @@ export function Waterfall({ trace }: { trace: Trace }) {
         ))}
       </ul>
       <p className="legend">
-        <i data-kind="turn" /> {say("traces.thinking")} <i data-kind="work" /> {say("traces.working")} <i data-kind="asking" /> {say("traces.asking")}
+        {LEGEND.map(([kind, word]) => (
+          <span key={kind}>
+            <i data-kind={kind} /> {say(word)}
+          </span>
+        ))}
         {axis.shortened && <em>{say("traces.short")}</em>}
       </p>
     </div>

@@ -36,10 +36,10 @@ export interface Span {
 
 /** The rows of a waterfall: each turn, then its calls, then the waits that followed, in the order they began. */
 export function spansOf(trace: Trace, words: { turn: (number: number) => string; wait: string }): Span[] {
-  const turns: (Span & { at: number })[] = trace.turns.map((turn) => ({
+  const turns: (Span & { at: number })[] = trace.turns.map((turn, index) => ({
     id: `turn-${turn.number}`,
     at: turn.started_at,
-    label: words.turn(turn.number),
+    label: words.turn(index + 1),
     kind: "turn",
     stretches: [{ from: turn.started_at, to: turn.ended_at, kind: "turn" }],
     tookMs: turn.ended_at === null ? null : (turn.ended_at - turn.started_at) * 1000,

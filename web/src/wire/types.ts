@@ -192,6 +192,7 @@ export interface Conversation {
   max_tokens: number
   max_messages: number
   model: string
+  web_search: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   status: "idle" | "running" | "waiting"
   enabled_tools: Array<ToolName>
   context: Record<string, NoteBody>
@@ -339,6 +340,7 @@ export interface Message {
   tool_calls: Array<ToolCall> | null
   tool_call_id: string | null
   name: string | null
+  citations: Array<Citation>
 }
 
 export interface MessageAdded {
@@ -531,6 +533,7 @@ export interface RunQueued {
   tool_choice?: string
   model?: string
   limits?: Limits | null
+  web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
 }
 
 export interface RunStarted {
@@ -576,6 +579,7 @@ export interface Settings {
   tools?: Array<string> | null
   max_messages?: number
   max_tokens?: number
+  web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   ephemeral?: boolean
 }
 
@@ -595,6 +599,7 @@ export interface ShownServer {
   sessions: number
   tools: number
   quarantined: number
+  rejected: number
   configured: boolean
   log: Array<string>
 }

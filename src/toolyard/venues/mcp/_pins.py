@@ -22,15 +22,22 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     offered_as: str
     seen: Json
     accepted: Json | None = None
+    rejected: Json | None = None
     present: bool = True
 
     @property
     def state(self) -> ToolState:
         if unusable(self.seen):
             return "unusable"
-        if self.accepted is None:
-            return "new"
-        return "accepted" if pin_of(self.accepted) == pin_of(self.seen) else "changed"
+        if _is_same(self.accepted, self.seen):
+            return "accepted"
+        if _is_same(self.rejected, self.seen):
+            return "rejected"
+        return "new" if self.accepted is None else "changed"
+
+    @property
+    def waits(self) -> bool:
+        return self.present and self.state in ("new", "changed")
 
     @property
     def offered(self) -> bool:
@@ -67,11 +74,28 @@ def compared(pins: Mapping[str, Pin], listing: Sequence[Json], *, trusting: bool
 
 
 def accepted(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
-    """The pins once somebody has looked at what changed; of all tools, or of those named."""
+    """The pins once somebody has said yes: to all that waits, or to the tools that are named."""
     return {
-        remote: replace(pin, accepted=pin.seen) if pin.present and (not tools or remote in tools) else pin
+        remote: replace(pin, accepted=pin.seen, rejected=None) if _is_meant(remote, pin, tools) else pin
         for remote, pin in pins.items()
     }
+
+
+def rejected(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
+    """The pins once somebody has said no: to all that waits, or to the tools that are named.
+
+    One that was accepted as it is now is no longer.
+    """
+    return {
+        remote: replace(pin, rejected=pin.seen, accepted=None if _is_same(pin.accepted, pin.seen) else pin.accepted)
+        if _is_meant(remote, pin, tools)
+        else pin
+        for remote, pin in pins.items()
+    }
+
+
+def _is_meant(remote: str, pin: Pin, tools: Sequence[str]) -> bool:
+    return pin.present and remote in tools if tools else pin.waits
 
 
 def difference(pin: Pin) -> str:

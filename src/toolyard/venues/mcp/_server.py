@@ -18,7 +18,7 @@ from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Json, Supervised
 from toolyard.venues.mcp._definitions import tool_of
-from toolyard.venues.mcp._pins import Pin, Pins, accepted, compared
+from toolyard.venues.mcp._pins import Pin, Pins, accepted, compared, rejected
 from toolyard.venues.mcp.router import Route, Router
 
 PINS = "mcp.pins"
@@ -154,6 +154,9 @@ class Server:
 
     async def accept(self, tools: Collection[str] = ()) -> None:
         await self._keep(accepted(self._pins, tuple(tools)))
+
+    async def reject(self, tools: Collection[str] = ()) -> None:
+        await self._keep(rejected(self._pins, tuple(tools)))
 
     async def _keep(self, pins: Pins) -> None:
         if pins != self._pins:

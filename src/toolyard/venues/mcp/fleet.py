@@ -111,7 +111,7 @@ class Fleet:
         return server.card()
 
     async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
-        """Start it, stop it, accept what changed of its tools, or take it away with all that was kept of it."""
+        """Start, stop, accept or reject what changed of its tools, or take it away with all that is kept of it."""
         server = self.server(id)
         if action == "start":
             if server.status in ("stopped", "failed"):
@@ -123,6 +123,9 @@ class Fleet:
         elif action == "accept":
             _require_known(server, tools)
             await server.accept(tools)
+        elif action == "reject":
+            _require_known(server, tools)
+            await server.reject(tools)
         else:
             await self._remove(server)
             return server.card()
