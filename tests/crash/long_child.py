@@ -1,5 +1,7 @@
-"""A program whose conversation needs a summary, and that kills itself each time it is asked for one, until it is told not
-to. `long_child.py DATABASE DEADLY`: with DEADLY 1 it dies."""
+"""A program whose conversation needs a summary, and that kills itself when it is asked for one.
+
+`long_child.py DATABASE DEADLY`: with DEADLY 0 it does not.
+"""
 
 import asyncio
 import os
