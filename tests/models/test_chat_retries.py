@@ -11,7 +11,8 @@ from toolyard.core.items import Problem
 from toolyard.models.openai_chat import OpenAIChat, Retry
 from wire.local import NOW, STREAM_HEAD, Naps, chunked, events_of, failure_of, opened, raw_server, request, user
 from wire.reply_bytes import chunk
-from wire.strict_chat import Reply, StrictChat, refuses, says
+from wire.strict import Reply, refuses
+from wire.strict_chat import StrictChat, says
 
 HI = [user("hi")]
 

@@ -32,7 +32,8 @@ from wire.local import (
     user,
 )
 from wire.reply_bytes import DONE, STOP, chunk, event
-from wire.strict_chat import Reply, StrictChat, asks, refuses, says
+from wire.strict import Reply, refuses
+from wire.strict_chat import StrictChat, asks, says
 
 HI = [user("hi")]
 KEY = "sk-very-secret-0123456789"

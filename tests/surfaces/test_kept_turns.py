@@ -9,7 +9,8 @@ from toolyard.core.ports import KEPT_TURN, Failure, Value
 from toolyard.models.openai_chat import OpenAIChat
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.results import READ_RESULT, ResultsVenue
-from wire.strict_chat import StrictChat, asks, refuses, says
+from wire.strict import refuses
+from wire.strict_chat import StrictChat, asks, says
 
 SECRET = "sk-very-secret-0123456789"
 KEYS = [key("ann"), key("olga", "operator")]

@@ -6,17 +6,14 @@ call id, an unknown key, and a tool message that does not follow its call.
 
 import json
 import re
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Annotated, Literal
 
 import msgspec
-from aiohttp import web
 from msgspec import Meta, Struct
 
 from models.dialect_rules import openai_faults
-from wire.local import serving
+from wire.strict import Reply, Strict
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
@@ -176,15 +173,6 @@ def _doubles(names: Sequence[str]) -> list[str]:
     return sorted({name for name in names if names.count(name) > 1})
 
 
-@dataclass(kw_only=True)
-class Reply:
-    """One scripted answer: packets of a body, each written on its own."""
-
-    packets: Sequence[bytes]
-    status: int = 200
-    headers: dict[str, str] = field(default_factory=lambda: {"Content-Type": "text/event-stream"})
-
-
 def says(*pieces: str) -> Reply:
     """A text, streamed in these pieces."""
     return Reply(packets=[*[_chunk({"content": piece}) for piece in pieces], _chunk({}, "stop"), _USAGE, _DONE])
@@ -201,12 +189,6 @@ def asks(*calls: tuple[str, object], text: str = "") -> Reply:
     return Reply(packets=[*packets, _chunk({}, "tool_calls"), _USAGE, _DONE])
 
 
-def refuses(status: int, message: str, **headers: str) -> Reply:
-    body = json.dumps({"error": {"message": message, "type": "scripted", "code": None}}).encode()
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    return Reply(packets=[body], status=status, headers={"Content-Type": "application/json", **named})
-
-
 def _chunk(delta: object, finish: str | None = None) -> bytes:
     choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
     return _event({"id": "c", "object": "chat.completion.chunk", "model": "strict-1", "choices": choices})
@@ -220,41 +202,12 @@ _USAGE = _event({"id": "c", "choices": [], "usage": {"prompt_tokens": 10, "compl
 _DONE = b"data: [DONE]\n\n"
 
 
-class StrictChat:
+class StrictChat(Strict):
     """Serves the replies in order; a request that is refused uses none up."""
 
     def __init__(self, *replies: Reply) -> None:
-        self.replies = list(replies)
-        self.bodies: list[bytes] = []
-        self.headers: list[dict[str, str]] = []
-        self.refusals: list[list[str]] = []
+        super().__init__("/chat/completions", faults_of, *replies)
 
     @property
     def requests(self) -> list[Body]:
         return [msgspec.json.decode(body, type=Body) for body in self.bodies]
-
-    @asynccontextmanager
-    async def serving(self) -> AsyncGenerator[str, None]:
-        """Gives the base URL."""
-        async with serving(self._answer) as base_url:
-            yield base_url
-
-    async def _answer(self, received: web.Request) -> web.StreamResponse:
-        body = await received.read()
-        self.bodies.append(body)
-        self.headers.append(dict(received.headers))
-        faults = faults_of(body)
-        if not faults and not self.replies:
-            faults = ["the script has no reply for this request"]
-        if faults:
-            self.refusals.append(faults)
-            return await self._send(received, refuses(400, "; ".join(faults)))
-        return await self._send(received, self.replies.pop(0))
-
-    async def _send(self, received: web.Request, reply: Reply) -> web.StreamResponse:
-        response = web.StreamResponse(status=reply.status, headers=reply.headers)
-        await response.prepare(received)
-        for packet in reply.packets:
-            await response.write(packet)
-        await response.write_eof()
-        return response

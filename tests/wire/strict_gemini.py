@@ -43,10 +43,15 @@ class FunctionCall(_Strict):
     id: str = ""
 
 
+class ResponsePart(_Strict):
+    inline_data: Blob
+
+
 class FunctionResponse(_Strict):
     name: str
     response: dict[str, object]
     id: str = ""
+    parts: Annotated[list[ResponsePart], Meta(min_length=1)] | None = None
 
 
 class ExecutableCode(_Strict):

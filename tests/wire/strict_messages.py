@@ -89,7 +89,7 @@ class ToolUse(_Marked, tag="tool_use", kw_only=True):
 
 class ToolResult(_Marked, tag="tool_result", kw_only=True):
     tool_use_id: str
-    content: Text | None = None
+    content: Text | Annotated[list[TextBlock | Image], Meta(min_length=1)] | None = None
     is_error: bool = False
 
 

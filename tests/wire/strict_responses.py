@@ -58,10 +58,18 @@ class FunctionCall(_Strict):
     arguments: str
 
 
+class OutputText(_Strict, tag_field="type", tag="input_text"):
+    text: str
+
+
+class OutputImage(_Strict, tag_field="type", tag="input_image"):
+    image_url: str
+
+
 class FunctionCallOutput(_Strict):
     type: Literal["function_call_output"]
     call_id: Annotated[str, Meta(min_length=1, max_length=64)]
-    output: str
+    output: str | Annotated[list[OutputText | OutputImage], Meta(min_length=1)]
 
 
 class Summary(_Strict):

@@ -34,7 +34,7 @@ Body = dict[str, msgspec.Raw]
 class Side:
     """A provider that asks for `add` and then answers, run after run; where its requests have their messages."""
 
-    server: Strict | StrictChat | StrictMessages
+    server: Strict
     made: Callable[[str], Model]
     messages: str
 

@@ -29,7 +29,7 @@ HI = user("hi")
 @dataclass(frozen=True)
 class Provider:
     made: Callable[..., Model]
-    server: Callable[[], Strict | StrictMessages]
+    server: Callable[[], Strict]
     model: str
     form: dict[str, object]
 

@@ -31,7 +31,7 @@ async def add(a: int, b: int = 2) -> int:
 @dataclass(frozen=True)
 class Provider:
     name: str
-    server: Strict | StrictMessages
+    server: Strict
     made: Callable[[str], Model]
 
 

@@ -7,7 +7,8 @@ import pytest
 from openai import AsyncOpenAI, BadRequestError
 from openai.types.chat import ChatCompletionMessageParam
 
-from wire.strict_chat import StrictChat, asks, faults_of, refuses, says
+from wire.strict import refuses
+from wire.strict_chat import StrictChat, asks, faults_of, says
 
 Message = dict[str, object]
 

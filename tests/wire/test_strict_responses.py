@@ -109,7 +109,7 @@ def test_what_is_in_order_is_taken(good: bytes) -> None:
         (body(HI, asked(name=""), result()), "bad tool name ''"),
         (body(HI, {**asked(), "id": "fc_1"}, result()), "unknown field `id`"),
         (body(HI, {**asked(), "arguments": {}}, result()), "`str`, got `object`"),
-        (body(HI, {**result(), "output": {"a": 1}}), "`str`, got `object`"),
+        (body(HI, {**result(), "output": {"a": 1}}), "got `object` - at `$.output`"),
         (body(HI, thought()), "required following item"),
         (body(HI, thought(), HI), "required following item"),
         (body(HI, asked(), thought(), result()), "required following item"),

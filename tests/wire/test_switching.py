@@ -25,7 +25,7 @@ from wire.strict_responses import strict_responses
 
 TURNS = 30
 OUTCOMES: Sequence[Outcome] = ("ok", "error", "denied", "expired", "timeout", "cancelled", "unknown")
-Server = Strict | StrictChat | StrictMessages
+Server = Strict
 
 
 @dataclass(frozen=True)

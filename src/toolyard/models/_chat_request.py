@@ -30,6 +30,7 @@ from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import convert
+from toolyard.models._images import images_of, sees
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
 from toolyard.models._unicode import encoded
@@ -65,9 +66,10 @@ _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
 def to_wire(request: ModelRequest, model: str = "", provider: str = "openai", options: Options = PLAIN) -> bytes:
     """The body. `model` is the name on the wire, if it is not the request's own."""
     manners = MANNERS.get(provider, OPENAI)
-    known = kept(request, MEMO if manners.files else f"{MEMO}:{provider}")
+    looks = sees(model or request.model)
+    known = kept(request, MEMO + (":looks" if looks else "") + ("" if manners.files else ":no files"))
     known.set_system(request.system, _encoded_system)
-    open_end, _ = known.extend(request.history.since(known.count), partial(_encoded_group, manners))
+    open_end, _ = known.extend(request.history.since(known.count), partial(_encoded_group, manners, looks))
     messages: list[bytes | bytearray | memoryview] = [part for part in (known.system, known.joined, open_end) if part]
     if messages:
         messages[-1] = memoryview(messages[-1])[:-1]  # without the last comma
@@ -108,12 +110,12 @@ def _encoded_system(text: str) -> bytes:
     return encoded({"role": "system", "content": text}) + b","
 
 
-def _encoded_group(manners: Manners, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
+def _encoded_group(manners: Manners, looks: bool, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
     """The messages of a group, each with a comma after it."""
-    return b"".join([encoded(message) + b"," for message in _messages(group, manners)]), role
+    return b"".join([encoded(message) + b"," for message in _messages(group, manners, looks)]), role
 
 
-def _messages(group: Sequence[Item], manners: Manners) -> list[dict[str, object]]:
+def _messages(group: Sequence[Item], manners: Manners, looks: bool) -> list[dict[str, object]]:
     first = group[0]
     if isinstance(first, SystemText):
         return [{"role": "system", "content": first.text or NOTHING}]
@@ -126,11 +128,22 @@ def _messages(group: Sequence[Item], manners: Manners) -> list[dict[str, object]
     said: dict[str, object] = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
     if calls:
         said["tool_calls"] = [_call(call) for call in calls.values()]
-    results = {item.call_id: item.content for item in reversed(group) if isinstance(item, Result)}
+    results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
+    told = {call_id: result.content for call_id, result in results.items()}
     answers: list[dict[str, object]] = [
-        {"role": "tool", "tool_call_id": call_id, "content": results.get(call_id, NO_RESULT)} for call_id in calls
+        {"role": "tool", "tool_call_id": call_id, "content": told.get(call_id, NO_RESULT)} for call_id in calls
     ]
-    return [said, *answers]
+    return [said, *answers, *(_images([results[one] for one in calls if one in results]) if looks else ())]
+
+
+def _images(results: Sequence[Result]) -> list[dict[str, object]]:
+    """A result is words here: its images come right after, as if the user showed them."""
+    parts: list[dict[str, object]] = []
+    for result in results:
+        shown = images_of(result)
+        parts += [{"type": "text", "text": f"[images in the result of {result.tool}]"}] if shown else []
+        parts += [{"type": "image_url", "image_url": {"url": image.url}} for image in shown]
+    return [{"role": "user", "content": parts}] if parts else []
 
 
 def _call(call: Call) -> dict[str, object]:

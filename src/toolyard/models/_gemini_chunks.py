@@ -103,13 +103,18 @@ class UsageCounts(Struct, gc=False, rename="camel"):
     cached_content_token_count: float | None = None
 
 
+NO_RAW = msgspec.Raw()
+
+
 class Chunk(Struct, gc=False, rename="camel"):
     candidates: list[Candidate] | None = None
     prompt_feedback: PromptFeedback | None = None
-    usage_metadata: UsageCounts | None = None
+    usage_metadata: msgspec.Raw = NO_RAW
+    """Comes with every chunk; only the last one's is read."""
     model_version: str | None = None
     error: object = None
 
 
 decode_chunk = msgspec.json.Decoder(Chunk).decode
+decode_usage = msgspec.json.Decoder(UsageCounts | None).decode
 decode_part = msgspec.json.Decoder(Part).decode

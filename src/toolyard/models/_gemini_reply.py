@@ -2,13 +2,23 @@
 
 from dataclasses import dataclass, field
 
+from msgspec import Raw, ValidationError
 from msgspec.structs import replace
 
 from toolyard.core.events import ArgumentsAppended, Finish, ModelDelta, ReasoningAppended, TextAppended, TurnEnded
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Seal, Usage
 from toolyard.core.ports import Mint
 from toolyard.models._arguments import Arguments, read_arguments
-from toolyard.models._gemini_chunks import Candidate, Chunk, FunctionCall, Grounding, Part, UsageCounts, decode_chunk
+from toolyard.models._gemini_chunks import (
+    NO_RAW,
+    Candidate,
+    Chunk,
+    FunctionCall,
+    Grounding,
+    Part,
+    decode_chunk,
+    decode_usage,
+)
 from toolyard.models._gemini_native import cited, ran, searched
 from toolyard.models._names import GEMINI, from_provider
 from toolyard.models._problems import REFUSED, error_type_in_stream, failure, words_in, words_of
@@ -68,6 +78,7 @@ class GeminiReply:
         "_order",
         "_provider",
         "_reasoning_bytes",
+        "_saying",
         "_sealed_by",
         "_text_bytes",
         "_turn",
@@ -83,10 +94,12 @@ class GeminiReply:
         self._sealed_by = sealed_by
         self._names = names
         self._order: list[_Said | _Ran] = []
+        self._saying: _Said | None = None
+        """The last of them, if it can go on."""
         self._calls: list[_Asked] = []
         self._text_bytes = 0
         self._reasoning_bytes = 0
-        self._counts: UsageCounts | None = None
+        self._counts = NO_RAW
         self._grounding: Grounding | None = None
         self.finish_reason = ""
         self.finish_message = ""
@@ -117,10 +130,9 @@ class GeminiReply:
         if chunk.error:
             words, details = words_in(chunk.error)
             raise failure(f"the provider reports an error: {words}", error_type_in_stream(details), **details)
-        if chunk.usage_metadata is not None:
-            self._counts = chunk.usage_metadata
-        if chunk.model_version and not self.model:
-            self.model = chunk.model_version
+        self._counts = chunk.usage_metadata or self._counts
+        if not self.model:
+            self.model = chunk.model_version or ""
         for candidate in chunk.candidates or ():
             if not candidate.index:
                 self._add_candidate(candidate, events, damaged)
@@ -133,7 +145,7 @@ class GeminiReply:
         if candidate.content is not None:
             for part in candidate.content.parts or ():
                 if part.text is not None:
-                    self._add_text(part.text, part, events)
+                    self._add_text(part.text, events, bool(part.thought), part.thought_signature)
                 elif part.function_call is not None:
                     self._add_call(part.function_call, part.thought_signature or "", events, damaged)
                 else:
@@ -148,16 +160,17 @@ class GeminiReply:
 
     def _add_refusal(self, reason: str, message: str | None, events: list[ModelDelta]) -> None:
         """What was stopped before its first word is still an answer: one that says why there is none."""
-        self._add_text(f"{REFUSED} ({reason}: {message})" if message else f"{REFUSED} ({reason})", Part(), events)
+        self._add_text(f"{REFUSED} ({reason}: {message})" if message else f"{REFUSED} ({reason})", events)
 
-    def _add_text(self, text: str, part: Part, events: list[ModelDelta]) -> None:
-        thought = bool(part.thought)
-        said = self._order[-1] if self._order else None
-        if not isinstance(said, _Said) or said.thought is not thought:
-            said = _Said(thought)
+    def _add_text(
+        self, text: str, events: list[ModelDelta], thought: bool = False, signature: str | None = None
+    ) -> None:
+        said = self._saying
+        if said is None or said.thought is not thought:
+            said = self._saying = _Said(thought)
             self._order.append(said)
-        if part.thought_signature:
-            said.signature = part.thought_signature
+        if signature:
+            said.signature = signature
         if not text:
             return
         said.pieces.append(text)
@@ -181,6 +194,7 @@ class GeminiReply:
     def _add_ran(self, part: Part) -> None:
         if part.executable_code is not None or part.tool_call is not None:
             self._order.append(_Ran(part))
+            self._saying = None
         elif part.code_execution_result is not None or part.tool_response is not None:
             waiting = [one for one in self._order if isinstance(one, _Ran) and one.answered is None]
             if waiting:
@@ -255,7 +269,11 @@ def _fitting(part: Part, waiting: list[_Ran]) -> _Ran:
     return waiting[-1]
 
 
-def _usage(counts: UsageCounts | None) -> Usage:
+def _usage(written: Raw) -> Usage:
+    try:
+        counts = decode_usage(written) if written else None
+    except ValidationError:
+        counts = None
     if counts is None:
         return Usage()
     return Usage(

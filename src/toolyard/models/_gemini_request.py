@@ -20,6 +20,7 @@ from toolyard.core.tools import Tool
 from toolyard.models._dialects import convert
 from toolyard.models._gemini_native import offered, unsealed
 from toolyard.models._gemini_parts import parts_of, text_part
+from toolyard.models._images import images_of
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import GEMINI, to_provider
 from toolyard.models._unicode import encoded
@@ -32,6 +33,7 @@ LEFT_OUT = "[what was said before is left out]"
 GO_ON = "[go on]"
 """Ends one that the model would end."""
 _THINKS = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)(?!.*(?:image|tts|live|audio|embedding))")
+_LOOKS_AT_RESULTS = re.compile(r"gemini-(?:[3-9]|\d\d)")
 _BUDGETS = re.compile(r"gemini-2\.5")
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _tools: "WeakKeyDictionary[Offer, dict[str, _Tools]]" = WeakKeyDictionary()
@@ -131,7 +133,7 @@ def _contents(group: Sequence[Item], sealed_by: str) -> list[Content]:
             said += _ran(item, results.get(item.id), sealed_by)
         elif isinstance(item, Call):
             said.append(_call(item, sealed_by, first=not answers))
-            answers.append(_answer(item, results.get(item.id)))
+            answers.append(_answer(item, results.get(item.id), looks=bool(_LOOKS_AT_RESULTS.search(sealed_by))))
     return [(role, parts) for role, parts in (("model", said), ("user", answers)) if parts]
 
 
@@ -149,9 +151,12 @@ def _call(call: Call, sealed_by: str, *, first: bool) -> dict[str, object]:
     return _signed(part, _signature(call, sealed_by) or (UNSIGNED if first else None))
 
 
-def _answer(call: Call, result: Result | None) -> dict[str, object]:
+def _answer(call: Call, result: Result | None, *, looks: bool) -> dict[str, object]:
     told = {"error": NO_RESULT} if result is None else {"output" if result.outcome == "ok" else "error": result.content}
-    return {"functionResponse": {"id": call.id, "name": to_provider(call.tool, GEMINI), "response": told}}
+    answer: dict[str, object] = {"id": call.id, "name": to_provider(call.tool, GEMINI), "response": told}
+    if looks and (shown := images_of(result)):
+        answer["parts"] = [{"inlineData": {"mimeType": image.kind, "data": image.data}} for image in shown]
+    return {"functionResponse": answer}
 
 
 def _ran(call: Call, result: Result | None, sealed_by: str) -> list[object]:

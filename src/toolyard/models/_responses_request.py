@@ -31,6 +31,7 @@ from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import Inexpressible, convert
+from toolyard.models._images import images_of, sees
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
 from toolyard.models._responses_events import OutputItem
@@ -143,20 +144,26 @@ def _input(group: Sequence[Item], provider: str, model: str) -> Iterable[object]
     if isinstance(first, UserMessage):
         return [{"role": "user", "content": _content(first)}]
     said: list[object] = []
-    results = {item.call_id: item.content for item in reversed(group) if isinstance(item, Result)}
+    results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
     answers: list[object] = []
     for item in group:
         if isinstance(item, Call):
             mine = unsealed(item, provider)
             said.append(mine or _call(item))
             if mine is None:
-                output = results.get(item.id, NO_RESULT)
+                output = _output(results.get(item.id), sees(model))
                 answers.append({"type": "function_call_output", "call_id": item.id, "output": output})
         elif isinstance(item, ModelText) and item.text:
             said.append(_text(item, provider))
         elif isinstance(item, Reasoning):
             said += _reasoning(item, provider, model)
     return [*_followed(said), *answers]
+
+
+def _output(result: Result | None, looks: bool) -> object:
+    content = result.content if result else NO_RESULT
+    shown = [{"type": "input_image", "image_url": image.url} for image in images_of(result)] if looks else []
+    return [{"type": "input_text", "text": content}, *shown] if shown else content
 
 
 def _followed(said: Sequence[object]) -> Sequence[object]:

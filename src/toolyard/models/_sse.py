@@ -23,9 +23,7 @@ class Events:
 
     def feed(self, packet: bytes) -> list[bytes]:
         """The data of every event that this packet completes."""
-        if self._after_cr or b"\r" in packet:
-            packet = self._with_line_feeds(packet)
-        lines = packet.split(b"\n")
+        lines = packet.split(b"\n") if not (self._after_cr or b"\r" in packet) else self._cut(packet)
         last = lines.pop()
         if lines and self._line:
             self._line.append(lines[0])
@@ -68,13 +66,15 @@ class Events:
         self._data_bytes = size
         return found
 
-    def _with_line_feeds(self, packet: bytes) -> bytes:
+    def _cut(self, packet: bytes) -> list[bytes]:
+        """The lines of a packet with carriage returns in it or right before it; the last one has not ended yet."""
         if self._after_cr and packet.startswith(b"\n"):
             packet = packet[1:]
             self._after_cr = False
         if packet:
             self._after_cr = packet.endswith(b"\r")
-        return packet.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = packet.splitlines()
+        return lines if packet and not packet.endswith((b"\n", b"\r")) else [*lines, b""]
 
 
 def _too_long() -> TooLong:

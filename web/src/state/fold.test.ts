@@ -154,6 +154,20 @@ describe("calls", () => {
   })
 })
 
+describe("history that made room", () => {
+  test("is said quietly, and nothing leaves the page", () => {
+    const before = started()
+    const made = [
+      entry({ type: "history.compacted", through: "m1", dropped: ["a.result"] }),
+      entry({ type: "history.compacted", through: "m1", items: [], summarised: true }),
+      entry({ type: "history.compacted", through: "m1" }),
+    ]
+    const view = fold(EMPTY, [...before, ...made])
+    expect(view.rows.flatMap((row) => (row.kind === "compacted" ? [row.how] : []))).toEqual(["results", "summarised", "left out"])
+    expect(view.rows.some((row) => row.kind === "said")).toBe(true)
+  })
+})
+
 describe("runs", () => {
   test("that stand in line are not among the messages yet", () => {
     const before = started()
