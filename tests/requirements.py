@@ -194,23 +194,5 @@ REQUIREMENTS: dict[str, str] = {
     "004.retry-failed-calls": "A failed tool call can be tried again.",
 }
 
-UNPROVEN: tuple[str, ...] = (
-    # 002
-    "002.auto-custom-control",
-    "002.auto-logging",
-    "002.auto-native",
-    "002.auto-unsupported",
-    "002.both-together",
-    "002.central-management",
-    "002.native-answer",
-    "002.native-needs-no-mcp",
-    "002.prefer-duckduckgo",
-    "002.prefer-mcp",
-    "002.prefer-native",
-    "002.search-configured",
-    "002.search-switch",
-    "002.usage-summed",
-    # 003
-    "003.call-structure-checked",
-)
+UNPROVEN: tuple[str, ...] = ()
 """Sorted. Take an id out when a test proves it; never put one in."""

@@ -11,7 +11,10 @@ import pytest
 from client.drivers import build_package, node
 from surfaces.served import served
 from toolyard import Scripted, Yard, call, say
+from wire.messages_streams import cited, search, searched
+from wire.strict import Reply
 from wire.strict_chat import StrictChat, asks, says
+from wire.strict_messages import StrictMessages, begins, ends
 
 ROOT = Path(__file__).parent.parent
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
@@ -52,6 +55,24 @@ def test_the_first_tool_of_the_readme_answers_through_a_real_socket(tmp_path: Pa
 
 def test_the_second_example_of_the_readme_asks_deletes_and_answers(tmp_path: Path) -> None:
     assert asyncio.run(ran(blocks("README.md")[1], tmp_path)) == "order 7 is gone\nOrder 7 is deleted."
+
+
+@pytest.mark.proves("002.native-needs-no-mcp", "002.native-answer")
+def test_the_page_on_searching_shows_what_comes_of_a_native_one(tmp_path: Path) -> None:
+    async def test() -> None:
+        provider = StrictMessages(
+            Reply(packets=[begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1"), cited(2, "It is so."), ends()])
+        )
+        native, own = blocks("docs/web-search.md")
+        async with provider.serving() as base_url:
+            out = await ran(native, tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
+        assert provider.refusals == [] and len(provider.bodies) == 1
+        first, second, _ = out.split("\n")
+        assert first.startswith("It is so. 1 ") and first.endswith("https://a.org")
+        assert second == "[('web_search', 'provider', 'anthropic')]"
+        assert await ran(own, tmp_path) == ""
+
+    asyncio.run(test())
 
 
 @pytest.mark.parametrize("page", ["docs/library.md", "docs/finding.md", "docs/mcp.md", "docs/mcp-server.md"])

@@ -19,7 +19,9 @@ from toolyard.settings import (
     Config,
     Finding,
     LimitsConfig,
+    ProviderTools,
     ToolRules,
+    WebSearch,
     data_directory,
     load,
     load_tools,
@@ -67,7 +69,7 @@ def test_without_a_file_everything_has_a_default(file: Path) -> None:
         (),
         (),
     )
-    assert (config.default_tools, config.web_search.prefer, config.jwt, config.telemetry) == ("all", "auto", None, None)
+    assert (config.default_tools, config.web_search, config.jwt, config.telemetry) == ("all", None, None, None)
     assert config.limits.of_a_run == Limits() and config.limits.requests_per_minute == 30
 
 
@@ -106,7 +108,8 @@ def test_every_example_of_the_page_is_loaded(file: Path) -> None:
 def test_the_page_names_every_setting() -> None:
     written = msgspec.convert(tomllib.loads(EXAMPLES[1]), dict[str, object])
     assert set(written) == {one.name for one in msgspec.structs.fields(Config)}
-    for name, kind in (("limits", LimitsConfig), ("web_search", type(Config().web_search)), ("finding", Finding)):
+    tables = {"limits": LimitsConfig, "web_search": WebSearch, "provider_tools": ProviderTools, "finding": Finding}
+    for name, kind in tables.items():
         assert set(msgspec.convert(written[name], dict[str, object])) == set(kind.__struct_fields__)
     assert [
         name for name in ToolRules.__struct_fields__ if not re.search(rf"^{name} = ", EXAMPLES[1], re.MULTILINE)
@@ -309,7 +312,8 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
     assert told[-3:] == [
         "--host: host must be a text that is not empty, not an empty text",
         "TOOLYARD_LIMITS__CALLS_PER_TUR: limits.calls_per_tur is not a setting; did you mean calls_per_turn?",
-        'TOOLYARD_WEB_SEARCH__PREFER: web_search.prefer must be one of "auto", "mcp", "native", "off", not this text',
+        "TOOLYARD_WEB_SEARCH__PREFER: web_search.prefer must be "
+        'one of "auto", "duckduckgo", "mcp", "native", "off", not this text',
     ]
     with pytest.raises(Misconfigured, match=f"^{re.escape(str(file))} line 2: "):
         load(file, HOME, {})

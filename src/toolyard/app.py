@@ -17,8 +17,9 @@ from toolyard.core.division import UNDIVIDED, Divisions
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
 from toolyard.core.limits import Budget, Limits
-from toolyard.core.ports import Key, Model, Rule, Store
+from toolyard.core.ports import Hosting, Key, Model, Rule, Store
 from toolyard.core.prices import Price
+from toolyard.core.search import SEARCH, Native, SearchRules
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
@@ -28,6 +29,7 @@ from toolyard.engine.journal import Observe
 from toolyard.engine.judge import Judge
 from toolyard.engine.kept import Keeper
 from toolyard.engine.registry import Registry
+from toolyard.engine.searching import Searching
 from toolyard.engine.service import Service
 from toolyard.engine.workers import Deps
 from toolyard.models.fallback import Fallback
@@ -39,6 +41,7 @@ from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.mcp import Connector, Fleet, McpVenue
 from toolyard.venues.mcp.beside import FleetBeside
+from toolyard.venues.provider import ProviderVenue, provider_tool
 from toolyard.venues.results import ResultsVenue
 
 _log = logging.getLogger("toolyard.app")
@@ -96,6 +99,14 @@ class Models:
         if model is None:
             model = self._made[name] = self._named(name)
         return model
+
+    def native(self, name: str) -> Native:
+        """What the provider of a model runs itself; of a line, what that of the first one does."""
+        try:
+            model = self._one(name)
+        except Misconfigured:
+            return Native()
+        return model.native if isinstance(model, Hosting) else Native()
 
     def check(self) -> None:
         """Raises Misconfigured now if a model of the line cannot be had."""
@@ -221,6 +232,9 @@ class Wiring:
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
     service_name: str = "toolyard"
+    web_search: SearchRules = field(default_factory=SearchRules)
+    provider_tools: Sequence[Tool] = ()
+    """What the model's provider may run itself besides a search."""
     servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
     """MCP servers by id. More can be added while the yard is open."""
     ruled: Callable[[Tool], Tool] = lambda tool: tool
@@ -253,8 +267,11 @@ class App:
         self._store = store
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
         policy = Ordered(wiring.rules, wiring.divisions)
-        self.registry = Registry(policy, ClientVenue(), _schemas, wiring.budget)
+        searching = Searching(wiring.web_search, models.native, models.default)
+        self.registry = Registry(policy, ClientVenue(), _schemas, wiring.budget, searching)
         self.registry.add(self._function)
+        native = (provider_tool(SEARCH, wiring.web_search.options), *wiring.provider_tools)
+        self.registry.add(ProviderVenue([wiring.ruled(tool) for tool in native]))
         self.registry.add(ResultsVenue(store), on_demand="cut")
         self.registry.add(FindingVenue(self.registry.search), on_demand="many")
         local = frozenset(self.registry.names())

@@ -18,13 +18,16 @@ from toolyard.core.caller import Caller
 from toolyard.core.division import Division, Divisions
 from toolyard.core.errors import Misconfigured
 from toolyard.core.ports import Model
+from toolyard.core.search import SearchRules
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
+from toolyard.core.tools import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.models.providers import ANY, PROVIDERS
 from toolyard.models.providers import Provider as KnownProvider
 from toolyard.settings import Config, Jwt, Provider, ToolChoice, ToolRules, load_tools, mcp_servers, ruled
 from toolyard.settings import Division as DivisionConfig
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
+from toolyard.venues.provider import provider_tool
 
 OWN_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
 
@@ -57,6 +60,8 @@ def wiring(config: Config, base: Path) -> Wiring:
         budget=config.finding.budget,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
+        web_search=config.web_search.rules if config.web_search else SearchRules(),
+        provider_tools=_provider_tools(config),
         servers=configured_servers(config, os.environ),
         ruled=lambda tool: ruled(tool, config.tool[tool.name]) if tool.name in config.tool else tool,
         default_settings=_default_settings(config, [one.definition.name for one in tools]),
@@ -76,6 +81,13 @@ def configured_tools(config: Config, base: Path) -> list[FunctionTool | Executor
     tools = [as_tool(thing) for thing in load_tools(config.tools, base)]
     _require_known(config.tool, "[tool.{}]", tools, config)
     return [_with_rules(one, config.tool.get(one.definition.name)) for one in tools]
+
+
+def _provider_tools(config: Config) -> list[Tool]:
+    wanted = config.provider_tools
+    code = [provider_tool("code_execution")] if wanted.code_execution else []
+    stores = ProviderOptions(stores=wanted.file_search)
+    return [*code, provider_tool("file_search", stores)] if wanted.file_search else code
 
 
 def configured_servers(config: Config, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
@@ -172,7 +184,7 @@ def _chosen(chosen: ToolChoice, shown_as: str, config: Config, known: Collection
     if chosen == "all":
         return None
     names = frozenset[str]() if chosen == "none" else frozenset(chosen)
-    unknown = sorted(names - set(known))
+    unknown = sorted(names - {*known, *PROVIDER_TOOLS})
     if unknown and not (config.servers or config.mcp_json):
         raise Misconfigured(f"{shown_as} names {unknown[0]!r}, which is not a tool{_near(unknown[0], known)}")
     return names
@@ -184,7 +196,7 @@ def _require_known(
     """A rule for a tool that is not there would protect nothing. Servers may bring tools of any name."""
     known = [one.definition.name for one in tools]
     for name in names:
-        if name not in known and not (config.servers or config.mcp_json):
+        if name not in (*known, *PROVIDER_TOOLS) and not (config.servers or config.mcp_json):
             raise Misconfigured(f"{shown_as.format(name)}: there is no tool named {name!r}{_near(name, known)}")
 
 

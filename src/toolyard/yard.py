@@ -11,16 +11,18 @@ from toolyard.app import OFFLINE, App, AsgiApp, Message, ModelChoice, Models, Wi
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
 from toolyard.core.cursor import parse_cursor
-from toolyard.core.errors import Misconfigured, RunFailed, RunWaiting, ToolError
-from toolyard.core.events import Entry, Remember, Reply, RunEnded, RunSuspended, TurnEnded
+from toolyard.core.errors import Misconfigured, RunFailed, ToolError
+from toolyard.core.events import Entry, Remember, Reply
 from toolyard.core.history import History
-from toolyard.core.items import Call, Item, ModelText, Problem, TextPart, UserMessage
+from toolyard.core.items import Call, Item, Problem, TextPart, UserMessage
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.ports import Failure, Rule, Value
+from toolyard.core.search import SearchRules, Wish, in_metadata
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import Tool
 from toolyard.engine.access import Access
+from toolyard.engine.executed import Executed, Execution
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
@@ -44,6 +46,8 @@ class Yard:
         budget: Budget = Budget(),  # noqa: B008 - immutable
         rules: Sequence[Rule] = (),
         system_prompt: str = "",
+        web_search: Wish | SearchRules = "",
+        provider_tools: Sequence[Tool] = (),
         threads: int = 32,
         grace_s: float = 5.0,
     ) -> None:
@@ -57,6 +61,8 @@ class Yard:
                 budget=budget,
                 rules=rules,
                 system_prompt=system_prompt,
+                web_search=SearchRules(prefer=web_search) if isinstance(web_search, str) else web_search,
+                provider_tools=provider_tools,
                 threads=threads,
                 grace_s=grace_s,
             )
@@ -120,6 +126,7 @@ class Yard:
         tool_choice: str = "auto",
         model: str = "",
         limits: Limits | None = None,
+        web_search: Wish = "",
         settings: Settings | None = None,
         app_tools: Sequence[Tool] = (),
         interrupt: bool = False,
@@ -133,6 +140,7 @@ class Yard:
             tool_choice=tool_choice,
             model=model,
             limits=limits,
+            web_search=web_search,
             settings=settings,
             app_tools=app_tools,
             interrupt=interrupt,
@@ -141,23 +149,29 @@ class Yard:
 
     async def ask(self, message: str | UserMessage | Sequence[Item], *, caller: Caller = LOCAL, **more: object) -> str:
         """The final text. Raises RunWaiting if the run needs a decision or the application, RunFailed if it failed."""
-        run = self.run(message, caller=caller, **more)  # pyright: ignore[reportArgumentType]
-        text = ""
+        return (await self.execute(message, caller=caller, **more)).text  # pyright: ignore[reportArgumentType]
+
+    async def execute(
+        self,
+        content: str | UserMessage | Sequence[Item],
+        *,
+        caller: Caller = LOCAL,
+        web_search: Wish = "",
+        metadata: Mapping[str, object] | None = None,
+        **more: object,
+    ) -> Executed:
+        """What came of a request: its text, how often the model was asked, the tokens, and where each tool ran.
+
+        It takes what `run` takes, and raises what `ask` raises. `metadata` may say with `useWebSearch` and
+        `webSearchPreference` what `web_search` says.
+        """
+        more["web_search"] = in_metadata(metadata, web_search) if metadata else web_search
+        run = self.run(content, caller=caller, **more)  # pyright: ignore[reportArgumentType]
+        execution = Execution(self._tool)
         async with aclosing(run.published()) as published:
             async for item in published:
-                match item:
-                    case Entry(event=TurnEnded(items=items)):
-                        text = "".join(one.text for one in items if isinstance(one, ModelText))
-                    case Entry(event=RunSuspended(waiting_for=waiting_for)):
-                        raise RunWaiting(
-                            f"the run waits for {', '.join(waiting_for)}: approve, deny, answer or deliver each one",
-                            conversation=run.conversation,
-                            waiting_for=waiting_for,
-                        )
-                    case Entry(event=RunEnded() as ended):
-                        return _final(ended, text)
-                    case _:
-                        pass
+                if isinstance(item, Entry) and (done := execution.add(item)) is not None:
+                    return done
         raise RunFailed("the run was left before its end")
 
     def call(self, tool: str, arguments: Mapping[str, object], *, caller: Caller = LOCAL) -> Run:
@@ -244,6 +258,10 @@ class Yard:
             raise Misconfigured("the yard is not open: use it inside `async with Yard(…) as yard:`")
         return self._app
 
+    def _tool(self, name: str) -> Tool | None:
+        entry = self._opened.registry.find(name)
+        return entry.tool if entry else None
+
     async def _submit(self, conversation: str, command: Command) -> None:
         await self.service.submit(conversation, command)
 
@@ -254,12 +272,6 @@ class Yard:
             return tuple(message)
         mint = self._opened.mint
         return (UserMessage(id=mint.id("item"), at=mint.now(), parts=(TextPart(text=message),)),)
-
-
-def _final(ended: RunEnded, text: str) -> str:
-    if ended.ending == "failed":
-        raise RunFailed(ended.detail)
-    return ended.message.text if ended.message else text
 
 
 def _problem(error: str | ToolError) -> Problem:

@@ -10,20 +10,23 @@ import pytest
 
 from core.story import Story
 from support import PATIENCE_S, STAFF, entries, events_of, in_yard, problem, result, results
-from toolyard import Caller, Context, Limits, Question, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
+from toolyard import Caller, Limits, Question, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
 from toolyard.core.events import TurnStarted
-from toolyard.core.items import Call, Result
+from toolyard.core.items import Result
 from toolyard.core.limits import Budget
-from toolyard.core.ports import ModelRequest, Offer, Own, Value
+from toolyard.core.ports import ModelRequest, Offer
+from toolyard.core.search import Native, SearchRules
 from toolyard.core.settings import SettingsChange
 from toolyard.engine.registry import Registry
 from toolyard.engine.schemas import Schemas
+from toolyard.engine.searching import Searching
 from toolyard.finding.told import shown_bytes
 from toolyard.models.openai_chat import to_wire
 from toolyard.models.scripted import Turn, together
 from toolyard.policies.ordered import Ordered
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
+from toolyard.venues.provider import ProviderVenue, provider_tool
 
 _THINGS = """
 invoice flight hotel garden recipe playlist podcast passport mortgage pension vaccine allergy tractor
@@ -266,21 +269,10 @@ def test_the_applications_own_tools_are_always_shown_whole() -> None:
 
 
 def test_a_tool_that_the_provider_runs_is_always_shown() -> None:
-    class Provider:
-        def tools(self) -> Sequence[Tool]:
-            return (Tool(name="web_search", venue="provider"),)
-
-        def own(self, tool: str) -> Own:
-            return Own()
-
-        async def run(self, call: Call, tool: Tool, context: Context) -> Value:
-            return Value(value="")
-
-        async def close(self) -> None: ...
-
-    registry = Registry(Ordered(), ClientVenue(), Schemas)
+    searching = Searching(SearchRules(prefer="native"), lambda _: Native(tools=frozenset({"web_search"})))
+    registry = Registry(Ordered(), ClientVenue(), Schemas, searching=searching)
     registry.add(FunctionVenue(many()))
-    registry.add(Provider())
+    registry.add(ProviderVenue([provider_tool("web_search")]))
     offer = registry.offer(Story().open().begin("run").state)
     assert [shown.name for shown in offer.tools][:1] == ["web_search"] and len(offer.tools) < len(many())
 

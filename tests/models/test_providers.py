@@ -4,18 +4,19 @@ import asyncio
 
 import pytest
 
-from toolyard.app import named_model, wired
+from toolyard import Yard
+from toolyard.app import Models, named_model, wired
 from toolyard.configured import model_place
 from toolyard.configured import named_model as configured_model
 from toolyard.core.errors import Misconfigured
 from toolyard.core.ports import Model
+from toolyard.models._native import native
 from toolyard.models.anthropic import Anthropic
 from toolyard.models.by_offer import ByOffer
 from toolyard.models.gemini import Gemini
-from toolyard.models.native import native
 from toolyard.models.openai_chat import OpenAIChat
 from toolyard.models.openai_responses import OpenAIResponses
-from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
+from toolyard.models.providers import PROVIDERS, WIRES
 from toolyard.settings import Config
 from toolyard.settings import Provider as ProviderConfig
 from wire import responses_bytes, strict_chat
@@ -113,11 +114,70 @@ def test_a_turn_that_offers_a_tool_of_the_provider_s_own_goes_over_the_wire_that
     asyncio.run(run())
 
 
-def test_what_a_provider_s_own_tools_can_do_is_a_fact_of_provider_and_model() -> None:
-    assert "web_search" in native(PROVIDERS["openai"], "gpt-5").tools
-    assert "blocked_domains" not in native(PROVIDERS["openai"], "gpt-5").options
-    assert "blocked_domains" in native(PROVIDERS["anthropic"], "claude").options
-    assert native(PROVIDERS["gemini"], "gemini-3-flash").beside_functions
-    assert not native(PROVIDERS["gemini"], "gemini-2.5-flash").beside_functions
-    assert native(PROVIDERS["dashscope"], "qwen-plus").tools == native(ANY, "m").tools == frozenset()
-    assert native(Provider(wire="responses"), "m").tools == native(PROVIDERS["azure"], "m").tools
+def test_what_a_provider_s_own_tools_can_do_is_a_fact_of_wire_and_model() -> None:
+    assert "web_search" in native("responses", "gpt-5").tools
+    assert "blocked_domains" not in native("responses", "gpt-5").options
+    assert "blocked_domains" in native("messages", "claude").options
+    assert native("gemini", "gemini-3-flash").beside_functions
+    assert not native("gemini", "gemini-2.5-flash").beside_functions
+    assert native("chat", "qwen-plus").tools == frozenset()
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["gpt-3.5-turbo", "gpt-4", "gpt-4-turbo", "gpt-4.1-nano", "o1-mini", "claude-3-haiku-20240307", "gemini-1.5-pro"],
+)
+def test_models_that_came_before_native_search_have_none(name: str) -> None:
+    assert native("responses", name).tools == native("messages", name).tools == native("gemini", name).tools == set()
+
+
+@pytest.mark.parametrize("name", ["gpt-4o-mini", "gpt-4.1", "o1", "claude-3-7-sonnet-latest", "gemini-2.0-flash"])
+def test_later_ones_have_it(name: str) -> None:
+    assert "web_search" in native("responses", name).tools
+
+
+def test_a_model_says_what_its_provider_runs_and_one_of_a_line_speaks_for_it() -> None:
+    environment = {name: "k" for name in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY")}
+    environment |= {"GEMINI_API_KEY": "k", "DASHSCOPE_API_KEY": "k", "AZURE_OPENAI_ENDPOINT": "https://mine.test"}
+    config = Config(
+        providers={"gateway": ProviderConfig(base_url="https://gateway.test", api_key="k", wire="messages")}
+    )
+
+    def hosts(*names: str) -> frozenset[str]:
+        return Models(names, lambda name: configured_model(name, config, environment)).native(names[0]).tools
+
+    for name in ("openai:gpt-5", "azure:mine", "anthropic:claude", "gemini:gemini-3-flash", "gateway:claude"):
+        assert "web_search" in hosts(name)
+    assert hosts("dashscope:qwen-plus") == hosts("http://127.0.0.1:1/v1#m") == hosts("toolyard:offline") == set()
+    assert "web_search" in hosts("anthropic:claude", "dashscope:qwen-plus")
+    assert hosts("dashscope:qwen-plus", "anthropic:claude") == set()
+
+
+@pytest.mark.parametrize("name", ["azure:mine", "openrouter:maker/model", "dashscope:qwen-plus", "shop:small"])
+def test_a_request_goes_to_the_address_of_its_provider_with_its_key_and_headers(name: str) -> None:
+    async def run() -> None:
+        server = strict_chat.StrictChat(strict_chat.says("Hi."))
+        provider, _, model_name = name.partition(":")
+        async with server.serving() as url:
+            own = ProviderConfig(base_url=url, api_key="key-1", headers={"X-Team": "shop"})
+            config = Config(providers={provider: own})
+            async with opened(configured_model(name, config, {})) as model:
+                await events_of(model, request([user("hi")], tools=offer(ADD)))
+        assert server.refusals == [] and server.requests[0].model == model_name
+        sent = {key.lower(): value for key, value in server.headers[0].items()}
+        assert (sent["authorization"], sent["x-team"]) == ("Bearer key-1", "shop")
+
+    asyncio.run(run())
+
+
+def test_an_azure_deployment_searches_over_responses_at_the_same_address() -> None:
+    async def run() -> None:
+        server = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED))
+        async with server.serving() as url:
+            environment = {"AZURE_OPENAI_API_KEY": "key-1", "AZURE_BASE_URL": url}
+            async with Yard(model=configured_model("azure:gpt-5-mini", Config(), environment)) as yard:
+                done = await yard.execute("news", web_search="native")
+        assert (server.refusals, server.paths) == ([], ["/v1/responses"])
+        assert [(one.ran, one.at) for one in done.tools] == [("provider", "azure")]
+
+    asyncio.run(run())

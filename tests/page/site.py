@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Coroutine, Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import aclosing, contextmanager
+from typing import TypeVar
 
 from msgspec.structs import replace
 
@@ -23,6 +24,7 @@ HOLD = "\u200b"
 """A piece of text at which the model stops until the test says to go on. It is not seen."""
 Scenes = Mapping[str, Sequence[Turn]]
 PATIENCE_S = 60.0
+T = TypeVar("T")
 
 
 class Site:
@@ -66,7 +68,11 @@ class Site:
                 await service.submit(conversation, AddMessage(by=by, item=replace(item, at=at)))
             return conversation
 
-        return asyncio.run_coroutine_threadsafe(fill(), self._loop).result(PATIENCE_S)
+        return self.run(fill())
+
+    def run(self, work: Coroutine[object, object, T]) -> T:
+        """Something to be done in the server."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result(PATIENCE_S)
 
     def stop(self) -> None:
         self._loop.call_soon_threadsafe(self.stopped.set)

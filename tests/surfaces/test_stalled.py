@@ -4,27 +4,26 @@ import asyncio
 
 from toolyard.surfaces import _door
 
+STALLED_S = 0.05
+
 
 def test_an_answer_that_nobody_takes_is_ended_and_one_that_is_taken_is_not() -> None:
-    async def answer(chunks: int, blocked: bool) -> int:
-        taken = 0
-
+    async def answer(until: float, blocked: bool) -> bool:
         async def send(message: _door.Message) -> None:
-            nonlocal taken
-            taken += 1
-            await (asyncio.Event().wait() if blocked else asyncio.sleep(0.01))
+            await (asyncio.Event().wait() if blocked else asyncio.sleep(0))
 
-        sender = _door._Sender(send, [], stalled_s=0.05)  # pyright: ignore[reportPrivateUsage]
+        sender = _door._Sender(send, [], stalled_s=STALLED_S)  # pyright: ignore[reportPrivateUsage]
         try:
-            for _ in range(chunks):
+            while asyncio.get_running_loop().time() < until:
                 await sender({"type": "http.response.body"})
         finally:
             sender.close()
-        return taken
+        return True
 
     async def test() -> None:
-        assert await asyncio.wait_for(answer(20, blocked=False), 10) == 20
-        stalled = asyncio.create_task(answer(1, blocked=True))
+        long = asyncio.get_running_loop().time() + 5 * STALLED_S
+        assert await asyncio.wait_for(answer(long, blocked=False), 10)
+        stalled = asyncio.create_task(answer(long + 10, blocked=True))
         done, _ = await asyncio.wait((stalled,), timeout=10)
         assert done and stalled.cancelled()
 

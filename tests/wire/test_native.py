@@ -17,10 +17,10 @@ from wire import gemini_bytes, responses_bytes, strict_gemini
 from wire.checks import ended
 from wire.everything import PLAIN_SEARCH
 from wire.local import NOW, events_of, offer, opened, request, user
-from wire.messages_streams import cited, search, searched
+from wire.messages_streams import CITED, SEARCHED, cited, search, searched
 from wire.strict import Reply, Strict
 from wire.strict_gemini import strict_gemini as gemini_server
-from wire.strict_messages import StrictMessages, begins, ends
+from wire.strict_messages import StrictMessages, begins, block, ends, says
 from wire.strict_responses import faults_of, strict_responses
 
 HI = user("hi")
@@ -145,3 +145,66 @@ def test_a_seal_cannot_put_anything_else_into_gemini_s_request(forged: object) -
 def test_extra_fields_of_a_seal_are_left_out() -> None:
     sealed = Seal(provider="openai", data=json.dumps({**WEB, "extra": "obey"}))
     assert openai_input(ran(sealed))[1] == WEB
+
+
+EVIL = "javascript:alert(1)"
+
+
+def evil_claude() -> StrictMessages:
+    begun: dict[str, object] = {"type": "text", "text": "", "citations": []}
+    cites: dict[str, object] = {"type": "citations_delta", "citation": {**CITED, "url": EVIL, "title": None}}
+    found = searched(1, "srvtoolu_1", [{**SEARCHED[0], "url": EVIL}])
+    said = block(2, begun, cites, {"type": "text_delta", "text": "It is so."})
+    return StrictMessages(Reply(packets=[begins(), search(0, "srvtoolu_1"), found, said, ends()]))
+
+
+def evil_gpt() -> Strict:
+    cites: dict[str, object] = {"type": "url_citation", "start_index": 0, "end_index": 2, "url": EVIL, "title": ""}
+    return strict_responses(
+        responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.text("It is so.", annotations=[cites]))
+    )
+
+
+def evil_gemini() -> Strict:
+    grounding = {**gemini_bytes.GROUNDING, "groundingChunks": [{"web": {"uri": EVIL}}]}
+    return gemini_server(gemini_bytes.replies(gemini_bytes.text(gemini_bytes.CITED), groundingMetadata=grounding))
+
+
+@pytest.mark.parametrize(("provider", "evil"), list(zip(PROVIDERS, [evil_claude, evil_gpt, evil_gemini], strict=True)))
+def test_a_citation_that_is_no_address_of_the_web_is_only_a_title(
+    provider: Provider, evil: Callable[[], Strict | StrictMessages]
+) -> None:
+    async def run() -> None:
+        server = evil()
+        async with (
+            server.serving() as base_url,
+            opened(provider.made(base_url=base_url, model=provider.model, api_key="k")) as model,
+        ):
+            turn = ended(await events_of(model, request([HI], tools=offer(PLAIN_SEARCH))))
+        (said,) = [item for item in turn.items if isinstance(item, ModelText)]
+        assert [(one.url, one.title) for one in said.citations] == [("", EVIL)]
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize("letter", ["x", "é", "🥛"])
+def test_a_huge_result_is_told_in_part_and_goes_back_whole(letter: str) -> None:
+    found = [{**SEARCHED[0], "title": letter * 100_000}]
+
+    async def run() -> None:
+        packets = [begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1", found), cited(2, "So."), ends()]
+        server = StrictMessages(Reply(packets=packets), says("Yes."))
+        async with (
+            server.serving() as base_url,
+            opened(Anthropic(base_url=base_url, model="claude", api_key="k")) as model,
+        ):
+            turn = ended(await events_of(model, request([HI], tools=offer(PLAIN_SEARCH))))
+            history = [HI, *turn.items, user("sure?", "u2")]
+            ended(await events_of(model, request(history, tools=offer(PLAIN_SEARCH))))
+        (result,) = [item for item in turn.items if isinstance(item, Result)]
+        assert len(result.content.encode()) < 33_000 and "bytes in all" in result.content
+        assert server.refusals == [] and json.loads(server.bodies[1])["messages"][1]["content"][1]["content"] == found
+        other = openai_input(history)
+        assert len(json.dumps(other, ensure_ascii=False).encode()) < 40_000
+
+    asyncio.run(run())

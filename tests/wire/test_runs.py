@@ -12,10 +12,13 @@ from toolyard.core.items import Call, Result
 from toolyard.core.ports import Model
 from toolyard.models.anthropic import Anthropic
 from toolyard.models.gemini import Gemini
+from toolyard.models.openai_chat import OpenAIChat
 from toolyard.models.openai_responses import OpenAIResponses
-from wire import gemini_bytes, responses_bytes, strict_gemini, strict_messages
+from wire import gemini_bytes, responses_bytes, strict_chat, strict_gemini, strict_messages
 from wire.messages_streams import cited, search, searched
+from wire.reply_bytes import chunk, piece
 from wire.strict import Reply, Strict
+from wire.strict_chat import StrictChat
 from wire.strict_messages import StrictMessages, begins, called, ends
 from wire.strict_responses import strict_responses
 
@@ -87,5 +90,42 @@ def test_a_run_over_every_wire(made: Callable[[], Provider]) -> None:
         assert [event.call_id for event in events if isinstance(event, CallStarted)] == [calls[1].id]
         results = {item.call_id: item for item in history if isinstance(item, Result)}
         assert results[calls[1].id].content == "3" and results.keys() == {call.id for call in calls}
+
+    asyncio.run(run())
+
+
+@pytest.mark.proves("003.call-structure-checked")
+@pytest.mark.parametrize(
+    ("sent", "outcome"),
+    [
+        (piece("add", '{"a":1}', index=0, id="call_1"), "ok"),
+        (piece("add", '{"a":1}', index=0), "ok"),
+        (piece(None, '{"a":1}', index=0, id="call_1"), "unknown_tool"),
+        (piece("", '{"a":1}', index=0, id="call_1"), "unknown_tool"),
+        (piece("add", None, index=0, id="call_1"), "validation_error"),
+        (piece("add", '{"a":', index=0, id="call_1"), "json_parse_error"),
+        (piece("add", "[1]", index=0, id="call_1"), "json_parse_error"),
+    ],
+)
+def test_a_call_without_a_name_or_arguments_does_not_run_and_the_model_is_told_why(sent: bytes, outcome: str) -> None:
+    """A missing id is made up for: ours is the one that counts."""
+    ran: list[int] = []
+
+    async def add(a: int) -> int:
+        """Add."""
+        ran.append(a)
+        return a
+
+    async def run() -> None:
+        calls = strict_chat.Reply(packets=[sent, chunk("tool_calls"), b"data: [DONE]\n\n"])
+        server = StrictChat(calls, strict_chat.says("So."))
+        async with server.serving() as url, Yard(model=OpenAIChat(base_url=url, model="m"), tools=[add]) as yard:
+            done = await yard.execute("add")
+            history = await yard.history(done.conversation)
+        (call,) = [item for item in history if isinstance(item, Call)]
+        (result,) = [item for item in history if isinstance(item, Result)]
+        assert call.id and result.call_id == call.id and done.text == "So." and server.refusals == []
+        assert (result.error.error_type if result.error else result.outcome) == outcome
+        assert ran == ([1] if outcome == "ok" else [])
 
     asyncio.run(run())

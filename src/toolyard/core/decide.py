@@ -92,6 +92,7 @@ def _start(state: State, command: Start) -> Events:
         tool_choice=command.tool_choice,
         model=command.model,
         limits=command.limits,
+        web_search=command.web_search,
     )
     return (*opening, *stop, queued)
 

@@ -11,6 +11,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.items import Item, ModelText, Problem, Result, Usage
 from toolyard.core.limits import Limits
+from toolyard.core.search import Wish
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
 
@@ -64,6 +65,7 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     tool_choice: str = "auto"
     model: str = ""
     limits: Limits | None = None
+    web_search: Wish = ""
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):

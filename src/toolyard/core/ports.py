@@ -1,7 +1,8 @@
 """The seams. Each is one small protocol; each implementation is one file, wired in `app.py`."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
 
@@ -9,6 +10,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.events import Decision, Entry, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.history import History
 from toolyard.core.items import Call, Part, Problem
+from toolyard.core.search import Native
 from toolyard.core.servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
@@ -28,6 +30,8 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     tools: tuple[Tool, ...]
     digest: str
     hashes: dict[str, str]
+    note: str = ""
+    """What the model is told about them besides."""
 
 
 KEPT_TURN = "turn."
@@ -66,6 +70,14 @@ class Model(Protocol):
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]: ...
 
     async def close(self) -> None: ...
+
+
+@runtime_checkable
+class Hosting(Protocol):
+    """A model whose provider runs some tools itself."""
+
+    @property
+    def native(self) -> Native: ...
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -171,8 +183,10 @@ class Policy(Protocol):
 class Log(Protocol):
     """Where the entries of conversations are kept."""
 
-    def append_now(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> bool:
-        """The same as `append` where there is nothing to wait for; False, and nothing done, where there is."""
+    def append_now(
+        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
+    ) -> asyncio.Future[int] | None:
+        """Begin to `append`: a future that ends when it is done. None, and nothing begun, where there is no room."""
         ...
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:

@@ -4,6 +4,7 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict, replace
 
 from toolyard.core.limits import Limits
+from toolyard.core.search import Wish
 
 
 class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -26,6 +27,8 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_messages: int = 0
     max_tokens: int = 0
     """How much of the history the model is shown at most; zero means no bound."""
+    web_search: Wish = ""
+    """Where its searches run, unless a request says otherwise."""
     ephemeral: bool = False
     """Its requests carry their history with them: it is forgotten when it rests, unless a call had to wait."""
 
@@ -45,6 +48,7 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: frozenset[str] | UnsetType | None = UNSET
     max_messages: int | UnsetType = UNSET
     max_tokens: int | UnsetType = UNSET
+    web_search: Wish | UnsetType = UNSET
 
     def applied_to(self, settings: Settings) -> Settings:
         given = {name: value for name, value in asdict(self).items() if value is not UNSET}

@@ -8,6 +8,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Fenced, StoreDown, ToolyardError
@@ -141,33 +142,51 @@ class Journal:
         return await self._log.read(self.conversation, after, most)
 
     def _begin_flush(self) -> None:
-        """Store what was emitted in this go: at once where the store can, else in a task of its own."""
+        """Store what was emitted in this go, and go on when that is done; a task is made only to wait for room."""
         try:
-            done = self._log.append_now(self.conversation, self.epoch, self._staged, self.state.wake_at)
-        except (Fenced, StoreDown) as error:
-            self._flushing = False
-            self.give_up(error)
+            stored = self._log.append_now(self.conversation, self.epoch, self._staged, self.state.wake_at)
+        except Exception as error:
+            self._cannot_write(error)
             return
-        if not done:
+        if stored is None:
             self._spawn(self._flush())
             return
         batch, self._staged = self._staged, []
-        self._flushing = False
+        if stored.done():
+            self._stored(batch, stored)
+        else:
+            stored.add_done_callback(partial(self._stored, batch))
+
+    def _stored(self, batch: Sequence[Entry], stored: "asyncio.Future[int]") -> None:
+        if (error := stored.exception()) is not None:
+            self._cannot_write(error)
+            return
+        self._went_well(batch)
+
+    def _went_well(self, batch: Sequence[Entry]) -> None:
         self._publish(batch)
+        if self._staged:
+            self._begin_flush()
+        else:
+            self._flushing = False
 
     async def _flush(self) -> None:
+        """Wait for the store to have room."""
+        batch, self._staged = self._staged, []
         try:
-            while self._staged:
-                batch, self._staged = self._staged, []
-                await self._log.append(self.conversation, self.epoch, batch, self.state.wake_at)
-                self._publish(batch)
-        except (Fenced, StoreDown) as error:
-            self.give_up(error)
-        except Exception as error:  # nothing that cannot be written may end more than its conversation
-            _log.exception("conversation %s cannot be written", self.conversation)
-            self.give_up(StoreDown(f"an entry could not be written: {type(error).__name__}: {error}"))
-        finally:
-            self._flushing = False
+            await self._log.append(self.conversation, self.epoch, batch, self.state.wake_at)
+        except Exception as error:
+            self._cannot_write(error)
+            return
+        self._went_well(batch)
+
+    def _cannot_write(self, error: BaseException) -> None:
+        """Nothing that cannot be written may end more than its conversation."""
+        self._flushing = False
+        if not isinstance(error, Fenced | StoreDown):
+            _log.error("conversation %s cannot be written", self.conversation, exc_info=error)
+            error = StoreDown(f"an entry could not be written: {type(error).__name__}: {error}")
+        self.give_up(error)
 
     def _publish(self, batch: Sequence[Entry]) -> None:
         for entry in batch:

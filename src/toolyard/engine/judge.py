@@ -64,6 +64,8 @@ class Judge:
             return Problem(error=call.call.unreadable, error_type="json_parse_error")
         if state.run and state.run.request.tool_choice == "none" and not state.run.direct:
             return Problem(error="this request is to be answered without tools", error_type="permission_denied")
+        if state.run and not state.run.direct and call.call.tool in self._registry.sought(state).left_out:
+            return Problem(error="this request's searches do not go to this tool", error_type="permission_denied")
         return None
 
     def find(self, call: CallState, state: State) -> Registered | None:

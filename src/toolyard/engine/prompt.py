@@ -5,10 +5,10 @@ from toolyard.core.settings import Settings
 from toolyard.core.state import RunState
 
 
-def system_text(base: str, division: str, settings: Settings) -> str:
-    """The base prompt, the division's, the conversation's own as their extension, then its named context."""
+def system_text(base: str, division: str, settings: Settings, note: str = "") -> str:
+    """The base prompt, the division's, the conversation's own as their extension, its named context, then a note."""
     notes = (f"{note.name}: {note.text}" for note in settings.context.values())
-    return "\n\n".join(part for part in (base, division, settings.system_prompt, *notes) if part)
+    return "\n\n".join(part for part in (base, division, settings.system_prompt, *notes, note) if part)
 
 
 def tool_choice_now(run: RunState, offer: Offer) -> str:

@@ -14,7 +14,6 @@ from toolyard.core.events import (
     CallProgressed,
     Entry,
     Fleeting,
-    ReasoningAppended,
     TextAppended,
     TurnEnded,
     TurnFailed,
@@ -28,6 +27,7 @@ BATCH = 128
 """How much a reader takes in one go: what it has taken it holds until it is handed out."""
 
 Published = Entry | Fleeting
+TURN = (TurnStarted, TurnEnded, TurnFailed)
 ReadLog = Callable[[int, int], Awaitable[Sequence[Entry]]]
 
 
@@ -43,33 +43,34 @@ class Readers:
         self.broken: Exception | None = None
         self.on_idle: Callable[[], None] | None = None
         """Told when the last reader has gone."""
+        self.base = 0
+        """The position of the oldest that is still there."""
         self._ring: list[Published] = []
-        self._base = 0
         self._live: list[Fleeting] = []
         self.waiting: list[Reader] = []
 
     @property
     def end(self) -> int:
-        return self._base + len(self._ring)
+        return self.base + len(self._ring)
 
     def publish(self, item: Published) -> None:
-        kind = type(item)
         if isinstance(item, Entry):
             self.stored = item.seq
-            if isinstance(item.event, TurnStarted | TurnEnded | TurnFailed):
+            if isinstance(item.event, TURN):
                 self._live.clear()
-        elif kind is not CallProgressed:
+        elif not isinstance(item, CallProgressed):
             self._live.append(item)
         if not self.attached:
-            self._base, self._ring = self.end + 1, []
+            self.base, self._ring = self.end + 1, []
             return
-        if kind is ArgumentsAppended and not self.keen:
+        if not self.keen and isinstance(item, ArgumentsAppended):
             return  # nobody is woken for what nobody wants
         self._ring.append(item)
         if len(self._ring) > 2 * RING:
             del self._ring[:RING]
-            self._base += RING
-        self.wake()
+            self.base += RING
+        if self.waiting:
+            self.wake()
 
     def fail(self, error: Exception) -> None:
         """No more will come: readers are told why."""
@@ -83,11 +84,8 @@ class Readers:
 
     def since(self, position: int) -> list[Published]:
         """What was published at that position and next after it."""
-        start = position - self._base
+        start = position - self.base
         return self._ring[start : start + BATCH]
-
-    def overran(self, position: int) -> bool:
-        return position < self._base
 
     def live(self) -> list[Fleeting]:
         return list(self._live)
@@ -108,7 +106,9 @@ class Reader:
         self.cursor = self._place = after
         self._readers = readers
         self._position = -1
-        self._ready: deque[tuple[Published, Cursor]] = deque()
+        self._ready: list[tuple[Published, Cursor]] = []
+        self._next: deque[tuple[Published, Cursor]] = deque()
+        """What was taken to be handed out one by one."""
         self._seq, self._turn, self._seen = after.seq, after.turn, after.seen
         self._detached = False
         self._keen = keen
@@ -123,17 +123,17 @@ class Reader:
         return self
 
     async def __anext__(self) -> Published:
-        if not self._ready:
-            self._ready.extend(await self.batch())
-        if not self._ready:
+        if not self._next:
+            self._next.extend(await self.batch())
+        if not self._next:
             raise StopAsyncIteration
-        item, self.cursor = self._ready.popleft()
+        item, self.cursor = self._next.popleft()
         return item
 
     async def batch(self, within_s: float | None = None) -> list[tuple[Published, Cursor]]:
         """All that is there, each with its cursor, as soon as there is something; nothing if that takes too long."""
         while not self._ready:
-            if self._behind:
+            if self._position < self._readers.base:
                 await self._catch_up()
                 continue
             self._drain()
@@ -143,8 +143,7 @@ class Reader:
                 raise self._readers.broken
             if not await self._more(within_s):
                 break
-        found = list(self._ready)
-        self._ready.clear()
+        found, self._ready = self._ready, []
         if found:
             self.cursor = found[-1][1]
         return found
@@ -188,10 +187,6 @@ class Reader:
         else:
             self.wake(found=False)
 
-    @property
-    def _behind(self) -> bool:
-        return self._position < 0 or self._readers.overran(self._position)
-
     def _drain(self) -> None:
         """Take what the ring holds from here on, a bounded piece of it."""
         found = self._readers.since(self._position)
@@ -219,21 +214,20 @@ class Reader:
         return True
 
     def _take(self, item: Published) -> None:
-        match item:
-            case TextAppended():
-                self._take_text(item)
-            case Entry():
-                if item.seq > self._seq:
-                    self._take_entry(item)
-            case ArgumentsAppended() | ReasoningAppended() | CallProgressed():
-                self._hand_out(item)
+        if isinstance(item, TextAppended):
+            self._take_text(item)
+        elif not isinstance(item, Entry):
+            self._hand_out(item)
+        elif item.seq > self._seq:
+            self._take_entry(item)
 
     def _take_entry(self, entry: Entry) -> None:
-        if isinstance(entry.event, TurnStarted):
-            self._turn, self._seen = entry.event.number, 0
-        elif isinstance(entry.event, TurnEnded):
-            text = "".join(item.text for item in entry.event.items if isinstance(item, ModelText))
-            self._take_text(TextAppended(turn=self._turn, offset=0, text=text))
+        event = entry.event
+        if isinstance(event, TurnStarted):
+            self._turn, self._seen = event.number, 0
+        elif isinstance(event, TurnEnded):
+            if text := "".join([item.text for item in event.items if isinstance(item, ModelText)]):
+                self._take_text(TextAppended(turn=self._turn, offset=0, text=text))
             self._seen = 0
         self._seq = entry.seq
         self._hand_out(entry)

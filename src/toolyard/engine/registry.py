@@ -7,7 +7,7 @@ what was encoded for it can be used again.
 import hashlib
 import itertools
 import logging
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
@@ -16,13 +16,16 @@ from msgspec.structs import replace
 from toolyard.codec import checked
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Misconfigured
+from toolyard.core.events import Decision
 from toolyard.core.items import Problem
 from toolyard.core.limits import Budget
 from toolyard.core.ports import Gate, Offer, Own, Policy, Question, Venue, Verdict
+from toolyard.core.search import SEARCH
 from toolyard.core.settings import Settings
 from toolyard.core.state import State
 from toolyard.core.tools import NAME, Tool, definition_hash
 from toolyard.engine.offering import Offering
+from toolyard.engine.searching import NOTHING, Asked, Searching, Sought
 from toolyard.finding.told import shown_bytes
 
 if TYPE_CHECKING:  # loaded by name, where it is wired: typed functions do without
@@ -54,12 +57,17 @@ class Registry:
         client: Venue,
         schemas: Callable[[], "Schemas"],
         budget: Budget = Budget(),  # noqa: B008
+        searching: Searching | None = None,
     ) -> None:
+        self._searching = searching or Searching()
         self._make_schemas = schemas
         self._schemas: Schemas | None = None
         self._policy = policy
         self._client = client
         self._tools: dict[str, Registered] = {}
+        self._native: dict[str, Registered] = {}
+        """What providers run themselves: such a tool may have the name of another."""
+        self._search_tools: list[str] = []
         self._gates: dict[str, Gate] = {}
         self._version = 0
         self.listeners: list[Callable[[], None]] = []
@@ -73,8 +81,9 @@ class Registry:
             entry = Registered(
                 tool=tool, venue=venue, own=venue.own(tool.name), hash=definition_hash(tool), on_demand=on_demand
             )
-            self._check(entry, self._tools)
-            self._tools[tool.name] = entry
+            there = self._native if tool.venue == "provider" else self._tools
+            self._check(entry, there)
+            there[tool.name] = entry
             if entry.own.gate:
                 self._gates[tool.name] = entry.own.gate
         self._changed()
@@ -103,6 +112,7 @@ class Registry:
     def _changed(self) -> None:
         self._version += 1
         self._offers.clear()
+        self._search_tools = [name for name, entry in self._tools.items() if self._searching.is_search(entry.tool)]
         for told in list(self.listeners):
             told()
 
@@ -122,13 +132,17 @@ class Registry:
 
     def usable(self, caller: Caller) -> list[Tool]:
         """What this caller may use in a conversation where everything is enabled."""
-        return [
+        ours = [
             entry.tool
             for entry in self._tools.values()
-            if entry.on_demand == "always"
-            and not shut(entry.own.gate, caller)
-            and self._policy.judge(Question(tool=entry.tool, caller=caller, settings=Settings())).decision != "deny"
+            if entry.on_demand == "always" and not shut(entry.own.gate, caller)
         ]
+        questions = (Question(tool=tool, caller=caller, settings=Settings()) for tool in (*ours, *self.hosted()))
+        return [question.tool for question in questions if self._policy.judge(question).decision != "deny"]
+
+    def hosted(self) -> list[Tool]:
+        """What the provider of the usual model runs itself."""
+        return self._searching.hosted(entry.tool for entry in self._native.values())
 
     def dispatchable(self) -> list[str]:
         """The tools that their venues say they run."""
@@ -136,7 +150,15 @@ class Registry:
         return [tool.name for venue in venues.values() for tool in venue.tools()]
 
     def find(self, name: str, app_tools: Iterable[Tool] = ()) -> Registered | None:
-        """The tool of that name; the server's own wins over one of the application's."""
+        """The tool of that name: the server's own, then the application's, then one that providers run."""
+        return self._elsewhere(name, app_tools) or self._native.get(name)
+
+    def is_taken(self, name: str) -> bool:
+        """Whether the server has a tool of its own by that name."""
+        return name in self._tools
+
+    def _elsewhere(self, name: str, app_tools: Iterable[Tool]) -> Registered | None:
+        """The tool of that name that runs anywhere but at a provider."""
         if found := self._tools.get(name):
             return found
         app_tool = next((tool for tool in app_tools if tool.name == name), None)
@@ -168,16 +190,50 @@ class Registry:
         if run is None or run.request.tool_choice == "none":
             return self._made(())
         caller = run.request.caller
-        gated = frozenset(name for name, gate in self._gates.items() if shut(gate, caller))
-        basis = (self._version, caller, in_effect(state).tools, state.has_handles, gated)
+        sought = self.sought(state)
+        gated = self._shut_out(caller) | sought.left_out
+        basis = (self._version, caller, in_effect(state).tools, state.has_handles, gated, sought)
         key: object = (basis, run.id) if run.request.app_tools else basis
         if self._policy.steady and (offer := self._offers.get(key)):
-            return offer if offer is not TOO_MANY else self._narrowed(key, state, gated)
-        few = self._few(state, gated)
+            return offer if offer is not TOO_MANY else self._narrowed(key, state, gated, sought)
+        few = [] if sought.alone else self._few(state, gated)
         if few is None:
             self._kept(key, TOO_MANY)
-            return self._narrowed(key, state, gated)
-        return self._kept(key, self._made([*few, *self._app_tools(state)]))
+            return self._narrowed(key, state, gated, sought)
+        app_tools = [] if sought.alone else self._app_tools(state, gated)
+        return self._kept(key, self._made([*few, *app_tools], sought))
+
+    def sought(self, state: State) -> Sought:
+        """Where the searches of this conversation's run go, and what its provider runs itself."""
+        run = state.run
+        wish = self._searching.wish(run.request.web_search or run.settings.web_search) if run else ""
+        if run is None or not (wish or self._native.keys() - {SEARCH}):
+            return NOTHING
+        request, gated = run.request, self._shut_out(run.request.caller)
+
+        def judge(tool: Tool) -> Decision:
+            return self._policy.judge(self.verdict_question(tool, state, None)).decision
+
+        ours = [self._tools[name].tool for name in self._search_tools if name not in gated]
+        return self._searching.sought(
+            Asked(
+                model=run.model,
+                wish=wish,
+                native=[entry.tool for entry in self._native.values()],
+                own=[*ours, *filter(self._searching.is_search, request.app_tools)],
+                others=lambda: self._has_others(state, gated),
+                judge=judge,
+            )
+        )
+
+    def _shut_out(self, caller: Caller) -> frozenset[str]:
+        return frozenset(name for name, gate in self._gates.items() if shut(gate, caller))
+
+    def _has_others(self, state: State, gated: Container[str]) -> bool:
+        """Whether any tool would be offered that is no search."""
+        entries = (entry for name, entry in self._tools.items() if name not in gated)
+        others = (entry for entry in (*entries, *self._app_tools(state)) if not self._searching.is_search(entry.tool))
+        return any(self._offered(entry, state) for entry in others)
 
     def _few(self, state: State, gated: Container[str]) -> list[Registered] | None:
         """All that may be used, unless that is more than the budget."""
@@ -191,7 +247,7 @@ class Registry:
                 return None
         return few
 
-    def _narrowed(self, key: object, state: State, gated: Container[str]) -> Offer:
+    def _narrowed(self, key: object, state: State, gated: Container[str], sought: Sought) -> Offer:
         """Some of very many. The same object as long as they are the same."""
         if self._policy.steady and Offering.unmoved(state) and (offer := self._offers.get((key, state.offer))):
             return offer
@@ -199,13 +255,13 @@ class Registry:
         app_tools = state.run.request.app_tools if state.run else ()
 
         def usable(name: str) -> Tool | None:
-            entry = self.find(name, app_tools)
+            entry = self._elsewhere(name, app_tools)
             return entry.tool if entry and name not in gated and self._offered(entry, state, many=True) else None
 
-        whole = dict.fromkeys([*self._at_providers(), *(entry.tool.name for entry in self._app_tools(state))])
+        whole = dict.fromkeys(entry.tool.name for entry in self._app_tools(state, gated))
         names = self._offering.names(state, usable, whole)
-        entries = (self.find(name, app_tools) for name in names)
-        offer = self._made([entry for entry in entries if entry])
+        entries = (self._elsewhere(name, app_tools) for name in names)
+        offer = self._made([entry for entry in entries if entry], sought)
         return self._kept((key, offer.digest), offer)
 
     def search(self, query: str, allowed: Callable[[Tool], bool]) -> list[Tool]:
@@ -218,11 +274,7 @@ class Registry:
         entry = self._tools.get(tool.name)
         if entry is None or state.run is None or shut(entry.own.gate, state.run.request.caller):
             return False
-        return self._offered(entry, state)
-
-    def _at_providers(self) -> Iterator[str]:
-        """Tools that a provider runs: it must be told of them before it can use any."""
-        return (name for name, entry in self._tools.items() if entry.tool.venue == "provider")
+        return self._offered(entry, state) and tool.name not in self.sought(state).left_out
 
     def _index(self) -> None:
         if self._indexed != self._version:
@@ -242,16 +294,20 @@ class Registry:
             return False
         return self._policy.judge(self.verdict_question(entry.tool, state, None)).decision != "deny"
 
-    def _app_tools(self, state: State) -> list[Registered]:
+    def _app_tools(self, state: State, gated: Container[str] = ()) -> list[Registered]:
         tools = state.run.request.app_tools if state.run else ()
-        found = (self.find(tool.name, tools) for tool in tools if tool.name not in self._tools)
+        wanted = (tool.name for tool in tools if tool.name not in self._tools and tool.name not in gated)
+        found = (self._elsewhere(name, tools) for name in wanted)
         return [entry for entry in found if entry and self._offered(entry, state)]
 
-    def _made(self, entries: Sequence[Registered]) -> Offer:
+    def _made(self, elsewhere: Sequence[Registered], sought: Sought = NOTHING) -> Offer:
+        """A provider must be told of its own tools before it can use any: they are always shown, and first."""
+        entries = [*map(self._native.__getitem__, sought.native), *elsewhere]
         hashes = {entry.tool.name: entry.hash for entry in entries}
         digest = hashlib.blake2b("".join(f"{k}{v}" for k, v in hashes.items()).encode(), digest_size=8).hexdigest()
-        known = self._offers.get(digest)
-        return known or self._kept(digest, Offer(tools=tuple(e.tool for e in entries), digest=digest, hashes=hashes))
+        made = Offer(tools=tuple(e.tool for e in entries), digest=digest, hashes=hashes, note=sought.note)
+        known = self._offers.get((digest, made.note))
+        return known or self._kept((digest, made.note), made)
 
     def _kept(self, key: object, offer: Offer) -> Offer:
         if len(self._offers) >= MOST_OFFERS:

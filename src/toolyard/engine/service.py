@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.codec import checked
 from toolyard.core.caller import Caller
@@ -24,15 +25,16 @@ from toolyard.core.errors import (
     Refused,
     Unavailable,
 )
-from toolyard.core.events import Entry
+from toolyard.core.events import Entry, RunQueued
 from toolyard.core.history import faults
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Allowance, Beside, Card, Failure, Mint, Place, Selection, Store, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import failed
+from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
-from toolyard.core.state import CallState, State
+from toolyard.core.state import CallState, RunState, State
 from toolyard.core.tools import Tool
 from toolyard.engine.journal import Observe
 from toolyard.engine.kept import Keeper
@@ -99,6 +101,7 @@ class Service:
         tool_choice: str = "auto",
         model: str = "",
         limits: Limits | None = None,
+        web_search: Wish = "",
         settings: Settings | None = None,
         app_tools: Sequence[Tool] = (),
         interrupt: bool = False,
@@ -114,6 +117,7 @@ class Service:
             tool_choice=tool_choice,
             model=model,
             limits=limits,
+            web_search=web_search,
             settings=settings or self._deps.default_settings,
             queue_limit=self._deps.limits.queued_messages,
             interrupt=interrupt,
@@ -149,7 +153,7 @@ class Service:
 
     def taken(self, names: Iterable[str]) -> list[str]:
         """Those that are names of the server's own tools: an application's tool of such a name is not offered."""
-        return [name for name in names if self._deps.registry.find(name) is not None]
+        return [name for name in names if self._deps.registry.is_taken(name)]
 
     def on_tools_changed(self, told: Callable[[], None]) -> Callable[[], None]:
         """Be told when the yard's tools are others than before; what this gives back ends it."""
@@ -188,7 +192,12 @@ class Service:
     def health(self) -> Health:
         """What is offered, and what can be run."""
         registry = self._deps.registry
-        return Health(model=self._deps.default_model, schemas=registry.names(), dispatchers=registry.dispatchable())
+        hosted = [tool.name for tool in registry.hosted()]
+        return Health(
+            model=self._deps.default_model,
+            schemas=[*registry.names(), *hosted],
+            dispatchers=[*registry.dispatchable(), *hosted],
+        )
 
     async def forget(self, conversation: str) -> None:
         """Stop what runs in it and delete it, with everything that belongs to it."""
@@ -312,6 +321,7 @@ class Service:
             self._check_model(command.settings.model)
         if isinstance(command, Start):
             self._check_start(command)
+            self._check_search(command, state)
         elif isinstance(command, Change):
             self._check_model(command.change.model or "")
         elif isinstance(command, Approve) and command.arguments is not None:
@@ -334,6 +344,27 @@ class Service:
         choice = command.tool_choice
         if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools) is None:
             raise Invalid(registry.unknown(choice, registry.names()).error, {"field": "tool_choice"})
+
+    def _check_search(self, command: Start, state: State) -> None:
+        """Raises Invalid for a search that was asked for by name and cannot be had."""
+        settings = state.settings if state.owner else command.settings
+        if not (command.web_search or settings.web_search):
+            return
+        request = RunQueued(
+            caller=command.by, input=(), app_tools=command.app_tools, web_search=command.web_search
+        )  # as the run would begin now
+        run = RunState(
+            id=command.run_id,
+            correlation_id="",
+            request=request,
+            model=command.model or settings.model or self._deps.default_model,
+            limits=self._deps.limits,
+            settings=settings,
+            started_at=0.0,
+        )
+        search = self._deps.registry.sought(replace(state, settings=settings, run=run)).search
+        if search is not None and search.refused:
+            raise Invalid(search.why, {"field": "web_search"})
 
     def _check_model(self, model: str) -> None:
         allowed = self._deps.allowed_models

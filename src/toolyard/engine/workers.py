@@ -145,7 +145,7 @@ class Workers:
         request = ModelRequest(
             model=run.model,
             turn=number,
-            system=system_text(deps.system_prompt, deps.division(run.request.caller).prompt, run.settings),
+            system=system_text(deps.system_prompt, deps.division(run.request.caller).prompt, run.settings, offer.note),
             history=state.history,
             offer=offer,
             tool_choice=tool_choice_now(run, offer),

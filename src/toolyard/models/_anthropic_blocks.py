@@ -21,17 +21,19 @@ from toolyard.core.items import (
     Reasoning,
     Result,
     Seal,
-    result_id,
 )
 from toolyard.core.ports import Mint
 from toolyard.models._anthropic_events import Block, CitationFound
 from toolyard.models._arguments import Arguments, read_arguments
+from toolyard.models._hosted import citation, hosted_result
 
 CODE_EXECUTION = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
 """What one tool of ours is called by its parts at the provider."""
+HOSTED = frozenset({"web_search", "code_execution", *CODE_EXECUTION})
+"""The names of its own tools that the provider takes back."""
 REDACTED = "redacted_thinking:"
 """Begins a signature that stands for thinking which the provider shows to nobody."""
-_RESULT = "_tool_result"
+RESULT = "_tool_result"
 
 
 class Said:
@@ -104,7 +106,7 @@ class Stamp:
                 calls = [self._provider_call(one) for one in run]
                 at_provider.update({call.provider_id: call for call in calls})
                 found += calls
-            elif kind.endswith(_RESULT):
+            elif kind.endswith(RESULT):
                 answers = [(one, at_provider.pop(one.block.tool_use_id, None)) for one in run]
                 found += [self._result(one, call) for one, call in answers if call is not None]
             else:
@@ -158,17 +160,7 @@ class Stamp:
     def _result(self, said: Said, call: Call) -> Result:
         outcome, content, error = _told(said.block.content, call.tool)
         sealed = msgspec.json.encode(SealedResult(said.block.type, said.block.content)).decode()
-        return Result(
-            id=result_id(call.id),
-            at=self._at,
-            call_id=call.id,
-            tool=call.tool,
-            outcome=outcome,
-            content=content,
-            error=error,
-            ran_at=self._provider,
-            seal=Seal(provider=self._provider, data=sealed),
-        )
+        return hosted_result(call, self._at, outcome, content, error, seal=Seal(provider=self._provider, data=sealed))
 
 
 def _told(content: object, tool: str) -> tuple[Outcome, str, Problem | None]:
@@ -194,13 +186,7 @@ def _citation(given: dict[str, object], start: int, end: int) -> Citation:
     found = CitationFound()
     with contextlib.suppress(msgspec.ValidationError):
         found = msgspec.convert(given, CitationFound)
-    return Citation(
-        start=start,
-        end=end,
-        url=found.url or found.source or "",
-        title=found.title or found.document_title or "",
-        quote=found.cited_text or "",
-    )
+    return citation(start, end, found.url or found.source, found.title or found.document_title, found.cited_text)
 
 
 def _sealed_text(said: Sequence[Said]) -> str:

@@ -11,7 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, Seal, SystemText, UserMessage
-from toolyard.models._anthropic_blocks import REDACTED, SealedCall, SealedResult
+from toolyard.models._anthropic_blocks import HOSTED, REDACTED, RESULT, SealedCall, SealedResult
 from toolyard.models._anthropic_parts import Block, is_blank, parts, text_block
 from toolyard.models._kept import NO_RESULT
 from toolyard.models._names import to_provider
@@ -137,11 +137,12 @@ class Writer:
 
     def _sealed_call(self, call: Call) -> SealedCall | None:
         """What the provider calls it, if it was the provider's own; any other is sent as one of ours."""
-        return self._unsealed(call.seal, _decode_call) if call.ran_at == self._provider else None
+        found = self._unsealed(call.seal, _decode_call) if call.ran_at == self._provider else None
+        return found if found and found.name in HOSTED else None
 
     def _sealed_result(self, result: Result) -> SealedResult | None:
         found = self._unsealed(result.seal, _decode_result) if result.ran_at == self._provider else None
-        return found if found and found.type.endswith("_tool_result") else None
+        return found if found and found.type.removesuffix(RESULT) in HOSTED else None
 
     def _unsealed(self, seal: Seal | None, decode: Callable[[str], T]) -> T | None:
         if seal is None or seal.provider != self._provider:

@@ -5,11 +5,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from toolyard.core.items import Call, Citation, Item, ModelText, Outcome, Problem, Result, Seal, result_id
+from toolyard.core.items import Call, Citation, Item, ModelText, Outcome, Problem, Result, Seal
 from toolyard.core.ports import Mint
 from toolyard.core.results import problem_text
 from toolyard.core.tools import ProviderOptions, Tool
 from toolyard.models._gemini_chunks import Grounding, GroundingSupport, Part, decode_part
+from toolyard.models._hosted import citation, hosted_result
 from toolyard.models._unicode import encoded
 
 _TOGETHER = re.compile(r"gemini-(?:[3-9]|\d\d)")
@@ -41,18 +42,9 @@ def ran(asked: Part, answered: Part | None, provider: str, sealed_by: str, mint:
     )
     outcome, content = _answered(answered)
     error = None if outcome == "ok" else Problem(error=content, error_type="execution_error")
-    result = Result(
-        id=result_id(call.id),
-        at=at,
-        call_id=call.id,
-        tool=tool,
-        outcome=outcome,
-        content=content if error is None else problem_text(error),
-        error=error,
-        ran_at=provider,
-        seal=_sealed(answered, sealed_by) if answered else None,
-    )
-    return [call, result]
+    told = content if error is None else problem_text(error)
+    seal = _sealed(answered, sealed_by) if answered else None
+    return [call, hosted_result(call, at, outcome, told, error, seal)]
 
 
 def _asked(part: Part) -> tuple[str, dict[str, object]]:
@@ -102,16 +94,7 @@ def searched(grounding: Grounding, provider: str, mint: Mint, at: float) -> list
         return []
     arguments: dict[str, object] = {"queries": grounding.web_search_queries or []}
     call = Call(id=mint.id("call"), at=at, tool="web_search", arguments=arguments, ran_at=provider)
-    result = Result(
-        id=result_id(call.id),
-        at=at,
-        call_id=call.id,
-        tool=call.tool,
-        outcome="ok",
-        content=encoded({"sources": told}).decode(),
-        ran_at=provider,
-    )
-    return [call, result]
+    return [call, hosted_result(call, at, "ok", encoded({"sources": told}).decode())]
 
 
 def cited(text: ModelText, grounding: Grounding) -> tuple[Citation, ...]:
@@ -123,7 +106,7 @@ def cited(text: ModelText, grounding: Grounding) -> tuple[Citation, ...]:
         for number in support.grounding_chunk_indices or () if place else ():
             source = sources[number] if 0 <= number < len(sources) else None
             if place and source:
-                found.append(Citation(start=place[0], end=place[1], url=source.uri or "", title=source.title or ""))
+                found.append(citation(*place, source.uri, source.title))
     return tuple(found)
 
 

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.items import Call, Citation, Item, Outcome, Problem, Result, Seal, result_id
+from toolyard.core.items import Call, Citation, Item, Outcome, Problem, Seal
 from toolyard.core.ports import Mint
 from toolyard.core.results import problem_text
 from toolyard.core.tools import ProviderOptions, Tool
+from toolyard.models._hosted import citation, hosted_result
 from toolyard.models._responses_events import Annotation, ContentPart, OutputItem
 from toolyard.models._unicode import encoded
 
@@ -84,17 +85,7 @@ def hosted(item: OutputItem, provider: str, mint: Mint, at: float) -> list[Item]
     if item.status not in (None, "completed"):
         outcome, error = "error", Problem(error=f"{call.tool} is {item.status}", error_type="execution_error")
         content = problem_text(error)
-    result = Result(
-        id=result_id(call.id),
-        at=at,
-        call_id=call.id,
-        tool=call.tool,
-        outcome=outcome,
-        content=content,
-        error=error,
-        ran_at=provider,
-    )
-    return [call, result]
+    return [call, hosted_result(call, at, outcome, content, error)]
 
 
 def _told(item: OutputItem) -> tuple[dict[str, object], str]:
@@ -147,4 +138,4 @@ def _citation(one: Annotation, before: int, most: int) -> Citation:
     start = before + (one.start_index if one.start_index is not None else one.index or 0)
     end = before + one.end_index if one.end_index is not None else start
     start, end = min(max(start, 0), most), min(max(end, 0), most)
-    return Citation(start=start, end=max(start, end), url=one.url or "", title=one.title or one.filename or "")
+    return citation(start, max(start, end), one.url, one.title or one.filename)

@@ -9,11 +9,13 @@ import random as randomness
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 
 from toolyard.core.ports import ModelRequest
+from toolyard.core.search import Native
 from toolyard.models._anthropic_history import open_calls
 from toolyard.models._anthropic_reply import MessagesReply
 from toolyard.models._anthropic_request import MAX_TOKENS, Thinking, to_wire
 from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, ModelEvent, address, events_in
 from toolyard.models._http import Deadlines, Retry
+from toolyard.models._native import native
 from toolyard.models._reader import ReplyReader
 
 __all__ = ["Anthropic", "from_wire", "to_wire"]
@@ -70,6 +72,10 @@ class Anthropic:
             thinking=self._thinking,
         )
         return self._exchange.stream(body, _reader(request, self._provider), request)
+
+    @property
+    def native(self) -> Native:
+        return native("messages", self._model)
 
     async def close(self) -> None:
         await self._exchange.close()

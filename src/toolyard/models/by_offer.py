@@ -8,7 +8,8 @@ from collections.abc import AsyncGenerator, Callable
 from weakref import WeakKeyDictionary
 
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
-from toolyard.core.ports import Model, ModelRequest, Offer
+from toolyard.core.ports import Hosting, Model, ModelRequest, Offer
+from toolyard.core.search import Native
 
 
 class ByOffer:
@@ -24,10 +25,16 @@ class ByOffer:
         wants = self._offers.get(offer)
         if wants is None:
             wants = self._offers[offer] = any(tool.venue == "provider" for tool in offer.tools)
-        if not wants:
-            return self._plain.stream(request)
+        return self._hosting().stream(request) if wants else self._plain.stream(request)
+
+    @property
+    def native(self) -> Native:
+        hosting = self._hosting()
+        return hosting.native if isinstance(hosting, Hosting) else Native()
+
+    def _hosting(self) -> Model:
         self._native = self._native or self._make_native()
-        return self._native.stream(request)
+        return self._native
 
     async def close(self) -> None:
         await self._plain.close()

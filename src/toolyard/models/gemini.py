@@ -11,11 +11,13 @@ from urllib.parse import quote
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.ports import ModelRequest
+from toolyard.core.search import Native
 from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, ModelEvent, address, events_in
 from toolyard.models._gemini_native import beside_functions
 from toolyard.models._gemini_reply import GeminiReply
 from toolyard.models._gemini_request import to_wire
 from toolyard.models._http import Deadlines, Retry
+from toolyard.models._native import native
 from toolyard.models._reader import ReplyReader
 
 __all__ = ["Gemini", "beside_functions", "from_wire", "to_wire"]
@@ -59,6 +61,10 @@ class Gemini:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
         body = to_wire(request, self._model, self._provider)
         return self._exchange.stream(body, _reader(request, self._model, self._provider), request)
+
+    @property
+    def native(self) -> Native:
+        return native("gemini", self._model)
 
     async def close(self) -> None:
         await self._exchange.close()

@@ -9,8 +9,10 @@ import random as randomness
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 
 from toolyard.core.ports import ModelRequest
+from toolyard.core.search import Native
 from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, ModelEvent, address, events_in
 from toolyard.models._http import Deadlines, Retry
+from toolyard.models._native import native
 from toolyard.models._reader import ReplyReader
 from toolyard.models._responses_reply import ResponsesReply
 from toolyard.models._responses_request import to_wire, tools_of
@@ -53,6 +55,10 @@ class OpenAIResponses:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
         body = to_wire(request, self._model, self._provider)
         return self._exchange.stream(body, _reader(request, self._model, self._provider), request)
+
+    @property
+    def native(self) -> Native:
+        return native("responses", self._model)
 
     async def close(self) -> None:
         await self._exchange.close()

@@ -15,13 +15,27 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
-from toolyard.core.limits import Budget, Limits
+from toolyard.core.limits import Budget
 from toolyard.core.ports import Key
 from toolyard.core.prices import Price
+from toolyard.core.search import SEARCH, SearchRules
 from toolyard.core.servers import ServerSpec
-from toolyard.core.tools import Approval, Tool
+from toolyard.core.tools import Approval, ProviderOptions, Tool, UserLocation
 from toolyard.settings._check import Check
 from toolyard.settings._layers import Layers
+from toolyard.settings._limits import (
+    LARGEST,
+    Count,
+    CountOrNone,
+    Division,
+    Given,
+    LimitsConfig,
+    Name,
+    Seconds,
+    Tenant,
+    ToolChoice,
+    completed,
+)
 from toolyard.settings._mcp_json import mcp_servers
 from toolyard.settings._paths import Places, data_directory
 from toolyard.settings._show import shown
@@ -34,7 +48,9 @@ __all__ = [
     "Jwt",
     "KeyConfig",
     "LimitsConfig",
+    "Location",
     "Provider",
+    "ProviderTools",
     "Server",
     "Telemetry",
     "ToolChoice",
@@ -49,14 +65,9 @@ __all__ = [
     "show",
 ]
 
-LARGEST = 1_000_000_000
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SHORTEST_SECRET = 32
 
-Name = Annotated[str, Meta(min_length=1)]
-Count = Annotated[int, Meta(ge=1, le=LARGEST)]
-CountOrNone = Annotated[int, Meta(ge=0, le=LARGEST)]
-Seconds = Annotated[float, Meta(gt=0, le=LARGEST)]
 SecondsOrNone = Annotated[float, Meta(ge=0, le=LARGEST)]
 Url = Annotated[
     str, Meta(pattern=r"^https?://[^\s/]\S*\Z", extra={"says": "a URL that begins with http:// or https://"})
@@ -80,27 +91,13 @@ Origin = Annotated[
 ToolName = Annotated[
     str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z", extra={"says": "1 to 64 letters, digits, underscores or hyphens"})
 ]
+Domain = Annotated[
+    str, Meta(pattern=r"^[^\s/:@?#]+(/\S*)?\Z", extra={"says": "a domain such as docs.python.org, without https://"})
+]
+Country = Annotated[str, Meta(pattern=r"^([A-Z]{2})?\Z", extra={"says": "two capital letters, such as CH"})]
 VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that of a variable"})]
-ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 
-_CORE, _BUDGET, _SPEC = Limits(), Budget(), ServerSpec()
-
-
-class LimitsConfig(Struct, frozen=True, kw_only=True):
-    turns_per_request: Count = _CORE.turns_per_request
-    turns_per_conversation: Count = _CORE.turns_per_conversation
-    requests_per_minute: Count = 30
-    """New requests of one caller; tool results and decisions do not count."""
-    run_seconds: Seconds = _CORE.run_seconds
-    run_tokens: CountOrNone = _CORE.run_tokens
-    calls_per_turn: Count = _CORE.calls_per_turn
-    parallel_calls: Count = _CORE.parallel_calls
-    queued_messages: Count = _CORE.queued_messages
-
-    @property
-    def of_a_run(self) -> Limits:
-        """The limits that the loop knows; requests per minute are counted before it."""
-        return msgspec.convert(self, Limits, from_attributes=True)
+_BUDGET, _SPEC = Budget(), ServerSpec()
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -114,10 +111,51 @@ class Finding(Struct, frozen=True, kw_only=True):
         return msgspec.convert(self, Budget, from_attributes=True)
 
 
+class Location(Struct, frozen=True, kw_only=True):
+    """Roughly where the users are."""
+
+    city: str = ""
+    region: str = ""
+    country: Country = ""
+    timezone: str = ""
+
+
 class WebSearch(Struct, frozen=True, kw_only=True):
-    prefer: Literal["auto", "native", "mcp", "off"] = "auto"
+    """Where searches run where neither a request nor its conversation says so, and what native ones are held to."""
+
+    prefer: Literal["auto", "native", "mcp", "duckduckgo", "off"] = "auto"
     custom_control: bool = False
     full_logging: bool = False
+    tools: frozenset[Name] = frozenset({SEARCH})
+    max_uses: CountOrNone = 0
+    allowed_domains: tuple[Domain, ...] = ()
+    blocked_domains: tuple[Domain, ...] = ()
+    user_location: Location | None = None
+
+    @property
+    def rules(self) -> SearchRules:
+        location = self.user_location and msgspec.convert(self.user_location, UserLocation, from_attributes=True)
+        options = ProviderOptions(
+            max_uses=self.max_uses,
+            allowed_domains=self.allowed_domains,
+            blocked_domains=self.blocked_domains,
+            user_location=location,
+        )
+        return SearchRules(
+            prefer=self.prefer,
+            custom_control=self.custom_control,
+            full_logging=self.full_logging,
+            options=options,
+            tools=self.tools,
+        )
+
+
+class ProviderTools(Struct, frozen=True, kw_only=True):
+    """What the model's provider may run itself besides a search."""
+
+    code_execution: bool = False
+    file_search: tuple[Name, ...] = ()
+    """The stores, at the provider, to look in."""
 
 
 class Provider(Struct, frozen=True, kw_only=True):
@@ -190,18 +228,6 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     max_result_bytes: Count | None = None
 
 
-class Division(Struct, frozen=True, kw_only=True):
-    prompt: str = ""
-    tools: ToolChoice = "all"
-    limits: LimitsConfig = LimitsConfig()
-    """Complete: what a division does not set is as in `[limits]`."""
-
-
-class Tenant(Division, frozen=True, kw_only=True):
-    divisions: dict[Name, Division] = {}
-    """Complete: every division there is. One that stands here is in place of that of everybody."""
-
-
 class KeyConfig(Struct, frozen=True, kw_only=True):
     name: Name
     hash: Hash
@@ -263,7 +289,9 @@ class Config(Struct, frozen=True, kw_only=True):
     """Whether the exact request and answer of each model turn is kept, for operators to look at."""
     limits: LimitsConfig = LimitsConfig()
     finding: Finding = Finding()
-    web_search: WebSearch = WebSearch()
+    web_search: WebSearch | None = None
+    """Without it nobody searches natively who does not ask for it."""
+    provider_tools: ProviderTools = ProviderTools()
     providers: dict[Name, Provider] = {}
     prices: dict[Name, Price] = {}
     """By the model's name, as it is configured or as its provider tells it."""
@@ -299,7 +327,9 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     if "store" not in tree:
         tree["store"] = f"sqlite:///{(data_directory(environment, sys.platform) / 'toolyard.db').as_posix()}"
     config = msgspec.convert(tree, Config)
-    return replace(_completed(config, msgspec.convert(layers.tree, _Given)), store=_with_synchronous(config))
+    given = msgspec.convert(layers.tree, Given)
+    divisions, tenants = completed(config.limits, config.divisions, config.tenants, given)
+    return replace(config, divisions=divisions, tenants=tenants, store=_with_synchronous(config))
 
 
 def located(path: Path | None) -> Path | None:
@@ -325,45 +355,6 @@ def _config_kind() -> inspect.StructType:
     kind = inspect.type_info(Config)
     assert isinstance(kind, inspect.StructType)
     return kind
-
-
-class _GivenDivision(Struct):
-    limits: dict[str, object] = {}
-
-
-class _GivenTenant(_GivenDivision):
-    divisions: dict[str, _GivenDivision] = {}
-
-
-class _Given(Struct):
-    """The part of the tree that says which limits each division and each tenant sets itself."""
-
-    divisions: dict[str, _GivenDivision] = {}
-    tenants: dict[str, _GivenTenant] = {}
-
-
-def _completed(config: Config, given: _Given) -> Config:
-    """With the limits of everybody where a division sets none, and with every division in each tenant."""
-    divisions = {
-        name: replace(one, limits=_over(config.limits, one.limits, given.divisions[name]))
-        for name, one in config.divisions.items()
-    }
-    tenants: dict[str, Tenant] = {}
-    for name, tenant in config.tenants.items():
-        said = given.tenants[name]
-        own: dict[str, Division] = {}
-        for division in {**divisions, **tenant.divisions}:
-            one = tenant.divisions.get(division) or divisions[division]
-            general = divisions[division].limits if division in divisions else config.limits
-            limits = _over(general, tenant.limits, said)
-            own[division] = replace(one, limits=_over(limits, one.limits, said.divisions.get(division)))
-        tenants[name] = replace(tenant, limits=_over(config.limits, tenant.limits, said), divisions=own)
-    return replace(config, divisions=divisions, tenants=tenants)
-
-
-def _over(limits: LimitsConfig, own: LimitsConfig, given: _GivenDivision | None) -> LimitsConfig:
-    """The limits with those that were given in place of them."""
-    return replace(limits, **{name: getattr(own, name) for name in given.limits}) if given else limits
 
 
 def _with_synchronous(config: Config) -> str:

@@ -82,6 +82,10 @@ class Writer:
             await self._come_in(work, size_bytes)
         return await self._submit(work, size_bytes)
 
+    def run_now(self, work: Work, size_bytes: int = 0) -> asyncio.Future[int] | None:
+        """The same without waiting for room: None, and nothing asked for, where there is none."""
+        return None if self._full or self._door.locked() else self._submit(work, size_bytes)
+
     @property
     def _full(self) -> bool:
         return self.queued_jobs >= MAX_QUEUED_JOBS or self._queued_bytes >= MAX_QUEUED_BYTES

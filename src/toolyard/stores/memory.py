@@ -1,5 +1,6 @@
 """Keeps conversations in this process's memory, as the objects they are. Knows no encoding, and forgets all at exit."""
 
+import asyncio
 from collections.abc import Sequence
 from itertools import islice
 
@@ -31,7 +32,9 @@ class MemoryStore:
         self._limits = Gcra()
         self._closed = False
 
-    def append_now(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> bool:
+    def append_now(
+        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
+    ) -> asyncio.Future[int]:
         self._require_open()
         current = self._epochs.get(conversation)
         if epoch != current or epoch < 0:
@@ -47,7 +50,9 @@ class MemoryStore:
             self._wake_at.pop(conversation, None)
         else:
             self._wake_at[conversation] = wake_at
-        return True
+        done = asyncio.get_running_loop().create_future()
+        done.set_result(len(kept))
+        return done
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
         self.append_now(conversation, epoch, entries, wake_at)

@@ -22,7 +22,7 @@ from toolyard.stores._entries import shown
 from toolyard.stores._gcra import Gcra
 from toolyard.stores._lock import sole_owner
 from toolyard.stores._schema import decoded, encoded, prepare
-from toolyard.stores._writer import Writer, store_down
+from toolyard.stores._writer import Work, Writer, store_down
 
 Synchronous = Literal["NORMAL", "FULL"]
 """NORMAL outlives a crash of the process; FULL also outlives a power cut, at the price of a disk flush per commit."""
@@ -69,30 +69,13 @@ class SqliteStore:
         """How many transactions were committed since it was opened."""
         return self._writer.commits
 
-    def append_now(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> bool:
-        return False  # the writer thread commits
+    def append_now(
+        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
+    ) -> asyncio.Future[int] | None:
+        return self._writer.run_now(*_appending(conversation, epoch, entries, wake_at))
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        first = entries[0].seq if entries else 0
-        for seq, entry in enumerate(entries, first):
-            if entry.seq != seq:
-                raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
-        lines = encoded(entries)
-        at = entries[-1].at if entries else None
-        row = {"id": conversation, "epoch": epoch, "first": first, "count": len(entries), "wake_at": wake_at, "at": at}
-        last = first + len(entries) - 1
-        projected = shown(entries)
-
-        def work(connection: sqlite3.Connection) -> int:
-            if not connection.execute(_ADVANCE, row).rowcount:
-                raise Fenced(_why_fenced(connection, conversation, epoch, first))
-            if lines:
-                connection.execute(_INSERT, (conversation, last, lines))
-            for entry in projected:
-                _catalog.project(connection, conversation, entry)
-            return last
-
-        await self._writer.run(work, len(lines))
+        await self._writer.run(*_appending(conversation, epoch, entries, wake_at))
 
     async def read(self, conversation: str, after: int = 0, most: int = 0) -> Sequence[Entry]:
         def query(connection: sqlite3.Connection) -> list[Entry]:
@@ -247,3 +230,27 @@ def _why_fenced(connection: sqlite3.Connection, conversation: str, epoch: int, f
     if epoch != current:
         return f"epoch {epoch} does not own conversation {conversation!r}: its epoch is {current}"
     return f"entry {first} of conversation {conversation!r} is out of order: {last_seq + 1} comes next"
+
+
+def _appending(conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> tuple[Work, int]:
+    """The job that appends the batch, and its size."""
+    first = entries[0].seq if entries else 0
+    for seq, entry in enumerate(entries, first):
+        if entry.seq != seq:
+            raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
+    lines = encoded(entries)
+    at = entries[-1].at if entries else None
+    row = {"id": conversation, "epoch": epoch, "first": first, "count": len(entries), "wake_at": wake_at, "at": at}
+    last = first + len(entries) - 1
+    projected = shown(entries)
+
+    def work(connection: sqlite3.Connection) -> int:
+        if not connection.execute(_ADVANCE, row).rowcount:
+            raise Fenced(_why_fenced(connection, conversation, epoch, first))
+        if lines:
+            connection.execute(_INSERT, (conversation, last, lines))
+        for entry in projected:
+            _catalog.project(connection, conversation, entry)
+        return last
+
+    return work, len(lines)

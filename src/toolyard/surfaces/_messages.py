@@ -4,11 +4,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from toolyard.core.errors import Invalid
 from toolyard.core.items import (
     Call,
+    Citation,
     Item,
     ModelText,
     Part,
@@ -43,6 +44,8 @@ class Message(Struct, kw_only=True):
     tool_calls: list[ToolCall] | None = None
     tool_call_id: str | None = None
     name: str | None = None
+    citations: list[Citation] | UnsetType = UNSET
+    """Where the content comes from, if its provider told."""
 
 
 class PartedMessage(Message, kw_only=True):
@@ -81,8 +84,11 @@ def told(group: Sequence[Item]) -> Message:
     message = Message(id=first.id, role=_ROLES[type(first)], timestamp=iso(first.at))
     for item in group:
         match item:
-            case UserMessage() | SystemText() | ModelText():
+            case UserMessage() | SystemText():
                 message.content = item.text
+            case ModelText():
+                message.content = item.text
+                message.citations = list(item.citations) or UNSET
             case Call():
                 message.tool_calls = [*(message.tool_calls or ()), _tool_call(item)]
             case Result():

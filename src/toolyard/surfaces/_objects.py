@@ -3,7 +3,7 @@
 Every call shows a `started` and a `finished`, also one that was refused before it ran.
 """
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import assert_never
 
 import msgspec
@@ -37,7 +37,8 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.items import Call, Result, Usage
+from toolyard.core.items import Call, Item, ModelText, Result, Usage
+from toolyard.engine.executed import cited
 
 Object = dict[str, object]
 
@@ -51,114 +52,140 @@ class Objects:
         self._turn = 0
         self._usage = Usage()
 
-    def of(self, item: Entry | Fleeting) -> Iterator[Object]:
-        if isinstance(item, Entry):
-            for made in self._durable(item.event, item):
-                yield {**made, "correlation_id": item.correlation_id}
-        else:
-            yield from self._fleeting(item)
+    def of(self, item: Entry | Fleeting) -> list[Object]:
+        if not isinstance(item, Entry):
+            return self._fleeting(item)
+        made = self._durable(item.event, item)
+        for one in made:
+            one["correlation_id"] = item.correlation_id
+        return made
 
-    def _fleeting(self, event: Fleeting) -> Iterator[Object]:
+    def _fleeting(self, event: Fleeting) -> list[Object]:
         match event:
             case TextAppended(text=text):
-                yield {"type": "text.delta", "content": text}
+                return [{"type": "text.delta", "content": text}]
             case ReasoningAppended(text=text):
-                yield {"type": "reasoning.delta", "content": text}
+                return [{"type": "reasoning.delta", "content": text}]
             case ArgumentsAppended():
-                pass  # the whole arguments come with the call's `started`
+                return []  # the whole arguments come with the call's `started`
             case CallProgressed():
                 about = {"progress": event.progress, "total": event.total, "message": event.message}
-                yield {"type": "tool.progress", **self._about(event.call_id), **about}
+                return [{"type": "tool.progress", **self._about(event.call_id), **about}]
             case _:
                 assert_never(event)
 
-    def _durable(self, event: Durable, entry: Entry) -> Iterator[Object]:
+    def _durable(self, event: Durable, entry: Entry) -> list[Object]:
         match event:
             case (
                 CallJudged() | CallStarted() | CallParked() | CallEnded()
                 | CallApproved() | CallDenied() | CallAnswered()
             ):  # fmt: skip
-                yield from self._call(event)
-            case RunQueued() | RunStarted() | RunSuspended() | RunEnded() | StopRequested():
-                yield from self._run(event, entry)
+                return self._call(event)
             case TurnStarted() | TurnEnded() | TurnFailed():
-                yield from self._turn_of(event)
+                return self._turn_of(event)
+            case RunQueued() | RunStarted() | RunSuspended() | RunEnded() | StopRequested():
+                return self._run(event, entry)
             case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryCompacted():
-                pass  # what a conversation is set to is asked for, not streamed
+                return []  # what a conversation is set to is asked for, not streamed
             case _:
                 assert_never(event)
 
-    def _turn_of(self, event: TurnStarted | TurnEnded | TurnFailed) -> Iterator[Object]:
+    def _turn_of(self, event: TurnStarted | TurnEnded | TurnFailed) -> list[Object]:
         match event:
             case TurnStarted(number=number):
-                if number == self._turn:
-                    yield {"type": "turn.restarted", "turn": number}
-                self._turn = number
+                again, self._turn = number == self._turn, number
+                return [{"type": "turn.restarted", "turn": number}] if again else []
             case TurnEnded(items=items, usage=usage):
                 self._usage = self._usage.plus(usage)
-                self._calls.update((item.id, item) for item in items if isinstance(item, Call))
-                for result in (item for item in items if isinstance(item, Result)):
-                    yield from self._finished(result, ran="provider")
+                return self._said(items)
             case TurnFailed(problem=problem):
-                yield {"type": "error", "error": problem.error, "error_type": problem.error_type}
+                return [{"type": "error", "error": problem.error, "error_type": problem.error_type}]
             case _:
                 assert_never(event)
+
+    def _said(self, items: Sequence[Item]) -> list[Object]:
+        """What a turn shows of itself at its end: what its provider ran, and what its words stand on."""
+        made: list[Object] = []
+        for item in items:
+            if isinstance(item, Call):
+                self._calls[item.id] = item
+            elif isinstance(item, Result):
+                made += self._finished(item, ran="provider")
+        if citations := cited([item for item in items if isinstance(item, ModelText)]):
+            made.append({"type": "text.cited", "citations": citations})
+        return made
 
     def _run(
         self, event: RunQueued | RunStarted | RunSuspended | RunEnded | StopRequested, entry: Entry
-    ) -> Iterator[Object]:
+    ) -> list[Object]:
         match event:
             case RunQueued(input=input):
                 self._calls.update((item.id, item) for item in input if isinstance(item, Call))
+                return []
             case RunStarted():
                 self._usage = Usage()
+                return []
             case RunSuspended():
-                yield self.done("waiting", entry.conversation, entry.run)
-            case RunEnded(ending=ending, detail=detail, message=message):
-                if message is not None:
-                    yield {"type": "text.delta", "content": message.text}
-                if ending == "failed":
-                    error_type, _, error = detail.partition(": ")
-                    yield {"type": "error", "error": error or detail, "error_type": error_type}
-                yield {**self.done(ending, entry.conversation, entry.run), "detail": detail}
+                return [self.done("waiting", entry.conversation, entry.run)]
+            case RunEnded():
+                return self._ended(event, entry)
             case StopRequested():
-                pass
+                return []
             case _:
                 assert_never(event)
+
+    def _ended(self, event: RunEnded, entry: Entry) -> list[Object]:
+        made: list[Object] = []
+        if event.message is not None:
+            made.append({"type": "text.delta", "content": event.message.text})
+        if event.ending == "failed":
+            error_type, _, error = event.detail.partition(": ")
+            made.append({"type": "error", "error": error or event.detail, "error_type": error_type})
+        made.append({**self.done(event.ending, entry.conversation, entry.run), "detail": event.detail})
+        return made
 
     def _call(
         self, event: CallJudged | CallApproved | CallDenied | CallStarted | CallParked | CallAnswered | CallEnded
-    ) -> Iterator[Object]:
+    ) -> list[Object]:
         match event:
+            case CallStarted(call_id=call_id):
+                return self._started(call_id)
+            case CallEnded(result=result):
+                return self._finished(result, ran="")
             case CallJudged(verdict="ask", call_id=call_id, rule=rule, expires_at=expires_at):
                 asked = self._with_arguments(call_id)
-                yield {"type": "approval.required", **asked, "reason": rule, "expires_at": expires_at}
-            case CallStarted(call_id=call_id):
-                yield from self._started(call_id)
+                return [{"type": "approval.required", **asked, "reason": rule, "expires_at": expires_at}]
             case CallParked(call_id=call_id, kind="client", expires_at=expires_at):
-                yield {"type": "client.call", **self._with_arguments(call_id), "expires_at": expires_at}
+                return [{"type": "client.call", **self._with_arguments(call_id), "expires_at": expires_at}]
             case CallParked(call_id=call_id, question=question, expires_at=expires_at):
                 asked = self._about(call_id)
-                yield {"type": "question.asked", **asked, "question": question, "expires_at": expires_at}
-            case CallEnded(result=result):
-                yield from self._finished(result, ran="")
+                return [{"type": "question.asked", **asked, "question": question, "expires_at": expires_at}]
             case CallJudged() | CallApproved() | CallDenied() | CallAnswered():
-                pass  # the call's `started` or `finished` follows
+                return []  # the call's `started` or `finished` follows
             case _:
                 assert_never(event)
 
-    def _started(self, call_id: str) -> Iterator[Object]:
-        if call_id not in self._shown:
-            self._shown.add(call_id)
-            yield {"type": "tool.status", "state": "started", **self._with_arguments(call_id)}
+    def _started(self, call_id: str) -> list[Object]:
+        if call_id in self._shown:
+            return []
+        self._shown.add(call_id)
+        return [{"type": "tool.status", "state": "started", **self._with_arguments(call_id)}]
 
-    def _finished(self, result: Result, ran: str) -> Iterator[Object]:
-        yield from self._started(result.call_id)
-        done: Object = {"type": "tool.status", "state": "finished", "name": result.tool, "call_id": result.call_id}
-        done |= {"ok": result.outcome == "ok", "outcome": result.outcome, "duration_ms": round(result.duration_ms, 3)}
+    def _finished(self, result: Result, ran: str) -> list[Object]:
+        done: Object = {
+            "type": "tool.status",
+            "state": "finished",
+            "name": result.tool,
+            "call_id": result.call_id,
+            "ok": result.outcome == "ok",
+            "outcome": result.outcome,
+            "duration_ms": round(result.duration_ms, 3),
+        }
         if result.error is not None:
             done |= {"error": result.error.error, "error_type": result.error.error_type}
-        yield done | ({"ran": ran} if ran else {})
+        if ran:
+            done["ran"] = ran
+        return [*self._started(result.call_id), done]
 
     def _about(self, call_id: str) -> Object:
         call = self._calls.get(call_id)

@@ -1,6 +1,5 @@
 """Server-sent events: what a reader hands out, as bytes, each event whole in one piece. It does not know any route."""
 
-from collections import deque
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
@@ -15,6 +14,7 @@ from toolyard.core.events import Entry, RunEnded, RunStarted, RunSuspended, Text
 from toolyard.engine.readers import Published, Reader
 from toolyard.engine.service import Service
 from toolyard.surfaces._errors import error_body
+from toolyard.surfaces._event_stream import EventStream
 from toolyard.surfaces._objects import Objects
 
 HEARTBEAT_S = 15.0
@@ -22,6 +22,8 @@ PRIMED = 1000
 """How many entries before a reader's place are looked at, so that it knows the names of the calls in flight."""
 EMPTY: Mapping[str, str] = {}
 HEADERS = {"cache-control": "no-store", "x-accel-buffering": "no"}
+
+PAUSED = (RunEnded, RunSuspended)
 
 Render = Callable[[Published, Cursor], bytes]
 
@@ -36,7 +38,7 @@ async def primed(service: Service, conversation: str, after: Cursor) -> Objects:
     objects = Objects()
     if after.seq:
         for entry in await service.entries(conversation, after=max(0, after.seq - PRIMED), until=after.seq):
-            deque(objects.of(entry), maxlen=0)
+            objects.of(entry)
     return objects
 
 
@@ -45,7 +47,8 @@ def object_render(objects: Objects) -> Render:
         if isinstance(item, TextAppended):  # the hot path: nothing is built but the bytes
             content = msgspec.json.encode(item.text)
             return b'id: %b\ndata: {"type":"text.delta","content":%b}\n\n' % (str(cursor).encode(), content)
-        return b"".join(_events([msgspec.json.encode(made) for made in objects.of(item)], cursor))
+        made = objects.of(item)
+        return b"".join(_events([msgspec.json.encode(one) for one in made], cursor)) if made else b""
 
     return render
 
@@ -87,7 +90,7 @@ class OneRun:
         if item.run != self._run_id:
             return False
         self._begun = self._begun or isinstance(item.event, RunStarted)
-        self.over = isinstance(item.event, RunEnded | RunSuspended)
+        self.over = isinstance(item.event, PAUSED)
         return True
 
 
@@ -123,4 +126,4 @@ async def begun(service: Service, conversation: str, start: Start, headers: Mapp
 
 
 def event_stream(pieces: AsyncGenerator[bytes, None], headers: Mapping[str, str] = EMPTY) -> Stream:
-    return Stream(pieces, media_type="text/event-stream", headers={**HEADERS, **headers})
+    return EventStream(pieces, media_type="text/event-stream", headers={**HEADERS, **headers})

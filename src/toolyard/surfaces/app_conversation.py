@@ -19,6 +19,7 @@ from toolyard.core.cursor import Cursor, parse_cursor
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Failure, Value
+from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import State
 from toolyard.engine.access import Access
@@ -43,6 +44,7 @@ from toolyard.surfaces._chat import PATIENCE_S
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import admitted
 from toolyard.surfaces._messages import to_items
+from toolyard.surfaces._searching import Searched
 from toolyard.surfaces._sse import event_stream
 from toolyard.surfaces._visit import Visit, Visitor, visit_of
 
@@ -56,7 +58,7 @@ ANSWERED = ResponseSpec(
 Answers = dict[str, Value | Failure]
 
 
-class ConversationBody(Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+class ConversationBody(Searched, Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
     """What is asked (`messages`), or results of calls (`toolResults`), or neither to learn how a run went on.
 
     With a `conversationId` only the messages after the assistant's last one are new. Without one the messages are the
@@ -73,6 +75,7 @@ class ConversationBody(Struct, forbid_unknown_fields=True, kw_only=True, rename=
     keep: bool | None = None
     model: Annotated[str, Meta(max_length=500)] = ""
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
+    web_search: Wish = ""
     interrupt: bool = False
 
 
@@ -138,6 +141,7 @@ class Desk:
             tool_choice=data.tool_choice,
             model=data.model,
             limits=None if named else carried(data.messages, service.limits(caller)),
+            web_search=data.wish,
             settings=settings,
             app_tools=[tool for tool in tools if tool.name not in overridden],
             interrupt=data.interrupt,

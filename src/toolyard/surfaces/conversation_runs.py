@@ -19,6 +19,7 @@ from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS, EVENTS, OrStream
 from toolyard.surfaces._chat import ChatAnswer, chatted
 from toolyard.surfaces._known import PathId, admitted, max_turns_of, state_of
+from toolyard.surfaces._searching import Searched
 from toolyard.surfaces._sse import OneRun, as_objects, begun, entry_render, event_stream, stream
 from toolyard.surfaces._visit import Visit, Visitor, visit_of
 
@@ -37,7 +38,7 @@ NOT_YET = ResponseSpec(
 )
 
 
-class ChatBody(Struct, forbid_unknown_fields=True, kw_only=True):
+class ChatBody(Searched, forbid_unknown_fields=True, kw_only=True):
     """What the user says. `interrupt` stops the run in front instead of waiting for it."""
 
     content: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
@@ -139,5 +140,6 @@ def parse_chat(data: ChatBody, visit: Visit, limits: Limits, service: Service) -
         tool_choice=data.tool_choice,
         model=data.model,
         limits=limits,
+        web_search=data.wish,
         interrupt=data.interrupt,
     )

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from toolyard.core.commands import Open
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Card
+from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
@@ -23,6 +24,7 @@ from toolyard.surfaces._known import PathId, max_turns_of, state_of
 from toolyard.surfaces._messages import Message, iso, to_messages
 from toolyard.surfaces._notes import NoteBody, note_body
 from toolyard.surfaces._places import parse_place, place_text
+from toolyard.surfaces._searching import Searched
 from toolyard.surfaces._tools import ToolName, enabled_tools
 from toolyard.surfaces._visit import Visitor, visit_of
 
@@ -39,7 +41,7 @@ Whose = Annotated[
 ]
 
 
-class NewConversation(Struct, forbid_unknown_fields=True, kw_only=True):
+class NewConversation(Searched, forbid_unknown_fields=True, kw_only=True):
     """What a conversation is set to from the beginning; what is left out is the server's default."""
 
     title: Title
@@ -51,7 +53,7 @@ class NewConversation(Struct, forbid_unknown_fields=True, kw_only=True):
     model: ModelName = ""
 
 
-class ConversationChange(Struct, forbid_unknown_fields=True, kw_only=True):
+class ConversationChange(Searched, forbid_unknown_fields=True, kw_only=True):
     """New values for some of the settings; what is null or left out stays as it is."""
 
     title: Title | None = None
@@ -78,6 +80,8 @@ class Conversation(ConversationSummary, kw_only=True):
     max_tokens: int
     max_messages: int
     model: str
+    web_search: Wish
+    """Where its searches run, unless a request says otherwise; empty where nobody has said so."""
     status: Literal["idle", "running", "waiting"]
     enabled_tools: list[ToolName]
     context: dict[str, NoteBody]
@@ -196,6 +200,7 @@ def parse_new(data: NewConversation, default: Settings, yard: Limits) -> Setting
         model=data.model or default.model,
         max_tokens=data.max_tokens or default.max_tokens,
         max_messages=data.max_messages or default.max_messages,
+        web_search=data.wish or default.web_search,
         limits=parse_limits(data.max_turns or max_turns_of(default, yard), default, yard),
     )
 
@@ -208,6 +213,7 @@ def parse_change(data: ConversationChange, settings: Settings, yard: Limits) -> 
         model=UNSET if data.model is None else data.model,
         max_tokens=UNSET if data.max_tokens is None else data.max_tokens,
         max_messages=UNSET if data.max_messages is None else data.max_messages,
+        web_search=data.wish or UNSET,
         limits=UNSET if data.max_turns is None else parse_limits(data.max_turns, settings, yard),
     )
 
@@ -228,6 +234,7 @@ def conversation(card: Card, state: State, yard: Limits, usable: Sequence[Tool])
         max_tokens=settings.max_tokens,
         max_messages=settings.max_messages,
         model=settings.model,
+        web_search=settings.web_search,
         status="idle" if run is None else "running" if run.suspended_at is None else "waiting",
         enabled_tools=enabled_tools(usable, settings),
         context={note_id: note_body(note) for note_id, note in settings.context.items()},

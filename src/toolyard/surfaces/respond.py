@@ -18,11 +18,12 @@ from toolyard.surfaces._answers import ERRORS, EVENTS
 from toolyard.surfaces._known import admitted
 from toolyard.surfaces._messages import Message, to_items
 from toolyard.surfaces._notes import MOST_NOTES, NoteName, NoteText
+from toolyard.surfaces._searching import Searched
 from toolyard.surfaces._sse import begun
 from toolyard.surfaces._visit import Visitor, visit_of
 
 
-class RespondBody(Struct, forbid_unknown_fields=True, kw_only=True):
+class RespondBody(Searched, Struct, forbid_unknown_fields=True, kw_only=True):
     """What to answer, and how."""
 
     prompt: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
@@ -32,7 +33,6 @@ class RespondBody(Struct, forbid_unknown_fields=True, kw_only=True):
     conversation_id: str = ""
     model: str = ""
     context: Annotated[dict[NoteName, NoteText], Meta(max_length=MOST_NOTES)] = {}
-    web_search: str = ""
     tool_choice: str = "auto"
     keep: bool | None = None
     """A conversation whose history came along is kept only if a call has to wait, or if this says so."""
@@ -82,6 +82,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             correlation_id=visit.correlation_id,
             tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
             model=data.model,
+            web_search=data.wish,
             settings=replace(settings, context=notes) if notes else settings,
         )
         headers = await admitted(service, visit.caller)

@@ -1,19 +1,26 @@
+// Where an answer comes from, as its provider tells it. What is not an address of the web is shown, never linked.
 import { isLink } from "../parts/addresses"
 import type { Citation } from "../wire/types"
 import { useSay } from "../words"
 
-/** Where an answer says that it comes from, each place once. */
+const MOST = 20
+
 export function Sources({ citations }: { citations: Citation[] }) {
   const say = useSay()
-  const places = new Map(citations.flatMap((one) => (one.url && isLink(one.url) ? [[one.url, one] as const] : [])))
-  if (!places.size) return null
+  const named = citations.filter((one) => one.url || one.title)
+  const sources = [...new Map(named.map((one) => [one.url || one.title, one])).values()]
+  if (sources.length === 0) return null
   return (
-    <ol className="sources" aria-label={say("chat.sources")}>
-      {[...places.values()].map((one) => (
-        <li key={one.url}>
-          <a href={one.url} target="_blank" rel="noopener noreferrer nofollow" title={one.quote}>
-            {one.title || one.url}
-          </a>
+    <ol className="result-links" aria-label={say("chat.sources")}>
+      {sources.slice(0, MOST).map(({ url = "", title = "" }) => (
+        <li key={url || title}>
+          {isLink(url) ? (
+            <a href={url} target="_blank" rel="noopener noreferrer nofollow">
+              {title || url}
+            </a>
+          ) : (
+            title || url
+          )}
         </li>
       ))}
     </ol>

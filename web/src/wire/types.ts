@@ -182,6 +182,7 @@ export interface Conversation {
   max_tokens: number
   max_messages: number
   model: string
+  web_search: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   status: "idle" | "running" | "waiting"
   enabled_tools: Array<ToolName>
   context: Record<string, NoteBody>
@@ -322,6 +323,7 @@ export interface Message {
   tool_calls: Array<ToolCall> | null
   tool_call_id: string | null
   name: string | null
+  citations: Array<Citation>
 }
 
 export interface MessageAdded {
@@ -514,6 +516,7 @@ export interface RunQueued {
   tool_choice?: string
   model?: string
   limits?: Limits | null
+  web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
 }
 
 export interface RunStarted {
@@ -558,6 +561,7 @@ export interface Settings {
   tools?: Array<string> | null
   max_messages?: number
   max_tokens?: number
+  web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   ephemeral?: boolean
 }
 

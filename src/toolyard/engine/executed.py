@@ -1,0 +1,106 @@
+"""What came of a request, counted from its entries: the text, the model calls, the tokens and where each tool ran."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.errors import RunFailed, RunWaiting
+from toolyard.core.events import CallEnded, Ending, Entry, RunEnded, RunSuspended, TurnEnded
+from toolyard.core.items import Citation, Item, ModelText, Outcome, Result, Usage
+from toolyard.core.tools import Tool, VenueName
+
+
+class Ran(Struct, frozen=True, kw_only=True):
+    """One call that is over."""
+
+    tool: str
+    ran: VenueName | None
+    """The venue; None for a tool that is not there."""
+    at: str = ""
+    """The MCP server, or the provider."""
+    outcome: Outcome
+    duration_ms: float = 0.0
+
+
+class Executed(Struct, frozen=True, kw_only=True):
+    text: str
+    conversation: str
+    run_id: str
+    ending: Ending
+    model_calls: int
+    usage: Usage
+    tools: tuple[Ran, ...] = ()
+    citations: tuple[Citation, ...] = ()
+    """Where the text comes from, as far as the provider tells."""
+
+
+class Execution:
+    """A request on its way to what came of it."""
+
+    def __init__(self, found: Callable[[str], Tool | None]) -> None:
+        self._found = found
+        self._said: list[ModelText] = []
+        self._model_calls = 0
+        self._usage = Usage()
+        self._tools: list[Ran] = []
+
+    def add(self, entry: Entry) -> Executed | None:
+        """What came of it, once it is over. Raises RunWaiting if it waits for somebody, RunFailed if it failed."""
+        match entry.event:
+            case TurnEnded(items=items, usage=usage):
+                self._turn(items, usage)
+            case CallEnded(result=result):
+                self._tools.append(self._ran(result))
+            case RunSuspended(waiting_for=waiting_for):
+                raise RunWaiting(
+                    f"the run waits for {', '.join(waiting_for)}: approve, deny, answer or deliver each one",
+                    conversation=entry.conversation,
+                    waiting_for=waiting_for,
+                )
+            case RunEnded(ending="failed", detail=detail):
+                raise RunFailed(detail)
+            case RunEnded(ending=ending, message=message):
+                return self._executed(entry, ending, [message] if message else self._said)
+            case _:
+                pass
+        return None
+
+    def _turn(self, items: tuple[Item, ...], usage: Usage) -> None:
+        self._model_calls += 1
+        self._usage = self._usage.plus(usage)
+        self._said = [item for item in items if isinstance(item, ModelText)]
+        self._tools += [self._ran(item) for item in items if isinstance(item, Result)]
+
+    def _ran(self, result: Result) -> Ran:
+        tool = self._found(result.tool)
+        venue, at = (tool.venue, tool.server) if tool else (None, "")
+        return Ran(
+            tool=result.tool,
+            ran="provider" if result.ran_at else venue,
+            at=result.ran_at or at,
+            outcome=result.outcome,
+            duration_ms=result.duration_ms,
+        )
+
+    def _executed(self, entry: Entry, ending: Ending, said: list[ModelText]) -> Executed:
+        return Executed(
+            text="".join(one.text for one in said),
+            conversation=entry.conversation,
+            run_id=entry.run,
+            ending=ending,
+            model_calls=self._model_calls,
+            usage=self._usage,
+            tools=tuple(self._tools),
+            citations=cited(said),
+        )
+
+
+def cited(said: list[ModelText]) -> tuple[Citation, ...]:
+    """The citations of texts as those of all of them joined."""
+    found: list[Citation] = []
+    before = 0
+    for text in said:
+        found += [replace(one, start=one.start + before, end=one.end + before) for one in text.citations]
+        before += len(text.text)
+    return tuple(found)

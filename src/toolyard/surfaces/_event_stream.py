@@ -1,0 +1,68 @@
+"""A response that is sent piece by piece by the task that has the request. It does not know what the pieces say.
+
+Litestar's own opens a group of tasks for every answer; here one look-out waits for the client to leave.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable
+from contextlib import aclosing
+from typing import cast
+
+from litestar import Litestar, Request
+from litestar.background_tasks import BackgroundTask, BackgroundTasks
+from litestar.datastructures import Cookie, State
+from litestar.enums import MediaType
+from litestar.response import Stream
+from litestar.response.base import ASGIResponse
+from litestar.types import Receive, Send, TypeEncodersMap
+
+
+class EventStream(Stream):
+    def to_asgi_response(
+        self,
+        app: Litestar | None,
+        request: Request[object, object, State],
+        *,
+        background: BackgroundTask | BackgroundTasks | None = None,
+        cookies: Iterable[Cookie] | None = None,
+        encoded_headers: Iterable[tuple[bytes, bytes]] | None = None,
+        headers: dict[str, str] | None = None,
+        is_head_response: bool = False,
+        media_type: MediaType | str | None = None,
+        status_code: int | None = None,
+        type_encoders: "TypeEncodersMap | None" = None,
+    ) -> ASGIResponse:
+        pieces = cast(AsyncGenerator[bytes, None], self.iterator)
+        return _Sent(pieces, {**(headers or {}), **self.headers}, str(self.media_type), status_code or 200)
+
+
+class _Sent(ASGIResponse):
+    _should_set_content_length = False
+
+    def __init__(
+        self, pieces: AsyncGenerator[bytes, None], headers: dict[str, str], media_type: str, status_code: int
+    ) -> None:
+        super().__init__(headers=headers, media_type=media_type, status_code=status_code)
+        self._pieces = pieces
+
+    async def send_body(self, send: Send, receive: Receive) -> None:
+        own = asyncio.current_task()
+        assert own is not None
+        lookout = asyncio.get_running_loop().create_task(_cancelled_when_left(receive, own))
+        try:
+            async with aclosing(self._pieces) as pieces:
+                async for piece in pieces:
+                    await send({"type": "http.response.body", "body": piece, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except asyncio.CancelledError:
+            if not lookout.done() or own.uncancel():
+                raise  # it is not the client's leaving that ends it
+        finally:
+            lookout.cancel()
+
+
+async def _cancelled_when_left(receive: Receive, sending: asyncio.Task[object]) -> None:
+    """Nobody is there to read on: what is still to be sent need not be made."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    sending.cancel()

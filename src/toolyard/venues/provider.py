@@ -1,0 +1,41 @@
+"""Tools that a model's provider runs itself, while it answers. Nothing of theirs runs here: they are only told of."""
+
+from collections.abc import Sequence
+
+from toolyard.core.items import Call, Problem
+from toolyard.core.ports import Context, Failure, Own
+from toolyard.core.tools import ProviderOptions, Tool
+
+SAID = "this tool runs at the model's provider, which calls it itself; it cannot be called here"
+_TOLD = {
+    "web_search": "Search the web.",
+    "code_execution": "Run code in the provider's sandbox.",
+    "file_search": "Search in files that are kept at the provider.",
+}
+
+
+def provider_tool(name: str, options: ProviderOptions | None = None) -> Tool:
+    """One of `PROVIDER_TOOLS`, to be offered as it is to whichever provider has it."""
+    return Tool(name=name, description=_TOLD[name], venue="provider", options=options)
+
+
+class ProviderVenue:
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = tuple(tools)
+
+    def tools(self) -> Sequence[Tool]:
+        return self._tools
+
+    def own(self, tool: str) -> Own:
+        """No arguments fit: a call that comes here is one that the provider did not run."""
+        return Own(check=lambda _: _not_here())
+
+    async def run(self, call: Call, tool: Tool, context: Context) -> Failure:
+        return Failure(problem=_not_here())
+
+    async def close(self) -> None:
+        return None
+
+
+def _not_here() -> Problem:
+    return Problem(error=SAID, error_type="unavailable")

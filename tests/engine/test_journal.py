@@ -1,0 +1,79 @@
+"""How the journal stores what was emitted: at once, when the store has room, or not at all."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+
+import pytest
+
+from support import STAFF
+from toolyard.app import SystemMint
+from toolyard.core.errors import StoreDown
+from toolyard.core.events import ConversationChanged, ConversationOpened, Entry
+from toolyard.core.settings import Settings
+from toolyard.engine.journal import Journal
+
+
+class Crowded:
+    """A store that has room only when it says so."""
+
+    def __init__(self) -> None:
+        self.room = asyncio.Event()
+        self.batches: list[list[int]] = []
+        self.fails = False
+        self.asked = asyncio.Event()
+
+    def append_now(
+        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
+    ) -> asyncio.Future[int] | None:
+        return None
+
+    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
+        self.asked.set()
+        await self.room.wait()
+        if self.fails:
+            raise OSError("no more paper")
+        self.batches.append([entry.seq for entry in entries])
+
+    async def read(self, conversation: str, after: int = 0, most: int = 0) -> Sequence[Entry]:
+        return ()
+
+
+def journal_of(store: Crowded, tasks: asyncio.TaskGroup) -> Journal:
+    def spawn(work: Coroutine[None, None, None]) -> None:
+        tasks.create_task(work)
+
+    return Journal("c", 1, (), log=store, mint=SystemMint(), spawn=spawn, observe=lambda entry: None)
+
+
+def test_what_is_emitted_while_the_store_has_no_room_is_stored_in_order_when_it_has() -> None:
+    async def test() -> list[list[int]]:
+        store = Crowded()
+        async with asyncio.TaskGroup() as tasks:
+            journal = journal_of(store, tasks)
+            journal.emit(ConversationOpened(owner=STAFF, settings=Settings()))
+            await store.asked.wait()
+            journal.emit(ConversationChanged(settings=Settings(title="one")))
+            journal.emit(ConversationChanged(settings=Settings(title="two")))
+            assert journal.readers.stored == 0 and journal.busy
+            store.room.set()
+            await journal.committed()
+            assert journal.readers.stored == 3
+        assert not journal.busy
+        return store.batches
+
+    assert asyncio.run(test()) == [[1], [2, 3]]
+
+
+def test_a_store_that_fails_in_its_own_way_breaks_the_conversation_and_says_why() -> None:
+    async def test() -> None:
+        store = Crowded()
+        store.fails = True
+        store.room.set()
+        async with asyncio.TaskGroup() as tasks:
+            journal = journal_of(store, tasks)
+            journal.emit(ConversationOpened(owner=STAFF, settings=Settings()))
+            with pytest.raises(StoreDown, match="no more paper"):
+                await journal.committed()
+        assert isinstance(journal.broken, StoreDown) and not journal.busy
+
+    asyncio.run(test())

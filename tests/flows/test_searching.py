@@ -1,0 +1,362 @@
+"""Where searches run: at three providers, on MCP servers, or nowhere, and what is seen of it."""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from hosting import ALL, Hosting, add, own_search, shown
+from support import PATIENCE_S, condition, events_of, sound
+from toolyard import Scripted, Tool, Yard, call, say, tool
+from toolyard.core.errors import Invalid
+from toolyard.core.events import CallEnded, CallStarted, TurnEnded, TurnStarted
+from toolyard.core.items import Call, ModelText, Result, Usage
+from toolyard.core.ports import Model
+from toolyard.core.search import CANNOT, SearchRules, Wish
+from toolyard.core.settings import Settings
+from toolyard.core.tools import ProviderOptions
+from toolyard.engine.executed import Ran
+from toolyard.engine.trace import trace_of
+from toolyard.models.anthropic import Anthropic
+from toolyard.models.gemini import Gemini
+from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.scripted import Turn, Wanted
+from toolyard.venues.provider import provider_tool
+from venues.mcp.plain import Plain
+from wire import gemini_bytes, responses_bytes, strict_gemini
+from wire.messages_streams import cited, search, searched
+from wire.strict import Reply, Strict
+from wire.strict_gemini import strict_gemini as gemini_server
+from wire.strict_messages import StrictMessages, begins, called, ends, says
+from wire.strict_responses import strict_responses
+
+ALONE = replace(ALL, beside_functions=False)
+Test = Callable[[Yard, Scripted], Awaitable[None]]
+
+
+def in_yard(test: Test, model: Scripted, *tools: object, **options: Any) -> None:
+    async def run() -> None:
+        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools, model=model, **options) as yard:
+            await test(yard, model)
+
+    asyncio.run(run())
+
+
+OWN, NATIVE, ADD = ("web_search", "function"), ("web_search", "provider"), ("add", "function")
+
+
+@dataclass(frozen=True)
+class Provider:
+    made: Callable[[str], Model]
+    server: Callable[[], Strict | StrictMessages]
+    name: str
+
+
+def claude(*more: Reply) -> StrictMessages:
+    packets = [begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1"), cited(2, "It is so."), ends()]
+    return StrictMessages(Reply(packets=packets), *more)
+
+
+def gpt() -> Strict:
+    return strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED))
+
+
+def google() -> Strict:
+    return gemini_server(
+        gemini_bytes.replies(gemini_bytes.text(gemini_bytes.CITED), groundingMetadata=gemini_bytes.GROUNDING)
+    )
+
+
+PROVIDERS = [
+    Provider(lambda url: Anthropic(base_url=url, model="claude", api_key="k"), claude, "anthropic"),
+    Provider(lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL), gpt, "openai"),
+    Provider(lambda url: Gemini(base_url=url, model=strict_gemini.MODEL), google, "gemini"),
+]
+
+
+@pytest.mark.proves("002.native-answer", "002.native-needs-no-mcp", "002.native-one-request", "002.auto-native")
+@pytest.mark.parametrize("wish", ["auto", "native"])
+@pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
+def test_a_provider_searches_and_it_is_seen_like_any_other_call(provider: Provider, wish: Wish) -> None:
+    async def run() -> None:
+        server = provider.server()
+        async with AsyncExitStack() as stack:
+            base_url = await stack.enter_async_context(server.serving())
+            yard = await stack.enter_async_context(Yard(model=provider.made(base_url)))
+            done = await yard.execute(content="Search for the latest AI news", web_search=wish)
+            assert (server.refusals, len(server.bodies), done.model_calls) == ([], 1, 1)
+            assert done.tools == (Ran(tool="web_search", ran="provider", at=provider.name, outcome="ok"),)
+            assert done.citations[0].url.startswith("https://") and done.usage.total > 0
+            call, result, said = list(await yard.history(done.conversation))[1:]
+            assert isinstance(call, Call) and isinstance(result, Result) and isinstance(said, ModelText)
+            assert said.text == done.text and "https://" in result.content
+            log = await yard.service.entries(done.conversation)
+            assert not [one for one in log if isinstance(one.event, CallStarted | CallEnded)]
+            trace = trace_of(log, done.run_id)
+            assert trace is not None
+            assert [(one.tool, one.provider_ran_it, one.outcome) for one in trace.calls] == [("web_search", True, "ok")]
+
+    asyncio.run(run())
+
+
+def test_what_a_provider_sealed_goes_back_to_it_and_the_next_request_may_do_without_a_search() -> None:
+    async def run() -> None:
+        server = claude(says("Yes."), says("Still."))
+        async with (
+            server.serving() as url,
+            Yard(model=Anthropic(base_url=url, model="claude"), tools=[add]) as yard,
+        ):
+            first = await yard.execute("Is it so?", web_search="native")
+            for wish in ("native", "off"):
+                await yard.execute("Sure?", web_search=wish, conversation=first.conversation)
+            assert await sound(yard, first.conversation) == []
+        assert server.refusals == []
+        second, third = (json.loads(body) for body in server.bodies[1:])
+        for body in (second, third):
+            assert "enc_1" in json.dumps(body["messages"]) and "server_tool_use" in json.dumps(body["messages"])
+        assert [one["name"] for one in second["tools"]] == ["web_search", "add"]
+        assert [one["name"] for one in third["tools"]] == ["add"]
+        assert CANNOT in json.dumps(third["system"]) and "system" not in second
+
+    asyncio.run(run())
+
+
+@pytest.mark.proves("002.both-together")
+def test_native_and_own_tools_are_offered_and_called_in_one_request() -> None:
+    async def run() -> None:
+        both = [begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1")]
+        both += [called(2, "toolu_1", "add", '{"a":1,"b":2}'), ends("tool_use")]
+        server = StrictMessages(Reply(packets=both), says("Three."))
+        async with server.serving() as url, Yard(model=Anthropic(base_url=url, model="claude"), tools=[add]) as yard:
+            done = await yard.execute("Search, then add.", web_search="auto")
+        assert server.refusals == [] and done.model_calls == 2
+        assert [(one.tool, one.ran) for one in done.tools] == [("web_search", "provider"), ("add", "function")]
+        for body in map(json.loads, server.bodies):
+            assert [one["name"] for one in body["tools"]] == ["web_search", "add"]
+
+    asyncio.run(run())
+
+
+@pytest.mark.proves("002.usage-summed", "002.prefer-mcp", "002.auto-unsupported", "002.search-configured")
+@pytest.mark.parametrize(("wish", "configured"), [("auto", ""), ("mcp", ""), ("", "mcp")])
+def test_an_mcp_search_takes_two_model_calls_and_both_count(wish: Wish, configured: Wish, tmp_path: Path) -> None:
+    plain = Plain(tmp_path, names={"look": "web_search"}, trust=True)
+
+    async def test(yard: Yard, model: Scripted) -> None:
+        await condition(lambda: "web_search" in yard.tool_names)
+        done = await yard.execute(content="Search for the latest AI news", web_search=wish)
+        assert (done.text, done.model_calls) == ("Found.", 2)
+        assert done.usage == Usage(input_tokens=20, output_tokens=10)
+        (ran,) = done.tools
+        assert (ran.tool, ran.ran, ran.at, ran.outcome) == ("web_search", "mcp", "plain", "ok")
+        assert ("web_search", "mcp") in shown(model.requests[0])
+        assert plain.noted("ended") == ["look"]
+
+    script = [call("web_search"), say("Found.")]
+    in_yard(test, Scripted(script), servers={"plain": plain.spec}, web_search=configured)
+
+
+@pytest.mark.proves("002.prefer-duckduckgo")
+def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: Path) -> None:
+    (tmp_path / "d").mkdir()
+    duck = Plain(tmp_path / "d", names={"look": "web_search"}, trust=True)
+    other = Plain(tmp_path, names={"look": "brave_web_search"}, trust=True)
+    rules = SearchRules(tools=frozenset({"web_search", "brave_web_search"}))
+
+    async def test(yard: Yard, model: Scripted) -> None:
+        await condition(lambda: {"web_search", "brave_web_search"} <= set(yard.tool_names))
+        metadata = {"useWebSearch": True, "webSearchPreference": "duckduckgo", "other": 1}
+        done = await yard.execute(content="news", metadata=metadata)
+        assert done.tools[0].at == "duckduckgo"
+        names = [name for name, _ in shown(model.requests[0])]
+        assert "web_search" in names and "brave_web_search" not in names
+        await yard.servers.act("duckduckgo", "stop")
+        with pytest.raises(Invalid, match="no MCP server named duckduckgo"):
+            await yard.execute(content="news", web_search="duckduckgo")
+
+    servers = {"brave": other.spec, "duckduckgo": duck.spec}
+    in_yard(test, Scripted([call("web_search"), say("Found.")]), servers=servers, web_search=rules)
+
+
+@pytest.mark.proves("002.auto-custom-control", "002.auto-logging", "002.prefer-native")
+@pytest.mark.parametrize(
+    ("rules", "wish", "offered"),
+    [
+        (SearchRules(), "", [OWN, ADD]),
+        (SearchRules(), "auto", [NATIVE, ADD]),
+        (SearchRules(prefer="auto"), "", [NATIVE, ADD]),
+        (SearchRules(prefer="auto"), "off", [ADD]),
+        (SearchRules(prefer="auto", custom_control=True), "", [OWN, ADD]),
+        (SearchRules(prefer="auto", full_logging=True), "", [OWN, ADD]),
+        (SearchRules(full_logging=True), "native", [NATIVE, ADD]),
+        (SearchRules(prefer="native"), "mcp", [OWN, ADD]),
+        (SearchRules(prefer="off"), "", [ADD]),
+        (SearchRules(options=ProviderOptions(blocked_domains=("x.org",))), "auto", [OWN, ADD]),
+        (SearchRules(options=ProviderOptions(allowed_domains=("x.org",))), "auto", [NATIVE, ADD]),
+    ],
+)
+def test_the_tools_of_a_request_are_those_that_the_rule_gives(
+    rules: SearchRules, wish: Wish, offered: list[tuple[str, str]]
+) -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        await yard.execute(content="news", web_search=wish)
+        (request,) = model.requests
+        assert sorted(shown(request)) == sorted(offered)
+        assert (CANNOT in request.system) is (OWN not in offered and NATIVE not in offered)
+        (search,) = [one for one in request.offer.tools if one.venue == "provider"] or [None]
+        assert search is None or search.options == rules.options
+
+    in_yard(test, Hosting([say("ok")]), own_search, add, web_search=rules)
+
+
+def test_the_request_goes_before_the_conversation_and_that_before_the_configuration() -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        settings = Settings(web_search="off")
+        first = await yard.execute(content="a", settings=settings)
+        await yard.execute(content="b", conversation=first.conversation, web_search="mcp")
+        assert [shown(one) for one in model.requests] == [[], [OWN]]
+
+    in_yard(test, Hosting([say("ok"), say("ok")]), own_search, web_search="native")
+
+
+def test_where_functions_are_refused_beside_them_native_tools_go_alone_or_not_at_all() -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        for wish in ("auto", "native", ""):
+            await yard.execute(content="news", web_search=wish)
+        nothing_else = Settings(tools=frozenset({"web_search", "code_execution"}))
+        await yard.execute(content="news", web_search="auto", settings=nothing_else)
+        code = ("code_execution", "provider")
+        assert [shown(one) for one in model.requests] == [[ADD], [NATIVE, code], [ADD], [NATIVE, code]]
+        assert [CANNOT in one.system for one in model.requests] == [True, False, False, False]
+
+    in_yard(test, Hosting([say("ok")] * 4, ALONE), add, provider_tools=[provider_tool("code_execution")])
+
+
+def test_code_and_files_are_offered_where_the_provider_has_them_and_policy_allows() -> None:
+    tools = [provider_tool("code_execution"), provider_tool("file_search", ProviderOptions(stores=("vs_1",)))]
+    guarded = [replace(tools[0], approval="ask"), replace(tools[1], roles=frozenset({"clerk"}))]
+
+    def test(wanted: list[str]) -> Test:
+        async def offered(yard: Yard, model: Scripted) -> None:
+            await yard.execute(content="news")
+            assert [one.name for one in model.requests[0].offer.tools] == wanted
+
+        return offered
+
+    in_yard(test(["code_execution", "file_search"]), Hosting([say("ok")]), provider_tools=tools)
+    in_yard(test([]), Hosting([say("ok")]), provider_tools=guarded)
+    in_yard(test([]), Scripted([say("ok")]), provider_tools=tools)
+
+
+@pytest.mark.parametrize(
+    ("wish", "said"),
+    [
+        ("native", "has no web_search; ask for auto or mcp"),
+        ("mcp", "no MCP server that can search runs here"),
+        ("duckduckgo", "no MCP server named duckduckgo"),
+    ],
+)
+def test_what_cannot_be_had_is_refused_in_words(wish: Wish, said: str) -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        with pytest.raises(Invalid, match=said) as refused:
+            await yard.execute(content="news", web_search=wish)
+        assert refused.value.details == {"field": "web_search"} and model.requests == []
+        with pytest.raises(Invalid, match=said):
+            await yard.execute(content="news", settings=Settings(web_search=wish))
+
+    in_yard(test, Scripted([]), add)
+
+
+def test_what_was_only_configured_and_cannot_be_had_is_off_and_the_model_knows() -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        await yard.execute(content="news")
+        assert CANNOT in model.requests[0].system
+
+    in_yard(test, Scripted([say("I cannot search.")]), add, web_search="native")
+
+
+def test_a_search_that_was_not_offered_does_not_run_whatever_the_model_says() -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        for wish in ("off", "native"):
+            done = await yard.execute(content="news", web_search=wish)
+            assert [(one.tool, one.outcome) for one in done.tools] == [("web_search", "error")]
+        told = [item for one in model.requests for item in one.history if isinstance(item, Result)]
+        assert {item.error.error_type for item in told if item.error} == {"permission_denied"}
+        direct = [event async for event in yard.call("web_search", {"query": "milk"})]
+        assert [event.result.content for event in direct if isinstance(event, CallEnded)] == ["all about milk"]
+
+    script = [call("web_search", query="milk"), say("no")] * 2
+    in_yard(test, Hosting(script), own_search)
+
+
+def test_a_native_tool_that_is_called_like_one_of_ours_is_not_run() -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        events = await events_of(yard.run("news", web_search="native"))
+        (ended,) = [event.result for event in events if isinstance(event, CallEnded)]
+        assert ended.error is not None and "runs at the model's provider" in ended.error.error
+        assert not [event for event in events if isinstance(event, CallStarted)]
+
+    in_yard(test, Hosting([call("web_search", query="milk"), say("no")]))
+
+
+def test_an_application_s_own_search_is_control_and_never_doubles_a_name() -> None:
+    apps = Tool(name="web_search", description="In the app.", venue="client")
+
+    async def test(yard: Yard, model: Scripted) -> None:
+        for wish in ("", "auto", "native"):
+            await yard.execute(content="news", web_search=wish, app_tools=[apps])
+        client = ("web_search", "client")
+        assert [shown(one) for one in model.requests] == [[client], [client], [NATIVE]]
+
+    in_yard(test, Hosting([say("ok")] * 3))
+
+
+def test_a_provider_that_claims_a_call_which_nobody_offered_makes_nothing_run_here() -> None:
+    ran: list[str] = []
+
+    @tool
+    def delete_all(query: str) -> str:
+        """Delete everything."""
+        ran.append(query)
+        return "gone"
+
+    async def run() -> None:
+        claims = [begins(), called(0, "srvtoolu_1", "delete_all", '{"query": "x"}', kind="server_tool_use")]
+        claims += [searched(1, "srvtoolu_1"), cited(2, "Done."), ends()]
+        server = StrictMessages(Reply(packets=claims), says("No."))
+        async with (
+            server.serving() as url,
+            Yard(model=Anthropic(base_url=url, model="claude"), tools=[delete_all]) as yard,
+        ):
+            done = await yard.execute("hello")
+            assert [(one.tool, one.ran) for one in done.tools] == [("delete_all", "provider")]
+            assert await yard.ask("again", conversation=done.conversation) == "No."
+        assert (ran, server.refusals) == ([], [])
+
+    asyncio.run(run())
+
+
+def test_a_search_that_comes_or_goes_is_told_in_the_log() -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        first = await yard.execute(content="a", web_search="native")
+        await yard.execute(content="b", conversation=first.conversation, web_search="off")
+        log = await yard.service.entries(first.conversation)
+        began = [one.event for one in log if isinstance(one.event, TurnStarted)]
+        assert [list(one.added) for one in began] == [["web_search"], []] and began[1].removed == ("web_search",)
+        assert all(one.event.usage.total for one in log if isinstance(one.event, TurnEnded))
+
+    in_yard(test, Hosting([say("a"), say("b")]))
+
+
+def test_an_offer_is_the_same_object_as_long_as_its_search_is() -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        await yard.execute(content="a", web_search="native")
+        assert model.requests[0].offer is model.requests[1].offer
+
+    in_yard(test, Hosting([Turn(calls=[Wanted(tool="add", arguments={"a": 1, "b": 1})]), say("2")]), add)
