@@ -34,6 +34,7 @@ from toolyard.engine.service import Service
 from toolyard.engine.workers import Deps
 from toolyard.models.fallback import Fallback
 from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
+from toolyard.models.windows import window_of
 from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
@@ -81,8 +82,14 @@ class SystemMint:
 class Models:
     """Models by name, each made once, when it is first asked for. Of several, the first has the others behind it."""
 
-    def __init__(self, default: "ModelChoice", named: Callable[[str], Model] | None = None) -> None:
+    def __init__(
+        self,
+        default: "ModelChoice",
+        named: Callable[[str], Model] | None = None,
+        windows: Mapping[str, int] | None = None,
+    ) -> None:
         self._named = named or named_model
+        self._windows = windows or {}
         self._made: dict[str, Model] = {}
         if isinstance(default, str | Sequence):
             self._names = (default,) if isinstance(default, str) else tuple(default)
@@ -107,6 +114,11 @@ class Models:
         except Misconfigured:
             return Native()
         return model.native if isinstance(model, Hosting) else Native()
+
+    def window(self, name: str) -> int:
+        """The tokens that a model takes, the least of a line's; 0 where neither the configuration nor we know."""
+        names = self._names if self._line is not None and name == self.default else (name,)
+        return min((tokens for one in names if (tokens := self._windows.get(one) or window_of(one))), default=0)
 
     def check(self) -> None:
         """Raises Misconfigured now if a model of the line cannot be had."""
@@ -226,6 +238,8 @@ class Wiring:
     cors_origins: frozenset[str] = frozenset()
     keep_requests: bool = False
     """Whether what goes over the wire to models is kept, for operators to look at."""
+    windows: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many tokens models take, by name, where that is not what is known of them."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     """What models cost, by name: shown, never enforced."""
     divisions: Divisions = field(default_factory=lambda: UNDIVIDED)
@@ -294,6 +308,7 @@ class App:
             mint=self.mint,
             limits=wiring.limits,
             default_model=models.default,
+            windows=models.window,
             allowed_models=wiring.allowed_models,
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,

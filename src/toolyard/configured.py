@@ -17,6 +17,7 @@ from toolyard.app import named_model as model_without_configuration
 from toolyard.core.caller import Caller
 from toolyard.core.division import Division, Divisions
 from toolyard.core.errors import Misconfigured
+from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import Model
 from toolyard.core.search import SearchRules
 from toolyard.core.servers import ServerSpec
@@ -69,6 +70,7 @@ def wiring(config: Config, base: Path) -> Wiring:
         verify=_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
         prices=config.prices,
+        windows={name: options.window for name, options in config.model_options.items() if options.window},
         keep_requests=config.keep_requests,
         divisions=_divisions(config, [one.definition.name for one in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
@@ -146,7 +148,16 @@ def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Mo
         api_key=place.api_key,
         provider=place.provider,
         headers=place.headers,
+        options=options_of(name, config),
     )
+
+
+def options_of(name: str, config: Config) -> Options:
+    """How a model of a name is to answer."""
+    given = config.model_options.get(name)
+    if given is None:
+        return PLAIN
+    return Options(max_tokens=given.max_tokens, temperature=given.temperature, thinking=given.thinking)
 
 
 def _default_settings(config: Config, known: Collection[str]) -> Settings:

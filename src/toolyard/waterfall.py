@@ -11,7 +11,7 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from toolyard.core.items import Outcome, Usage
-from toolyard.engine.trace import CallSpan, Trace, TurnSpan, Wait
+from toolyard.engine.trace import CallSpan, Compaction, Trace, TurnSpan, Wait
 
 TURN, WORK, ASKING, WAIT, OPEN = "█", "▓", "░", "┄", "›"
 LEAST_WIDTH, LABEL, FIGURES = 64, 20, 32
@@ -121,6 +121,7 @@ def rows(trace: Trace) -> list[Row]:
     found += [(turn.started_at, _turn_row(turn)) for turn in trace.turns]
     found += [(call.requested_at, _call_row(call)) for call in trace.calls]
     found += [(wait.started_at, _wait_row(wait)) for wait in trace.waits]
+    found += [(room.at, _room_row(room)) for room in trace.compactions]
     return [row for _, row in sorted(found, key=lambda pair: pair[0])]
 
 
@@ -179,6 +180,12 @@ def _standing(call: CallSpan) -> str:
 def _wait_row(wait: Wait) -> Row:
     bar, many = Stretch(wait.started_at, wait.ended_at, WAIT), len(wait.waiting_for)
     return Row("  wait", (bar,), _took(bar), f"for {many} call{'s' if many > 1 else ''}", "bright_black")
+
+
+def _room_row(room: Compaction) -> Row:
+    how = "summarised" if room.summarised else "results left out" if room.results_dropped else "left out"
+    told = f"history {how}: {room.tokens_before:,} to {room.tokens_after:,} tokens"
+    return Row("  room", (Stretch(room.at, room.at, WAIT),), 0.0, told, "bright_black")
 
 
 def _took(stretch: Stretch) -> float | None:

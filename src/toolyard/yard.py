@@ -82,7 +82,7 @@ class Yard:
         self._asgi: AsgiApp | None = None
 
     async def __aenter__(self) -> Self:
-        models = Models(self._wiring.model, self._wiring.named_model)
+        models = Models(self._wiring.model, self._wiring.named_model, self._wiring.windows)
         models.check()
         store = await open_store(self._wiring.store)
         try:
@@ -230,7 +230,8 @@ class Yard:
         return await self.service.follow(conversation, parse_cursor(after))
 
     async def history(self, conversation: str) -> History:
-        return (await self.service.state(conversation)).history
+        """All that was said, also what the model is no longer shown."""
+        return (await self.service.state(conversation)).whole
 
     async def result(self, conversation: str, handle: str) -> bytes | None:
         """What was too large for the model, or has more than it can read: by the handle that the Result has."""

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import assert_never
 
-from core.story import Apply, Story, said
+from core.story import Apply, Story, said, user
 from core.witness import SAFE_TO_REPEAT, Broken, Witness, hold
 from toolyard.core import results
 from toolyard.core.commands import Command, Start
@@ -16,6 +16,7 @@ from toolyard.core.events import (
     CallJudged,
     CallStarted,
     Durable,
+    HistoryCompacted,
     RunEnded,
     RunStarted,
     RunSuspended,
@@ -29,6 +30,7 @@ from toolyard.core.plan import (
     MOST_OWNERS,
     AskModel,
     BeginRun,
+    Compact,
     End,
     Expire,
     GiveUpTurn,
@@ -42,10 +44,13 @@ from toolyard.core.plan import (
     Wait,
     plan,
 )
-from toolyard.core.state import CallState, State, apply
+from toolyard.core.running import CallState
+from toolyard.core.state import State, apply
 
 MOST_STEPS = 100
 APPROVAL_S = 60.0
+WINDOW = 150
+"""So few tokens that room has to be made again and again."""
 TOOLS = ("plain", "safe", "alone", "ask", "app", "form", "forbidden")
 """Plain ones, an idempotent one, one that is exclusive, one that asks for approval, one that the app runs, one that
 asks a question first, and one that nobody may use."""
@@ -153,13 +158,16 @@ class Owner:
     def _do(self, step: Step) -> None:
         match step:
             case BeginRun():
-                self.emit(RunStarted(model="m", limits=step.queued.request.limits or Limits()))
+                self.emit(RunStarted(model="m", limits=step.queued.request.limits or Limits(), window=WINDOW))
             case AskModel():
                 turn = self.state.turn
                 self.emit(TurnStarted(number=turn.number if turn else self.state.turns + 1, epoch=self.epoch))
                 self.asking = True
             case GiveUpTurn():
                 self.emit(TurnFailed(problem=Problem(error="its owners died", error_type="unavailable")))
+            case Compact():
+                told = () if step.dropped else (user(f"room.{len(self._story.log)}"), *step.kept)
+                self.emit(HistoryCompacted(through=step.through, dropped=step.dropped, items=told))
             case Suspend():
                 self.emit(RunSuspended(waiting_for=step.waiting_for, wake_at=step.wake_at))
             case End():

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from toolyard.core.caller import Caller
 from toolyard.core.events import (
+    CallEnded,
     CallJudged,
     CallStarted,
     ConversationOpened,
@@ -104,4 +105,8 @@ class Story:
         for call_id in call_ids:
             attempt = self.state.calls[call_id].attempt + 1
             self.add(CallStarted(call_id=call_id, epoch=epoch, attempt=attempt))
+        return self
+
+    def close(self, result: Result) -> "Story":
+        self.add(CallEnded(result=result))
         return self

@@ -24,7 +24,7 @@ from toolyard.core.plan import (
     Wait,
     plan,
 )
-from toolyard.core.state import CallState
+from toolyard.core.running import CallState
 
 
 def _next(story: Story, epoch: int = 1, now: float = 0.0) -> Step:

@@ -34,8 +34,9 @@ from toolyard.core.history import History
 from toolyard.core.items import Item, Problem, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.plan import Step, Wait, plan
+from toolyard.core.running import Phase
 from toolyard.core.settings import SettingsChange
-from toolyard.core.state import Phase, State, apply
+from toolyard.core.state import State, apply
 
 CommandName = Literal[
     "start", "bring", "direct", "interrupt", "approve", "edit", "remember", "deny", "deliver", "answer",
@@ -155,7 +156,7 @@ class Play:
         pick = wanted.pick
         call_id = self._target(wanted.name, pick)
         tool = self.owner.witness.tools.get(call_id, "plain")
-        item_id = _picked([*(item.id for item in self.owner.state.history), "nowhere"], pick)
+        item_id = _picked([*(item.id for item in self.owner.state.whole), "nowhere"], pick)
         make: dict[CommandName, Callable[[], Command]] = {
             "start": lambda: self._start(pick, user(self._id("u"))),
             "bring": lambda: self._start(pick, user(self._id("u")), *self._provider_call(), user(self._id("u"))),

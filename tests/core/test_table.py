@@ -53,8 +53,9 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Problem
 from toolyard.core.limits import Limits
+from toolyard.core.running import Phase
 from toolyard.core.settings import Settings, SettingsChange
-from toolyard.core.state import Phase, State
+from toolyard.core.state import State
 
 NOW = 50.0
 

@@ -94,7 +94,8 @@ class Witness:
             hold(state.run.tool_turns <= bound.turns_per_request, "a turn was made beyond the limit")
         if state.calls:
             return
-        hold(not faults(state.history), f"a strict provider would refuse: {faults(state.history)}")
-        calls = [item.id for item in state.history if isinstance(item, Call)]
-        results = [item.call_id for item in state.history if isinstance(item, Result)]
-        hold(sorted(calls) == sorted(results), "a call has no result, or two")
+        for history in (state.history, state.whole):
+            hold(not faults(history), f"a strict provider would refuse: {faults(history)}")
+            calls = [item.id for item in history if isinstance(item, Call)]
+            results = [item.call_id for item in history if isinstance(item, Result)]
+            hold(sorted(calls) == sorted(results), "a call has no result, or two")

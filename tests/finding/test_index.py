@@ -58,10 +58,32 @@ def test_a_word_that_means_the_same_is_found_but_the_word_itself_comes_first() -
 def test_nothing_is_removed_for_somebody_who_did_not_say_so() -> None:
     index = index_of(*(tool(f"{verb}_label", "a label") for verb in ("delete", "update", "create", "get")))
     assert found(index, "label")[-1] == "delete_label"
-    assert found(index, "throw the label away")[-1] == "delete_label"
-    assert found(index, "erase the label")[0] == "delete_label"
+    assert found(index, "that ugly label")[-1] == "delete_label"
+    for remove in ("erase the label", "throw the label away", "void a label", "withdraw the label"):
+        assert found(index, remove)[0] == "delete_label"
+    assert found(index, "amend a label")[0] == "update_label"
     assert found(index, "which label is it")[0] == "get_label"
     assert found(index, "make another label")[0] == "create_label"
+
+
+def test_words_are_found_as_one_and_one_as_its_parts() -> None:
+    index = index_of(
+        tool("nameserver", "who answers"), tool("news_paper", "what was written"), tool("watch_list", "see later")
+    )
+    assert found(index, "the name servers") == ["nameserver"]
+    assert found(index, "newspapers")[0] == "news_paper"
+    assert found(index, "my watchlists")[0] == "watch_list"
+
+
+def test_a_mistyped_word_is_found_by_its_consonants() -> None:
+    index = index_of(tool("get_forecast", "what the weather will be"), tool("create_invoice", "a bill"))
+    assert found(index, "wether forcast")[0] == "get_forecast"
+    assert found(index, "an invioce")[0] == "create_invoice"
+
+
+def test_a_verb_that_fits_anything_says_little_about_the_thing() -> None:
+    index = index_of(tool("find_isbn", "Which book it is"), tool("list_tenants", "People who rent"))
+    assert found(index, "find tenants")[0] == "list_tenants"
 
 
 def test_one_word_does_not_crowd_out_the_others() -> None:

@@ -13,6 +13,7 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.events import TurnEnded
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Result
+from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.anthropic import Anthropic
 from toolyard.models.openai_chat import Retry
@@ -48,7 +49,10 @@ def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_
         strict = StrictMessages(*script, says("And?"))
         tools = offer(Tool(name="add"), Tool(name="web_search", venue="provider"))
         memo, mint, history = dict[str, object](), CountingMint(), History(HI)
-        async with strict.serving() as base_url, opened(Anthropic(base_url=base_url, thinking=2_000)) as model:
+        async with (
+            strict.serving() as base_url,
+            opened(Anthropic(base_url=base_url, options=Options(thinking=2_000))) as model,
+        ):
             for number in range(8):
                 asked = request(history, system="You add.", tools=tools, memo=memo, mint=mint)
                 last = (await events_of(model, asked))[-1]

@@ -23,6 +23,7 @@ from toolyard.core.items import (
     SystemText,
     UserMessage,
 )
+from toolyard.core.options import Options
 from toolyard.core.tools import ProviderOptions, Tool, UserLocation
 from toolyard.models._anthropic_history import LEFT_OUT  # pyright: ignore[reportPrivateUsage]
 from toolyard.models._anthropic_request import GO_ON  # pyright: ignore[reportPrivateUsage]
@@ -302,7 +303,7 @@ def test_the_providers_own_tools_are_offered_in_its_own_form() -> None:
 
 def thinks(*items: Item, **more: Any) -> bool:
     given: Json = {"tools": ADD, **more}
-    sent = to_wire(request(items, **given), max_tokens=4_000, thinking=2_000)
+    sent = to_wire(request(items, **given), options=Options(max_tokens=4_000, thinking=2_000))
     assert faults_of(sent) == []
     asked = json.loads(sent)
     assert asked["max_tokens"] == (6_000 if "thinking" in asked else 4_000)
@@ -321,7 +322,7 @@ def test_the_model_thinks_unless_it_is_forced_or_began_without() -> None:
 
 
 def test_a_model_may_think_as_much_as_it_likes() -> None:
-    sent = to_wire(request([user("hi")]), max_tokens=4_000, thinking="adaptive")
+    sent = to_wire(request([user("hi")]), options=Options(max_tokens=4_000, thinking="adaptive"))
     assert faults_of(sent) == []
     assert (json.loads(sent)["thinking"], json.loads(sent)["max_tokens"]) == ({"type": "adaptive"}, 4_000)
 
@@ -413,7 +414,7 @@ histories = st.lists(anything, max_size=14).map(without_reused_ids)
 def test_whatever_the_history_the_provider_takes_the_body(items: list[Item], offered: bool) -> None:
     tools = ADD if offered else offer()
     assert faults_of(to_wire(request(items, tools=tools))) == []
-    assert faults_of(to_wire(request(items, tools=tools), thinking=2_000)) == []
+    assert faults_of(to_wire(request(items, tools=tools), options=Options(thinking=2_000))) == []
 
 
 @given(histories, st.lists(st.integers(0, 14), max_size=5))

@@ -41,6 +41,22 @@ def test_what_may_pass_is_tried_again_with_twice_the_wait_each_time(status: int)
     assert len(set(strict.bodies)) == 1
 
 
+TOO_LONG = [
+    "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
+    "prompt is too long: 210000 tokens > 200000 maximum",
+    "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).",
+    "Range of input length should be [1, 30720]",
+    "the request exceeds the available context size, try increasing it",
+]
+"""In the words of OpenAI and vLLM, Anthropic, Gemini, DashScope and llama.cpp."""
+
+
+@pytest.mark.parametrize("said", TOO_LONG)
+def test_a_request_that_is_too_long_is_known_by_the_provider_s_words(said: str) -> None:
+    problem = asyncio.run(against(StrictChat(refuses(400, said)), Naps()))
+    assert isinstance(problem, Problem) and problem.error_type == "too_large"
+
+
 def test_the_wait_is_bounded_and_shortened_by_chance() -> None:
     retry = Retry(attempts=9, first_s=0.5, most_s=8)
     assert [retry.wait_s(attempt, 0.0) for attempt in (1, 5, 8)] == [0.5, 8, 8]

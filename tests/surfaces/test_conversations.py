@@ -1,13 +1,16 @@
 """Conversations are made, listed, found, shown, changed and deleted; nobody sees another's."""
 
 import asyncio
+from contextlib import aclosing
 from pathlib import Path
 
 import pytest
 
 from surfaces.talk import NOTHING_ENABLED, Talk, both_ways, key, talk, talking, wired
 from toolyard import Limits, call, say, tool
+from toolyard.core.ports import ModelRequest
 from toolyard.core.settings import Settings
+from toolyard.models.scripted import Turn
 
 
 @tool
@@ -46,6 +49,32 @@ def test_a_change_changes_what_it_names_and_leaves_the_rest() -> None:
         assert (await http.put(path, {}))["conversation"]["title"] == "After"
 
     talk(test)
+
+
+def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> None:
+    shown: list[int] = []
+
+    def echo(request: ModelRequest) -> Turn:
+        shown.append(request.history.messages)
+        return say("fine")
+
+    async def test(http: Talk) -> None:
+        path = await http.create(max_messages=4)
+        for _ in range(6):
+            await http.post(f"{path}/chat", {"content": "go on"})
+        async with aclosing(http.chat_stream(path, "once more")) as stream:
+            told = [one async for _, one in stream]
+        assert max(shown) <= 4 and len(shown) == 7
+        assert any(one["type"] == "history.compacted" and one["tokens_after"] < one["tokens_before"] for one in told)
+        conversation = (await http.get(path))["conversation"]
+        assert len(conversation["messages"]) == len(await http.messages(path)) == 14
+        assert conversation["messages_in_context"] <= 5
+        assert 0 < conversation["tokens_in_context"] < 100
+        first = conversation["messages"][0]["id"]
+        await http.delete(f"{path}/messages/{first}")
+        assert (await http.get(path))["conversation"]["messages_in_context"] == 13
+
+    talk(test, echo)
 
 
 @pytest.mark.parametrize("allowed", [5, 50])

@@ -9,6 +9,7 @@ import pytest
 from google.genai import types
 from pydantic import BaseModel, ValidationError
 
+from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.gemini import from_wire, to_wire
 from wire.checks import ended
@@ -54,6 +55,26 @@ def wrong(body: Body) -> list[str]:
         if read.model_dump(by_alias=True, exclude_unset=True, mode="json") != plain(value):
             found.append(f"{key}: read as something else")
     return found
+
+
+THOUGHTS = {"includeThoughts": True}
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "said"),
+    [
+        (Options(max_tokens=900, temperature=0.2), "gemini-2.0-flash", {"maxOutputTokens": 900, "temperature": 0.2}),
+        (Options(thinking="low"), "gemini-2.0-flash", None),
+        (Options(thinking="low"), MODEL, {"thinkingConfig": {**THOUGHTS, "thinkingLevel": "LOW"}}),
+        (Options(thinking="low"), "gemini-2.5-pro", {"thinkingConfig": {**THOUGHTS, "thinkingBudget": 2_048}}),
+        (Options(thinking=512), MODEL, {"thinkingConfig": {**THOUGHTS, "thinkingBudget": 512}}),
+        (Options(thinking="adaptive"), MODEL, {"thinkingConfig": THOUGHTS}),
+    ],
+)
+def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, model: str, said: object) -> None:
+    body = json.loads(to_wire(request([user("hi")]), model, options=options))
+    assert wrong(body) == []
+    assert body.get("generationConfig") == said
 
 
 def plain(value: Any) -> Any:

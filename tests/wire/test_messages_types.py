@@ -10,6 +10,7 @@ from anthropic.types.message_create_params import MessageCreateParamsStreaming
 
 from toolyard.core.events import TurnEnded
 from toolyard.core.items import FilePart, ImagePart, Item, SystemText, TextPart, UserMessage
+from toolyard.core.options import Options
 from toolyard.core.tools import ProviderOptions, Tool, UserLocation
 from toolyard.models.anthropic import from_wire, to_wire
 from wire.local import NOW, offer, request, user
@@ -27,6 +28,7 @@ PARTS = (
     FilePart(url="https://example.org/b.pdf"),
 )
 NOTHING: list[object] = []
+ENABLED = {"type": "enabled"}
 RAN = {"type": "bash_code_execution_result", "stdout": "3", "stderr": "", "return_code": 0, "content": NOTHING}
 TURN_ENDED = from_wire(
     [
@@ -59,17 +61,35 @@ TOOLS = offer(
     Tool(name="web_search", venue="provider", options=OPTIONS),
     Tool(name="code_execution", venue="provider"),
 )
-BODY: Body = json.loads(to_wire(request(HISTORY, system="You help.", tools=TOOLS), thinking=2_000))
+BODY: Body = json.loads(to_wire(request(HISTORY, system="You help.", tools=TOOLS), options=Options(thinking=2_000)))
 
 
 def wrong(body: object) -> list[str]:
     return mismatches(body, MessageCreateParamsStreaming)
 
 
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (Options(max_tokens=900, temperature=0.2), {"max_tokens": 900}),
+        (Options(max_tokens=900, thinking=7), {"max_tokens": 1_924, "thinking": {**ENABLED, "budget_tokens": 1_024}}),
+        (
+            Options(max_tokens=900, thinking="low"),
+            {"max_tokens": 2_948, "thinking": {**ENABLED, "budget_tokens": 2_048}},
+        ),
+        (Options(thinking="adaptive"), {"thinking": {"type": "adaptive"}}),
+    ],
+)
+def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, said: Body) -> None:
+    plain, body = (json.loads(to_wire(request([user("hi")]), options=given)) for given in (Options(), options))
+    assert wrong(body) == []
+    assert body == {**plain, **said}
+
+
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "add", "web_search"])
 def test_a_body_with_everything_in_it_fits_the_types(choice: str) -> None:
     asked = request(HISTORY, system="You help.", tools=TOOLS, tool_choice=choice)
-    assert wrong(json.loads(to_wire(asked, thinking=2_000))) == []
+    assert wrong(json.loads(to_wire(asked, options=Options(thinking=2_000)))) == []
 
 
 def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:

@@ -8,43 +8,13 @@ from typing import Any
 import pytest
 from openai.types.chat.completion_create_params import CompletionCreateParamsStreaming
 
-from toolyard.core.items import (
-    Call,
-    FilePart,
-    ImagePart,
-    Item,
-    ModelText,
-    Reasoning,
-    Result,
-    SystemText,
-    TextPart,
-    UserMessage,
-)
+from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.openai_chat import to_wire
-from wire.local import NOW, offer, request, user
+from wire.everything import ADD, HISTORY
+from wire.local import offer, request, user
 from wire.sdk_types import mismatches
 
-ADD = Tool(name="add", description="Add.", parameters={"type": "object", "properties": {"a": {"type": "integer"}}})
-PARTS = (
-    TextPart(text="look"),
-    ImagePart(url="https://example.org/a.png"),
-    ImagePart(url="data:image/png;base64,AA=="),
-    FilePart(url="data:application/pdf;base64,AA==", name="a.pdf"),
-    FilePart(url="https://example.org/b.pdf"),
-)
-HISTORY: list[Item] = [
-    user("hi"),
-    SystemText(id="s1", at=NOW, text="be brief"),
-    UserMessage(id="u2", at=NOW, parts=PARTS),
-    Reasoning(id="r1", at=NOW, text="hm", provider="openai"),
-    ModelText(id="t1", at=NOW, text="I add."),
-    Call(id="c1", at=NOW, tool="add", arguments={"a": 1}),
-    Call(id="c2", at=NOW, tool="no such.tool", arguments={}, unreadable="cut off"),
-    Result(id="c1.result", at=NOW, call_id="c1", tool="add", outcome="ok", content="3"),
-    Result(id="c2.result", at=NOW, call_id="c2", tool="no such.tool", outcome="error", content="no"),
-    Call(id="c3", at=NOW, tool="add", arguments={}),
-]
 BODY = json.loads(to_wire(request(HISTORY, system="You help.", tools=offer(ADD, Tool(name="now")))))
 Body = dict[str, Any]
 
@@ -61,6 +31,36 @@ def test_a_body_with_everything_in_it_fits_the_types(choice: str) -> None:
 
 def test_a_body_with_next_to_nothing_in_it_fits_the_types() -> None:
     assert wrong(json.loads(to_wire(request([user("hi")])))) == []
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (Options(), {}),
+        (Options(max_tokens=900, temperature=0.2), {"max_completion_tokens": 900, "temperature": 0.2}),
+        (Options(thinking="high"), {"reasoning_effort": "high"}),
+        (Options(thinking=4_096), {"reasoning_effort": "medium"}),
+        (Options(thinking="adaptive"), {}),
+    ],
+)
+def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, said: Body) -> None:
+    plain, body = (json.loads(to_wire(request([user("hi")]), options=given)) for given in (Options(), options))
+    assert wrong(body) == []
+    assert body == {**plain, **said}
+
+
+@pytest.mark.parametrize(
+    ("provider", "said"),
+    [
+        ("dashscope", {"max_tokens": 900, "enable_thinking": True, "thinking_budget": 2_048}),
+        ("deepseek", {"max_tokens": 900, "reasoning_effort": "low"}),
+    ],
+)
+def test_other_providers_have_other_words_for_it(provider: str, said: Body) -> None:
+    options = Options(max_tokens=900, thinking="low")
+    body = json.loads(to_wire(request([user("hi")]), provider=provider, options=options))
+    assert body.items() >= said.items()
+    assert "max_completion_tokens" not in body
 
 
 def set_extra(body: Body) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from openai.types.responses.response_create_params import ResponseCreateParamsStreaming
 
+from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.openai_responses import from_wire, to_wire
 from wire.checks import ended
@@ -35,6 +36,21 @@ Body = dict[str, Any]
 
 def wrong(body: object) -> list[str]:
     return mismatches(body, ResponseCreateParamsStreaming)
+
+
+@pytest.mark.parametrize(
+    ("options", "model", "said"),
+    [
+        (Options(max_tokens=900, temperature=0.2), MODEL, {"max_output_tokens": 900, "temperature": 0.2}),
+        (Options(thinking="low"), MODEL, {"reasoning": {"effort": "low", "summary": "auto"}}),
+        (Options(thinking=30_000), MODEL, {"reasoning": {"effort": "high", "summary": "auto"}}),
+        (Options(thinking="low"), "gpt-4o", {}),
+    ],
+)
+def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Options, model: str, said: Body) -> None:
+    plain, body = (json.loads(to_wire(request([user("hi")]), model, options=given)) for given in (Options(), options))
+    assert wrong(body) == []
+    assert body == {**plain, **said}
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "add", "web_search"])

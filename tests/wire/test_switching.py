@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from toolyard.core.events import TurnEnded
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Outcome, Result
+from toolyard.core.options import Options
 from toolyard.core.ports import Model
 from toolyard.models.anthropic import Anthropic
 from toolyard.models.gemini import Gemini
@@ -70,7 +71,7 @@ def sides(count: int) -> list[Side]:
     return [
         Side(chat, lambda url: OpenAIChat(base_url=url, model="gpt-4o")),
         Side(gpt, lambda url: OpenAIResponses(base_url=url, model=responses_bytes.MODEL)),
-        Side(claude, lambda url: Anthropic(base_url=url, model="claude", api_key="k", thinking=2_000)),
+        Side(claude, lambda url: Anthropic(base_url=url, model="claude", api_key="k", options=Options(thinking=2_000))),
         Side(gemini, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL)),
         Side(qwen, lambda url: OpenAIChat(base_url=url, model="qwen-plus", provider="dashscope")),
     ]

@@ -35,8 +35,9 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, Item, Result
 from toolyard.core.results import denied_by_user
+from toolyard.core.running import CallState
 from toolyard.core.settings import Settings
-from toolyard.core.state import CallState, State
+from toolyard.core.state import State
 
 Events = tuple[Durable, ...]
 
@@ -111,12 +112,13 @@ def _edit_history(state: State, command: AddMessage | RemoveMessage) -> Events:
 
 def _removable(state: State, ids: frozenset[str]) -> frozenset[str]:
     """These items, and what cannot stay without them: a call goes with its result."""
-    items = [item for item in state.history if item.id in ids]
+    whole = state.whole
+    items = [item for item in whole if item.id in ids]
     missing = ids.difference(item.id for item in items)
     if missing or not ids:
         raise Refused(f"there is no message {', '.join(sorted(missing))!r} in this conversation")
     calls = {item.id if isinstance(item, Call) else item.call_id for item in items if isinstance(item, Call | Result)}
-    results = {item.id for item in state.history if isinstance(item, Result) and item.call_id in calls}
+    results = {item.id for item in whole if isinstance(item, Result) and item.call_id in calls}
     return ids | calls | results
 
 
@@ -190,7 +192,7 @@ def _own(state: State, by: Caller) -> None:
 
 def _new(state: State, items: Sequence[Item]) -> None:
     """An item is in the log once: a message that is sent again is refused, not said twice."""
-    if known := [item.id for item in items if state.history.has(item.id)]:
+    if known := [item.id for item in items if state.history.has(item.id) or state.window.past.has(item.id)]:
         raise Refused(f"{', '.join(known)} is in this conversation already")
     queued = {item.id for run in state.queue for item in run.request.input}
     if known := [item.id for item in items if item.id in queued]:

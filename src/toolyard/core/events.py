@@ -49,11 +49,23 @@ class MessageRemoved(_Event, frozen=True, kw_only=True, tag="message.removed"):
 
 
 class HistoryCompacted(_Event, frozen=True, kw_only=True, tag="history.compacted"):
-    """The items up to and with `through` were replaced by these."""
+    """To make room, the model is shown less: the items up to and with `through` were replaced by these.
+
+    Where `dropped` names results, those alone were replaced, each by a word that it was there.
+    """
 
     through: str
-    items: tuple[Item, ...]
+    items: tuple[Item, ...] = ()
+    dropped: tuple[str, ...] = ()
+    summarised: bool = False
+    """The items hold a summary that the model made."""
+    problem: Problem | None = None
+    """Why there is none although one was wanted."""
     usage: Usage = Usage()
+    """What the summary took."""
+    tokens_before: int = 0
+    tokens_after: int = 0
+    """Of the history, by estimate."""
 
 
 class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
@@ -73,6 +85,8 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):
 
     model: str
     limits: Limits
+    window: int = 0
+    """How many tokens the model takes, if anybody knows: near it, history is compacted."""
 
 
 class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn.started"):

@@ -6,18 +6,20 @@ Extending costs what is added, never what is there: two histories share one list
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
-from toolyard.core.items import Call, Item, Result
+from toolyard.core.items import Call, Item, ModelText, Reasoning, Result
+from toolyard.core.tokens import tokens_of
 
 
 class History(Sequence[Item]):
-    """An immutable view of the first `length` items of a list that only grows."""
+    """An immutable view of the first `length` items of a list that only grows, and what they come to."""
 
-    __slots__ = ("_ids", "_items", "_length")
+    __slots__ = ("_ids", "_items", "_length", "_sums")
 
     def __init__(self, items: Iterable[Item] = ()) -> None:
         self._items = list(items)
         self._ids = {item.id for item in self._items}
         self._length = len(self._items)
+        self._sums = [(0, 0)]
 
     def plus(self, items: Sequence[Item]) -> "History":
         """This history with the items after it. Only a fork copies: one that another extension overtook."""
@@ -28,7 +30,29 @@ class History(Sequence[Item]):
         longer._ids.update(item.id for item in items)
         view = History.__new__(History)
         view._items, view._ids, view._length = longer._items, longer._ids, len(longer._items)
+        view._sums = longer._sums
         return view
+
+    @property
+    def tokens(self) -> int:
+        """By estimate."""
+        return self.sums(self._length)[0]
+
+    @property
+    def messages(self) -> int:
+        return self.sums(self._length)[1]
+
+    def sums(self, length: int) -> tuple[int, int]:
+        """The tokens and messages of the first items: each item is looked at once, when somebody first asks."""
+        sums, items = self._sums, self._items
+        for at in range(len(sums) - 1, length):
+            tokens, messages = sums[at]
+            last = at - 1
+            while last >= 0 and isinstance(items[last], Reasoning):
+                last -= 1
+            begun = messages_in((items[at],), items[last] if last >= 0 else None)
+            sums.append((tokens + tokens_of(items[at]), messages + begun))
+        return sums[length]
 
     def has(self, item_id: str) -> bool:
         """Whether an item of that id is here (or was taken back a moment ago): such an id is not used again."""
@@ -66,6 +90,18 @@ class History(Sequence[Item]):
         return isinstance(other, History) and list(self) == list(other)
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+def messages_in(items: Iterable[Item], before: Item | None = None) -> int:
+    """As how many chat messages the items are told: what the model says and calls in one go is one."""
+    count = 0
+    for item in items:
+        if isinstance(item, Reasoning):
+            continue
+        if not (isinstance(item, Call) and isinstance(before, ModelText | Call)):
+            count += 1
+        before = item
+    return count
 
 
 def faults(items: Iterable[Item], *, open_end: bool = False) -> list[str]:

@@ -4,7 +4,9 @@ from msgspec import Struct
 
 from toolyard.core.events import Ending, Finish
 from toolyard.core.items import Item, ModelText, Result
-from toolyard.core.state import CallState, QueuedRun, RunState, State
+from toolyard.core.room import HOPELESS, TOO_LARGE, Compact, is_full, make_room
+from toolyard.core.running import CallState, QueuedRun, RunState
+from toolyard.core.state import State
 
 MOST_OWNERS = 3
 """A turn or an idempotent call that was started by this many owners that died is given up."""
@@ -63,12 +65,12 @@ class Rest(Struct, frozen=True):
 
 
 Step = (
-    BeginRun | AskModel | GiveUpTurn | Judge | Run | Recover | Expire | StopWork | Wait | Suspend | End | Rest
+    BeginRun | AskModel | GiveUpTurn | Judge | Run | Recover | Expire | StopWork | Compact | Wait | Suspend | End | Rest
 )  # fmt: skip
 
 
 def plan(state: State, epoch: int, now: float) -> Step:
-    """What to do next, in this order: stop, recover, expire, judge, run, wait, suspend, end, ask."""
+    """What to do next, in this order: stop, recover, expire, judge, run, wait, suspend, end, compact, ask."""
     run = state.run
     if run is None:
         return BeginRun(state.queue[0]) if state.queue else Rest()
@@ -80,7 +82,7 @@ def plan(state: State, epoch: int, now: float) -> Step:
         if state.turn.epoch == epoch:
             return Wait(_run_deadline(run, now))
         return AskModel() if state.turn.owners < MOST_OWNERS else GiveUpTurn(state.turn.owners)
-    return _plan_turn(state, run)
+    return _plan_turn(state, run, now)
 
 
 def _halt(state: State, run: RunState, now: float) -> Step | None:
@@ -126,9 +128,10 @@ def _runnable(allowed: list[CallState], running: list[CallState], most: int) -> 
     return chosen
 
 
-def _plan_turn(state: State, run: RunState) -> Step:
+def _plan_turn(state: State, run: RunState, now: float) -> Step:
     if run.failure is not None:
-        return End("failed", f"{run.failure.error_type}: {run.failure.error}")
+        room = make_room(state, run, _run_deadline(run, now)) if run.failure.error_type == TOO_LARGE else None
+        return room or End("failed", f"{run.failure.error_type}: {run.failure.error}")
     if run.direct:
         return End("done")
     last = state.history[-1] if state.history else None
@@ -141,6 +144,15 @@ def _plan_turn(state: State, run: RunState) -> Step:
         return End("limit", "turns_per_conversation")
     if limits.run_tokens and run.usage.total >= limits.run_tokens:
         return End("limit", "run_tokens")
+    return _plan_room(state, run, now) if is_full(state, run) else AskModel()
+
+
+def _plan_room(state: State, run: RunState, now: float) -> Step:
+    if room := make_room(state, run, _run_deadline(run, now)):
+        return room
+    if run.window and state.tokens > HOPELESS * run.window:
+        size = f"about {state.tokens:,} tokens, and {run.model} takes {run.window:,}"
+        return End("failed", f"too_large: this message with all that it needs is {size}; send less of it")
     return AskModel()
 
 

@@ -5,7 +5,7 @@ the entries.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, assert_never
+from typing import assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -25,7 +25,6 @@ from toolyard.core.events import (
     ConversationEvent,
     ConversationOpened,
     Entry,
-    Finish,
     HistoryCompacted,
     MessageAdded,
     MessageRemoved,
@@ -41,83 +40,21 @@ from toolyard.core.events import (
     TurnStarted,
 )
 from toolyard.core.history import History
-from toolyard.core.items import Call, Item, Problem, Result, Usage
-from toolyard.core.limits import Limits
+from toolyard.core.items import Call, Item, Result
+from toolyard.core.running import CallState, Phase, QueuedRun, RunState, TurnState
 from toolyard.core.settings import Settings
-
-Phase = Literal["requested", "asking", "allowed", "running", "parked", "closed"]
-
-
-class CallState(Struct, frozen=True, gc=False, kw_only=True):
-    """One call of the open turn, until the last one of the turn closes."""
-
-    call: Call
-    phase: Phase = "requested"
-    exclusive: bool = False
-    expires_at: float = 0.0
-    epoch: int = 0
-    attempt: int = 0
-    owners: int = 0
-    """How many owners have started it: all but the last one died."""
-    approved: CallApproved | None = None
-    parked: CallParked | None = None
-    answer: CallAnswered | None = None
-    stopping: bool = False
-    result: Result | None = None
-
-    @property
-    def arguments(self) -> dict[str, object]:
-        """What to run it with: what the model asked for, or what the approver made of it."""
-        edited = self.approved.arguments if self.approved else None
-        return self.call.arguments if edited is None else edited
-
-
-class TurnState(Struct, frozen=True, gc=False, kw_only=True):
-    """A model request in flight."""
-
-    number: int
-    epoch: int
-    owners: int = 1
-
-
-class QueuedRun(Struct, frozen=True, kw_only=True):
-    id: str
-    correlation_id: str
-    request: RunQueued
-
-
-class RunState(Struct, frozen=True, gc=False, kw_only=True):
-    """The run in front."""
-
-    id: str
-    correlation_id: str
-    request: RunQueued
-    model: str
-    limits: Limits
-    started_at: float
-    direct: bool = False
-    """It began with calls instead of a question, and ends when they close."""
-    tool_turns: int = 0
-    usage: Usage = Usage()
-    finish: Finish | None = None
-    failure: Problem | None = None
-    stopped_by: str | None = None
-    settings: Settings
-    """What the conversation was set to when it began: a change holds from the next run on."""
-    pauses: int = 0
-    suspended_at: float | None = None
-    waited_s: float = 0.0
-
-    def active_s(self, now: float) -> float:
-        """How long it has run, waits left out."""
-        end = now if self.suspended_at is None else self.suspended_at
-        return end - self.started_at - self.waited_s
+from toolyard.core.window import Window, compacted, removed
 
 
 class State(Struct, frozen=True, gc=False, kw_only=True):
     owner: Caller | None = None
     settings: Settings = Settings()
     history: History = History()
+    """What the model is shown."""
+    window: Window = Window()
+    counted: int = 0
+    """Tokens that a provider counted last, for the prompt, the tools and the first `counted_items` of the history."""
+    counted_items: int = 0
     queue: tuple[QueuedRun, ...] = ()
     run: RunState | None = None
     turn: TurnState | None = None
@@ -137,6 +74,21 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
 
     def calls_in(self, *phases: Phase) -> list[CallState]:
         return [call for call in self.calls.values() if call.phase in phases]
+
+    @property
+    def whole(self) -> History:
+        """All that was said, whether the model is still shown it or not."""
+        return self.window.whole(self.history)
+
+    @property
+    def surplus(self) -> int:
+        """What a provider counts beyond our estimate of the history: the prompt, the tools, and by how much we err."""
+        return self.counted - self.history.sums(self.counted_items)[0]
+
+    @property
+    def tokens(self) -> int:
+        """What the next request takes, as the provider counted the last one and we estimate the rest."""
+        return self.history.tokens + self.surplus
 
     @property
     def spent(self) -> bool:
@@ -199,14 +151,21 @@ def _conversation(state: State, event: ConversationEvent) -> State:
             return replace(state, history=state.history.plus((event.item,)))
         case MessageRemoved():
             _require(state.run is None, "a message cannot be removed while a run is open")
-            return replace(state, history=state.history.without(event.ids), looked=0)
+            history, window = removed(state.history, state.window, event.ids)
+            return replace(state, history=history, window=window, looked=0, counted=state.surplus, counted_items=0)
         case HistoryCompacted():
-            at = next((i for i, item in enumerate(state.history) if item.id == event.through), None)
-            if at is None:
-                raise Refused(f"no item {event.through!r} to compact through")
-            return replace(state, history=History((*event.items, *state.history.since(at + 1))), looked=0)
+            return _compacted(state, event)
         case _:
             assert_never(event)
+
+
+def _compacted(state: State, event: HistoryCompacted) -> State:
+    history, window = compacted(state.history, state.window, event)
+    run = state.run and replace(state.run, usage=state.run.usage.plus(event.usage), failure=None)
+    looked = max(window.head, state.looked + len(history) - len(state.history))
+    return replace(
+        state, history=history, window=window, run=run, looked=looked, counted=state.surplus, counted_items=0
+    )
 
 
 def _run(state: State, event: RunEvent, entry: Entry) -> State:
@@ -244,6 +203,7 @@ def _started(state: State, event: RunStarted, at: float) -> State:
         request=first.request,
         model=event.model,
         limits=event.limits,
+        window=event.window,
         settings=state.settings,
         started_at=at,
         direct=bool(calls),
@@ -298,7 +258,20 @@ def _turn_ended(state: State, run: RunState, event: TurnEnded) -> State:
         failure=None,
     )
     history = state.history.plus(event.items)
-    return replace(state, turn=None, run=run, calls=calls, history=history, tool_turns=state.tool_turns + own)
+    counted, items = state.counted, state.counted_items
+    if event.usage.input_tokens and not any(isinstance(item, Result) for item in event.items):
+        # A turn in which the provider ran tools is several requests, counted together: that says nothing of one.
+        counted, items = event.usage.total, len(history)
+    return replace(
+        state,
+        turn=None,
+        run=run,
+        calls=calls,
+        history=history,
+        tool_turns=state.tool_turns + own,
+        counted=counted,
+        counted_items=items,
+    )
 
 
 def _open_calls(items: Sequence[Item]) -> dict[str, CallState]:

@@ -13,6 +13,7 @@ from toolyard.core.errors import StoreDown
 from toolyard.core.items import Call, Outcome, Problem, Result, result_id
 from toolyard.core.ports import Blobs, Failure, Mint, Value
 from toolyard.core.results import boundary, failed, plain, problem_of
+from toolyard.core.running import CallState
 from toolyard.core.tools import Tool
 
 MOST_KEPT_BYTES = 64 * 1024 * 1024
@@ -112,3 +113,11 @@ def _head_and_tail(whole: bytes, most: int, handle: str) -> str:
         "with pattern instead of offset it finds a text] …\n"
     )
     return f"{first}{note}{last}"
+
+
+def told_of_edit(result: Result, call: CallState) -> Result:
+    """If a person changed the arguments, the model must know with which ones the call ran."""
+    if call.approved is None or call.approved.arguments is None:
+        return result
+    edited = msgspec.json.encode(call.approved.arguments).decode()
+    return replace(result, content=f"[a person changed the arguments to {edited}]\n{result.content}")

@@ -14,7 +14,8 @@ from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Fenced, StoreDown, ToolyardError
 from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RunEnded, RunQueued, RunStarted
 from toolyard.core.ports import Log, Mint
-from toolyard.core.state import QueuedRun, RunState, State, apply, fold
+from toolyard.core.running import QueuedRun, RunState
+from toolyard.core.state import State, apply, fold
 from toolyard.engine.readers import Reader, Readers
 
 Spawn = Callable[[Coroutine[None, None, None]], None]

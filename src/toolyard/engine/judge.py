@@ -6,7 +6,8 @@ from toolyard.core.events import CallEnded, CallJudged, Durable
 from toolyard.core.items import Problem
 from toolyard.core.ports import Policy, Verdict
 from toolyard.core.results import denied_by_rule, failed
-from toolyard.core.state import CallState, State
+from toolyard.core.running import CallState
+from toolyard.core.state import State
 from toolyard.engine.registry import Registered, Registry, shut
 
 

@@ -9,6 +9,7 @@ from toolyard.core.limits import limit_message
 from toolyard.core.plan import (
     AskModel,
     BeginRun,
+    Compact,
     End,
     Expire,
     GiveUpTurn,
@@ -45,7 +46,11 @@ async def drive(journal: Journal, deps: Deps) -> None:
                     workers.run(calls, state, just_judged=state is judged)
                 case AskModel():
                     workers.ask(state)
+                case Compact():
+                    workers.compact(step, state)
+                    await journal.changed(state, step.until)
                 case BeginRun() | GiveUpTurn() | Judge() | Expire() | Suspend() | End():
+                    workers.leave_room()
                     journal.emit(*events_of(step, state, deps))
                     judged = journal.state if isinstance(step, Judge) else None
                 case Recover(calls):
@@ -89,9 +94,8 @@ def begun(state: State, deps: Deps) -> RunStarted:
     request, settings = state.queue[0].request, state.settings
     own = deps.division(request.caller).limits
     limits = request.limits or settings.limits or own or deps.limits
-    return RunStarted(
-        model=request.model or settings.model or deps.default_model, limits=limits.within(own) if own else limits
-    )
+    model = request.model or settings.model or deps.default_model
+    return RunStarted(model=model, limits=limits.within(own) if own else limits, window=deps.windows(model))
 
 
 def ended(step: End, state: State, deps: Deps) -> RunEnded:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from toolyard.core.events import CallEnded, Entry, RunEnded, TurnEnded, TurnFailed, TurnStarted
+from toolyard.core.events import CallEnded, Entry, HistoryCompacted, RunEnded, TurnEnded, TurnFailed, TurnStarted
 from toolyard.core.items import Result, Usage
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
@@ -67,6 +67,8 @@ class Metrics:
                 self._usage = self._usage.plus(usage)
                 for result in (item for item in items if isinstance(item, Result)):
                     self._calls[PROVIDER, result.outcome] += 1
+            case HistoryCompacted(usage=usage):
+                self._usage = self._usage.plus(usage)
             case TurnFailed():
                 self._turn(entry, "failed")
             case CallEnded(result=result):

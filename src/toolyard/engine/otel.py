@@ -20,7 +20,17 @@ from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, Status, StatusCode, TraceFlags
 from opentelemetry.trace.propagation import set_span_in_context
 
-from toolyard.core.events import CallEnded, CallStarted, Entry, RunEnded, RunStarted, TurnEnded, TurnFailed, TurnStarted
+from toolyard.core.events import (
+    CallEnded,
+    CallStarted,
+    Entry,
+    HistoryCompacted,
+    RunEnded,
+    RunStarted,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+)
 from toolyard.core.items import Problem, Result, Usage
 from toolyard.engine.telemetry import masked
 
@@ -93,6 +103,9 @@ class Spans:
                 self._turn(entry, ended)
             case TurnFailed(problem=problem):
                 self._chat(entry, {}, problem)
+            case HistoryCompacted(usage=usage):
+                run = self._open(entry)
+                run.usage = run.usage.plus(usage)
             case CallStarted(call_id=call_id):
                 self._open(entry).calls.setdefault(call_id, entry.at)
             case CallEnded(result=result):

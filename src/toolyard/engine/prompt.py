@@ -1,8 +1,9 @@
-"""What the model is told besides the history: the system text and how freely it may choose tools. Pure."""
+"""What the model is asked: the history, the system text, the tools, and how freely it may choose among them. Pure."""
 
-from toolyard.core.ports import Offer
+from toolyard.core.ports import Mint, ModelRequest, Offer
+from toolyard.core.running import RunState
 from toolyard.core.settings import Settings
-from toolyard.core.state import RunState
+from toolyard.core.state import State
 
 
 def system_text(base: str, division: str, settings: Settings, note: str = "") -> str:
@@ -17,3 +18,20 @@ def tool_choice_now(run: RunState, offer: Offer) -> str:
     if choice in ("auto", "none") or run.tool_turns or run.finish:
         return "none" if choice == "none" else "auto"
     return choice if choice in offer.hashes or (choice == "required" and offer.tools) else "auto"
+
+
+def model_request(
+    state: State, run: RunState, offer: Offer, system: str, mint: Mint, memo: dict[str, object]
+) -> ModelRequest:
+    """The request of the next turn, or of the one in flight again."""
+    return ModelRequest(
+        model=run.model,
+        turn=state.turn.number if state.turn else state.turns + 1,
+        system=system,
+        history=state.history,
+        offer=offer,
+        tool_choice=tool_choice_now(run, offer),
+        mint=mint,
+        correlation_id=run.correlation_id,
+        memo=memo,
+    )

@@ -32,9 +32,10 @@ from toolyard.core.limits import Limits
 from toolyard.core.ports import Allowance, Beside, Card, Failure, Mint, Place, Selection, Store, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import failed
+from toolyard.core.running import CallState, RunState
 from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
-from toolyard.core.state import CallState, RunState, State
+from toolyard.core.state import State
 from toolyard.core.tools import Tool
 from toolyard.engine.journal import Observe
 from toolyard.engine.kept import Keeper

@@ -14,6 +14,7 @@ from toolyard.core.events import (
     CallJudged,
     CallStarted,
     Entry,
+    HistoryCompacted,
     RunEnded,
     RunStarted,
     RunSuspended,
@@ -96,18 +97,25 @@ class Telemetry:
                 self._say(entry, f"Model requested {calls} tool call(s)")
             case TurnFailed(problem=problem):
                 self._say(entry, "Model turn failed", error_type=problem.error_type, error=problem.error)
-            case CallJudged() as event:
-                self._judged(entry, event)
-            case CallStarted(call_id=call_id, attempt=attempt):
-                self._say(entry, "Tool start", **self._about(call_id), attempt=attempt)
-            case CallEnded() as event:
-                self._ended(entry, event)
+            case HistoryCompacted(tokens_before=before, tokens_after=after, summarised=summarised):
+                self._say(entry, "History compacted", tokens_before=before, tokens_after=after, summarised=summarised)
+            case CallJudged() | CallStarted() | CallEnded() as event:
+                self._call_line(entry, event)
             case RunSuspended(waiting_for=waiting_for):
                 self._say(entry, "Run waiting", waiting_for=waiting_for)
             case RunEnded(ending=ending, detail=detail):
                 self._say(entry, "Run ended", ending=ending, detail=detail)
             case _:
                 pass
+
+    def _call_line(self, entry: Entry, event: CallJudged | CallStarted | CallEnded) -> None:
+        match event:
+            case CallJudged():
+                self._judged(entry, event)
+            case CallStarted(call_id=call_id, attempt=attempt):
+                self._say(entry, "Tool start", **self._about(call_id), attempt=attempt)
+            case CallEnded():
+                self._ended(entry, event)
 
     def _judged(self, entry: Entry, event: CallJudged) -> None:
         about, call = self._about(event.call_id), self._calls.get(event.call_id)

@@ -96,6 +96,19 @@ class Wait(Struct, frozen=True, kw_only=True):
     ended_at: float | None = None
 
 
+class Compaction(Struct, frozen=True, kw_only=True):
+    """Room that was made in the history before a turn."""
+
+    at: float
+    tokens_before: int
+    tokens_after: int
+    results_dropped: int
+    summarised: bool
+    problem: Problem | None
+    """Why there is no summary although one was wanted."""
+    usage: Usage
+
+
 class Trace(Struct, frozen=True, kw_only=True):
     run_id: str
     conversation: str
@@ -114,6 +127,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     turns: tuple[TurnSpan, ...] = ()
     calls: tuple[CallSpan, ...] = ()
     waits: tuple[Wait, ...] = ()
+    compactions: tuple[Compaction, ...] = ()
 
 
 def trace_of(entries: Sequence[Entry], run_id: str) -> Trace | None:
@@ -163,7 +177,9 @@ class _Folding:
             ):  # fmt: skip
                 self._resume(entry.at)
                 self._add_call(event, entry.at)
-            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryCompacted():
+            case HistoryCompacted():
+                self._add_compaction(event, entry.at)
+            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
                 pass  # of the conversation, not of its run
             case _:
                 assert_never(event)
@@ -185,6 +201,19 @@ class _Folding:
                 self._run = replace(self._run, status="ended", ending=ending, detail=detail, ended_at=at)
             case _:
                 assert_never(event)
+
+    def _add_compaction(self, event: HistoryCompacted, at: float) -> None:
+        made = Compaction(
+            at=at,
+            tokens_before=event.tokens_before,
+            tokens_after=event.tokens_after,
+            results_dropped=len(event.dropped),
+            summarised=event.summarised,
+            problem=event.problem,
+            usage=event.usage,
+        )
+        usage = self._run.usage.plus(event.usage)
+        self._run = replace(self._run, usage=usage, compactions=(*self._run.compactions, made))
 
     def _resume(self, at: float) -> None:
         if self._run.status == "waiting":

@@ -14,7 +14,6 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from time import perf_counter
 
-import msgspec
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
@@ -30,22 +29,25 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.items import Call, ModelText, Problem, Result
+from toolyard.core.items import Call, ModelText, Problem
 from toolyard.core.limits import Limits
 from toolyard.core.plan import MOST_OWNERS
-from toolyard.core.ports import Context, Exchanged, Failure, Later, Mint, Model, ModelRequest, Policy, Value
+from toolyard.core.ports import Context, Exchanged, Failure, Later, Mint, Model, ModelRequest, Offer, Policy, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import cancelled, failed, problem_of, unknown
+from toolyard.core.room import Compact
+from toolyard.core.running import CallState
 from toolyard.core.settings import Settings
-from toolyard.core.state import CallState, State
+from toolyard.core.state import State
 from toolyard.core.tools import Tool
 from toolyard.engine.deadline import STUBBORN_S, Deadline
-from toolyard.engine.governor import Governor
+from toolyard.engine.governor import Governor, told_of_edit
 from toolyard.engine.journal import Journal
 from toolyard.engine.judge import Judge
 from toolyard.engine.kept import Keeper
-from toolyard.engine.prompt import system_text, tool_choice_now
+from toolyard.engine.prompt import model_request, system_text
 from toolyard.engine.registry import Registered, Registry
+from toolyard.engine.summary import room_made, summarised
 from toolyard.engine.telemetry import correlation
 
 STOP_GRACE_S = 2.0
@@ -69,6 +71,8 @@ class Deps:
     mint: Mint
     limits: Limits
     default_model: str
+    windows: Callable[[str], int] = lambda _: 0
+    """How many tokens a model takes; 0 where nobody knows."""
     allowed_models: frozenset[str] | None = None
     """The models that a request may name; None means any."""
     default_settings: Settings = field(default_factory=Settings)
@@ -103,6 +107,7 @@ class Workers:
         self._deps = deps
         self._loop = asyncio.get_running_loop()
         self._turn: asyncio.Task[None] | None = None
+        self._room: asyncio.Task[None] | None = None
         self._calls: dict[str, asyncio.Task[None]] = {}
 
     async def __aenter__(self) -> "Workers":
@@ -110,7 +115,7 @@ class Workers:
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """What still runs may end, unless something went wrong or somebody stops this: then it is stopped, too."""
-        tasks = [*self._calls.values(), *([self._turn] if self._turn else [])]
+        tasks = [*self._calls.values(), *(task for task in (self._turn, self._room) if task)]
         if not tasks:
             return
         try:
@@ -140,23 +145,13 @@ class Workers:
         assert run is not None
         offer = deps.registry.offer(state)
         same = offer.digest == state.offer
-        number = state.turn.number if state.turn else state.turns + 1
         exchanges: list[Exchanged] = []
-        request = ModelRequest(
-            model=run.model,
-            turn=number,
-            system=system_text(deps.system_prompt, deps.division(run.request.caller).prompt, run.settings, offer.note),
-            history=state.history,
-            offer=offer,
-            tool_choice=tool_choice_now(run, offer),
-            mint=deps.mint,
-            correlation_id=run.correlation_id,
-            memo=self._journal.memo,
-            keep=exchanges.append if deps.keeper else None,
-        )
+        request = self._request(state, offer)
+        if deps.keeper:
+            request = replace(request, keep=exchanges.append)
         self._journal.emit(
             TurnStarted(
-                number=number,
+                number=request.turn,
                 epoch=self._journal.epoch,
                 offer=offer.digest,
                 offered=len(offer.tools),
@@ -165,6 +160,32 @@ class Workers:
             )
         )
         self._turn = self._start(self._ask(request, run.id, exchanges))
+
+    def _request(self, state: State, offer: Offer) -> ModelRequest:
+        run, deps = state.run, self._deps
+        assert run is not None
+        system = system_text(deps.system_prompt, deps.division(run.request.caller).prompt, run.settings, offer.note)
+        return model_request(state, run, offer, system, deps.mint, self._journal.memo)
+
+    def compact(self, step: Compact, state: State) -> None:
+        """Make room in the history, once; where the model has to be asked for a summary, that takes a while."""
+        if not step.summarise:
+            self._journal.emit(room_made(step, state, self._deps.mint))
+        elif self._room is None or self._room.done():
+            self._room = self._start(self._compact(step, state))
+
+    async def _compact(self, step: Compact, state: State) -> None:
+        await self._journal.committed()
+        request = self._request(state, self._deps.registry.offer(state))
+        summary = await summarised(self._deps.models, request, step)
+        if self._room is asyncio.current_task():
+            self._journal.emit(room_made(step, state, self._deps.mint, summary))
+
+    def leave_room(self) -> None:
+        """Room is no longer wanted: the run ends before its next turn."""
+        if self._room is not None:
+            self._room.cancel()
+            self._room = None
 
     async def _ask(self, request: ModelRequest, run_id: str, exchanges: Sequence[Exchanged]) -> None:
         event = await self._streamed(request)
@@ -228,7 +249,7 @@ class Workers:
             result = await deps.governor.result(
                 call.call, tool, answer, conversation=self._journal.conversation, duration_ms=took
             )
-            event = CallEnded(result=_told_of_edit(result, call))
+            event = CallEnded(result=told_of_edit(result, call))
         current = self._journal.state.calls.get(call_id)
         if current is not None and current.phase == "running" and self._calls.pop(call_id, None):
             self._journal.emit(event)
@@ -376,11 +397,3 @@ def _late(timeout_s: float, idempotent: bool) -> Problem:
     return Problem(
         error=f"no answer within {timeout_s:g} s{rest}", error_type="timeout", details={"timeout_s": timeout_s}
     )
-
-
-def _told_of_edit(result: Result, call: CallState) -> Result:
-    """If a person changed the arguments, the model must know with which ones the call ran."""
-    if call.approved is None or call.approved.arguments is None:
-        return result
-    edited = msgspec.json.encode(call.approved.arguments).decode()
-    return replace(result, content=f"[a person changed the arguments to {edited}]\n{result.content}")

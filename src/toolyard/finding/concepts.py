@@ -17,14 +17,24 @@ _VERBS = {
 }
 """What begins the names of tools."""
 _ACTIONS = {
-    "make": """create add make new insert open register set book put build generate write compose record log
-        reserve order note draft schedule 新建 创建 添加 新增 增加 建立 生成""",
-    "remove": "delete remove erase cancel drop discard clear cut kill revoke rid 删除 移除 取消 清除 去掉",
-    "change": "update change edit modify set rename adjust correct alter replace 修改 更新 更改 编辑 调整",
-    "look": """show read view display fetch retrieve see tell check look list search find lookup browse query count
-        what which where who whose when how is are was were do does did any have has 查看 显示 获取 看看 列出 全部
-        所有 哪些 搜索 查找 查询 寻找 检索 多少 什么 哪里 怎么 几个 有没""",
+    "make": """create add make new insert open register set book put build generate write compose record log enter
+        reserve order note draft schedule buy purchase start begin launch submit file issue apply enroll subscribe
+        upload hire invite post publish report arrange plan save give take request upload import install prepare
+        新建 创建 添加 新增 增加 建立 生成 预订 预定 预约 申请 提交 登记 购买 下单""",
+    "remove": """delete remove erase cancel drop discard clear cut kill revoke rid throw void waive withdraw forget
+        dismiss close end destroy wipe purge strike uninstall unsubscribe terminate
+        删除 移除 取消 清除 去掉 撤销 退掉""",
+    "change": """update change edit modify set rename adjust correct alter replace amend revise move reschedule postpone
+        extend increase raise lower reduce shift fix switch mark assign reassign convert rewrite upgrade configure
+        修改 更新 更改 编辑 调整 变更 推迟 改成""",
+    "look": """show read view display fetch retrieve see tell check look list search find lookup browse query count get
+        what which where who whose when how is are was were do does did any have has open know detail information info
+        status history available upcoming latest recent overview compare track download
+        查看 显示 获取 看看 列出 全部 所有 哪些 搜索 查找 查询 寻找 检索 多少 什么 哪里 怎么 几个 有没 查一 看一""",
 }
+_PLAIN = """create add make new delete remove update change edit modify get list show search find view look fetch
+    retrieve display see read open"""
+"""Verbs that fit any thing, and so say little about which one is meant."""
 
 
 @cache
@@ -53,10 +63,19 @@ def _actions() -> dict[str, frozenset[str]]:
     return _by_word(_ACTIONS)
 
 
+@cache
+def _plain() -> frozenset[str]:
+    return frozenset(stem(word) for word in _PLAIN.split())
+
+
 def concepts(word: str) -> tuple[str, ...]:
     """The groups that a stemmed word belongs to, as words of the index that nobody can write."""
     groups = _concepts().get(word, ())
     return (*groups, f"^{word[:6]}") if len(word) >= 6 and word.isalpha() and word.isascii() else groups
+
+
+def is_plain(word: str) -> bool:
+    return word in _plain()
 
 
 def does(name: Iterable[str]) -> frozenset[str]:

@@ -6,6 +6,7 @@ thousands costs what it says itself.
 """
 
 import heapq
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import log
@@ -14,8 +15,8 @@ from typing import cast
 from msgspec import Struct
 
 from toolyard.core.tools import Tool
-from toolyard.finding.concepts import asks, concepts, does, fits
-from toolyard.finding.words import joined, words
+from toolyard.finding.concepts import asks, concepts, does, fits, is_plain
+from toolyard.finding.words import joined, spelt, stem, words
 
 SATURATION = 1.0
 BY_LENGTH = 0.5
@@ -34,6 +35,10 @@ MOST_OF_WORDS, MOST_OF_A_KIND = 4, 2
 """How many of those that the same words speak for come first, and how many of them that do the same with a thing."""
 SPEAKS = 0.5
 """Of what the loudest word says for a tool: a word that says less does not count as speaking for it."""
+
+VERB, MEANT, JOINED = 0.4, 0.7, 0.7
+"""What a verb counts that fits any thing, what an unknown word may mean, and two words as one."""
+LATIN = re.compile(r"(?<!['’])\b[a-zA-Z]+")
 
 Texts = Iterator[tuple[str, float]]
 
@@ -79,7 +84,7 @@ class Index:
 
         `allowed` is asked only of the best ones, until there are enough.
         """
-        by_word = [self._of_word(word) for word in asked(query)]
+        by_word = [self._of_word(word, share) for word, share in self._asked(query)]
         scores: dict[str, float] = {}
         known = scores.get
         for found in by_word:
@@ -121,13 +126,35 @@ class Index:
                 most -= 1
                 yield tool, -score
 
-    def _of_word(self, word: str) -> dict[str, float]:
+    def _asked(self, query: str) -> Iterator[tuple[str, float]]:
+        """The words to look for, and how much each counts. Neighbours are also looked for as one word."""
+        said = asked(query)
+        for at, word in enumerate(said):
+            if self._knows(word):
+                yield word, VERB if at == 0 and is_plain(word) and len(said) > 1 else 1.0
+            else:
+                yield from ((other, MEANT) for other in self._meant(word))
+        yield from ((word, JOINED) for word in neighbours(query) if self._knows(word))
+
+    def _knows(self, word: str) -> bool:
+        return word in self._postings or any(one in self._postings for one in concepts(word))
+
+    def _meant(self, word: str) -> Iterable[str]:
+        """For a word that no tool knows: the two that it is made of (news, paper), or what is written much like it."""
+        if word.isascii() and word.isalpha():
+            for at in range(len(word) - 3, 2, -1):
+                parts = stem(word[:at]), stem(word[at:])
+                if all(part in self._postings for part in parts):
+                    return parts
+        return spelt(word)
+
+    def _of_word(self, word: str, share: float) -> dict[str, float]:
         """What a word says for each tool: by itself, or a little less by a word that means about the same."""
-        rarity = self._rarity(word)
+        rarity = self._rarity(word) * share
         found = {name: rarity * weight for name, weight in self._postings.get(word, {}).items()}
         known = found.get
         for alike in concepts(word):
-            rarity = self._rarity(alike) * ALIKE
+            rarity = self._rarity(alike) * ALIKE * share
             for name, weight in self._postings.get(alike, {}).items():
                 if (score := rarity * weight) > known(name, 0.0):
                     found[name] = score
@@ -136,6 +163,11 @@ class Index:
     def _rarity(self, word: str) -> float:
         having = len(self._postings.get(word, ()))
         return log(1 + (len(self._tools) - having + 0.5) / (having + 0.5))
+
+
+def neighbours(query: str) -> Sequence[str]:
+    """Words that stand side by side, as one: `watch list` may be a watchlist."""
+    return joined(LATIN.findall(query[:MOST_TEXT]))[:MOST_ASKED]
 
 
 def asked(query: str) -> Sequence[str]:
@@ -160,7 +192,7 @@ def _weights(tool: Tool) -> dict[str, float]:
         for word in found:
             weights[word] += weight
             if weight >= DESCRIPTION:
-                for concept in concepts(word):
+                for concept in (*concepts(word), *spelt(word)):
                     weights[concept] += weight
     return weights
 

@@ -7,6 +7,7 @@ from functools import lru_cache
 from itertools import pairwise
 
 MOST_STEMS = 65_536
+LEAST_CONSONANTS = 3
 
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _CHUNK = re.compile(r"[^\W_]+")
@@ -21,6 +22,20 @@ doesn isn want need like now right
 """
 _CHINESE = "的了吗呢吧把给我你您他她它们请帮这那个是在和与或要想"
 _WHOLE = frozenset({"news", "goods", "glasses", "string", "during"})
+_SPELLINGS = tuple(
+    (re.compile(british), american)
+    for british, american in (
+        ("(?<=[abdilmnv])our", "or"),
+        ("is(e|ed|ing|ation)$", r"iz\1"),
+        ("tre$", "ter"),
+        ("ogue$", "og"),
+        ("amme$", "am"),
+        ("([aeiou][a-z]+[aeiou]l)l(ed|ing|)$", r"\1\2"),
+    )
+)
+_LOST_E = re.compile("[^aeiou][aeiouy][^aeiouwxy]")
+"""`making` is of `make`; `cutting`, with its t doubled, is of `cut`. So `note` is not taken for `not`."""
+_VOWELS = frozenset("aeiouy")
 STOP = frozenset(_ENGLISH.split()) | frozenset(_CHINESE)
 """Words that say nothing about which tool is wanted."""
 
@@ -57,18 +72,33 @@ def _of_piece(piece: str, stop: frozenset[str], *, alone: bool) -> list[str]:
     return [stem(word)]
 
 
+def spelt(word: str) -> tuple[str, ...]:
+    """What a word shares with most that is mistyped for it: its first letter and its other consonants, in any order."""
+    consonants = set(word[1:]) - _VOWELS if word.isascii() and word.isalpha() else ()
+    return (f"%{word[0]}{''.join(sorted(consonants))}",) if len(consonants) >= LEAST_CONSONANTS else ()
+
+
 @lru_cache(maxsize=MOST_STEMS)
 def stem(word: str) -> str:
     """What `creates`, `creating`, `created` and `creation` share. Light: it would rather leave a word as it is."""
     if len(word) < 4 or word in _WHOLE or not word.isascii() or not word.isalpha():
         return word
-    return _bare(_singular(word))
+    return _bare(_american(_singular(word)))
+
+
+def _american(word: str) -> str:
+    """`favourite`, `organise`, `theatre`, `catalogue`, `cancelled`, as they are written in America."""
+    if len(word) < 5:
+        return word
+    for british, american in _SPELLINGS:
+        word = british.sub(american, word)
+    return word
 
 
 def _singular(word: str) -> str:
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
-    if word.endswith(("sses", "shes", "ches", "xes", "zes")):
+    if word.endswith(("sses", "shes", "ches", "xes", "zes", "buses")):
         return word[:-2]
     if word.endswith("s") and not word.endswith(("ss", "us", "is")):
         return word[:-1]
@@ -84,10 +114,10 @@ def _bare(word: str) -> str:
     for ending, least in (("ation", 4), ("ating", 4), ("ated", 4), ("ate", 4), ("ing", 3), ("ed", 3)):
         rest = word[: -len(ending)]
         if word.endswith(ending) and len(rest) >= least and re.search("[aeiouy]", rest):
-            return _undoubled(rest)
+            return f"{rest}e" if _LOST_E.fullmatch(rest) else _undoubled(rest)
     if word.endswith(("tion", "sion")) and len(word) > 5:
         return word[:-3]
-    return word[:-1] if word.endswith("e") and len(word) > 3 else word
+    return word[:-1] if word.endswith("e") and len(word) > 4 else word
 
 
 def _undoubled(word: str) -> str:

@@ -5,11 +5,11 @@ right after their calls, no text is empty, and thinking goes back only where it 
 provider is to cache is marked at four places at most, and nothing else differs from one request to the next.
 """
 
-from typing import Literal
 from weakref import WeakKeyDictionary
 
 import msgspec
 
+from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import ProviderOptions, Tool
 from toolyard.models._anthropic_history import PAUSED, Writer, joined
@@ -19,8 +19,7 @@ from toolyard.models._kept import Kept, kept
 from toolyard.models._unicode import encoded
 
 MAX_TOKENS = 16_384
-Thinking = int | Literal["adaptive"]
-"""The tokens that a model may think with, besides those of its answer; or as many as it likes."""
+LEAST_THINKING = 1_024
 MARK = b',"cache_control":{"type":"ephemeral"}'
 GO_ON = "[go on]"
 """Ends one that the model would end: its words would be taken for the beginning of its answer."""
@@ -36,28 +35,21 @@ _USER = b'{"role":"user","content":[{"type":'
 _ASSISTANT = b'{"role":"assistant","content":[{"type":'
 
 
-def to_wire(
-    request: ModelRequest,
-    model: str = "",
-    provider: str = "anthropic",
-    *,
-    max_tokens: int = MAX_TOKENS,
-    thinking: Thinking = 0,
-) -> bytes:
+def to_wire(request: ModelRequest, model: str = "", provider: str = "anthropic", options: Options = PLAIN) -> bytes:
     """The body. `model` is the name on the wire, if it is not the request's own."""
     known = kept(request, f"messages:{provider}")
     known.set_system(request.system, _encoded_system)
     open_end, role = known.extend(request.history.since(known.count), Writer(provider).encoded_group)
     tools = _encoded_tools(request.offer) or (_encoded_no_tool if _has_calls(known, open_end) else b"")
     forced = bool(tools) and request.tool_choice not in ("auto", "none")
-    thinks = bool(thinking) and not forced and (role == "assistant" or _may_think(known, open_end))
+    thinks = bool(options.thinking) and not forced and (role == "assistant" or _may_think(known, open_end))
     return b"".join(
         (
             b'{"model":',
             encoded(model or request.model),
             b',"stream":true,"max_tokens":',
-            encoded(max_tokens + (thinking if thinks and isinstance(thinking, int) else 0)),
-            b',"thinking":' + encoded(_thinking(thinking)) if thinks else b"",
+            encoded((options.max_tokens or MAX_TOKENS) + (_budget(options) if thinks else 0)),
+            b',"thinking":' + encoded(_thinking(options)) if thinks else b"",
             tools and b',"tools":' + tools,
             known.system and b',"system":' + known.system,
             b',"messages":[',
@@ -69,8 +61,13 @@ def to_wire(
     )
 
 
-def _thinking(thinking: Thinking) -> Block:
-    return {"type": "adaptive"} if thinking == "adaptive" else {"type": "enabled", "budget_tokens": thinking}
+def _thinking(options: Options) -> Block:
+    budget = _budget(options)
+    return {"type": "enabled", "budget_tokens": budget} if budget else {"type": "adaptive"}
+
+
+def _budget(options: Options) -> int:
+    return max(options.budget, LEAST_THINKING) if options.budget else 0
 
 
 def _may_think(known: Kept, open_end: bytes) -> bool:

@@ -26,6 +26,7 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
+from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import convert
@@ -44,15 +45,24 @@ class Manners(Struct, frozen=True, kw_only=True):
     forced_choice: bool = True
     """That the model must call, or call this tool."""
     files: bool = True
+    max_tokens: str = "max_completion_tokens"
+    """What the bound of an answer is called."""
+    budgets: bool = False
+    """How much it thinks is said in tokens, not as an effort."""
 
 
-OPENAI = Manners()
-MANNERS = {"dashscope": Manners(forced_choice=False, files=False)}
+OPENAI, OTHERS = Manners(), Manners(max_tokens="max_tokens")
+MANNERS = {
+    "dashscope": Manners(forced_choice=False, files=False, max_tokens="max_tokens", budgets=True),
+    "ollama": OTHERS,
+    "deepseek": OTHERS,
+    "openrouter": OTHERS,
+}
 _encoder = msgspec.json.Encoder()
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
 
 
-def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") -> bytes:
+def to_wire(request: ModelRequest, model: str = "", provider: str = "openai", options: Options = PLAIN) -> bytes:
     """The body. `model` is the name on the wire, if it is not the request's own."""
     manners = MANNERS.get(provider, OPENAI)
     known = kept(request, MEMO if manners.files else f"{MEMO}:{provider}")
@@ -67,6 +77,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
             b'{"model":',
             _encoder.encode(model or request.model),
             b',"stream":true,"stream_options":{"include_usage":true}',
+            b"" if options is PLAIN else _encoded_options(options, manners),
             tools and b',"tools":',
             tools,
             b',"messages":[',
@@ -76,6 +87,21 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
             b"}",
         )
     )
+
+
+def _encoded_options(options: Options, manners: Manners) -> bytes:
+    given: dict[str, object] = {}
+    if options.max_tokens:
+        given[manners.max_tokens] = options.max_tokens
+    if options.temperature is not None:
+        given["temperature"] = options.temperature
+    if options.thinking and manners.budgets:
+        given["enable_thinking"] = True
+        if options.budget:
+            given["thinking_budget"] = options.budget
+    elif options.effort:
+        given["reasoning_effort"] = options.effort
+    return b"," + _encoder.encode(given)[1:-1] if given else b""
 
 
 def _encoded_system(text: str) -> bytes:

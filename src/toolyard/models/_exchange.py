@@ -1,8 +1,11 @@
 """One request and its streamed answer: what every wire has in common. It does not know what either of them says."""
 
+import asyncio
+import random as randomness
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
 from types import MappingProxyType
+from typing import TypedDict
 
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
@@ -26,6 +29,16 @@ HIDDEN = "***"
 _SECRET = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 
 
+class Line(TypedDict, total=False):
+    """How a provider is talked to, where that is not as usual: what every wire takes besides its own."""
+
+    headers: Mapping[str, str]
+    deadlines: Deadlines
+    retry: Retry
+    sleep: Callable[[float], Awaitable[None]]
+    random: Callable[[], float]
+
+
 class Exchange:
     """Talks to one address of one provider."""
 
@@ -35,13 +48,15 @@ class Exchange:
         url: str,
         provider: str,
         key: str,
-        headers: Mapping[str, str],
-        deadlines: Deadlines,
-        retry: Retry,
-        sleep: Callable[[float], Awaitable[None]],
-        random: Callable[[], float],
+        own: Mapping[str, str],
+        headers: Mapping[str, str] = NO_HEADERS,
+        deadlines: Deadlines = DEADLINES,
+        retry: Retry = RETRY,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        random: Callable[[], float] = randomness.random,
     ) -> None:
-        """`headers` are those that carry the key, and those that were asked for."""
+        """`own` are the wire's headers, which carry the key; `headers` those that were asked for."""
+        headers = {**own, **headers}
         self._provider = provider
         self._url = url
         self._shown = {name: HIDDEN if _SECRET.search(name) else value for name, value in headers.items()}

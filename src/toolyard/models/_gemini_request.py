@@ -5,6 +5,7 @@ answered in the very next content, no part is empty, and each step's first call 
 last but for what may change from turn to turn, so each body begins with the bytes of the one before.
 """
 
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -13,6 +14,7 @@ from weakref import WeakKeyDictionary
 from msgspec import Struct
 
 from toolyard.core.items import Call, Item, ModelText, Result, SystemText, UserMessage
+from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import convert
@@ -30,6 +32,7 @@ LEFT_OUT = "[what was said before is left out]"
 GO_ON = "[go on]"
 """Ends one that the model would end."""
 _THINKS = re.compile(r"gemini-(?:2\.5|[3-9]|\d\d)(?!.*(?:image|tts|live|audio|embedding))")
+_BUDGETS = re.compile(r"gemini-2\.5")
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _tools: "WeakKeyDictionary[Offer, dict[str, _Tools]]" = WeakKeyDictionary()
 Content = tuple[str, Sequence[object]]
@@ -43,7 +46,7 @@ class _Tools(Struct, frozen=True):
     native: bool
 
 
-def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini") -> bytes:
+def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini", options: Options = PLAIN) -> bytes:
     """The body. `model` is the name on the wire, if it is not the request's own."""
     name = model or request.model
     sealed_by = f"{provider}:{name}"
@@ -52,13 +55,12 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini") ->
     open_end, role = known.extend(request.history.since(known.count), partial(_encoded_group, sealed_by))
     rest = b"" if role == "user" else _joined([("user", [text_part(GO_ON if role else LEFT_OUT)])], role)[0]
     tools = _encoded_tools(request.offer, name)
-    thinks = b'"generationConfig":{"thinkingConfig":{"includeThoughts":true}},' if _THINKS.search(name) else b""
     return b"".join(
         (
             b"{",
             known.system,
             tools.encoded and b'"tools":' + tools.encoded + b",",
-            thinks,
+            _generation(options, name),
             b'"contents":[',
             known.joined,
             open_end,
@@ -68,6 +70,25 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "gemini") ->
             b"}",
         )
     )
+
+
+@functools.lru_cache(maxsize=64)
+def _generation(options: Options, model: str) -> bytes:
+    given: dict[str, object] = {}
+    if _THINKS.search(model):
+        given["thinkingConfig"] = {"includeThoughts": True, **_thinking(options, model)}
+    if options.max_tokens:
+        given["maxOutputTokens"] = options.max_tokens
+    if options.temperature is not None:
+        given["temperature"] = options.temperature
+    return b'"generationConfig":' + encoded(given) + b"," if given else b""
+
+
+def _thinking(options: Options, model: str) -> dict[str, object]:
+    """From its third generation on a model knows efforts; before, only tokens."""
+    if isinstance(options.thinking, str) and options.effort and not _BUDGETS.search(model):
+        return {"thinkingLevel": options.effort.upper()}
+    return {"thinkingBudget": options.budget} if options.budget else {}
 
 
 def _system(text: str) -> bytes:

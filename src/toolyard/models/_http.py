@@ -230,7 +230,7 @@ async def _refused(connection: Connection, due: float, now: float) -> _Refusal:
         details["request_id"] = request_id
     problem = Problem(
         error=f"the provider answered {status} {connection.reason}: {words}",
-        error_type=error_type_of(status),
+        error_type=error_type_of(status, f"{words} {given}"),
         details=details,
     )
     passing = (status in (408, 429) or status >= 500) and given.get("code") not in POINTLESS

@@ -3,6 +3,7 @@
 Providers wrap errors in many ways; whatever can be read is told, and secrets are masked in all of it.
 """
 
+import re
 from collections.abc import Iterable
 
 import msgspec
@@ -86,7 +87,18 @@ def _underlying(metadata: object) -> str:
     return f" ({raw})" if isinstance(raw, str) and raw else ""
 
 
-def error_type_of(status: int) -> str:
+_TOO_LARGE = re.compile(
+    r"context_length_exceeded|exceed_context_size|maximum context length|prompt is too long|input length should be"
+    r"|input token count .{0,40}exceeds|exceeds? the (?:available )?context|request_too_large",
+    re.IGNORECASE,
+)
+"""How providers say that a request is more than the model takes: there is no status for it."""
+
+
+def error_type_of(status: int, said: str = "") -> str:
+    """`said` is what the provider says, with its codes."""
+    if status in (400, 413, 422) and _TOO_LARGE.search(said):
+        return "too_large"
     if status == 429:
         return "rate_limited"
     if status in (408, 504):
@@ -100,6 +112,8 @@ def error_type_in_stream(details: dict[str, object]) -> str:
     if isinstance(code, int | str) and str(code).isdecimal():
         return error_type_of(int(code))
     said = f"{code} {details.get('type')}".lower()
+    if _TOO_LARGE.search(said):
+        return "too_large"
     if "rate_limit" in said or "throttl" in said:
         return "rate_limited"
     if "timeout" in said:

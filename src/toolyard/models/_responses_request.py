@@ -27,6 +27,7 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
+from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import Inexpressible, convert
@@ -79,7 +80,7 @@ def reasons(model: str) -> bool:
     return bool(_REASONS.search(model)) and "chat" not in model
 
 
-def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") -> bytes:
+def to_wire(request: ModelRequest, model: str = "", provider: str = "openai", options: Options = PLAIN) -> bytes:
     """The body. `model` is the name on the wire, if it is not the request's own."""
     name = model or request.model
     known = kept(request, f"{MEMO}:{provider}:{name}")
@@ -95,6 +96,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
             b'{"model":',
             encoded(name),
             b',"stream":true,"store":false',
+            b"" if options is PLAIN else _encoded_options(options, name),
             _include(name, tools),
             known.system,
             tools.encoded and b',"tools":' + tools.encoded,
@@ -106,6 +108,17 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai") ->
             b"}",
         )
     )
+
+
+def _encoded_options(options: Options, model: str) -> bytes:
+    given: dict[str, object] = {}
+    if options.max_tokens:
+        given["max_output_tokens"] = options.max_tokens
+    if options.temperature is not None:
+        given["temperature"] = options.temperature
+    if options.effort and reasons(model):
+        given["reasoning"] = {"effort": options.effort, "summary": "auto"}
+    return b"," + encoded(given)[1:-1] if given else b""
 
 
 def _include(model: str, tools: Tools) -> bytes:

@@ -4,17 +4,16 @@ It turns a ModelRequest into one streamed HTTP request and the answer into event
 tools' meaning, nor where keys and addresses are configured.
 """
 
-import asyncio
-import random as randomness
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable
+from typing import Unpack
 
+from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.core.search import Native
 from toolyard.models._anthropic_history import open_calls
 from toolyard.models._anthropic_reply import MessagesReply
-from toolyard.models._anthropic_request import MAX_TOKENS, Thinking, to_wire
-from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, ModelEvent, address, events_in
-from toolyard.models._http import Deadlines, Retry
+from toolyard.models._anthropic_request import to_wire
+from toolyard.models._exchange import Exchange, Line, ModelEvent, address, events_in
 from toolyard.models._native import native
 from toolyard.models._reader import ReplyReader
 
@@ -32,45 +31,26 @@ class Anthropic:
         base_url: str,
         model: str = "",
         api_key: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
         provider: str = "anthropic",
-        max_tokens: int = MAX_TOKENS,
-        thinking: Thinking = 0,
-        deadlines: Deadlines = DEADLINES,
-        retry: Retry = RETRY,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        random: Callable[[], float] = randomness.random,
+        options: Options = PLAIN,
+        **line: Unpack[Line],
     ) -> None:
-        """`model` is the name to ask for; empty means the one that each request names.
-
-        `max_tokens` is what an answer may have, `thinking` what the model may think with before it answers.
-        """
+        """`model` is the name to ask for; empty means the one that each request names."""
         self._model = model
         self._provider = provider
-        self._max_tokens = max_tokens
-        self._thinking: Thinking = thinking
+        self._options = options
         key = api_key.strip()
-        given = {"anthropic-version": VERSION, **({"x-api-key": key} if key else {}), **headers}
         self._exchange = Exchange(
             url=_address(base_url),
             provider=provider,
             key=key,
-            headers=given,
-            deadlines=deadlines,
-            retry=retry,
-            sleep=sleep,
-            random=random,
+            own={"anthropic-version": VERSION, **({"x-api-key": key} if key else {})},
+            **line,
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
-        body = to_wire(
-            request,
-            self._model,
-            self._provider,
-            max_tokens=self._max_tokens,
-            thinking=self._thinking,
-        )
+        body = to_wire(request, self._model, self._provider, self._options)
         return self._exchange.stream(body, _reader(request, self._provider), request)
 
     @property

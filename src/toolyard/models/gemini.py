@@ -4,19 +4,18 @@ It turns a ModelRequest into one streamed HTTP request and the answer into event
 tools' meaning, nor where keys and addresses are configured.
 """
 
-import asyncio
-import random as randomness
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable
+from typing import Unpack
 from urllib.parse import quote
 
 from toolyard.core.errors import Misconfigured
+from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.core.search import Native
-from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, ModelEvent, address, events_in
+from toolyard.models._exchange import NO_HEADERS, Exchange, Line, ModelEvent, address, events_in
 from toolyard.models._gemini_native import beside_functions
 from toolyard.models._gemini_reply import GeminiReply
 from toolyard.models._gemini_request import to_wire
-from toolyard.models._http import Deadlines, Retry
 from toolyard.models._native import native
 from toolyard.models._reader import ReplyReader
 
@@ -32,34 +31,29 @@ class Gemini:
         base_url: str,
         model: str,
         api_key: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
         provider: str = "gemini",
-        deadlines: Deadlines = DEADLINES,
-        retry: Retry = RETRY,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        random: Callable[[], float] = randomness.random,
+        options: Options = PLAIN,
+        **line: Unpack[Line],
     ) -> None:
         """`model` is part of the address: `gemini-3-flash`, or a path such as `tunedModels/mine`."""
         if not model:
             raise Misconfigured("a Gemini model needs its name: it is part of the address")
         self._model = model
         self._provider = provider
+        self._options = options
         key = api_key.strip()
         path = quote(model if "/" in model else f"models/{model}")
         self._exchange = Exchange(
             url=_with_sse(address(base_url, f"/{path}:streamGenerateContent")),
             provider=provider,
             key=key,
-            headers={"x-goog-api-key": key, **headers} if key else headers,
-            deadlines=deadlines,
-            retry=retry,
-            sleep=sleep,
-            random=random,
+            own={"x-goog-api-key": key} if key else NO_HEADERS,
+            **line,
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
-        body = to_wire(request, self._model, self._provider)
+        body = to_wire(request, self._model, self._provider, self._options)
         return self._exchange.stream(body, _reader(request, self._model, self._provider), request)
 
     @property

@@ -4,14 +4,13 @@ It turns a ModelRequest into one streamed HTTP request and the answer into event
 tools' meaning, nor where keys and addresses are configured. Nothing is stored at the provider.
 """
 
-import asyncio
-import random as randomness
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable
+from typing import Unpack
 
+from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.core.search import Native
-from toolyard.models._exchange import DEADLINES, NO_HEADERS, RETRY, Exchange, ModelEvent, address, events_in
-from toolyard.models._http import Deadlines, Retry
+from toolyard.models._exchange import NO_HEADERS, Exchange, Line, ModelEvent, address, events_in
 from toolyard.models._native import native
 from toolyard.models._reader import ReplyReader
 from toolyard.models._responses_reply import ResponsesReply
@@ -29,31 +28,26 @@ class OpenAIResponses:
         base_url: str,
         model: str = "",
         api_key: str = "",
-        headers: Mapping[str, str] = NO_HEADERS,
         provider: str = "openai",
-        deadlines: Deadlines = DEADLINES,
-        retry: Retry = RETRY,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-        random: Callable[[], float] = randomness.random,
+        options: Options = PLAIN,
+        **line: Unpack[Line],
     ) -> None:
         """`model` is the name to ask for; empty means the one that each request names."""
         self._model = model
         self._provider = provider
+        self._options = options
         key = api_key.strip()
         self._exchange = Exchange(
             url=address(base_url, "/responses"),
             provider=provider,
             key=key,
-            headers={"Authorization": f"Bearer {key}", **headers} if key else headers,
-            deadlines=deadlines,
-            retry=retry,
-            sleep=sleep,
-            random=random,
+            own={"Authorization": f"Bearer {key}"} if key else NO_HEADERS,
+            **line,
         )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
-        body = to_wire(request, self._model, self._provider)
+        body = to_wire(request, self._model, self._provider, self._options)
         return self._exchange.stream(body, _reader(request, self._model, self._provider), request)
 
     @property

@@ -49,6 +49,7 @@ __all__ = [
     "KeyConfig",
     "LimitsConfig",
     "Location",
+    "ModelOptions",
     "Provider",
     "ProviderTools",
     "Server",
@@ -164,6 +165,18 @@ class Provider(Struct, frozen=True, kw_only=True):
     headers: dict[HeaderName, HeaderSecret] = {}
     wire: Literal["chat", "responses", "messages", "gemini", ""] = ""
     """What the provider speaks, if it is not what is known of it."""
+
+
+class ModelOptions(Struct, frozen=True, kw_only=True):
+    """How one model is used."""
+
+    window: CountOrNone = 0
+    """How many tokens it takes, if that is not what is known of it."""
+    max_tokens: CountOrNone = 0
+    """What an answer may have; 0 leaves it to the provider."""
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    thinking: Literal["", "low", "medium", "high", "adaptive"] | Count = ""
+    """How much it may think before it answers: an effort, or tokens."""
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
@@ -293,6 +306,8 @@ class Config(Struct, frozen=True, kw_only=True):
     """Without it nobody searches natively who does not ask for it."""
     provider_tools: ProviderTools = ProviderTools()
     providers: dict[Name, Provider] = {}
+    model_options: dict[Name, ModelOptions] = {}
+    """By the model's name, as it is configured."""
     prices: dict[Name, Price] = {}
     """By the model's name, as it is configured or as its provider tells it."""
     servers: dict[ServerName, Server] = {}

@@ -307,4 +307,4 @@ def _known(service: Service, peer: Peer, name: str) -> Tool:
 
 def _call_of(state: State, call_id: str) -> Call | None:
     """The call as it was asked for, open or closed."""
-    return next((item for item in state.history if isinstance(item, Call) and item.id == call_id), None)
+    return next((item for item in state.whole if isinstance(item, Call) and item.id == call_id), None)

@@ -85,7 +85,11 @@ class Objects:
                 return self._turn_of(event)
             case RunQueued() | RunStarted() | RunSuspended() | RunEnded() | StopRequested():
                 return self._run(event, entry)
-            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryCompacted():
+            case HistoryCompacted():
+                self._usage = self._usage.plus(event.usage)
+                sizes = {"tokens_before": event.tokens_before, "tokens_after": event.tokens_after}
+                return [{"type": "history.compacted", "summarised": event.summarised, **sizes}]
+            case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
                 return []  # what a conversation is set to is asked for, not streamed
             case _:
                 assert_never(event)

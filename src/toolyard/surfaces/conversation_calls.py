@@ -129,7 +129,7 @@ async def heard(submitted: Awaitable[None], state: State, call_id: str) -> None:
     try:
         await submitted
     except Refused:
-        known = call_id in state.calls or any(isinstance(item, Call) and item.id == call_id for item in state.history)
+        known = call_id in state.calls or any(isinstance(item, Call) and item.id == call_id for item in state.whole)
         if known:
             raise
         raise NotFound(f"there is no call {call_id[:80]!r} in this conversation") from None

@@ -83,7 +83,7 @@ def _message_routes(service: Service) -> list[HTTPRouteHandler]:
     ) -> MessageList:
         """All messages, calls and results among them, oldest first."""
         state = await state_of(service, conversation_id, visit_of(request.scope).caller, "see")
-        return page(state.history, limit, after)
+        return page(state.whole, limit, after)
 
     @post(MESSAGES, responses=ERRORS, tags=["messages"])
     async def add_message(request: Visitor, conversation_id: PathId, data: JSONBody[NewMessage]) -> MessageAnswer:
@@ -101,14 +101,14 @@ def _message_routes(service: Service) -> list[HTTPRouteHandler]:
         """Delete a message. An assistant's goes with its calls and their results, a tool's with its call."""
         visit = visit_of(request.scope)
         state = await state_of(service, conversation_id, visit.caller)
-        ids = removable(state.history, message_id)
+        ids = removable(state.whole, message_id)
         if not ids:
             raise NotFound(f"there is no message {message_id[:80]!r} in this conversation")
-        before = [message.id for message in to_messages(state.history)]
+        before = [message.id for message in to_messages(state.whole)]
         await service.submit(
             conversation_id, RemoveMessage(by=visit.caller, correlation_id=visit.correlation_id, ids=ids)
         )
-        left = {message.id for message in to_messages((await service.state(conversation_id)).history)}
+        left = {message.id for message in to_messages((await service.state(conversation_id)).whole)}
         return MessageDeleted(deleted=[id for id in before if id not in left], message="Message deleted")
 
     return [list_messages, add_message, delete_message]

@@ -85,6 +85,10 @@ class Conversation(ConversationSummary, kw_only=True):
     status: Literal["idle", "running", "waiting"]
     enabled_tools: list[ToolName]
     context: dict[str, NoteBody]
+    messages_in_context: int
+    """Messages that the model is shown: fewer than there are once history was compacted."""
+    tokens_in_context: int
+    """Their tokens, by estimate."""
     messages: list[Message]
 
 
@@ -238,7 +242,9 @@ def conversation(card: Card, state: State, yard: Limits, usable: Sequence[Tool])
         status="idle" if run is None else "running" if run.suspended_at is None else "waiting",
         enabled_tools=enabled_tools(usable, settings),
         context={note_id: note_body(note) for note_id, note in settings.context.items()},
-        messages=to_messages(state.history),
+        messages_in_context=state.history.messages,
+        tokens_in_context=state.history.tokens,
+        messages=to_messages(state.whole),
     )
 
 

@@ -14,7 +14,8 @@ from toolyard.core.caller import Caller
 from toolyard.core.events import Ending
 from toolyard.core.items import Outcome
 from toolyard.core.ports import Place
-from toolyard.core.state import Phase, State
+from toolyard.core.running import Phase
+from toolyard.core.state import State
 from toolyard.engine.digest import Digests, RunDigest
 from toolyard.engine.overview import Overview, overview
 from toolyard.engine.service import Service

@@ -11,7 +11,7 @@ export function Sources({ citations }: { citations: Citation[] }) {
   const sources = [...new Map(named.map((one) => [one.url || one.title, one])).values()]
   if (sources.length === 0) return null
   return (
-    <ol className="result-links" aria-label={say("chat.sources")}>
+    <ol className="sources" aria-label={say("chat.sources")}>
       {sources.slice(0, MOST).map(({ url = "", title = "" }) => (
         <li key={url || title}>
           {isLink(url) ? (

@@ -14,6 +14,8 @@ const NEAR_PX = 90
 /** A scroll so soon after a hand moved is somebody's will; any other comes from rows that turned out taller or shorter. */
 const INTENT_MS = 1500
 
+const COMPACTED = { summarised: "chat.compacted", results: "chat.resultsLeftOut", "left out": "chat.leftOut" } as const
+
 type Shown = Row | { kind: "queued"; key: string; queued: Queued } | { kind: "thinking"; key: string }
 
 export function Thread({ view, loading }: { view: View; loading: boolean }) {
@@ -93,7 +95,7 @@ function Drawn({ row, last }: { row: Shown; last: boolean }) {
     case "ending":
       return <EndingRow row={row} last={last} />
     case "compacted":
-      return <p className="note">{say("chat.compacted")}</p>
+      return <p className="note">{say(COMPACTED[row.how])}</p>
     case "queued":
       return (
         <>

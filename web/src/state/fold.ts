@@ -35,7 +35,7 @@ function durable(view: View, entry: Entry, event: Durable): void {
       remove(view, new Set(event.ids))
       return
     case "history.compacted":
-      view.rows.push({ kind: "compacted", key: `compacted-${entry.seq}`, at: entry.at })
+      view.rows.push({ kind: "compacted", key: `compacted-${entry.seq}`, at: entry.at, how: event.summarised ? "summarised" : event.dropped?.length ? "results" : "left out" })
       return
     case "run.queued":
       view.queue = [...view.queue, queued(event, entry)]

@@ -79,6 +79,7 @@ export interface Compacted {
   kind: "compacted"
   key: string
   at: number
+  how: "summarised" | "results" | "left out"
 }
 
 export type Row = Said | Note | Turn | Ending | Compacted

@@ -170,6 +170,16 @@ export interface Citation {
   quote?: string
 }
 
+export interface Compaction {
+  at: number
+  tokens_before: number
+  tokens_after: number
+  results_dropped: number
+  summarised: boolean
+  problem: Problem | null
+  usage: Usage
+}
+
 export interface Conversation {
   id: string
   user: string
@@ -186,6 +196,8 @@ export interface Conversation {
   status: "idle" | "running" | "waiting"
   enabled_tools: Array<ToolName>
   context: Record<string, NoteBody>
+  messages_in_context: number
+  tokens_in_context: number
   messages: Array<Message>
 }
 
@@ -263,8 +275,13 @@ export type Fleeting = TextAppended | ReasoningAppended | ArgumentsAppended | Ca
 export interface HistoryCompacted {
   type: "history.compacted"
   through: string
-  items: Array<Item>
+  items?: Array<Item>
+  dropped?: Array<string>
+  summarised?: boolean
+  problem?: Problem | null
   usage?: Usage
+  tokens_before?: number
+  tokens_after?: number
 }
 
 export interface ImagePart {
@@ -523,6 +540,7 @@ export interface RunStarted {
   type: "run.started"
   model: string
   limits: Limits
+  window?: number
 }
 
 export interface RunSuspended {
@@ -701,6 +719,7 @@ export interface Trace {
   turns: Array<TurnSpan>
   calls: Array<CallSpan>
   waits: Array<Wait>
+  compactions: Array<Compaction>
 }
 
 export interface TraceAnswer {

@@ -77,6 +77,8 @@ export const en = {
   "chat.answerEnded": "The answer is complete.",
   "chat.trace": "Trace",
   "chat.compacted": "Earlier messages were summed up for the model.",
+  "chat.resultsLeftOut": "Earlier results of tools were left out for the model, to make room.",
+  "chat.leftOut": "The model no longer sees the earlier messages.",
   "chat.tools": "Tools for this conversation",
   "chat.restarted": "The server started again; this answer began anew.",
   "ending.limit": "A limit ended this run",

@@ -79,6 +79,8 @@ export const zh: Record<Word, string> = {
   "chat.answerEnded": "回答已完成。",
   "chat.trace": "追踪",
   "chat.compacted": "较早的消息已为模型做了摘要。",
+  "chat.resultsLeftOut": "为腾出空间，模型不再看到较早的工具结果。",
+  "chat.leftOut": "模型不再看到较早的消息。",
   "chat.tools": "此对话可用的工具",
   "chat.restarted": "服务器已重启，此回答重新开始。",
   "ending.limit": "已达到限制，运行结束",

@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-_UNITS = (
+UNITS = (
     "bottles?|packs?|packets?|packages?|boxes|box|bags?|cans?|tins?|jars?|cartons?|loaf|loaves|kilos?|kilograms?|kg|"
     "grams?|g|litres?|liters?|l|ml|pieces?|slices?|bunch(?:es)?|tubes?|rolls?|cases?|crates?|heads?|pairs?|cups?|"
     "tubs?|bars?|sacks?|units?|portions?|punnets?|pints?|gallons?|pounds?|lbs?|ounces?|oz|trays?|blocks?|sticks?"
@@ -27,18 +27,18 @@ _COUNT = (
     rf"|(?:{NUMBER}) dozen)|(?P<number>{NUMBER})"
 )
 _LEADING = re.compile(
-    rf"(?:{_COUNT})\s*(?:[x×]\s+|(?:(?:more|extra|additional|other)\s+)?(?:(?:{_UNITS})\s+of\s+|"
+    rf"(?:{_COUNT})\s*(?:[x×]\s+|(?:(?:more|extra|additional|other)\s+)?(?:(?:{UNITS})\s+of\s+|"
     rf"(?:{_METRIC})\s+(?:of\s+)?|of\s+|(?=\S)))(?:the\s+|my\s+)?",
     re.IGNORECASE,
 )
-_CONTAINER = re.compile(rf"an?\s+(?:{_UNITS})\s+of\s+", re.IGNORECASE)
+_CONTAINER = re.compile(rf"(?:an?\s+)?(?:{UNITS})\s+of\s+", re.IGNORECASE)
 _TRAILING = re.compile(r"[\s,:]*(?:[x×]\s*(?P<a>\d+)|(?P<b>\d+)\s*[x×]|\((?P<c>\d+)\)|:\s*(?P<d>\d+))$", re.IGNORECASE)
 _TRAILING_ZH = re.compile(rf"[\s，,]*(?P<number>{CHINESE_NUMBER}|半打|一打)\s*(?:{_MEASURES})$")
 _LEADING_ZH = re.compile(
     rf"(?:(?P<dozen>半打|(?:{CHINESE_NUMBER})打)|(?P<number>\d+(?:\.\d+)?|[零一二两三四五六七八九十百千]+)"
     rf"\s*(?:{_MEASURES})|(?P<bare>\d+)(?=\s*[\u3400-\u9fff]))\s*(?:装)?的?"
 )
-_BEFORE = re.compile(rf"(?:^|\s)(?P<number>{NUMBER})\s*(?:[x×]|(?:{_UNITS})(?:\s+of)?)?\s*$", re.IGNORECASE)
+_BEFORE = re.compile(rf"(?:^|\s)(?P<number>{NUMBER})\s*(?:[x×]|(?:{UNITS})(?:\s+of)?)?\s*$", re.IGNORECASE)
 _BEFORE_ZH = re.compile(rf"(?P<number>{CHINESE_NUMBER})\s*(?:{_MEASURES})\s*$")
 _BOUND = re.compile(
     rf"(?:,?\s*(?:that\s+(?:are|is|cost)s?|which\s+(?:are|is|cost)s?|costing|priced|for)\s+)?"
@@ -125,6 +125,11 @@ def bounds(text: str) -> list[Bound]:
         word, value = one["word"] or one["word2"], one["number"] or one["number2"]
         found.append(Bound(one.start(), one.end(), number(value), not _LOWER.match(word)))
     return found
+
+
+def only_number(text: str) -> float | None:
+    """The number that is all of a text: `two` of `I'll take two`."""
+    return number(text) if re.fullmatch(rf"(?:{NUMBER})|(?:{CHINESE_NUMBER})", text, re.IGNORECASE) else None
 
 
 def numbers(text: str) -> list[tuple[int, int, float]]:

@@ -1,15 +1,18 @@
 """The answer to a question: a message that gives a request the value that it lacks."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 
 from msgspec.structs import replace
 
 from toolyard.models._offline.amounts import numbers
+from toolyard.models._offline.choices import composed
 from toolyard.models._offline.clauses import clause
-from toolyard.models._offline.filling import as_number, fill
+from toolyard.models._offline.filling import as_number, fill, timed
 from toolyard.models._offline.places import Place, fits
 from toolyard.models._offline.requests import Request
+from toolyard.models._offline.sheet import Sheet
 from toolyard.models._offline.things import items_of
 
 
@@ -32,6 +35,26 @@ def _answered(request: Request, place: Place, text: str, now: datetime) -> list[
     return [] if value is None else [replace(request, values={**request.values, **value})]
 
 
+_ABOUT = re.compile(
+    r"^\W*(?:and\s+)?(?:what|how) about\s+(?P<en>[^?]+)\?*$|^\W*(?:那么?|还有)?(?P<zh>[^，,？?呢]{1,12})呢[？?]?$",
+    re.IGNORECASE,
+)
+
+
+def with_another(requests: Sequence[Request], text: str, now: datetime) -> tuple[Request, ...]:
+    """`What about bread?`: the last request again, for something else; none if that is not what is asked."""
+    found = _ABOUT.match(text)
+    if not found or len(requests) != 1:
+        return ()
+    request, about = requests[0], (found["en"] or found["zh"]).strip()
+    values, main = fill(clause(about, now), request.profile).values, request.profile.main
+    if values:
+        return (replace(request, values={**request.values, **values}),)
+    if main is None or not request.item:
+        return ()
+    return tuple(_with_item(request, main, item.text, item.quantity) for item in items_of(about, request.profile))
+
+
 def _with_item(request: Request, place: Place, item: str, quantity: float | None) -> Request:
     values = dict(request.values)
     counts = next((one for one in request.profile.places if one.role == "quantity"), None)
@@ -45,7 +68,8 @@ def _with_item(request: Request, place: Place, item: str, quantity: float | None
 
 
 def _value(request: Request, place: Place, text: str, now: datetime) -> dict[str, object] | None:
-    filled = fill(clause(text, now), request.profile)
+    said = clause(text, now)
+    filled = fill(said, request.profile)
     if place.name in filled.values:
         return filled.values
     match place.kind:
@@ -53,10 +77,13 @@ def _value(request: Request, place: Place, text: str, now: datetime) -> dict[str
             found = numbers(text)
             return {place.name: as_number(found[0][2], place)} if found else None
         case "text":
-            item = items_of(text, request.profile, split=False)
-            return {place.name: item[0].text} if item else None
+            left, values = timed(said, request.profile)
+            item = items_of(left if values else text, request.profile, split=False)
+            return {**values, place.name: item[0].text} if item else None
         case "word":
             word = text.strip(" .!?。！？")
-            return {place.name: word} if fits(place.pattern, word) else None
+            values = dict(request.values)
+            composed(Sheet(said), request.profile, values, list(said.tokens))
+            return values if place.name in values else {place.name: word} if fits(place.pattern, word) else None
         case _:
             return None

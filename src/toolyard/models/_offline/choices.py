@@ -7,7 +7,7 @@ from typing import Literal
 from toolyard.models._offline.past import done
 from toolyard.models._offline.places import Place, Profile, fits
 from toolyard.models._offline.sheet import Sheet
-from toolyard.models._offline.words import Span, Token, is_chinese, value_pattern
+from toolyard.models._offline.words import Span, Token, is_chinese, quoted, value_pattern
 
 Chosen = Literal["", "guessed", "named", "firmly"]
 
@@ -19,7 +19,7 @@ _BEFORE_CHOICE = re.compile(
 
 def choose(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
     """The longest phrases find their places first; a phrase says one thing only."""
-    chosen: Chosen = ""
+    chosen: Chosen = _quoted_choice(sheet, profile, values)
     used: list[Span] = []
     for _, place, choice, (start, end) in sorted(_named_choices(sheet, profile), key=lambda one: -one[0]):
         if place.name in values or any(start < other_end and other < end for other, other_end in used):
@@ -31,6 +31,19 @@ def choose(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
         if place.kind == "choice" or _is_action(sheet, start):
             sheet.take(before.start() if before else start, end)
     return chosen
+
+
+def _quoted_choice(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
+    """A choice in quotation marks: `set it to "In cart"`."""
+    for place in profile.places:
+        for span, value in quoted(sheet.clause.text):
+            choice = next((one for one in place.choices if one.casefold() == value.casefold()), "")
+            if place.kind == "choice" and choice and place.name not in values:
+                values[place.name] = choice
+                before = _BEFORE_CHOICE.search(sheet.clause.text, 0, span[0])
+                sheet.take(before.start() if before else span[0], span[1])
+                return "firmly"
+    return ""
 
 
 def _named_choices(sheet: Sheet, profile: Profile) -> Iterator[tuple[int, Place, str, Span]]:
@@ -50,14 +63,22 @@ def _is_action(sheet: Sheet, start: int) -> bool:
 
 def finished(sheet: Sheet, profile: Profile, values: dict[str, object]) -> str:
     """`I have called the plumber` says that `call the plumber` is done, where a status can say so."""
-    place = next((one for one in profile.places if one.kind == "choice" and one.required), None)
+    place, value = ends(profile) or (None, "")
     if place is None or place.name in values or sheet.clause.asks:
         return ""
-    value = next((choice for choice in place.choices if choice.casefold() in ("done", "completed", "finished")), "")
-    what = done(sheet.clause.text) if value else ""
+    what = done(sheet.clause.text)
     if what:
         values[place.name] = value
     return what
+
+
+def ends(profile: Profile) -> tuple[Place, str] | None:
+    """Where a tool takes that something is done, and how it calls that: it is about work, not about things."""
+    for place in profile.places:
+        if place.kind == "choice" and place.required:
+            value = next((one for one in place.choices if one.casefold() in ("done", "completed", "finished")), "")
+            return (place, value) if value else None
+    return None
 
 
 def composed(sheet: Sheet, profile: Profile, values: dict[str, object], rest: list[Token]) -> None:
@@ -65,6 +86,10 @@ def composed(sheet: Sheet, profile: Profile, values: dict[str, object], rest: li
     for place in profile.places:
         example = next((choice for choice in place.choices if "." in choice), "")
         if place.kind != "word" or not example or place.name in values:
+            continue
+        whole = next((one.text for one in sheet.tokens() if "." in one.text and fits(place.pattern, one.text)), "")
+        if whole:
+            values[place.name] = whole
             continue
         kind = next((str(value) for value in values.values() if str(value) == example.split(".")[0]), "")
         kind = kind or next(

@@ -9,6 +9,7 @@ from msgspec import Struct
 from toolyard.finding.words import stem
 from toolyard.models._offline.amounts import Bound, bounds
 from toolyard.models._offline.past import IRREGULAR
+from toolyard.models._offline.plainly import plainly
 from toolyard.models._offline.times import Times, times_in
 from toolyard.models._offline.words import Token, plain, quoted, tokens_of
 
@@ -30,44 +31,15 @@ _TELLS = re.compile(
     r"(?:done\b|working on\b|busy with\b|(?!need|indeed)"
     rf"(?:\w+ed|{'|'.join(IRREGULAR)})\b)"
     r"|^(?:the|my|our)\b.+\b(?:is|are|has been|have been)\s+(?!need)\w+(?:ed|aid|ent|ilt|one)\W*$"
+    r"|^[^?]+\b(?:is|are)(?: now| already)? (?:done|finished|completed?|bought|in progress|in the cart)\W*$"
+    r"|^[^?]+\b(?:has|have) (?:just |already )?been\s+\w+(?: up| off)?\W*$"
     r"|^(?:我们?)?(?:已经|刚刚?)|^(?!不要|不用|别).*了[。！!]?$",
     re.IGNORECASE,
 )
-_REWRITTEN = tuple(
-    (re.compile(pattern, re.IGNORECASE), said)
-    for pattern, said in (
-        (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
-        (r"(?<![没还])有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
-        (r"(?<=多少)(?:公斤|千克|kg|升|瓶|袋|个|斤|吨|箱|件|盒|包)", ""),
-        (r"(?P<verb>查询?|查找|查一?下|查询一?下|看一?下|看看|搜索?|找一?下?)(?P<what>[^各所全总类，。]{1,12}?)的(?:库存量?|数量|存量|余量|价格)$",
-         r"\g<verb>\g<what>"),
-        (r"^我们?(?:想要(?![查找看去打买付结])|要(?=[一二两三四五六七八九十半\d]))", "需要"),
-        (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?(?:available|in stock|on sale|left)\s*\??$",
-         r"find \g<what>"),
-        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量|价格|价钱|售价)"
-         r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
-        (r"^how (?:much|expensive) (?:does|do|is|are) (?P<what>(?!in\b|left\b|there\b|it\b).+?)"
-         r"(?: cost| sell for)?\s*\??$", r"find \g<what>"),
-        (r"^(?:please )?(?:empty|clear)(?: out)? (?P<what>(?:my|the|our) [\w ]+)$", r"remove everything from \g<what>"),
-        (r"^(?:请|帮我|麻烦)*(?:清空|把(?=.+清空))(?P<what>[^，。]+?)(?:清空)?[。！!]?$", r"移除\g<what>里的全部"),
-        (r"^(?:家里的?|我们的?)?(?P<what>[^，。]{1,12}?)(?:都|快要?|已经)*(?:(?:吃|喝|用)(?:完|光)|没|没有|不够)了[。！!]?$",
-         r"需要\g<what>"),
-        (r"^(?:编号|代码)?(?P<what>[A-Za-z]{1,5}-?\d{2,})(?:是|为)(?:什么|哪)[^，。]{0,6}$", r"查找\g<what>"),
-        (r"^what(?:'s| is) (?P<what>[A-Z]{1,5}-?\d{2,})\s*\??$", r"find \g<what>"),
-        (r"^how (?:much|many) (?:(?:kg|kilos?|kilograms?|litres?|liters?|units?|bags?|boxes|bottles?|packs?) of )?"
-         r"(?P<what>(?!of\b|money\b|is\b|are\b|did\b|do\b|have\b|in\b).+?) "
-         r"(?:is|are|do (?:we|you|i)(?: still)? have|have (?:we|you|i)(?: still)?(?: got)?)(?: there)?(?: still)?"
-         r"(?: left| available| in stock| remaining| in the warehouse| on hand)*\s*\??$", r"find \g<what>"),
-        (r"^what(?:'s| is) the (?:current )?(?:stock|inventory|quantity|amount)(?: level)? (?:of|for) (?P<what>.+)$",
-         r"find \g<what>"),
-        (r"\b(?P<verb>turn|switch|tick|check|cross|shut)\s+(?P<what>(?:\w+\s+){1,5}?)(?P<way>on|off)\b(?!\s+(?:the|my|our)\b)",
-         r"\g<verb> \g<way> \g<what>"),
-    )
-)  # fmt: skip
-"""Ways of asking whose order hides what is meant, and the plain order."""
 _GREETING = re.compile(
-    r"^\W*(?:hi|hello|hey|good (?:morning|afternoon|evening)|你好|您好|早上好|下午好|晚上好|嗨)"
-    r"(?: there| again)?\s*[,，!！.。~]+\s*(?=\S)",
+    r"^\W*(?:(?:hi|hello|hey|good (?:morning|afternoon|evening)|你好|您好|早上好|下午好|晚上好|嗨"
+    r"|great|perfect|nice|cool|ok(?:ay)?|alright|thanks|thank you|yes|yeah|sure|好的?|行|谢谢|太好了)"
+    r"(?: there| again)?\s*[,，!！.。~]+\s*(?=\S))+",
     re.IGNORECASE,
 )
 _ORDERS = re.compile(r"^\W*(?:could|can|would|will|may)\b", re.IGNORECASE)
@@ -105,8 +77,7 @@ class Clause(Struct, frozen=True, kw_only=True):
 
 
 def clause(text: str, now: datetime) -> Clause:
-    for pattern, said in _REWRITTEN:
-        text = pattern.sub(said, text)
+    text = plainly(text)
     unquoted = text
     for (start, end), _ in quoted(text):
         unquoted = unquoted[:start] + '"' * (end - start) + unquoted[end:]

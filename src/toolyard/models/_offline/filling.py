@@ -4,8 +4,8 @@ import re
 
 from msgspec import Struct
 
-from toolyard.models._offline.amounts import count_before, numbers
-from toolyard.models._offline.choices import Chosen, choose, composed, finished
+from toolyard.models._offline.amounts import count_before, numbers, only_number
+from toolyard.models._offline.choices import Chosen, choose, composed, ends, finished
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.frames import bare, framed
 from toolyard.models._offline.past import infinitive
@@ -26,7 +26,8 @@ _CALLED = re.compile(
 _REMARK = re.compile(
     r"[,，;；]?\s*(?:(?:and|with)\s+)?(?:(?:the\s+|a\s+)?(?:description|note|comment|details?)\b"
     r"(?:\s*(?:is|of|that says|saying)|:)?|which|(?:it is )?used? (?:for|to)\b)\s+(?P<value>.+)"
-    r"|[,，;；]?\s*(?:描述|说明|备注|用途|内容)(?:为|是|[:：])?\s*(?P<zh>.+)|[,，;；]\s*(?P<use>(?:用于|用来).+)",
+    r"|[,，;；]?\s*(?:描述|说明|备注|用途|内容)(?:为|是|[:：])?\s*(?P<zh>.+)|[,，;；]\s*(?P<use>(?:用于|用来).+)"
+    r"|(?<=[\"”])\s*(?:that|for)\s+(?P<after>[a-z]+s\s.+)",
     re.IGNORECASE,
 )
 
@@ -119,14 +120,18 @@ def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Cho
         return Filled(values=values, items=(), chosen=chosen, whole=whole)
     split = main is not None and not titled
     texts = [sheet.text_of(part) for part in parts(rest)] if split else [text]
-    if chosen and sheet.clause.tells and text.split()[0].endswith("ing"):
+    if chosen and (sheet.clause.tells or ends(profile)) and text.split()[0].endswith("ing"):
         first, _, more = text.partition(" ")
         texts = [f"{infinitive(first.casefold()) or first} {more}".strip()]
     items = tuple(
         items_in(texts, count=counts(profile), trim=split or filter_beside(profile) is not None or text.isascii())
     )
+    if len(items) > 1:
+        items = tuple(item for item in items if item.text.casefold() not in _PRONOUNS)
     if len(items) == 1 and items[0].text.casefold() in _PRONOUNS:
         return Filled(values=values, items=(), pronoun=True, quantity=items[0].quantity, chosen=chosen)
+    if counts(profile) and len(items) == 1 and (how_many := only_number(items[0].text)) is not None:
+        return Filled(values=values, items=(), pronoun=True, quantity=how_many, chosen=chosen)
     return Filled(values=values, items=items, chosen=chosen, whole=whole)
 
 
@@ -134,7 +139,10 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
     """What stands in quotation marks goes where the words before it say, or to the main place."""
     items: list[Item] = []
     main = profile.main
+    choices = {one.casefold() for place in profile.places if place.kind == "choice" for one in place.choices}
     for (start, end), value in quoted(sheet.clause.text):
+        if value.casefold() in choices:
+            continue
         sheet.take(start, end)
         before = sheet.clause.text[max(0, start - 24) : start]
         place = _place_named(before, profile)
@@ -198,6 +206,13 @@ def _times(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     for said in times.said:
         if not said.month or any(place.kind == "month" for place in places):
             sheet.take(said.start, said.end)
+
+
+def timed(clause: Clause, profile: Profile) -> tuple[str, dict[str, object]]:
+    """What a clause says about time for a tool's places, and the rest of it."""
+    sheet, values = Sheet(clause), dict[str, object]()
+    _times(sheet, profile, values)
+    return sheet.text_of(sheet.tokens()), values
 
 
 def _bounds(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:

@@ -109,7 +109,7 @@ def _loose_start(token: Token, titled: bool, seen_own: bool) -> bool:
     verbal = (
         titled
         and is_chinese(token.text)
-        and token.has("fn:preposition")
+        and (token.has("fn:preposition") or token.has("fn:and"))
         and token.text not in ("把", "为", "叫", "关于")
     )
     return _loose(token) and not verbal

@@ -101,10 +101,11 @@ class Matcher:
         known = said & profile.things
         common = known - WEAK
         nouns = clause.stems & profile.nouns
-        against = bool(clause.actions()) and not verb and not filled.chosen
+        against = bool(clause.actions()) and not verb and not filled.chosen and not _timed(clause, profile)
         score = 2.0 * words / (words + 6.0) + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
-        others = [thing for thing in said - known if self.speaks_of(thing) and thing.startswith("of:")]
+        meant = said - known - _filtering(profile, filled)
+        others = [thing for thing in meant if self.speaks_of(thing) and thing.startswith("of:")]
         score += 0.6 * len(known - common) - 0.7 * len(others) - (2.0 if self._names_a_tool(filled) else 0.0)
         score += (
             _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
@@ -116,7 +117,7 @@ class Matcher:
         thing = bool(common or nouns) and _is_headed(clause, profile, verb)
         certain = (
             score >= ENOUGH
-            and not _elsewhere(clause, foreign, thing)
+            and (filled.chosen == "firmly" or not _elsewhere(clause, foreign, thing))
             and _evident(clause, profile, filled, verb, thing)
         )
         return Match(
@@ -134,6 +135,20 @@ def _may_fit(clause: Clause, profile: Profile) -> bool:
     )
 
 
+def _timed(clause: Clause, profile: Profile) -> bool:
+    """Whether a time is said for a tool that wants one, and nothing that another tool does at once."""
+    place = profile.of_kind("moment")
+    said = set(clause.actions()) - {"other", "open", "show"}
+    return bool(place and place.required and clause.times.moment() and not said and not clause.asks)
+
+
+def _filtering(profile: Profile, filled: Filled) -> frozenset[str]:
+    """What is named only to narrow down: the groceries of `what did we spend on groceries`."""
+    if not profile.reads or profile.main is None or profile.main.required:
+        return frozenset()
+    return frozenset(one for item in filled.items for token in tokens_of(item.text) for one in token.means)
+
+
 def _is_headed(clause: Clause, profile: Profile, verb: float) -> bool:
     """Of a tool that creates something, that very thing must be named: a `report`, not only the stock that it is of."""
     if "create" not in profile.actions or "stat" in profile.actions:
@@ -144,7 +159,7 @@ def _is_headed(clause: Clause, profile: Profile, verb: float) -> bool:
 
 def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
     """Whether it is about something that no tool here speaks of."""
-    if foreign and not thing:
+    if foreign and not thing and not (clause.times.moment() and not any(token.has("no:") for token in clause.tokens)):
         return True
     if clause.times.moment() or clause.tells:
         return False
@@ -166,6 +181,8 @@ def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
     """Whether what was said fills the tool so well that it must be meant."""
     required = [place for place in profile.places if place.required]
     whole = bool(required) and all(place.name in filled.values for place in required)
+    if filled.chosen == "firmly" and verb >= 0.5:
+        return True
     if whole and (verb >= 0.9 or filled.chosen == "firmly" or (filled.chosen and verb >= 0.5)):
         return True
     if profile.reads and "stat" in profile.actions and "stat" in clause.actions()[:2]:
@@ -180,9 +197,8 @@ def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
         return profile.reads and verb >= 0.5 and bool(filled.values)
     if not filled.items:
         return False
-    timed = profile.of_kind("moment") is not None and clause.times.moment() is not None
     chosen = bool(filled.chosen) and profile.of_kind("choice") is not None
-    return chosen or (timed and (verb > 0 or not set(clause.actions()) - {"other"}))
+    return chosen or _timed(clause, profile) or bool(verb and profile.of_kind("moment") and clause.times.moment())
 
 
 def _wanting(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
@@ -234,7 +250,7 @@ def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
         elif place.kind in ("day", "month", "number", "word") and place.name in filled.values:
             score += 1.0
     dated = any(place.kind in ("day", "moment", "month") for place in profile.places)
-    if times.said and not dated:
+    if times.said and not dated and not clause.tells:
         score -= 1.0
     if times.moment() and not profile.of_kind("moment"):
         score -= 0.7

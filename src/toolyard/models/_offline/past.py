@@ -24,6 +24,10 @@ _IS_DONE = re.compile(
 _ZH_DONE = re.compile(
     r"^(?:我们?)?(?:已经|已|刚刚?)?(?P<verb>[\u3400-\u9fff]{1,2})[了好完]了?(?P<rest>[\u3400-\u9fff]{1,12})$"
 )
+_ZH_OBJECT = re.compile(
+    r"^(?:我们?)?(?:把)?(?P<what>[\u3400-\u9fff]{1,10}?)(?:已经|已|都)?"
+    r"(?P<verb>打扫|清理|整理|收拾|交|付|洗|修|浇|寄|换|倒|喂|擦|做|还)[好完]?了$"
+)
 _VOWEL = re.compile("[aeiouy]")
 _TAIL = re.compile(r"\s*(?:today|already|now|just now|yesterday|this morning)?\W*$", re.IGNORECASE)
 
@@ -38,6 +42,8 @@ def done(text: str) -> str:
         return f"{base} {found['what'][0].lower()}{found['what'][1:]}" if base else ""
     if found := _ZH_DONE.match(text.strip("。！!. ")):
         return found["verb"] + found["rest"]
+    if found := _ZH_OBJECT.match(text.strip("。！!. ")):
+        return found["verb"] + found["what"]
     return ""
 
 

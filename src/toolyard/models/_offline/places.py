@@ -153,9 +153,9 @@ def concepts(tokens: Iterable[Token]) -> set[str]:
 
 
 def _place_words(places: Sequence[Place]) -> Iterator[str]:
-    for token in tokens_of(" ".join(place.name.replace("_", " ") for place in places)):
-        yield token.stem
-    for token in tokens_of(" ".join(f"{place.name.replace('_', ' ')} {place.said}" for place in places)):
+    names = tokens_of(" ".join(place.name.replace("_", " ") for place in places))
+    yield from (token.stem for token in names)
+    for token in (*names, *(token for place in places for token in tokens_of(place.said))):
         yield from (one for one in token.means if one.startswith("of:"))
 
 

@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, ModelText, Result, UserMessage
-from toolyard.models._offline.answers import with_answer
-from toolyard.models._offline.clauses import MOST_TEXT
+from toolyard.models._offline.answers import with_another, with_answer
+from toolyard.models._offline.clauses import MOST_TEXT, starts_a_request
 from toolyard.models._offline.matching import Matcher
 from toolyard.models._offline.places import Profile
 from toolyard.models._offline.progress import Wanted, advance
@@ -92,14 +92,18 @@ def _understood(exchanges: Sequence[Exchange], matcher: Matcher, choice: str) ->
     """The last message, as a request of its own or as the answer to a question about an earlier one."""
     only = choice if choice in matcher.profiles else ""
     pending: Understood | None = None
+    before: Understood | None = None
     things: list[str] = []
     for at, exchange in enumerate(exchanges):
         found = understand(exchange.text, matcher, exchange.at, things, only if at == len(exchanges) - 1 else "")
-        if pending and pending.requests and not found.clear and not _let_go(exchange.text):
+        own = found.clear and starts_a_request(exchange.text)
+        if pending and pending.requests and not own and not _let_go(exchange.text):
             answered = with_answer(pending.requests, exchange.text, exchange.at)
             found = Understood(requests=answered, certain=True) if answered else found
+        if before and (again := with_another(before.requests, exchange.text, exchange.at)):
+            found = Understood(requests=again, certain=True)
         things = [one.item for one in found.requests if one.item] or things
-        pending = found if exchange.asked else None
+        pending, before = found if exchange.asked else None, found
         if at == len(exchanges) - 1:
             return found
     return Understood(requests=(), certain=False)

@@ -5,6 +5,7 @@ from typing import Literal, cast
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.items import Call, Result
 from toolyard.finding.words import words
@@ -28,6 +29,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
     state: Literal["done", "failed", "nothing"]
     result: Result | None = None
     value: object = None
+    chosen: Mapping[str, object] = {}
+    """What the producer said of the thing that the call was made for."""
 
 
 def advance(requests: Sequence[Request], done: Sequence[tuple[Call, Result]]) -> tuple[list[Wanted], list[Outcome]]:
@@ -56,12 +59,13 @@ def _advance(request: Request, left: list[tuple[Call, Result]]) -> tuple[list[Wa
     if not found:
         return [], [Outcome(request=request, state="nothing", result=made)]
     if place.many:
-        return _called(request, {**request.values, place.name: found[:MOST_VALUES]}, left)
+        values = [value for value, _ in found[:MOST_VALUES]]
+        return _called(request, {**request.values, place.name: values}, left)
     calls: list[Wanted] = []
     outcomes: list[Outcome] = []
-    for value in found[:MOST_VALUES] if request.everything else found[:1]:
+    for value, row in found[:MOST_VALUES] if request.everything else found[:1]:
         more, ended = _called(request, {**request.values, place.name: value}, left)
-        calls, outcomes = calls + more, outcomes + ended
+        calls, outcomes = calls + more, outcomes + [replace(one, chosen=row) for one in ended]
     return calls, outcomes
 
 
@@ -89,8 +93,8 @@ def _next(tool: str, arguments: dict[str, object], left: list[tuple[Call, Result
     return None
 
 
-def _values(made: Result, place: Place, request: Request) -> Iterator[object]:
-    """The values of the field that the place is named after: of all rows, or of those that the item means."""
+def _values(made: Result, place: Place, request: Request) -> Iterator[tuple[object, Mapping[str, object]]]:
+    """The values of the field that the place is named after, each with its row: all, or those that the item means."""
     rows = list(rows_of(decoded(made)))
     names = (place.name, place.name.removesuffix("s"), place.name.removesuffix("_ids") + "_id", "id")
     takes_item = request.producer is not None and request.producer.main is not None
@@ -101,7 +105,7 @@ def _values(made: Result, place: Place, request: Request) -> Iterator[object]:
     for row in rows:
         name = next((name for name in names if name in row), "")
         if name and isinstance(row[name], str | int):
-            yield row[name]
+            yield row[name], row
 
 
 def _likeness(row: Mapping[str, object], item: str) -> float:

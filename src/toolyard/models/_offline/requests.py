@@ -120,10 +120,16 @@ def _best(text: str, matcher: Matcher, now: datetime, only: str) -> Match | None
     found = matcher.best(said, only)
     mended = repaired(said, matcher.words())
     other = matcher.best(clause(mended, now), only) if mended != said.text else None
-    sure = 0.8 if found and found.certain else -100.0
-    if other and other.certain and other.score > (found.score if found else 0.0) + sure:
+    sure = 0.0 if found and other and _shorter(other, found) else 0.8 if found and found.certain else -100.0
+    if other and other.certain and other.score >= (found.score if found else 0.0) + sure:
         return other
     return found
+
+
+def _shorter(one: Match, other: Match) -> bool:
+    """Whether the same tool is given the same thing without a tail that said nothing: `… to my crat`."""
+    left, right = ("".join(item.text for item in match.filled.items) for match in (one, other))
+    return one.profile is other.profile and bool(left) and right.startswith(f"{left} ")
 
 
 def _requests(match: Match, matcher: Matcher, things: Sequence[str]) -> Iterator[Request]:

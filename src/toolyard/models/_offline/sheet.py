@@ -1,10 +1,13 @@
 """A clause on which words are crossed out as they find their places."""
 
+import re
 from collections.abc import Sequence
 
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.words import Span, Token, is_chinese
 
+_BLANK = re.compile(r"\s*[(（]\s*[)）]\s*|(?<=[,，])\s*[,，](?:\s*[,，])*")
+"""What is left of brackets and commas around something that was crossed out."""
 EDGE = " \t,，.。:：;；!！?？、-–—*"
 
 
@@ -44,4 +47,4 @@ class Sheet:
                 gap = "" if is_chinese(before.text) and is_chinese(token.text) else " "
             pieces += [gap, token.text]
             before = token
-        return "".join(pieces).strip(EDGE)
+        return _BLANK.sub(" ", "".join(pieces)).strip(EDGE)

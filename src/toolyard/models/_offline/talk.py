@@ -4,6 +4,7 @@ import re
 from functools import cache
 
 from toolyard.models._offline.lexicon import entries
+from toolyard.models._offline.words import tokens_of
 
 _FILLED = re.compile(r"\b(?:please|toolyard|assistant|my friend|buddy|dear|mate)\b|[呀啊哦哈呢吧~～]", re.IGNORECASE)
 _WEIGHTY = ("who", "help", "feeling", "thanks", "never_mind")
@@ -13,6 +14,8 @@ def small_talk(message: str) -> str:
     """What kind of small talk the whole message is: greeting, feeling, thanks and so on. Empty if it is more."""
     parts = re.split(r"[.!?,;:。！？，；：)]+", message.replace("’", "'"))
     kinds = [_kinds().get(_bare(part), "") for part in parts if part.strip()]
+    if kinds[:1] == ["thanks"] and not any(token.has("do:") or token.has("of:") for token in tokens_of(message)):
+        return "thanks"
     if not kinds or "" in kinds:
         return ""
     return next((kind for kind in kinds if kind in _WEIGHTY), kinds[0])

@@ -11,8 +11,9 @@ from toolyard.models._offline.sheet import EDGE
 from toolyard.models._offline.words import Token, is_chinese, quoted, tokens_of
 
 _IT_IS = re.compile(
-    r"^\W*(?:it(?:'s| is)|that(?:'s| is| would be)|the (?:name|title|item|product) is|call it|name it|let's say|"
-    r"make it|just|i mean|well|i(?:'d| would) like|i want|add|叫做?|(?:名称|名字|标题|题目|名)(?:是|为|叫做?|就叫)|"
+    r"^\W*(?:to (?=[a-z])|it(?:'s| is)|that(?:'s| is| would be)|the (?:name|title|item|product) is|call it|name it|"
+    r"let's say|make it|just|i mean|well|i(?:'d| would) like|i want|add|叫做?|"
+    r"(?:名称|名字|标题|题目|名)(?:是|为|叫做?|就叫)|"
     r"就叫?|是|查|要|我要|我想要|加)\s*[:：]?\s*(?:called\s+)?",
     re.IGNORECASE,
 )

@@ -10,10 +10,11 @@ from toolyard.models._offline.amounts import CHINESE_NUMBER, NUMBER, number
 
 _NAMES = "jan feb mar apr may jun jul aug sep oct nov dec"
 _SHORT = {name: at for at, name in enumerate(_NAMES.split(), 1)}
-_MONTH = (
-    r"(?P<month>jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
-    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?)\.?"
+MONTHS = (
+    r"jan(?:uary)?|feb(?:ruary)?|mar(?:ch)?|apr(?:il)?|may|june?|july?|aug(?:ust)?|sept?(?:ember)?|"
+    r"oct(?:ober)?|nov(?:ember)?|dec(?:ember)?"
 )
+_MONTH = rf"(?P<month>{MONTHS})\.?"
 _HOUR = r"\d{1,2}|one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve"
 _HALF = r"(?P<half>am\b|pm\b|a\.m\.|p\.m\.)"
 _DAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
@@ -24,7 +25,7 @@ _ZH_DAYS = "一二三四五六日"
 _ZH = CHINESE_NUMBER
 _LEAD = re.compile(
     r"(?:(?:[,，]|\b(?:and|is|it's|that's|which is|it is))?\s*\b"
-    r"(?:due|on|by|at|from|until|till|before|for|in|starting|beginning|between|"
+    r"(?:due|deadline(?: is|:)?|on|by|at|from|until|till|before|for|in|starting|beginning|between|"
     r"this|scheduled|around|the|to be done|of|during|as of)\b\s*)+$"
     r"|(?:截止到?|在|于|从|到|至|定在|时间是|时间为|时间[:：]|之前|[，,])+$",
     re.IGNORECASE,
@@ -341,7 +342,8 @@ _PATTERNS = (
     _of(r"\bnext week\b|\b(?:this|next|the) weekend\b|下周|下个?星期", _next_week),
     _of(r"\b(?:on )?the (?P<d>\d{1,2})(?:st|nd|rd|th)\b", _day_of_month),
     _of(rf"(?P<d>{_ZH})[号日]", _day_of_month),
-    _of(r"(?P<part>上午|早上|早晨|凌晨|中午|下午|傍晚|晚上|晚)?(?P<h>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:点钟?|时|[:：](?=\d\d))"
+    _of(r"(?!\d+[:.]\d\d ?[ap]\.?m)(?P<part>上午|早上|早晨|凌晨|中午|下午|傍晚|晚上|晚)?"
+        r"(?P<h>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:点钟?|时|[:：](?=\d\d))"
         r"(?P<rest>半|一刻|三刻|整|[\d一二三四五六七八九十]{1,3}分?)?", _clock_zh),
     _of(rf"\b(?:for )(?P<n>half an|an?|{NUMBER}) ?(?P<unit>hours?|h|minutes?|mins?)(?P<half> and a half)?\b", _lasting),
     _of(r"(?:持续)?(?P<n>半个?|\d+|[一二两三四五六七八九十]+)个?(?P<unit>小时|钟头|分钟)(?P<half>半)?", _lasting),

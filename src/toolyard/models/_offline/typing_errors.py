@@ -26,13 +26,15 @@ def repaired(clause: Clause, own: Collection[str]) -> str:
 
 
 def _leads(clause: Clause, at: int) -> bool:
-    """Among the first words, before anything that is not a word of the frame."""
-    return at < 4 and not any(token.has("do:") for token in clause.tokens[:at])
+    """Among the first words, before anything that is not a word of the frame; not what follows `how`."""
+    before = clause.tokens[:at]
+    return at < 4 and not any(token.has("do:") for token in before) and not (at and before[-1].has("fn:question"))
 
 
 def _closes(clause: Clause, at: int) -> bool:
-    """After a small word: `to my crat`."""
-    before = [token for token in clause.tokens[max(0, at - 3) : at] if not token.has("fn:determiner")]
+    """After a small word: `to my crat`, `to the grocery lsit`."""
+    near = clause.tokens[max(0, at - 3) : at]
+    before = [token for token in near if not (token.has("fn:determiner") or token.has("of:"))]
     return bool(before) and _small(before[-1])
 
 
@@ -41,12 +43,18 @@ def _small(token: Token) -> bool:
 
 
 def _nearest(word: str, known: Collection[str], least: int) -> str:
+    """The known word that it is nearest to; of a short one no letter may be another: `tall` is not `tell`."""
     word = word.casefold()
     if len(word) < least or word in known:
         return ""
     most = 2 if len(word) >= LONG else 1
     near = [
-        one for one in known if one[0] == word[0] and abs(len(one) - len(word)) <= most and _apart(word, one) <= most
+        one
+        for one in known
+        if one[0] == word[0]
+        and abs(len(one) - len(word)) <= most
+        and not (len(one) == len(word) <= SHORT and sorted(one) != sorted(word))
+        and _apart(word, one) <= most
     ]
     return min(near, key=lambda one: (_apart(word, one), one)) if near and len(word) > 1 else ""
 

@@ -149,7 +149,7 @@ def _effect(outcome: Outcome, language: str) -> str:
     request, value = outcome.request, outcome.value
     verb = _verb_of(request)
     known = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else dict[str, object]()
-    name = _name(known, language) or request.item or pick(language, "it", "该项")
+    name = _name(known, language) or _name(outcome.chosen, language) or request.item or pick(language, "it", "该项")
     main = request.profile.main
     details = [
         f"{key.replace('_', ' ')} {_scalar(one)}"

@@ -102,21 +102,33 @@ def _plain_tokens(text: str, start: int, end: int) -> list[Token]:
 
 def _phrases(text: str, pieces: list[Token]) -> Iterator[Token]:
     """Words that form a known phrase become one token, the longest first."""
-    table, exact, at = _english(), _small_words(), 0
+    table, exact, reach, at = _english(), _small_words(), _reach(), 0
+    stems = [one.stem for one in pieces]
+    written = [one.text.casefold() for one in pieces]
     while at < len(pieces):
         if pieces[at].means or is_chinese(pieces[at].text):
             yield pieces[at]
             at += 1
             continue
-        for length in range(min(MOST_PHRASE, len(pieces) - at), 0, -1):
-            group = pieces[at : at + length]
-            means = table.get(" ".join(one.stem for one in group), _NO_MATCH)
-            means |= exact.get(" ".join(one.text.casefold() for one in group), _NO_MATCH)
+        most = max(reach.get(stems[at], 1), reach.get(written[at], 1))
+        for length in range(min(most, len(pieces) - at), 0, -1):
+            means = table.get(" ".join(stems[at : at + length]), _NO_MATCH)
+            means |= exact.get(" ".join(written[at : at + length]), _NO_MATCH)
             if means or length == 1:
-                start, end = group[0].start, group[-1].end
+                start, end = pieces[at].start, pieces[at + length - 1].end
                 yield Token(text[start:end], start, end, means, _kinds(means))
                 at += length
                 break
+
+
+@cache
+def _reach() -> Mapping[str, int]:
+    """How many words the longest phrase has that begins with a word, as it is written or by its stem."""
+    found: dict[str, int] = {}
+    for phrase in (*_english(), *_small_words()):
+        first, *more = phrase.split()
+        found[first] = max(found.get(first, 1), min(1 + len(more), MOST_PHRASE))
+    return found
 
 
 def _chinese(run: str, offset: int, before: Token | None) -> Iterator[Token]:
@@ -241,8 +253,9 @@ def longer_verbs(length: int) -> tuple[str, ...]:
 
 @cache
 def words_for(concept: str) -> frozenset[str]:
-    """The single English words that stand for a concept."""
-    return frozenset(word for one in _known() if one.concept == concept for word in one.english if word.isalpha())
+    """The English words that stand for a concept, of phrases the last: `list` of `grocery list`."""
+    words = (phrase.split()[-1] for one in _known() if one.concept == concept for phrase in one.english)
+    return frozenset(word for word in words if word.isalpha())
 
 
 @cache

@@ -1,0 +1,78 @@
+"""Ways of asking whose order hides what is meant, put into the plain order: `how much is honey` is `find honey`."""
+
+import re
+
+from toolyard.models._offline.amounts import NUMBER, UNITS
+from toolyard.models._offline.times import MONTHS
+
+_NAME = "[a-z][a-z -]+"
+_NOT_COUNTED = "am|pm|o'clock|days?|hours?|minutes?|weeks?|months?|times|euros?|dollars?|percent"
+_WAYS = tuple(
+    (re.compile(pattern, re.IGNORECASE), said)
+    for pattern, said in (
+        (r"^\W*(?:(?:i (?:think|guess|believe|suppose)|it (?:looks|seems) like|"
+         r"(?:please |can you |could you )?make sure|i was wondering if|i wonder if|by the way|btw|um+|uh+|hm+),? "
+         r"(?:that )?)+(?:you (?:could|can) )?", ""),
+        (r"\s*\b(?:currently|right now|at the moment|at present)\b(?=.*[?]|.*\w)", ""),
+        (r"\b(?:we|i) (?:need|have|ought) to (?:buy|purchase|get|pick up) (?=\w)", "need "),
+        (rf"^(?:please )?give me (?=(?:{NUMBER}|an?|some) (?!\w*\W*(?:report|list|overview|summary|stat)))", "need "),
+        (r"^(?P<what>(?!(?:what|the|a|my|our)\b)[a-z][a-z -]+?) prices?\s*\?*$", r"find \g<what>"),
+        (r"^how much (?:do|must|will|should) (?:i|we) (?:(?:have|need) to )?(?:pay|owe)\b.*$", "what is the total"),
+        (r"^what (?:did|have) (?:i|we) (?:put|add|added|got) (?:in|into|to|on) ", "what is in "),
+        (r"^(?P<what>[^，。没]{1,12}?)(?:还)?有(?:货)?(?:吗|么|没有)[？?]?$", r"有没有\g<what>"),
+        (r"\s+[-–—]\s+(?=(?:done|finished|completed?|bought|needed|in progress|in cart|to do)\W*$)", ": "),
+        (r"^(?:is|are) there (?:any |some )?\w.* in (?P<where>(?:my|our) \w+(?: \w+)?)\s*\?$",
+         r"what is in \g<where>?"),
+        (r"^(?:tell me |do you know )?how much (?P<what>(?!(?:is|are|do|does|did|have|we|i)\b).+?) costs?\W*$",
+         r"find \g<what>"),
+        (r"^(?P<what>[^，。]{1,12}?)(?:多少钱|怎么卖)(?:一[块个瓶袋盒包斤份])?[？?]?$", r"查找\g<what>"),
+        (r"(?<=[A-Za-z\d]\d)号", ""),
+        (r"(?P<when>之前|以前|前)(?:我们?)?(?:要|得|必须|需要)", r"\g<when>提醒我"),
+        (r"\b(?:something|anything|stuff) (?:with|like|containing|made of) ", ""),
+        (r"^how much (?:money )?(?:went|goes|has gone) (?:to|on|for|into|towards) ", "how much did we spend on "),
+        (r"\b(?:almost|nearly|completely|totally|just about|all) (?=out of\b|finished\b)", ""),
+        (r"^(?:please )?don't forget (?:about )?(?!to\b|that\b)(?P<what>.+?)"
+         r"(?: when (?:you (?:go|are|do)|we go|shopping).*)?$", r"need \g<what>"),
+        (r"\b(?P<verb>remind (?:me|us)) (?:that )?(?:i|we) (?:must|have to|need to|should|ought to)\b", r"\g<verb> to"),
+        (r"^(?:please )?book (?:in )?(?=(?:a|an|the|my|our|us|me)\b.*(?:\b(?:at|from) \d|\d:\d\d|\d ?[ap]m\b|noon))",
+         "schedule "),
+        (r"^(?:we're|we are|i'm|i am) (?:having|throwing|hosting) (?=.*\b(?:at|from) \d|.*\d ?[ap]m)", "schedule "),
+        (r"\b(?P<verb>tick|check|cross) (?P<what>(?:\w+ ){1,5}?)off (?:of )?(?=(?:the|my|our)\b)",
+         r"\g<verb> off \g<what>on "),
+        (rf"^(?P<what>(?:half a dozen|a dozen|a couple of|an?(?= (?:{UNITS}) of)|{NUMBER})\s+"
+         rf"(?!(?:{_NOT_COUNTED}|{MONTHS})\b){_NAME}(?:(?:,| and|, and) (?:{NUMBER}|an?|some)\s+{_NAME})*)"
+         r"(?:,? (?:please|thanks))?[.!]?$", r"need \g<what>"),
+        (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
+        (r"(?<![没还里])有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
+        (r"(?<=多少)(?:公斤|千克|kg|升|瓶|袋|个|斤|吨|箱|件|盒|包)", ""),
+        (r"(?P<verb>查询?|查找|查一?下|查询一?下|看一?下|看看|搜索?|找一?下?)(?P<what>[^各所全总类，。]{1,12}?)的(?:库存(?:量|情况|状况)?|数量|存量|余量|价格)$",
+         r"\g<verb>\g<what>"),
+        (r"^我们?(?:想要(?![查找看去打买付结])|要(?=[一二两三四五六七八九十半\d]))", "需要"),
+        (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?"
+         r"(?:available|in stock|on sale|left|sold(?: here)?)\s*\??$", r"find \g<what>"),
+        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量|价格|价钱|售价)"
+         r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
+        (r"^how (?:much|expensive) (?:does|do|is|are) (?P<what>(?!in\b|left\b|there\b|it\b|my\b|our\b).+?)"
+         r"(?: cost| sell for)?\s*\??$", r"find \g<what>"),
+        (r"^(?:please )?(?:empty|clear)(?: out)? (?P<what>(?:my|the|our) [\w ]+)$", r"remove everything from \g<what>"),
+        (r"^(?:请|帮我|麻烦)*(?:清空|把(?=.+清空))(?P<what>[^，。]+?)(?:清空)?[。！!]?$", r"移除\g<what>里的全部"),
+        (r"^(?:家里的?|我们的?)?(?P<what>[^，。]{1,12}?)(?:都|快要?|已经)*(?:(?:吃|喝|用)(?:完|光)|没|没有|不够)了[。！!]?$",
+         r"需要\g<what>"),
+        (r"^(?:编号|代码)?(?P<what>[A-Za-z]{1,5}-?\d{2,})(?:是|为)(?:什么|哪)[^，。]{0,6}$", r"查找\g<what>"),
+        (r"^what(?:'s| is) (?P<what>[A-Z]{1,5}-?\d{2,})\s*\??$", r"find \g<what>"),
+        (r"^how (?:much|many) (?:(?:kg|kilos?|kilograms?|litres?|liters?|units?|bags?|boxes|bottles?|packs?) of )?"
+         r"(?P<what>(?!of\b|money\b|is\b|are\b|did\b|do\b|have\b|in\b).+?) "
+         r"(?:is|are|do (?:we|you|i)(?: still)? have|have (?:we|you|i)(?: still)?(?: got)?)(?: there)?(?: still)?"
+         r"(?: left| available| in stock| remaining| in the warehouse| on hand)*\s*\??$", r"find \g<what>"),
+        (r"^what(?:'s| is) the (?:current )?(?:stock|inventory|quantity|amount)(?: level)? (?:of|for) (?P<what>.+)$",
+         r"find \g<what>"),
+        (r"\b(?P<verb>turn|switch|tick|check|cross|shut)\s+(?P<what>(?:\w+\s+){1,5}?)(?P<way>on|off)\b(?!\s+(?:the|my|our)\b)",
+         r"\g<verb> \g<way> \g<what>"),
+    )
+)  # fmt: skip
+
+
+def plainly(text: str) -> str:
+    for pattern, said in _WAYS:
+        text = pattern.sub(said, text)
+    return text

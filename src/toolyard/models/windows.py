@@ -1,0 +1,32 @@
+"""How many tokens well-known models take, by how their names begin. Where a name says nothing, nobody knows."""
+
+from urllib.parse import urlsplit
+
+_TOKENS = {
+    "gpt-3.5": 16_385,
+    "gpt-4": 8_192,
+    "gpt-4-turbo": 128_000,
+    "gpt-4o": 128_000,
+    "gpt-4.1": 1_047_576,
+    "gpt-5": 272_000,
+    "o1": 200_000,
+    "o3": 200_000,
+    "o4-mini": 200_000,
+    "claude-": 200_000,
+    "claude-2": 100_000,
+    "gemini-": 1_048_576,
+    "qwen-": 131_072,
+    "qwen-max": 32_768,
+    "qwen3": 131_072,
+    "deepseek-": 65_536,
+}
+"""What a request may have; the longest beginning that fits a name holds."""
+
+
+def window_of(name: str) -> int:
+    """The tokens that a model such as `openai:gpt-5-mini` or `openrouter:anthropic/claude-…` takes; 0 for unknown."""
+    is_address = urlsplit(name).scheme in ("http", "https")
+    model = name.partition("#" if is_address else ":")[2].rpartition("/")[2].lower()
+    return max(((len(begin), tokens) for begin, tokens in _TOKENS.items() if model.startswith(begin)), default=(0, 0))[
+        1
+    ]

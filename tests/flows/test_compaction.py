@@ -1,0 +1,227 @@
+"""A conversation goes on when its model's window is full: room is made, it is told, and nothing is lost to readers."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from support import entries, events_of, until
+from toolyard import Scripted, Settings, Yard, call, say, tool
+from toolyard.app import Wiring
+from toolyard.core.events import HistoryCompacted, ModelDelta, RunEnded, RunStarted, TurnEnded, TurnFailed
+from toolyard.core.items import ModelText, Problem, Result, Usage, UserMessage
+from toolyard.core.ports import ModelRequest
+from toolyard.core.settings import SettingsChange
+from toolyard.engine.summary import ASKED, LEFT_OUT, SUMMARISED
+from toolyard.engine.trace import trace_of
+from toolyard.models.scripted import Script, Turn
+from toolyard.venues.function import as_tool
+
+WORDS = "word " * 1000
+SILENT = Usage()
+
+
+@tool
+def look() -> str:
+    """A long text."""
+    return WORDS
+
+
+def asks_for_summary(request: ModelRequest) -> bool:
+    last = request.history[-1]
+    return isinstance(last, UserMessage) and last.text == ASKED
+
+
+def wired(script: Script, window: int = 10_000, store: str = "memory:") -> Yard:
+    return Yard.wired(
+        Wiring(model=Scripted(script), tools=[as_tool(look)], store=store, windows={"given": window}, grace_s=0)
+    )
+
+
+async def talk(yard: Yard, turns: int, said: str = WORDS) -> list[HistoryCompacted]:
+    for _ in range(turns):
+        last = (await events_of(yard.run(said, conversation="c")))[-1]
+        assert isinstance(last, RunEnded) and last.ending == "done", last
+    log = await yard.service.entries("c")
+    return [entry.event for entry in log if isinstance(entry.event, HistoryCompacted)]
+
+
+def test_a_long_conversation_is_summarised_and_goes_on() -> None:
+    seen: list[ModelRequest] = []
+
+    def script(request: ModelRequest) -> Turn:
+        if asks_for_summary(request):
+            assert request.tool_choice == "none" and [one.name for one in request.offer.tools] == ["look"]
+            return Turn(text=("They said word.",), usage=Usage(input_tokens=70, output_tokens=7))
+        seen.append(request)
+        return Turn(text=(WORDS,), usage=SILENT)
+
+    async def test() -> None:
+        async with wired(script) as yard:
+            first, *_ = made = await talk(yard, 12)
+            assert len(made) >= 2 and all(event.summarised and event.problem is None for event in made)
+            assert first.tokens_after < first.tokens_before / 2
+            assert max(request.history.tokens for request in seen) < 10_000
+            head = seen[-1].history[0]
+            assert isinstance(head, UserMessage) and head.text == f"{SUMMARISED}\nThey said word."
+            assert len([one for one in await yard.history("c") if isinstance(one, UserMessage)]) == 12
+            log = await yard.service.entries("c")
+            run = next(entry.run for entry in log if isinstance(entry.event, HistoryCompacted))
+            trace = trace_of(log, run)
+            assert trace is not None and trace.usage.input_tokens == 70
+            assert [room.summarised for room in trace.compactions] == [True]
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_results_of_tools_are_left_out_before_anything_is_summarised() -> None:
+    def script(request: ModelRequest) -> Turn:
+        results = sum(isinstance(item, Result) for item in request.history)
+        return Turn(text=("done",), usage=SILENT) if results == 12 else Turn(calls=call("look").calls, usage=SILENT)
+
+    async def test() -> None:
+        async with wired(script) as yard:
+            (made, *more) = await talk(yard, 1, "look at all of it")
+            assert made.dropped and not made.summarised and not made.items
+            assert all(event.dropped for event in more)
+            told = [one.content for one in await yard.history("c") if isinstance(one, Result)]
+            assert told == [WORDS] * 12  # people still see them
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+@pytest.mark.parametrize("failing", ["fails", "silent", "raises"])
+def test_a_summary_that_cannot_be_had_is_done_without(failing: str) -> None:
+    seen: list[ModelRequest] = []
+
+    class Model:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+            if not asks_for_summary(request):
+                seen.append(request)
+                text = ModelText(id=request.mint.id("item"), at=0.0, text=WORDS)
+                yield TurnEnded(items=(text,), finish="stop")
+            elif failing == "raises":
+                raise RuntimeError("boom")
+            elif failing == "silent":
+                yield TurnEnded(items=(), finish="stop", usage=Usage(input_tokens=3))
+            else:
+                yield TurnFailed(problem=Problem(error="no room", error_type="unavailable"))
+
+        async def close(self) -> None: ...
+
+    async def test() -> None:
+        async with Yard.wired(Wiring(model=Model(), windows={"given": 10_000})) as yard:
+            made = await talk(yard, 8)
+            assert made and all(event.problem and not event.summarised for event in made)
+            head = seen[-1].history[0]
+            assert isinstance(head, UserMessage) and head.text == LEFT_OUT
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_a_run_is_stopped_while_a_summary_is_made() -> None:
+    asked, stopped = asyncio.Event(), asyncio.Event()
+
+    class Model:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+            if asks_for_summary(request):
+                asked.set()
+                try:
+                    await asyncio.Event().wait()
+                finally:
+                    stopped.set()
+            text = ModelText(id=request.mint.id("item"), at=0.0, text=WORDS)
+            yield TurnEnded(items=(text,), finish="stop")
+
+        async def close(self) -> None: ...
+
+    async def test() -> None:
+        async with Yard.wired(Wiring(model=Model(), windows={"given": 10_000})) as yard:
+            await talk(yard, 3)
+            run = asyncio.create_task(events_of(yard.run(WORDS, conversation="c")))
+            await asked.wait()
+            await yard.stop("c")
+            last = (await run)[-1]
+            assert isinstance(last, RunEnded) and last.ending == "cancelled"
+            await stopped.wait()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_a_summary_that_a_crash_cut_off_is_made_again(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+    asked = asyncio.Event()
+
+    class Hangs:
+        async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+            if asks_for_summary(request):
+                asked.set()
+                await asyncio.Event().wait()
+            text = ModelText(id=request.mint.id("item"), at=0.0, text=WORDS)
+            yield TurnEnded(items=(text,), finish="stop")
+
+        async def close(self) -> None: ...
+
+    async def before() -> None:
+        async with Yard.wired(Wiring(model=Hangs(), windows={"given": 10_000}, store=store, grace_s=0)) as yard:
+            await talk(yard, 3)
+            await until(yard.run(WORDS, conversation="c"), RunStarted)
+            await asked.wait()
+
+    async def after() -> None:
+        steps = [say("summed up"), say("here")]
+        async with wired(steps, store=store) as yard:
+            log = [entry.event for entry in await entries(yard, "c", until_ended=4)]
+            made = [event for event in log if isinstance(event, HistoryCompacted)]
+            assert [event.summarised for event in made] == [True]
+            assert isinstance(log[-1], RunEnded) and log[-1].ending == "done"
+
+    asyncio.run(before())
+    asyncio.run(asyncio.wait_for(after(), 20))
+
+
+@pytest.mark.parametrize("change", [SettingsChange(max_messages=6), SettingsChange(max_tokens=5000)])
+def test_a_window_that_somebody_set_bounds_what_the_model_is_shown(change: SettingsChange) -> None:
+    seen: list[ModelRequest] = []
+
+    def script(request: ModelRequest) -> Turn:
+        assert not asks_for_summary(request)
+        seen.append(request)
+        return Turn(text=(WORDS,), usage=SILENT)
+
+    async def test() -> None:
+        async with wired(script, window=0) as yard:
+            await talk(yard, 1)
+            await yard.change("c", change)
+            made = await talk(yard, 11)
+            most = change.max_messages or 1000
+            assert made and not any(event.summarised for event in made)
+            assert max(one.history.messages for one in seen) <= most
+            assert max(one.history.tokens for one in seen) <= (change.max_tokens or 1_000_000)
+            assert all(isinstance(one.history[0], UserMessage) for one in seen)
+            assert len(await yard.history("c")) == 24
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_between_two_times_that_room_is_made_a_request_only_grows() -> None:
+    seen: list[ModelRequest] = []
+
+    def script(request: ModelRequest) -> Turn:
+        seen.append(request)
+        return Turn(text=("fine",), usage=SILENT)
+
+    async def test() -> None:
+        async with wired(script, window=0) as yard:
+            await events_of(yard.run("go", conversation="c", settings=Settings(max_messages=20)))
+            made = await talk(yard, 59, "go on")
+            shrunk = [
+                now.turn
+                for before, now in pairwise(seen)
+                if list(now.history)[: len(before.history)] != list(before.history)
+            ]
+            assert len(shrunk) == len(made) <= 10
+
+    asyncio.run(asyncio.wait_for(test(), 20))

@@ -1,0 +1,127 @@
+"""What a provider has cached of a request stays good for the next one: over a long run, on every wire, the system text,
+the tools and the messages before are byte for byte those of the request before, whatever MCP servers do meanwhile."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from support import condition, ending, events_of
+from toolyard import Yard
+from toolyard.core.options import Options
+from toolyard.core.ports import Model
+from toolyard.models.anthropic import Anthropic
+from toolyard.models.gemini import Gemini
+from toolyard.models.openai_chat import OpenAIChat
+from toolyard.models.openai_responses import OpenAIResponses
+from venues.mcp.plain import Plain
+from wire import gemini_bytes, responses_bytes, strict_chat, strict_dashscope, strict_gemini, strict_messages
+from wire.strict import Strict
+from wire.strict_chat import StrictChat
+from wire.strict_messages import StrictMessages
+from wire.strict_responses import strict_responses
+
+RUNS = 16
+MARK = b',"cache_control":{"type":"ephemeral"}'
+Body = dict[str, msgspec.Raw]
+
+
+@dataclass(frozen=True)
+class Side:
+    """A provider that asks for `add` and then answers, run after run; where its requests have their messages."""
+
+    server: Strict | StrictChat | StrictMessages
+    made: Callable[[str], Model]
+    messages: str
+
+
+def chat() -> Side:
+    replies = [strict_chat.asks(("add", {}), ("look", {}), text="I add."), strict_chat.says("Done.")] * RUNS
+    return Side(StrictChat(*replies), lambda url: OpenAIChat(base_url=url, model="gpt-4o"), "messages")
+
+
+def qwen() -> Side:
+    replies = [strict_dashscope.asks(("add", ["{", "}"])), strict_dashscope.says("Done.")] * RUNS
+    server = strict_dashscope.strict_dashscope(*replies)
+    return Side(server, lambda url: OpenAIChat(base_url=url, model="qwen-plus", provider="dashscope"), "messages")
+
+
+def gpt() -> Side:
+    own = responses_bytes
+    replies = [
+        reply
+        for number in range(RUNS)
+        for reply in (own.replies(own.thought("Hm.", id=f"rs_{number}"), own.call("add", "{}")), own.says("Done."))
+    ]
+    server = strict_responses(*replies)
+    return Side(server, lambda url: OpenAIResponses(base_url=url, model=own.MODEL), "input")
+
+
+def claude() -> Side:
+    replies = [strict_messages.asks(("add", {}), ("look", {}), thinking="Hm."), strict_messages.says("Done.")] * RUNS
+    return Side(
+        StrictMessages(*replies),
+        lambda url: Anthropic(base_url=url, model="claude", api_key="k", options=Options(thinking=2_000)),
+        "messages",
+    )
+
+
+def google() -> Side:
+    own = gemini_bytes
+    replies = [own.replies(own.thought("Hm."), own.call("add", {}, **own.SIGNED)), own.says("Done.")] * RUNS
+    server = strict_gemini.strict_gemini(*replies)
+    return Side(server, lambda url: Gemini(base_url=url, model=strict_gemini.MODEL), "contents")
+
+
+async def long_run(side: Side, plain: Plain) -> list[bytes]:
+    """The bodies of all requests; the server of the tools dies after every third run."""
+    async with (
+        side.server.serving() as url,
+        Yard(model=side.made(url), system_prompt="You add.", servers={"plain": plain.spec}) as yard,
+    ):
+        for number in range(RUNS):
+            events = await events_of(yard.run(f"Question {number}", conversation="c"))
+            assert ending(events).ending == "done", events
+            if number % 3 == 2:
+                plain.kill()
+                await condition(lambda: not plain.alive)
+            if number % 6 == 5:
+                await condition(lambda: bool(plain.alive) and yard.servers.cards()[0].status == "running")
+    assert side.server.refusals == []
+    return side.server.bodies
+
+
+def parts(side: Side, body: bytes) -> tuple[Body, list[msgspec.Raw]]:
+    """A request without the marks of what to cache: its messages one by one, and all else."""
+    whole = msgspec.json.decode(body.replace(MARK, b""), type=Body)
+    return whole, msgspec.json.decode(whole.pop(side.messages), type=list[msgspec.Raw])
+
+
+@pytest.mark.parametrize("made", [chat, qwen, gpt, claude, google])
+def test_a_request_is_the_one_before_and_what_came_since_although_servers_come_and_go(
+    made: Callable[[], Side], tmp_path: Path
+) -> None:
+    side, plain = made(), Plain(tmp_path, trust=True)
+    bodies = asyncio.run(asyncio.wait_for(long_run(side, plain), 60))
+    assert len(bodies) == 2 * RUNS >= 30 and len(plain.processes) > 4
+    for before, now in pairwise(parts(side, body) for body in bodies):
+        assert "tools" in now[0] and now[0] == before[0]
+        assert len(now[1]) > len(before[1]) and now[1][: len(before[1])] == before[1]
+
+
+def test_what_is_to_be_cached_is_marked_where_the_provider_looks_for_it(tmp_path: Path) -> None:
+    """The system text, the last tool, the newest message, and the one that was the newest before."""
+    bodies = asyncio.run(asyncio.wait_for(long_run(claude(), Plain(tmp_path, trust=True)), 60))
+    ends: list[int] = []
+    for number, body in enumerate(bodies):
+        asked = msgspec.json.decode(body, type=dict[str, msgspec.Raw])
+        assert bytes(asked["system"]).endswith(MARK + b"}]") and bytes(asked["tools"]).endswith(MARK + b"}]")
+        messages = msgspec.json.decode(asked["messages"], type=list[msgspec.Raw])
+        marked = [place for place, one in enumerate(messages) if MARK in bytes(one)]
+        assert bytes(messages[-1]).endswith(MARK + b"}]}")
+        ends.append(len(messages) - 1)
+        assert marked == ends[-2:], number
