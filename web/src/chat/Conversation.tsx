@@ -45,7 +45,7 @@ export function Conversation({ id }: { id: string }) {
   return (
     <ConversationContext value={context}>
       <div className="chat">
-        <Toolbar conversation={id} view={view} />
+        <Toolbar conversation={id} view={view} mine={mine} />
         <Thread view={view} loading={status === "loading"} />
         <div className="chat-foot">
           {status === "away" && (
