@@ -166,6 +166,26 @@ def test_a_connection_on_which_the_server_talks_unasked_is_not_used_again() -> N
     assert connections == 2
 
 
+def test_a_connection_on_which_a_request_still_waits_to_be_sent_is_not_used_again() -> None:
+    connections: list[bytes] = []
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(OK)  # before the rest of the request was taken
+        await writer.drain()
+        await asyncio.Event().wait()
+
+    async def use(http: Http) -> None:
+        large = b" " * 20_000_000
+        for _ in range(2):
+            answer = await http.post(large, {}, lambda: 0.0)
+            assert await rest_of(answer) == b"hi"
+            await answer.drain()
+
+    against(talk, use)
+    assert len(connections) == 2
+
+
 def test_an_answer_that_nobody_reads_waits_at_the_other_side() -> None:
     size, sent = 64 * 1024 * 1024, 0
 

@@ -48,6 +48,10 @@ class Connection(asyncio.BufferedProtocol):
     def closed(self) -> bool:
         return self._lost is not None
 
+    @property
+    def _sent_all(self) -> bool:
+        return self._lost is None and self._transport is not None and not self._transport.get_write_buffer_size()
+
     def send(self, *request: bytes) -> None:
         """Begin the exchange. Raises ConnectionError if the other side hung up meanwhile."""
         if self._lost is not None or self._transport is None:
@@ -79,8 +83,8 @@ class Connection(asyncio.BufferedProtocol):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     def release(self) -> None:
-        """The exchange is over: the next one may go over this connection, if this one was taken to its end."""
-        if self._complete and self._keep and not self._pieces and self._lost is None:
+        """The exchange is over: the next one may go over this connection, if both sides said all of this one."""
+        if self._complete and self._keep and not self._pieces and self._sent_all:
             self.idle_since = self._loop.time()
             self._to_idle(self)
         else:

@@ -18,28 +18,35 @@ from msgspec.structs import asdict, replace
 from toolyard.core.limits import Budget
 from toolyard.core.ports import Key
 from toolyard.core.prices import Price
-from toolyard.core.search import SEARCH, SearchRules
 from toolyard.core.servers import ServerSpec
-from toolyard.core.tools import Approval, ProviderOptions, Tool, UserLocation
+from toolyard.core.tools import Approval, Tool
 from toolyard.settings._check import Check
 from toolyard.settings._layers import Layers
-from toolyard.settings._limits import (
-    LARGEST,
-    Count,
-    CountOrNone,
-    Division,
-    Given,
-    LimitsConfig,
-    Name,
-    Seconds,
-    Tenant,
-    ToolChoice,
-    completed,
-)
+from toolyard.settings._limits import Division, Given, LimitsConfig, Tenant, ToolChoice, completed
 from toolyard.settings._mcp_json import mcp_servers
+from toolyard.settings._models import ModelOptions, Provider, ProviderTools, WebSearch
 from toolyard.settings._paths import Places, data_directory
 from toolyard.settings._show import shown
 from toolyard.settings._tool_modules import load_tools
+from toolyard.settings._values import (
+    Count,
+    CountOrNone,
+    FilePath,
+    Hash,
+    HeaderName,
+    HeaderSecret,
+    Name,
+    Origin,
+    Seconds,
+    SecondsOrNone,
+    Secret,
+    ServerName,
+    StoreUrl,
+    ToolName,
+    ToolSource,
+    Url,
+    VariableName,
+)
 
 __all__ = [
     "Config",
@@ -48,10 +55,8 @@ __all__ = [
     "Jwt",
     "KeyConfig",
     "LimitsConfig",
-    "Location",
     "ModelOptions",
     "Provider",
-    "ProviderTools",
     "Server",
     "Telemetry",
     "ToolChoice",
@@ -69,35 +74,6 @@ __all__ = [
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SHORTEST_SECRET = 32
 
-SecondsOrNone = Annotated[float, Meta(ge=0, le=LARGEST)]
-Url = Annotated[
-    str, Meta(pattern=r"^https?://[^\s/]\S*\Z", extra={"says": "a URL that begins with http:// or https://"})
-]
-Secret = Annotated[str, Meta(extra={"is": "secret"})]
-"""Never shown; `${VARIABLE}` in it is replaced."""
-HeaderSecret = Annotated[str, Meta(extra={"is": "header"})]
-"""A secret that is sent as a header: one line."""
-Hash = Annotated[str, Meta(min_length=1, extra={"is": "hash"})]
-"""Never shown."""
-FilePath = Annotated[str, Meta(min_length=1, extra={"is": "path"})]
-ToolSource = Annotated[str, Meta(min_length=1, extra={"is": "tools"})]
-StoreUrl = Annotated[str, Meta(min_length=1, extra={"is": "store"})]
-HeaderName = Annotated[str, Meta(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+\Z", extra={"says": "that of an HTTP header"})]
-ServerName = Annotated[str, Meta(pattern=r"^(?!function\Z).", extra={"says": "a text other than function"})]
-"""`function` is the server under which function tools appear."""
-Origin = Annotated[
-    str,
-    Meta(pattern=r"^(\*|https?://[^/\s?#@]+)\Z", extra={"says": 'an origin such as "https://shop.example", or "*"'}),
-]
-ToolName = Annotated[
-    str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z", extra={"says": "1 to 64 letters, digits, underscores or hyphens"})
-]
-Domain = Annotated[
-    str, Meta(pattern=r"^[^\s/:@?#]+(/\S*)?\Z", extra={"says": "a domain such as docs.python.org, without https://"})
-]
-Country = Annotated[str, Meta(pattern=r"^([A-Z]{2})?\Z", extra={"says": "two capital letters, such as CH"})]
-VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that of a variable"})]
-
 _BUDGET, _SPEC = Budget(), ServerSpec()
 
 
@@ -110,73 +86,6 @@ class Finding(Struct, frozen=True, kw_only=True):
     @property
     def budget(self) -> Budget:
         return msgspec.convert(self, Budget, from_attributes=True)
-
-
-class Location(Struct, frozen=True, kw_only=True):
-    """Roughly where the users are."""
-
-    city: str = ""
-    region: str = ""
-    country: Country = ""
-    timezone: str = ""
-
-
-class WebSearch(Struct, frozen=True, kw_only=True):
-    """Where searches run where neither a request nor its conversation says so, and what native ones are held to."""
-
-    prefer: Literal["auto", "native", "mcp", "duckduckgo", "off"] = "auto"
-    custom_control: bool = False
-    full_logging: bool = False
-    tools: frozenset[Name] = frozenset({SEARCH})
-    max_uses: CountOrNone = 0
-    allowed_domains: tuple[Domain, ...] = ()
-    blocked_domains: tuple[Domain, ...] = ()
-    user_location: Location | None = None
-
-    @property
-    def rules(self) -> SearchRules:
-        location = self.user_location and msgspec.convert(self.user_location, UserLocation, from_attributes=True)
-        options = ProviderOptions(
-            max_uses=self.max_uses,
-            allowed_domains=self.allowed_domains,
-            blocked_domains=self.blocked_domains,
-            user_location=location,
-        )
-        return SearchRules(
-            prefer=self.prefer,
-            custom_control=self.custom_control,
-            full_logging=self.full_logging,
-            options=options,
-            tools=self.tools,
-        )
-
-
-class ProviderTools(Struct, frozen=True, kw_only=True):
-    """What the model's provider may run itself besides a search."""
-
-    code_execution: bool = False
-    file_search: tuple[Name, ...] = ()
-    """The stores, at the provider, to look in."""
-
-
-class Provider(Struct, frozen=True, kw_only=True):
-    api_key: HeaderSecret = ""
-    base_url: Url = ""
-    headers: dict[HeaderName, HeaderSecret] = {}
-    wire: Literal["chat", "responses", "messages", "gemini", ""] = ""
-    """What the provider speaks, if it is not what is known of it."""
-
-
-class ModelOptions(Struct, frozen=True, kw_only=True):
-    """How one model is used."""
-
-    window: CountOrNone = 0
-    """How many tokens it takes, if that is not what is known of it."""
-    max_tokens: CountOrNone = 0
-    """What an answer may have; 0 leaves it to the provider."""
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    thinking: Literal["", "low", "medium", "high", "adaptive"] | Count = ""
-    """How much it may think before it answers: an effort, or tokens."""
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):

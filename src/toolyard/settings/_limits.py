@@ -1,19 +1,15 @@
 """Limits, and what holds for a division or a tenant in place of what holds for everybody."""
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.limits import Limits
+from toolyard.settings._values import Count, CountOrNone, Name, Seconds
 
-LARGEST = 1_000_000_000
-Name = Annotated[str, Meta(min_length=1)]
-Count = Annotated[int, Meta(ge=1, le=LARGEST)]
-CountOrNone = Annotated[int, Meta(ge=0, le=LARGEST)]
-Seconds = Annotated[float, Meta(gt=0, le=LARGEST)]
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 _CORE = Limits()
 
