@@ -10,6 +10,9 @@ _NOT_COUNTED = "am|pm|o'clock|days?|hours?|minutes?|weeks?|months?|times|euros?|
 _WAYS = tuple(
     (re.compile(pattern, re.IGNORECASE), said)
     for pattern, said in (
+        (r"\b(?P<verb>add|put|buy|order|get) (?P<what>[^,]+?) twice\b", r"\g<verb> 2 \g<what>"),
+        (r"^how many .+ (?:are|do i have) in (?P<where>(?:my|the|our) \w+)\W*$", r"what is in \g<where>?"),
+        (r"^(?:show(?: me)?|list) (?:everything|all(?: the)? (?:products|items)) (?:in|from) (?=the\b)", "open "),
         (r"^(?:今天|明天|等会儿?|一会儿?)(?:我们?)?要?买", "买"),
         (r"^(?:请|帮我|麻烦)*(?:记一下|记下|记住)[:：，,]?", "提醒我"),
         (r"^(?:请)?给我(?=[一二两三四五六七八九十半\d])", "需要"),
@@ -64,7 +67,7 @@ _WAYS = tuple(
          r"\g<verb>\g<what>"),
         (r"^我们?(?:想要(?![查找看去打买付结])|要(?=[一二两三四五六七八九十半\d]))", "需要"),
         (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?"
-         r"(?:available|in stock|on sale|left|sold(?: here)?)\s*\??$", r"find \g<what>"),
+         r"(?:available|in stock|on sale|left|sold(?: here| out)?|out of stock)\s*\??$", r"find \g<what>"),
         (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存量?|数量|存量|余量|价格|价钱|售价)"
          r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
         (r"^how (?:much|expensive) (?:does|do|is|are) (?P<what>(?!in\b|left\b|there\b|it\b|my\b|our\b).+?)"
