@@ -7,7 +7,7 @@ from contextlib import AbstractAsyncContextManager
 from toolyard.core.caller import Caller
 from toolyard.core.servers import ServerSpec, SignInAnswer
 from toolyard.venues.mcp._answers import Json, Supervised
-from toolyard.venues.mcp._forms import unfit
+from toolyard.venues.mcp._forms import Forms
 from toolyard.venues.mcp._grants import Keeper
 from toolyard.venues.mcp._link import Link
 from toolyard.venues.mcp._oauth import signing
@@ -24,6 +24,7 @@ class SdkConnector:
 
     def __init__(self) -> None:
         self._warden = Warden()
+        self._forms = Forms()
         logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)  # it quotes tokens; we tell what failed
 
     def link(
@@ -57,7 +58,7 @@ class SdkConnector:
         await sign_in(spec, keeper, redirect_uri, show, answer, filled_in(spec.headers, caller))
 
     def unfit(self, schema: object, content: object) -> str:
-        return unfit(schema, content)
+        return self._forms.unfit(schema, content)
 
     def close(self) -> None:
         self._warden.close()

@@ -154,6 +154,12 @@ class Fleet:
             raise NotFound(f"there is no server {id[:80]!r}")
         return server
 
+    def definition(self, id: str, tool: str) -> Json:
+        """A tool as its server lists it; empty if there is none, or not any more."""
+        server = self._servers.get(id)
+        pin = server.pin(tool) if server is not None else None
+        return pin.seen if pin is not None else {}
+
     def listen(self, notified: Notified) -> Callable[[], None]:
         """Be told what servers tell unasked: (server, method, params). The answer ends it."""
         self._listeners.append(notified)
