@@ -14,7 +14,7 @@ from typing import cast
 from mcp.shared.exceptions import MCPError
 
 from toolyard.core.servers import ServerStatus
-from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Progress, Rejected, Told
+from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Opened, Progress, Rejected, Told
 from toolyard.venues.mcp._oauth import SignedOut
 from toolyard.venues.mcp._patience import Patience
 from toolyard.venues.mcp._said import Said
@@ -59,6 +59,7 @@ class Link:
             protocol=session.protocol if session else "",
             sessions=self.sessions,
             in_flight=session.in_flight if session else 0,
+            opened=session.opened if session else Opened(),
             capabilities=session.capabilities if session else {},
             log=tuple(self._said.log),
         )
