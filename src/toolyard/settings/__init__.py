@@ -89,12 +89,17 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """The client credentials for a server with a url."""
+    """As whom a token for a server with a url is asked for."""
 
     issuer: Url
     client_id: Name
-    client_secret: Secret
+    client_secret: Secret = ""
     scope: str = ""
+    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.grant == "client_credentials" and not self.client_secret:
+            yield "client_secret", 'must be given, or grant = "authorization_code" with which a person signs in'
 
 
 class Server(Struct, frozen=True, kw_only=True):
