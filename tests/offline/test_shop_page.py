@@ -101,44 +101,44 @@ async def asked(message: str) -> tuple[list[tuple[str, object]], str]:
     return calls, said
 
 
-MILK = [("search_products", {"query": "milk"}), ("add_to_cart", {"code": "MIL-1"})]
+MILK: list[tuple[str, object]] = [("search_products", {"query": "milk"}), ("add_to_cart", {"code": "MIL-1"})]
 
 
-@pytest.mark.parametrize(
-    ("message", "calls", "named"),
-    [
-        ("Add milk to my cart", MILK, ["Whole milk"]),
-        (
-            "add milk and bread",
-            [
-                *(("search_products", {"query": "milk"}), ("search_products", {"query": "bread"})),
-                *(("add_to_cart", {"code": "MIL-1"}), ("add_to_cart", {"code": "BRE-1"})),
-            ],
-            ["Whole milk", "Rye bread"],
-        ),
-        (
-            "I need two loaves of bread",
-            [("search_products", {"query": "bread"}), ("add_to_cart", {"code": "BRE-1", "quantity": 2})],
-            ["Rye bread"],
-        ),
-        ("show me my cart", [("show_cart", {})], ["cart"]),
-        ("what's in my cart?", [("show_cart", {})], ["cart"]),
-        ("take me to checkout", [("open_checkout", {})], ["checkout"]),
-        ("take me home", [("open_home", {})], ["home"]),
-        ("show my orders", [("open_orders", {})], ["orders"]),
-        (
-            "Remove the bread",
-            [("get_cart", {}), ("remove_from_cart", {"code": "BRE-1"})],
-            ["Rye bread"],
-        ),
-        (
-            "Show me cheese",
-            [("search_products", {"query": "cheese"}), ("show_products", {"codes": ["CHE-1"]})],
-            ["1 product"],
-        ),
-        ("add caviar to my cart", [("search_products", {"query": "caviar"})], ["caviar"]),
-    ],
-)
+CASES: list[tuple[str, list[tuple[str, object]], list[str]]] = [
+    ("Add milk to my cart", MILK, ["Whole milk"]),
+    (
+        "add milk and bread",
+        [
+            *(("search_products", {"query": "milk"}), ("search_products", {"query": "bread"})),
+            *(("add_to_cart", {"code": "MIL-1"}), ("add_to_cart", {"code": "BRE-1"})),
+        ],
+        ["Whole milk", "Rye bread"],
+    ),
+    (
+        "I need two loaves of bread",
+        [("search_products", {"query": "bread"}), ("add_to_cart", {"code": "BRE-1", "quantity": 2})],
+        ["Rye bread"],
+    ),
+    ("show me my cart", [("show_cart", {})], ["cart"]),
+    ("what's in my cart?", [("show_cart", {})], ["cart"]),
+    ("take me to checkout", [("open_checkout", {})], ["checkout"]),
+    ("take me home", [("open_home", {})], ["home"]),
+    ("show my orders", [("open_orders", {})], ["orders"]),
+    (
+        "Remove the bread",
+        [("get_cart", {}), ("remove_from_cart", {"code": "BRE-1"})],
+        ["Rye bread"],
+    ),
+    (
+        "Show me cheese",
+        [("search_products", {"query": "cheese"}), ("show_products", {"codes": ["CHE-1"]})],
+        ["1 product"],
+    ),
+    ("add caviar to my cart", [("search_products", {"query": "caviar"})], ["caviar"]),
+]
+
+
+@pytest.mark.parametrize(("message", "calls", "named"), CASES)
 def test_the_shop_needs_no_model(message: str, calls: list[tuple[str, object]], named: list[str]) -> None:
     made, said = asyncio.run(asked(message))
     assert made == calls

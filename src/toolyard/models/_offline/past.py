@@ -28,6 +28,8 @@ _ZH_OBJECT = re.compile(
     r"^(?:我们?)?(?:把)?(?P<what>[\u3400-\u9fff]{1,10}?)(?:已经|已|都)?"
     r"(?P<verb>打扫|清理|整理|收拾|交|付|洗|修|浇|寄|换|倒|喂|擦|做|还)[好完]?了$"
 )
+_ITSELF = re.compile(r"\s+[a-z]+\s+(?:the|my|our|a)\b", re.IGNORECASE)
+"""A verb of its own after `did`: `I did water the plants`."""
 _VOWEL = re.compile("[aeiouy]")
 _TAIL = re.compile(r"\s*(?:today|already|now|just now|yesterday|this morning)?\W*$", re.IGNORECASE)
 
@@ -35,8 +37,9 @@ _TAIL = re.compile(r"\s*(?:today|already|now|just now|yesterday|this morning)?\W
 def done(text: str) -> str:
     """What was done, as an order; empty if the text does not say that something was."""
     if found := _HAVE.match(text):
-        base = infinitive(found["verb"].casefold())
-        return f"{base}{_TAIL.sub('', found['rest'])}" if base and found["rest"].strip() else ""
+        base, rest = infinitive(found["verb"].casefold()), _TAIL.sub("", found["rest"])
+        base = "" if base == "do" and _ITSELF.match(rest) else base or "?"
+        return f"{base}{rest}".strip() if base != "?" and rest.strip() else ""
     if found := _IS_DONE.match(text):
         base = infinitive(found["verb"].casefold())
         return f"{base} {found['what'][0].lower()}{found['what'][1:]}" if base else ""

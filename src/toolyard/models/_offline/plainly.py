@@ -10,6 +10,8 @@ _NOT_COUNTED = "am|pm|o'clock|days?|hours?|minutes?|weeks?|months?|times|euros?|
 _WAYS = tuple(
     (re.compile(pattern, re.IGNORECASE), said)
     for pattern, said in (
+        (r"\bget (?P<what>(?:the |my )?[\w ]+?) out of (?=(?:my|the|our)\b)", r"remove \g<what> from "),
+        (r"(?<=\w) in (?:the|their|its) names?\b", ""),
         (r"\b(?P<verb>add|put|buy|order|get) (?P<what>[^,]+?) twice\b", r"\g<verb> 2 \g<what>"),
         (r"^how many .+ (?:are|do i have) in (?P<where>(?:my|the|our) \w+)\W*$", r"what is in \g<where>?"),
         (r"^(?:show(?: me)?|list) (?:everything|all(?: the)? (?:products|items)) (?:in|from) (?=the\b)", "open "),
@@ -36,7 +38,7 @@ _WAYS = tuple(
         (r"^(?P<what>(?!(?:what|the|a|my|our)\b)[a-z][a-z -]+?) prices?\s*\?*$", r"find \g<what>"),
         (r"^how much (?:do|must|will|should) (?:i|we) (?:(?:have|need) to )?(?:pay|owe)\b.*$", "what is the total"),
         (r"^what (?:did|have) (?:i|we) (?:put|add|added|got) (?:in|into|to|on) ", "what is in "),
-        (r"^(?P<what>[^，。没]{1,12}?)(?:还)?有(?:货)?(?:吗|么|没有)[？?]?$", r"有没有\g<what>"),
+        (r"^(?P<what>[^，。没]{1,12}?)(?:还)?有(?:货|库存|存货)?(?:吗|么|没有)[？?]?$", r"有没有\g<what>"),
         (r"\s+[-–—]\s+(?=(?:done|finished|completed?|bought|needed|in progress|in cart|to do)\W*$)", ": "),
         (r"^(?:is|are) there (?:any |some )?\w.* in (?P<where>(?:my|our) \w+(?: \w+)?)\s*\?$",
          r"what is in \g<where>?"),
@@ -73,7 +75,7 @@ _WAYS = tuple(
         (r"^how (?:much|expensive) (?:does|do|is|are) (?P<what>(?!in\b|left\b|there\b|it\b|my\b|our\b).+?)"
          r"(?: cost| sell for)?\s*\??$", r"find \g<what>"),
         (r"^(?:please )?(?:empty|clear)(?: out)? (?P<what>(?:my|the|our) [\w ]+)$", r"remove everything from \g<what>"),
-        (r"^(?:请|帮我|麻烦)*(?:清空|把(?=.+清空))(?P<what>[^，。]+?)(?:清空)?[。！!]?$", r"移除\g<what>里的全部"),
+        (r"^(?:请|帮我|麻烦)*(?:清空|把?(?=.+清空))(?P<what>[^，。]+?)(?:清空)?[。！!]?$", r"移除\g<what>里的全部"),
         (r"^(?:家里的?|我们的?)?(?P<what>[^，。]{1,12}?)(?:都|快要?|已经)*(?:(?:吃|喝|用)(?:完|光)|没|没有|不够)了[。！!]?$",
          r"需要\g<what>"),
         (r"^(?:编号|代码)?(?P<what>[A-Za-z]{1,5}-?\d{2,})(?:是|为)(?:什么|哪)[^，。]{0,6}$", r"查找\g<what>"),

@@ -17,6 +17,8 @@ def repaired(clause: Clause, own: Collection[str]) -> str:
         meant = ""
         if _leads(clause, at):
             short = len(token.text) < SHORT
+            if short and at > 1:
+                continue
             meant = _nearest(token.text, longer_verbs(len(token.text)) if short else (*own, *vocabulary()), least=2)
         elif _closes(clause, at):
             meant = _nearest(token.text, own, least=4)
