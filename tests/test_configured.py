@@ -1,5 +1,6 @@
 """A configuration becomes what a yard is wired from."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -7,7 +8,8 @@ import pytest
 from toolyard.app import OFFLINE, Wiring
 from toolyard.configured import model_place, named_model, wiring
 from toolyard.core.errors import Misconfigured
-from toolyard.core.tools import Tool
+from toolyard.core.search import SearchRules
+from toolyard.core.tools import ProviderOptions, Tool, UserLocation
 from toolyard.models.offline import Offline
 from toolyard.settings import Config, load
 from toolyard.venues.function import as_tool
@@ -123,3 +125,44 @@ headers = { x-team = "a" }
     for wrong in ("gpt", "openai:", "nobody:x", "http://h/v1"):
         with pytest.raises(Misconfigured):
             model_place(wrong, made, {})
+
+
+def test_what_is_set_for_searches_and_for_a_provider_s_tools_is_wired(tmp_path: Path) -> None:
+    file = tmp_path / "toolyard.toml"
+    file.write_text(
+        'default_tools = ["web_search"]\n'
+        '[web_search]\nfull_logging = true\nmax_uses = 3\nallowed_domains = ["docs.python.org/3"]\n'
+        'user_location = { city = "Basel", country = "CH" }\ntools = ["web_search", "brave_web_search"]\n'
+        '[provider_tools]\ncode_execution = true\nfile_search = ["vs_1"]\n'
+        '[tool.web_search]\nroles = ["staff"]\n'
+    )
+    made = wiring(load(file, {"HOME": str(tmp_path)}, {}), tmp_path)
+    rules = made.web_search
+    assert (rules.prefer, rules.custom_control, rules.full_logging) == ("auto", False, True)
+    assert rules.tools == {"web_search", "brave_web_search"}
+    location = UserLocation(city="Basel", country="CH")
+    options = ProviderOptions(max_uses=3, allowed_domains=("docs.python.org/3",), user_location=location)
+    assert rules.options == options
+    assert [(one.name, one.venue) for one in made.provider_tools] == [
+        ("code_execution", "provider"),
+        ("file_search", "provider"),
+    ]
+    assert made.provider_tools[1].options == ProviderOptions(stores=("vs_1",))
+    assert made.ruled(Tool(name="web_search", venue="provider")).roles == {"staff"}
+    assert wiring(load(None, {"HOME": str(tmp_path)}, {}), tmp_path).web_search == SearchRules()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('allowed_domains = ["https://docs.python.org"]', "a domain such as docs.python.org, without https://"),
+        ('user_location = { country = "Switzerland" }', "two capital letters, such as CH"),
+        ('prefer = "google"', 'one of "auto", "duckduckgo", "mcp", "native", "off"'),
+        ("max_uses = -1", "a whole number from 0"),
+    ],
+)
+def test_what_a_search_cannot_be_held_to_is_told(line: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "toolyard.toml"
+    file.write_text(f"[web_search]\n{line}\n")
+    with pytest.raises(Misconfigured, match=re.escape(said)):
+        load(file, {"HOME": str(tmp_path)}, {})

@@ -1,11 +1,18 @@
 """`toolyard servers`: MCP servers of a running server, added, looked at, called, accepted, stopped, removed, kept."""
 
 import json
+import subprocess
 import sys
 import time
+import urllib.error
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
-from cli.process import PATIENCE_S, Done, serving, toolyard
+import pytest
+
+from cli.process import PATIENCE_S, Done, environment, serving, toolyard
+from venues.mcp.modern import SIGNED, blocking
 from venues.mcp.plain import Plain
 
 
@@ -56,6 +63,29 @@ def test_what_changed_of_a_server_is_shown_and_accepted(tmp_path: Path) -> None:
         assert "+" in accepted.out and "Looks, and tells everybody." in accepted.out
         assert accepted.out.splitlines()[-1] == "Accepted: look"
         assert toolyard(tmp_path, "servers", "accept", "plain").out == "There is nothing to accept.\n"
+
+
+def test_a_person_signs_in_through_the_loopback_and_out_again(tmp_path: Path) -> None:
+    with serving(tmp_path), blocking(SIGNED) as server:
+        added = toolyard(tmp_path, "servers", "add", "mail", "--url", server.spec().url, "--trust")
+        assert "sign in: `toolyard servers login mail`" in added.out, added
+        command = [sys.executable, "-m", "toolyard", "servers", "login", "mail", "--no-browser"]
+        with subprocess.Popen(
+            command, cwd=tmp_path, env=environment(tmp_path), stdout=-1, stderr=-1, text=True
+        ) as login:
+            assert login.stdout is not None and login.stdout.readline() == "Sign in at this address:\n"
+            page = str(login.stdout.readline()).strip()
+            back = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(page).query))["redirect_uri"]
+            for wrong, status in ((f"{back}?code=x&state=y", 400), (f"{back}s", 404)):
+                with pytest.raises(urllib.error.HTTPError) as refused:
+                    urllib.request.urlopen(wrong, timeout=PATIENCE_S)
+                assert refused.value.code == status
+            with urllib.request.urlopen(page, timeout=PATIENCE_S) as answer:
+                assert "You can close this page" in answer.read().decode()
+            out, errors = login.communicate(timeout=PATIENCE_S)
+        assert (login.returncode, out) == (0, "Signed in to 'mail': it is running\n"), errors
+        assert toolyard(tmp_path, "servers", "call", "mail", "mailbox").out == "the mailbox of ann\n"
+        assert "login mail" in toolyard(tmp_path, "servers", "logout", "mail").out
 
 
 def test_what_cannot_be_done_is_told_with_what_to_do(tmp_path: Path) -> None:

@@ -198,7 +198,7 @@ def test_a_failure_of_the_model_is_told(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.send("break")
     expect(window.thread.get_by_text("This run failed")).to_be_visible()
-    expect(window.thread.get_by_text("the provider is out of order").first).to_be_visible()
+    expect(window.thread.get_by_text("the provider is out of order")).to_have_count(1)
 
 
 def test_progress_of_a_running_call_is_seen(windows: Windows, server: Site) -> None:

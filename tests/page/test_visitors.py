@@ -188,7 +188,7 @@ def test_conversations_are_found_renamed_and_deleted(windows: Windows, sites: Ex
 
 def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites: ExitStack) -> None:
     windows.expected = "401"
-    server = sites.enter_context(site(keys=KEYS))
+    server = sites.enter_context(site(SCENES, keys=KEYS, tools=TOOLS))
     ann, olga = windows.open(server), windows.open(server)
     ann.page.get_by_role("textbox", name="API key").fill("wrong")
     ann.button("Sign in").click()
@@ -208,6 +208,15 @@ def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites:
     expect(olga.answer).to_have_text("You said: a secret of mine")
     expect(olga.page.get_by_text("This conversation belongs to ann.")).to_be_visible()
     expect(olga.composer).to_have_count(0)
+    expect(olga.page.get_by_role("button", name="Actions for a secret of mine")).to_have_count(0)
+    ann.page.get_by_role("link", name="New chat").click()
+    expect(ann.page.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    ann.send("lights")
+    expect(ann.card("switch").get_by_role("button", name="Approve")).to_be_visible()
+    olga.page.goto(ann.page.url)
+    expect(olga.card("switch")).to_contain_text("needs approval")
+    expect(olga.page.get_by_text("This conversation belongs to ann.")).to_be_visible()
+    expect(olga.button("Approve")).to_have_count(0)
     ann.button("Sign out").click()
     expect(ann.page.get_by_role("textbox", name="API key")).to_be_visible()
     assert ann.page.evaluate("() => sessionStorage.getItem('toolyard.key')") is None

@@ -147,6 +147,15 @@ WRITTEN: tuple[Durable, ...] = (
         tokens_after=400,
     ),
     events.RunStarted(model="scripted:demo", limits=LIMITS, window=128000),
+    events.RunQueued(
+        caller=CALLER,
+        input=(MESSAGE, CALL),
+        app_tools=(TOOL,),
+        tool_choice="add",
+        model="scripted:demo",
+        limits=LIMITS,
+        web_search="native",
+    ),
 )
 
 

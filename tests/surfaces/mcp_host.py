@@ -12,6 +12,8 @@ import aiohttp
 from surfaces.served import served
 from surfaces.talk import wired
 from toolyard import Yard
+from toolyard.core.ports import Model
+from toolyard.models.scripted import Script
 
 Json = Any
 MODERN = "2026-07-28"
@@ -138,11 +140,11 @@ async def hosting(yard: Yard, **headers: str) -> AsyncGenerator[Host, None]:
         yield Host(session, url, **headers)
 
 
-def over_mcp(test: Callable[[Host, Yard], Awaitable[None]], **wiring: object) -> None:
+def over_mcp(test: Callable[[Host, Yard], Awaitable[None]], script: Script | Model = (), **wiring: object) -> None:
     """Run a test of a client against a served yard."""
 
     async def run() -> None:
-        async with asyncio.timeout(30), wired((), **wiring) as yard, hosting(yard) as host:
+        async with asyncio.timeout(30), wired(script, **wiring) as yard, hosting(yard) as host:
             await test(host, yard)
 
     asyncio.run(run())

@@ -6,10 +6,12 @@ from contextlib import aclosing
 
 import pytest
 
+from hosting import Hosting
 from surfaces.mcp_host import MODERN, OWN, Answer, Host, Json, Legacy, over_mcp
 from surfaces.talk import key
 from toolyard import Context, ToolError, Yard, tool
 from toolyard.core.events import CallEnded, RunEnded
+from toolyard.engine.access import LOCAL
 from toolyard.surfaces import _mcp_sessions
 from toolyard.surfaces.mcp import MOST_BODY_BYTES
 
@@ -487,3 +489,12 @@ def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
             assert (await client.say(id=question["id"], result={"action": "decline"})).status == 202
 
     over_mcp(test, tools=TOOLS)
+
+
+def test_a_host_is_not_offered_what_only_a_provider_can_call() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        assert "web_search" in [one.name for one in yard.service.tools(LOCAL)]
+        assert "web_search" not in names(await host.modern("tools/list"))
+        assert (await host.call("web_search", {"query": "x"})).error["code"] == -32602
+
+    over_mcp(test, Hosting([]), tools=TOOLS)

@@ -7,6 +7,7 @@ import pytest
 from support import condition
 from surfaces.talk import Talk, key, talk
 from toolyard import Settings, call, say, tool
+from venues.mcp.modern import SIGNED, blocking
 from venues.mcp.plain import Plain
 
 KEYS = [key("boss", "admin"), key("ann")]
@@ -93,6 +94,29 @@ def test_what_is_wrong_with_a_new_server_is_said(tmp_path: Path, wrong: dict[str
         await http.post("/servers", wrong, expect=status)
 
     talk(test, servers={"plain": Plain(tmp_path).spec})
+
+
+def test_everybody_signs_in_for_themselves_and_an_administrator_for_all() -> None:
+    back = {"redirect_uri": "http://127.0.0.1:8765/callback"}
+
+    async def test(http: Talk) -> None:
+        ann, boss = http.by("ann"), http.by("boss")
+        await ann.post("/servers/shared/login", back, expect=403)
+        await ann.post("/servers/shared/login/answer", {"state": "x", "code": "y"}, expect=403)
+        await ann.answer("DELETE", "/servers/shared/login")
+        page = await ann.post("/servers/own/login", back)
+        answer = {"state": page["state"], "error": "access_denied"}
+        await boss.post("/servers/own/login/answer", answer, expect=409)
+        denied = await ann.post("/servers/own/login/answer", answer, expect=409)
+        assert "not granted: access_denied" in denied["error"]
+        await ann.post("/servers/own/login", {"redirect_uri": "https://evil.example"}, expect=422)
+        page = await boss.post("/servers/shared/login", back)
+        assert page["authorization_url"].startswith("http://127.0.0.1:") and page["expires_at"]
+        assert "login shared" in (await boss.delete("/servers/shared/login"))["server"]["error_message"]
+        await boss.post("/servers/nowhere/login", back, expect=404)
+
+    with blocking(SIGNED) as server:
+        talk(test, servers={"shared": server.spec(), "own": server.spec(auth="caller")}, keys=KEYS)
 
 
 def test_a_server_of_the_file_is_removed_only_there(tmp_path: Path) -> None:

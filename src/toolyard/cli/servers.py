@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import webbrowser
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 from urllib.parse import quote
@@ -9,6 +10,7 @@ from urllib.parse import quote
 import msgspec
 
 from toolyard.cli._common import Commands, Misused, add_config_flags, add_server_flags, command, set_up
+from toolyard.cli._loopback import openable, waiting_for_page
 from toolyard.cli._server import Server, server_or_store
 from toolyard.cli._terminal import table
 from toolyard.core.errors import Misconfigured
@@ -21,6 +23,7 @@ EXAMPLES = """  toolyard servers list
   toolyard servers reject time look               keeps a tool out, as it is listed now
   toolyard servers call time get_current_time '{"timezone": "Asia/Tokyo"}'
   toolyard servers stop time · start time · remove time
+  toolyard servers login search                   opens the page where a server wants a person to sign in
 
 They go through the running server, which needs the key of an administrator (--key or TOOLYARD_KEY) as soon as there is
 any key. Servers can also stand in toolyard.toml, under [servers.NAME], or in an mcp.json that it names.
@@ -60,6 +63,11 @@ class _Tools(msgspec.Struct):
     tools: list[_Tool]
 
 
+class _Page(msgspec.Struct):
+    authorization_url: str
+    state: str
+
+
 class _Called(msgspec.Struct):
     result: str | None
     message: str
@@ -87,13 +95,17 @@ def add_to(commands: Commands) -> None:
     accept = command(actions, "accept", run_accept, "show what changed of a server's tools, and accept it", EXAMPLES)
     reject = command(actions, "reject", run_reject, "keep tools of a server out, as they are listed now", EXAMPLES)
     acts = [command(actions, act, _run_act(act), f"{act} a server", EXAMPLES) for act in ("start", "stop", "remove")]
-    for one in (call, shown, accept, reject, *acts):
+    login = command(actions, "login", run_login, "sign in to a server that wants a person for it", EXAMPLES)
+    logout = command(actions, "logout", run_logout, "throw away the token of a server", EXAMPLES)
+    for one in (call, shown, accept, reject, login, logout, *acts):
         one.add_argument("name")
+    login.add_argument("--no-browser", action="store_true", help="only print the page's address")
+    login.add_argument("--port", type=int, default=0, help="of the loopback, where the page sends you back to")
     call.add_argument("tool")
     call.add_argument("arguments", nargs="?", default="{}", help="a JSON object; default: {}")
     accept.add_argument("tools", nargs="*", help="only these; default: all that wait")
     reject.add_argument("tools", nargs="+", help="their names")
-    for one in (listed, add, call, shown, accept, reject, *acts):
+    for one in (listed, add, call, shown, accept, reject, login, logout, *acts):
         add_config_flags(one, "store")
         add_server_flags(one, "--server" if one is add else "--url")
 
@@ -167,6 +179,26 @@ def run_call(options: argparse.Namespace) -> int:
     told = _with_server(options, lambda server: server.ask("POST", path, _Called, body))
     print(told.result if told.result is not None else f"{told.message} ({told.conversation_id})")
     return 0 if told.success else 1
+
+
+def run_login(options: argparse.Namespace) -> None:
+    path = f"{_path(options)}/login"
+
+    async def login(server: Server) -> _Said:
+        async with waiting_for_page(options.port) as page:
+            begun = await server.ask("POST", path, _Page, {"redirect_uri": page.address})
+            print(f"Sign in at this address:\n{openable(begun.authorization_url)}", flush=True)
+            if not options.no_browser:
+                await asyncio.to_thread(webbrowser.open, begun.authorization_url)
+            answer = await page.answer(begun.state)
+            return await server.ask("POST", f"{path}/answer", _Said, answer)
+
+    print(_with_server(options, login).message)
+
+
+def run_logout(options: argparse.Namespace) -> None:
+    path = f"{_path(options)}/login"
+    print(_with_server(options, lambda server: server.ask("DELETE", path, _Said)).message)
 
 
 _WAITING = ("new", "changed")

@@ -11,7 +11,7 @@ from toolyard.core.events import Decision, Entry, ModelDelta, ParkedKind, TurnEn
 from toolyard.core.history import History
 from toolyard.core.items import Call, Part, Problem
 from toolyard.core.search import Native
-from toolyard.core.servers import ServerAction, ServerCard, ServerSpec
+from toolyard.core.servers import ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
 
@@ -314,8 +314,22 @@ class Shelf(Protocol):
     async def unshelve(self, kind: str, name: str) -> None: ...
 
 
+class SignIns(Protocol):
+    """Signing in to servers that want a person for it: the server's token, or the caller's own."""
+
+    async def begin(self, id: str, caller: Caller, redirect_uri: str) -> SignIn:
+        """Raises NotFound, Refused or Unavailable."""
+        ...
+
+    async def finish(self, id: str, caller: Caller, answer: SignInAnswer) -> ServerCard: ...
+
+    async def forget(self, id: str, caller: Caller) -> ServerCard: ...
+
+
 class Servers(Protocol):
     """The MCP servers, as a surface may see and change them."""
+
+    sign_ins: SignIns
 
     def cards(self) -> Sequence[ServerCard]: ...
 

@@ -16,13 +16,33 @@ somebody has said no to what is listed now; it waits for nobody, and stays out u
 
 
 class OAuth(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The client credentials with which a token for a server is asked for."""
+    """As whom a token for a server is asked for, where the server cannot be asked to make somebody up for us."""
 
     issuer: str
     """The authorization server that they belong to: they are shown to no other."""
     client_id: str
-    client_secret: str
+    client_secret: str = ""
     scope: str = ""
+    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
+    """`authorization_code`: a person signs in. Without any `oauth` a server that wants a token gets one that way."""
+
+
+class SignIn(Struct, frozen=True, kw_only=True):
+    """A sign-in that somebody has begun: the page to open, and what its answer is known by."""
+
+    url: str
+    state: str
+    expires_at: float
+
+
+class SignInAnswer(Struct, frozen=True, kw_only=True):
+    """What the page sent the person back with."""
+
+    state: str
+    code: str = ""
+    iss: str | None = None
+    error: str = ""
+    error_description: str = ""
 
 
 class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -67,6 +67,8 @@ class Registry:
         self._tools: dict[str, Registered] = {}
         self._native: dict[str, Registered] = {}
         """What providers run themselves: such a tool may have the name of another."""
+        self._more_native = False
+        """Whether providers run more than a search."""
         self._search_tools: list[str] = []
         self._gates: dict[str, Gate] = {}
         self._version = 0
@@ -112,6 +114,7 @@ class Registry:
     def _changed(self) -> None:
         self._version += 1
         self._offers.clear()
+        self._more_native = bool(self._native.keys() - {SEARCH})
         self._search_tools = [name for name, entry in self._tools.items() if self._searching.is_search(entry.tool)]
         for told in list(self.listeners):
             told()
@@ -207,7 +210,7 @@ class Registry:
         """Where the searches of this conversation's run go, and what its provider runs itself."""
         run = state.run
         wish = self._searching.wish(run.request.web_search or run.settings.web_search) if run else ""
-        if run is None or not (wish or self._native.keys() - {SEARCH}):
+        if run is None or not (wish or self._more_native):
             return NOTHING
         request, gated = run.request, self._shut_out(run.request.caller)
 

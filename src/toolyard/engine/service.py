@@ -148,9 +148,10 @@ class Service:
         own = self._deps.division(caller).requests_per_minute
         return self._deps.requests_per_minute if own is None else own
 
-    def tools(self, caller: Caller) -> list[Tool]:
-        """What this caller may use where everything is enabled."""
-        return self._deps.registry.usable(caller)
+    def tools(self, caller: Caller, *, hosted: bool = True) -> list[Tool]:
+        """What this caller may use where everything is enabled; `hosted` are tools that only a provider can call."""
+        usable = self._deps.registry.usable(caller)
+        return usable if hosted else [tool for tool in usable if tool.venue != "provider"]
 
     def taken(self, names: Iterable[str]) -> list[str]:
         """Those that are names of the server's own tools: an application's tool of such a name is not offered."""

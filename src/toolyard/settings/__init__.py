@@ -15,13 +15,14 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
-from toolyard.core.limits import Budget, Limits
+from toolyard.core.limits import Budget
 from toolyard.core.ports import Key
 from toolyard.core.prices import Price
 from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import Approval, Tool
 from toolyard.settings._check import Check
 from toolyard.settings._layers import Layers
+from toolyard.settings._limits import Division, Given, LimitsConfig, Tenant, ToolChoice, completed
 from toolyard.settings._mcp_json import mcp_servers
 from toolyard.settings._models import ModelOptions, Provider, ProviderTools, WebSearch
 from toolyard.settings._paths import Places, data_directory
@@ -72,26 +73,8 @@ __all__ = [
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 SHORTEST_SECRET = 32
-ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 
-_CORE, _BUDGET, _SPEC = Limits(), Budget(), ServerSpec()
-
-
-class LimitsConfig(Struct, frozen=True, kw_only=True):
-    turns_per_request: Count = _CORE.turns_per_request
-    turns_per_conversation: Count = _CORE.turns_per_conversation
-    requests_per_minute: Count = 30
-    """New requests of one caller; tool results and decisions do not count."""
-    run_seconds: Seconds = _CORE.run_seconds
-    run_tokens: CountOrNone = _CORE.run_tokens
-    calls_per_turn: Count = _CORE.calls_per_turn
-    parallel_calls: Count = _CORE.parallel_calls
-    queued_messages: Count = _CORE.queued_messages
-
-    @property
-    def of_a_run(self) -> Limits:
-        """The limits that the loop knows; requests per minute are counted before it."""
-        return msgspec.convert(self, Limits, from_attributes=True)
+_BUDGET, _SPEC = Budget(), ServerSpec()
 
 
 class Finding(Struct, frozen=True, kw_only=True):
@@ -106,12 +89,17 @@ class Finding(Struct, frozen=True, kw_only=True):
 
 
 class OAuthConfig(Struct, frozen=True, kw_only=True):
-    """The client credentials for a server with a url."""
+    """As whom a token for a server with a url is asked for."""
 
     issuer: Url
     client_id: Name
-    client_secret: Secret
+    client_secret: Secret = ""
     scope: str = ""
+    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.grant == "client_credentials" and not self.client_secret:
+            yield "client_secret", 'must be given, or grant = "authorization_code" with which a person signs in'
 
 
 class Server(Struct, frozen=True, kw_only=True):
@@ -165,18 +153,6 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     idempotent: bool | None = None
     exclusive: bool | None = None
     max_result_bytes: Count | None = None
-
-
-class Division(Struct, frozen=True, kw_only=True):
-    prompt: str = ""
-    tools: ToolChoice = "all"
-    limits: LimitsConfig = LimitsConfig()
-    """Complete: what a division does not set is as in `[limits]`."""
-
-
-class Tenant(Division, frozen=True, kw_only=True):
-    divisions: dict[Name, Division] = {}
-    """Complete: every division there is. One that stands here is in place of that of everybody."""
 
 
 class KeyConfig(Struct, frozen=True, kw_only=True):
@@ -280,7 +256,9 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
     if "store" not in tree:
         tree["store"] = f"sqlite:///{(data_directory(environment, sys.platform) / 'toolyard.db').as_posix()}"
     config = msgspec.convert(tree, Config)
-    return replace(_completed(config, msgspec.convert(layers.tree, _Given)), store=_with_synchronous(config))
+    given = msgspec.convert(layers.tree, Given)
+    divisions, tenants = completed(config.limits, config.divisions, config.tenants, given)
+    return replace(config, divisions=divisions, tenants=tenants, store=_with_synchronous(config))
 
 
 def located(path: Path | None) -> Path | None:
@@ -306,45 +284,6 @@ def _config_kind() -> inspect.StructType:
     kind = inspect.type_info(Config)
     assert isinstance(kind, inspect.StructType)
     return kind
-
-
-class _GivenDivision(Struct):
-    limits: dict[str, object] = {}
-
-
-class _GivenTenant(_GivenDivision):
-    divisions: dict[str, _GivenDivision] = {}
-
-
-class _Given(Struct):
-    """The part of the tree that says which limits each division and each tenant sets itself."""
-
-    divisions: dict[str, _GivenDivision] = {}
-    tenants: dict[str, _GivenTenant] = {}
-
-
-def _completed(config: Config, given: _Given) -> Config:
-    """With the limits of everybody where a division sets none, and with every division in each tenant."""
-    divisions = {
-        name: replace(one, limits=_over(config.limits, one.limits, given.divisions[name]))
-        for name, one in config.divisions.items()
-    }
-    tenants: dict[str, Tenant] = {}
-    for name, tenant in config.tenants.items():
-        said = given.tenants[name]
-        own: dict[str, Division] = {}
-        for division in {**divisions, **tenant.divisions}:
-            one = tenant.divisions.get(division) or divisions[division]
-            general = divisions[division].limits if division in divisions else config.limits
-            limits = _over(general, tenant.limits, said)
-            own[division] = replace(one, limits=_over(limits, one.limits, said.divisions.get(division)))
-        tenants[name] = replace(tenant, limits=_over(config.limits, tenant.limits, said), divisions=own)
-    return replace(config, divisions=divisions, tenants=tenants)
-
-
-def _over(limits: LimitsConfig, own: LimitsConfig, given: _GivenDivision | None) -> LimitsConfig:
-    """The limits with those that were given in place of them."""
-    return replace(limits, **{name: getattr(own, name) for name in given.limits}) if given else limits
 
 
 def _with_synchronous(config: Config) -> str:

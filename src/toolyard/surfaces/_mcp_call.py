@@ -299,7 +299,7 @@ class ToolCall:
 
 def _known(service: Service, peer: Peer, name: str) -> Tool:
     """Raises RpcError for a tool that is not there, as far as this caller may know."""
-    found = next((tool for tool in service.tools(peer.caller) if tool.name == name), None)
+    found = next((tool for tool in service.tools(peer.caller, hosted=False) if tool.name == name), None)
     if found is None:
         raise RpcError(INVALID_PARAMS, f"there is no tool named {name[:64]!r}; tools/list tells which are")
     return found

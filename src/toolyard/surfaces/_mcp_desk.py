@@ -76,7 +76,7 @@ class Desk:
         definition = self.service.beside.definition
         tools = [
             render.tool(tool, definition(tool.server, tool.remote) if tool.venue == "mcp" else {})
-            for tool in self.service.tools(peer.caller)
+            for tool in self.service.tools(peer.caller, hosted=False)
         ]
         return {"tools": tools}
 

@@ -27,6 +27,7 @@ from toolyard.surfaces import (
     page,
     respond,
     runs,
+    server_sign_ins,
     tools,
     traces,
 )
@@ -96,6 +97,7 @@ def asgi(service: Service, access: Access, servers: Servers, cors_origins: froze
             *me.routes(service, access),
             *page.routes(),
             *server_routes.routes(service, servers),
+            *server_sign_ins.routes(servers),
             *mcp.routes(service),
         ],
         exception_handlers={Exception: answer_error},

@@ -166,7 +166,7 @@ class Endpoint:
             return
         caller = visitor.visit.caller
         if version_of(heard.params) is not None:
-            check_headers(visitor.headers, heard, self._desk.service.tools(caller))
+            check_headers(visitor.headers, heard, self._desk.service.tools(caller, hosted=False))
         peer = modern_peer(heard.params, caller, visitor.visit.correlation_id)
         exchange = Exchange(self._desk, heard, peer)
         await _attended(visitor, exchange.cancel, lambda: _told(visitor, exchange, peer))

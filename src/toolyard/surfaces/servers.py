@@ -1,6 +1,5 @@
 """`/servers`: the MCP servers, their state and their tools. Everybody may look and call; administrators change them."""
 
-from datetime import UTC, datetime
 from typing import Annotated, Literal
 
 from litestar import Response, delete, get, post
@@ -18,13 +17,12 @@ from toolyard.core.servers import ServerCard, ServerSpec, ServerTool
 from toolyard.core.settings import Settings
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
-from toolyard.engine.telemetry import masked
 from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import admitted
+from toolyard.surfaces._servers import ServerAnswer, ShownServer, card_of, how, shown_server
 from toolyard.surfaces._visit import Visitor, visit_of
 
-HIDDEN = "***"
 ServerName = Annotated[
     str, Meta(min_length=1, max_length=64, pattern=r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 ]
@@ -32,6 +30,16 @@ ToolName = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z")]
 Text = Annotated[str, Meta(max_length=10_000)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 PathId = FromPath[str]
+
+
+class NewOAuth(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+    """As whom a token is asked for, where the server's authorization server registers nobody."""
+
+    issuer: Text
+    client_id: Text
+    client_secret: Text = ""
+    scope: Text = ""
+    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
 
 
 class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
@@ -43,6 +51,7 @@ class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=
     cwd: Text = ""
     url: Text = ""
     headers: dict[str, Text] = {}
+    oauth: NewOAuth | None = None
     auth: Literal["server", "caller"] = "server"
     names: dict[str, ToolName] = {}
     trust: bool = False
@@ -58,34 +67,6 @@ class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=
 class NewServer(Struct, forbid_unknown_fields=True, kw_only=True):
     name: ServerName
     config: NewConfig
-
-
-class ShownServer(Struct, kw_only=True):
-    id: str
-    name: str
-    slug: str
-    config: dict[str, object]
-    status: str
-    created_at: str | None
-    started_at: str | None
-    stopped_at: str | None
-    error_message: str | None
-    process_id: int | None
-    protocol: str
-    restarts: int
-    sessions: int
-    tools: int
-    quarantined: int
-    rejected: int
-    configured: bool
-    log: list[str]
-    """What it said last beside the protocol, for administrators."""
-
-
-class ServerAnswer(Struct, kw_only=True):
-    server: ShownServer
-    message: str
-    success: bool = True
 
 
 class ServerList(Struct, kw_only=True):
@@ -150,13 +131,13 @@ def _seen(servers: Servers) -> list[HTTPRouteHandler]:
 
     @get("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
     async def get_server(request: Visitor, server_id: PathId) -> ServerAnswer:
-        card = _card(servers, server_id)
-        return ServerAnswer(server=shown_server(card, visit_of(request.scope).caller), message=_how(card))
+        card = card_of(servers, server_id)
+        return ServerAnswer(server=shown_server(card, visit_of(request.scope).caller), message=how(card))
 
     @get("/servers/{server_id:str}/tools", responses=ERRORS, tags=["servers"])
     async def list_tools(request: Visitor, server_id: PathId) -> ServerTools:
         """What the server lists, also what is quarantined, with the difference to what was accepted."""
-        card = _card(servers, server_id)
+        card = card_of(servers, server_id)
         return shown_tools(card, f"{len(card.tools)} tools")
 
     return [list_servers, get_server, list_tools]
@@ -168,7 +149,7 @@ def _added(servers: Servers) -> list[HTTPRouteHandler]:
         """Add a server; it is kept, and started at once."""
         admin = _admin(request)
         card = await servers.add(data.name, parse_spec(data.config))
-        return ServerAnswer(server=shown_server(card, admin), message=f"Server {data.name!r} added: {_how(card)}")
+        return ServerAnswer(server=shown_server(card, admin), message=f"Server {data.name!r} added: {how(card)}")
 
     @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
     async def remove_server(request: Visitor, server_id: PathId) -> ServerAnswer:
@@ -186,7 +167,7 @@ def _changed(servers: Servers) -> list[HTTPRouteHandler]:
         """Start a server that is stopped, or that has failed, without waiting for its next turn."""
         admin = _admin(request)
         card = await servers.act(server_id, "start")
-        return ServerAnswer(server=shown_server(card, admin), message=_how(card))
+        return ServerAnswer(server=shown_server(card, admin), message=how(card))
 
     @post("/servers/{server_id:str}/stop", status_code=200, responses=ERRORS, tags=["servers"])
     async def stop_server(request: Visitor, server_id: PathId) -> ServerAnswer:
@@ -221,7 +202,7 @@ def _called(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
     async def call_tool(request: Visitor, server_id: PathId, data: JSONBody[ToolCall]) -> Response[ToolAnswer]:
         """Call a tool directly: judged, run and journaled as any other call. One that asks first answers 202."""
         visit = visit_of(request.scope)
-        card = _card(servers, server_id)
+        card = card_of(servers, server_id)
         tool = _offered(card, data.tool_name)
         mint = service.mint
         call = Call(id=mint.id("call"), at=mint.now(), tool=tool.offered_as, arguments=data.arguments)
@@ -270,41 +251,11 @@ def parse_spec(config: NewConfig) -> ServerSpec:
         raise invalid("config", "give a command or a url, one of them")
     if config.url and not config.url.startswith(("http://", "https://")):
         raise invalid("config.url", "must begin with http:// or https://")
+    if config.oauth and not config.url:
+        raise invalid("config.oauth", "is for a server with a url")
+    if config.oauth and config.oauth.grant == "client_credentials" and not config.oauth.client_secret:
+        raise invalid("config.oauth.client_secret", "must be given, or the grant authorization_code")
     return convert(config, ServerSpec, from_attributes=True)
-
-
-def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
-    return ShownServer(
-        id=card.id,
-        name=card.id,
-        slug=card.id,
-        config=shown_config(card.spec, caller),
-        status=card.status,
-        created_at=_time(card.created_at),
-        started_at=_time(card.started_at),
-        stopped_at=_time(card.stopped_at),
-        error_message=card.error or None,
-        process_id=card.process_id,
-        protocol=card.protocol,
-        restarts=card.restarts,
-        sessions=card.sessions,
-        tools=sum(tool.state == "accepted" for tool in card.tools),
-        quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
-        rejected=sum(tool.state == "rejected" for tool in card.tools),
-        configured=card.configured,
-        log=[str(masked(line)) for line in card.log] if "admin" in caller.roles else [],
-    )
-
-
-def shown_config(spec: ServerSpec, caller: Caller) -> dict[str, object]:
-    """How a server is reached is for administrators; values that may be secret are for nobody."""
-    if "admin" not in caller.roles:
-        return {"auth": spec.auth, "trust": spec.trust, "pin": spec.pin}
-    hidden = replace(
-        spec, env=dict.fromkeys(spec.env, HIDDEN), headers=dict.fromkeys(spec.headers, HIDDEN),
-        oauth=replace(spec.oauth, client_secret=HIDDEN) if spec.oauth else None,
-    )  # fmt: skip
-    return {name: getattr(hidden, name) for name in spec.__struct_fields__ if getattr(hidden, name) is not None}
 
 
 def shown_tools(card: ServerCard, said: str) -> ServerTools:
@@ -327,21 +278,6 @@ def shown_tool(tool: ServerTool) -> ShownTool:
         state=tool.state,
         difference=tool.why,
     )
-
-
-def _how(card: ServerCard) -> str:
-    return f"it is {card.status}: {card.error}" if card.error else f"it is {card.status}"
-
-
-def _time(at: float | None) -> str | None:
-    return datetime.fromtimestamp(at, UTC).isoformat() if at else None
-
-
-def _card(servers: Servers, server_id: str) -> ServerCard:
-    for card in servers.cards():
-        if card.id == server_id:
-            return card
-    raise NotFound(f"there is no server {server_id[:80]!r}")
 
 
 def _offered(card: ServerCard, name: str) -> ServerTool:

@@ -1,10 +1,11 @@
 """The modern server as a test wants it: over stdio, or over HTTP in a process of its own."""
 
+import asyncio
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from support import condition
@@ -12,6 +13,7 @@ from toolyard.core.servers import ServerSpec
 
 SCRIPT = Path(__file__).parent / "servers" / "modern.py"
 GUARDED = SCRIPT.with_name("guarded.py")
+SIGNED = SCRIPT.with_name("signed.py")
 
 
 def over_stdio(**more: object) -> ServerSpec:
@@ -45,6 +47,17 @@ class OverHttp:
         except OSError:
             return False
         return True
+
+
+@contextmanager
+def blocking(script: Path) -> Generator[OverHttp]:
+    """For a test without a loop of its own."""
+    server = OverHttp(script)
+    asyncio.run(server.start())
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 @asynccontextmanager

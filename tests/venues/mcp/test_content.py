@@ -2,6 +2,7 @@
 
 import base64
 import json
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,7 @@ from toolyard import Yard
 from toolyard.core.items import FilePart, ImagePart
 from toolyard.core.ports import Failure, Value
 from toolyard.venues.mcp._content import outcome
+from venues.mcp.plain import Plain
 
 Json = dict[str, object]
 DATA = base64.b64encode(b"12345").decode()
@@ -85,3 +87,28 @@ def test_an_image_of_a_real_server_is_kept_whole() -> None:
         assert kept is not None and json.loads(kept)["content"][1]["type"] == "image"
 
     in_yard(test, [], servers={"everything": npm_server("everything", trust=True)})
+
+
+@pytest.mark.parametrize(
+    ("tool", "outcome", "told"),
+    [
+        ("typed_right", ("ok", ""), '{"count":3}'),
+        ("typed_wrong", ("error", "invalid_result"), 'count: "three" is not of type "integer"'),
+        ("typed_missing", ("error", "invalid_result"), "it has no structuredContent"),
+        ("typed_failed", ("error", "execution_error"), "there are 3"),
+        ("typed_oddly", ("ok", ""), '{"count":"three"}'),
+    ],
+)
+def test_a_structured_result_is_held_to_what_its_tool_promised(
+    tmp_path: Path, tool: str, outcome: tuple[str, str], told: str
+) -> None:
+    """One that breaks its promise is an error that says that the tool has run, and has all that came."""
+
+    async def test(yard: Yard) -> None:
+        came = result(await events_of(yard.call(tool, {})))
+        assert (came.outcome, came.error.error_type if came.error else "") == outcome, came
+        assert told in (came.error.error if came.error else came.content)
+        assert "there are" in came.content
+        assert ("has run" in came.content) is (outcome[1] == "invalid_result")
+
+    in_yard(test, [], servers={"plain": Plain(tmp_path, "typed", trust=True).spec})

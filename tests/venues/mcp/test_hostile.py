@@ -51,6 +51,17 @@ def test_fifty_megabytes_are_kept_and_the_model_gets_head_and_tail(tmp_path: Pat
     assert len(plain.processes) == 1
 
 
+def test_a_failure_with_megabytes_of_details_does_not_flood_the_model_and_the_log(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, trust=True, env={"BIG_BYTES": str(2 * MB)})
+
+    async def test(yard: Yard) -> None:
+        came = result(await events_of(yard.call("fails", {})))
+        assert problem(came) == ("error", "too_much") and came.native
+        assert len(came.content) < 50_000 and "bytes left out" in came.content, len(came.content)
+
+    in_yard(test, [], servers={"big": plain.spec})
+
+
 def test_an_answer_that_is_too_long_is_told_and_the_session_goes_on(tmp_path: Path) -> None:
     plain = Plain(tmp_path, env={"BIG_BYTES": str(70 * MB)})
 

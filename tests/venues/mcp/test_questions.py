@@ -198,3 +198,31 @@ def test_over_http_a_question_of_the_old_era_finds_its_call() -> None:
                 assert yard.servers.cards()[0].protocol == "2025-11-25"
 
     asyncio.run(test())
+
+
+def test_without_leave_a_server_gets_neither_a_model_nor_roots(tmp_path: Path) -> None:
+    """It is not told that there is any; if it asks all the same it is refused, and nobody is bothered."""
+    plain = Plain(tmp_path, "typed", trust=True)
+
+    async def test(yard: Yard) -> None:
+        came = await ended(yard.call("asks_model", {}))
+        assert '"code": -3260' in came.content and "answered" in came.content
+
+    in_yard(test, [], servers={"plain": plain.spec})
+    (told,) = plain.noted("client")
+    assert "elicitation" in told and "sampling" not in told and "roots" not in told
+
+
+def test_with_leave_a_request_for_a_model_is_a_question_to_whoever_can_answer_it(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, "typed", trust=True, sampling=True)
+
+    async def test(yard: Yard) -> None:
+        run = yard.call("asks_model", {})
+        question = (await parked(run)).question
+        assert list(question["requests"]) == ["sampling/createMessage"]  # pyright: ignore[reportArgumentType, reportUnknownArgumentType]
+        await run.stop()
+        assert (await ended(run)).outcome == "cancelled"
+
+    in_yard(test, [], servers={"plain": plain.spec})
+    (told,) = plain.noted("client")
+    assert "sampling" in told and "roots" in told

@@ -2,6 +2,7 @@
 import { ChevronRight, CircleAlert, CircleCheck, CircleDashed, CircleHelp, CircleSlash, CircleX, Clock, Hand, LoaderCircle, TimerOff } from "lucide-react"
 import { memo, useState } from "react"
 import type { CallView } from "../state/view"
+import { useConversation } from "../chat/context"
 import { useToolsIfKnown } from "../state/tools"
 import { duration } from "../parts/times"
 import { useSay, type Say } from "../words"
@@ -23,6 +24,7 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
   const say = useSay()
   const tools = useToolsIfKnown()
   const tool = tools?.get(call.call.tool)
+  const { decides } = useConversation()
   const [open, setOpen] = useState(opened)
   const state = call.result?.outcome ?? (call.phase === "closed" ? "ok" : call.phase)
   const atOnce = !open && call.result?.outcome === "ok" && shownAtOnce(call.result)
@@ -39,9 +41,9 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
         <ChevronRight className="chevron" aria-hidden />
       </button>
       {call.phase === "running" && <Progress call={call} />}
-      {call.phase === "asking" && <Approval call={call} schema={call.appTool?.parameters ?? tool?.parameters ?? (tools ? {} : null)} />}
-      {call.phase === "parked" && call.parked?.kind === "question" && <QuestionForm call={call} />}
-      {call.phase === "parked" && call.parked?.kind === "client" && <ClientCall call={call} />}
+      {decides && call.phase === "asking" && <Approval call={call} schema={call.appTool?.parameters ?? tool?.parameters ?? (tools ? {} : null)} />}
+      {decides && call.phase === "parked" && call.parked?.kind === "question" && <QuestionForm call={call} />}
+      {decides && call.phase === "parked" && call.parked?.kind === "client" && <ClientCall call={call} />}
       {atOnce && call.result && <ResultView result={call.result} brief />}
       {!open && shows && <Drawn drawing={drawingOf(JSON.stringify(call.edited ?? call.call.arguments))} />}
       {open && <CallDetails call={call} where={whereOf(call, tool, say)} />}

@@ -10,7 +10,7 @@ import { ResultView } from "./ResultView"
 export function CallDetails({ call, where }: { call: CallView; where: string }) {
   const say = useSay()
   const language = useLanguage()
-  const { conversation } = useConversation()
+  const { conversation, decides } = useConversation()
   const result = call.result
   const stop = () => void ask("POST", `conversations/${part(conversation)}/cancel`, { call_id: call.id }).catch(() => undefined)
   const facts = [
@@ -21,7 +21,7 @@ export function CallDetails({ call, where }: { call: CallView; where: string }) 
   ].filter(Boolean) as [string, string][]
   return (
     <div className="call-details">
-      {call.phase !== "asking" && (
+      {!(decides && call.phase === "asking") && (
         <>
           <h4>{call.edited ? say("call.editedArguments", { by: call.decidedBy ?? "" }) : say("call.arguments")}</h4>
           {call.call.unreadable ? <p className="problem">{call.call.unreadable}</p> : <Json value={call.edited ?? call.call.arguments} />}
@@ -40,7 +40,7 @@ export function CallDetails({ call, where }: { call: CallView; where: string }) 
             {name && <b>{name}</b>} {value}
           </span>
         ))}
-        {call.phase === "running" && conversation && (
+        {call.phase === "running" && decides && (
           <button className="quiet" onClick={stop} disabled={call.stopping}>
             <Square aria-hidden /> {say("call.stopOne")}
           </button>

@@ -31,7 +31,8 @@ export function Conversation({ id }: { id: string }) {
   }, [running, stop])
   const waiting = useMemo(() => waitingCalls(view), [view])
   const mine = view.owner ? view.owner === me.user : me.keyless || !seesTenant(me)
-  const context = useMemo(() => ({ conversation: id, send }), [id, send])
+  const decides = mine || me.roles.includes("approver")
+  const context = useMemo(() => ({ conversation: id, send: mine ? send : null, decides }), [id, send, mine, decides])
   if (status === "gone") {
     return (
       <div className="chat chat-new">
@@ -44,15 +45,17 @@ export function Conversation({ id }: { id: string }) {
   return (
     <ConversationContext value={context}>
       <div className="chat">
-        <Toolbar conversation={id} view={view} />
+        <Toolbar conversation={id} view={view} mine={mine} />
         <Thread view={view} loading={status === "loading"} />
-        {status === "away" && (
-          <p className="banner" role="status">
-            {say("chat.reconnecting")}
-          </p>
-        )}
-        {!isJudging(view) && <ApproveAll conversation={id} calls={waiting.filter((call) => call.phase === "asking")} />}
-        {mine ? <Composer send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{say("chat.readOnly", { user: view.owner })}</p>}
+        <div className="chat-foot">
+          {status === "away" && (
+            <p className="banner" role="status">
+              {say("chat.reconnecting")}
+            </p>
+          )}
+          {decides && !isJudging(view) && <ApproveAll conversation={id} calls={waiting.filter((call) => call.phase === "asking")} />}
+          {mine ? <Composer send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{say("chat.readOnly", { user: view.owner })}</p>}
+        </div>
         <Announcer view={view} waiting={waiting.length} />
       </div>
     </ConversationContext>

@@ -70,6 +70,7 @@ export function ConversationList({ current }: { current: string }) {
 
 function Listed({ conversation, current }: { conversation: ConversationSummary; current: boolean }) {
   const say = useSay()
+  const me = useMe()
   const title = conversation.title || say("list.untitled")
   const [open, setOpen] = useState<"menu" | "rename" | "delete" | null>(null)
   const menu = useRef<HTMLDivElement>(null)
@@ -90,21 +91,23 @@ function Listed({ conversation, current }: { conversation: ConversationSummary; 
       <a href={hrefOf("chat", conversation.id)} aria-current={current ? "true" : undefined}>
         {title}
       </a>
-      <div className="listed-menu" ref={menu}>
-        <button className="icon" aria-label={say("list.actions", { title })} aria-expanded={open === "menu"} onClick={() => setOpen(open ? null : "menu")}>
-          <MoreHorizontal aria-hidden />
-        </button>
-        {open === "menu" && (
-          <div className="popup">
-            <button onClick={() => setOpen("rename")}>
-              <Pencil aria-hidden /> {say("list.rename")}
-            </button>
-            <button onClick={() => setOpen("delete")}>
-              <Trash2 aria-hidden /> {say("list.delete")}
-            </button>
-          </div>
-        )}
-      </div>
+      {conversation.user === me.user && (
+        <div className="listed-menu" ref={menu}>
+          <button className="icon" aria-label={say("list.actions", { title })} aria-expanded={open === "menu"} onClick={() => setOpen(open ? null : "menu")}>
+            <MoreHorizontal aria-hidden />
+          </button>
+          {open === "menu" && (
+            <div className="popup">
+              <button onClick={() => setOpen("rename")}>
+                <Pencil aria-hidden /> {say("list.rename")}
+              </button>
+              <button onClick={() => setOpen("delete")}>
+                <Trash2 aria-hidden /> {say("list.delete")}
+              </button>
+            </div>
+          )}
+        </div>
+      )}
       {open === "rename" && <Rename conversation={conversation} onClose={() => setOpen(null)} />}
       {open === "delete" && <Delete conversation={conversation} title={title} current={current} onClose={() => setOpen(null)} />}
     </li>

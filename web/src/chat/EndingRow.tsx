@@ -28,7 +28,7 @@ export function EndingRow({ row, last }: { row: Ending; last: boolean }) {
       </div>
       <div className="ending-actions">
         {row.correlationId && <a href={hrefOf("traces", row.correlationId)}>{say("chat.trace")}</a>}
-        {row.ending === "limit" && last && (
+        {row.ending === "limit" && last && send && (
           <button className="primary" onClick={() => void send(say("ending.goOnText"))}>
             {say("ending.goOn")}
           </button>

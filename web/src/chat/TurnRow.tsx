@@ -30,11 +30,6 @@ export const TurnRow = memo(function TurnRow({ turn }: { turn: Turn }) {
           </div>
         )
       })}
-      {turn.problem && (
-        <p className="problem" role="alert">
-          {turn.problem}
-        </p>
-      )}
     </article>
   )
 })

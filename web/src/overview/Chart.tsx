@@ -80,6 +80,12 @@ export function Chart({ title, points, series, lines = false }: ChartProps) {
   )
 }
 
+/** Half of the time between two points: so much room the first and the last bar need. */
+function half(plot: uPlot): number {
+  const [first = 0, second = first] = plot.data[0]
+  return (second - first) / 2
+}
+
 const HEIGHT = 190
 const DAY_S = 86_400
 const bars = uPlot.paths.bars!({ size: [0.72, 26], radius: 0.2 })
@@ -96,10 +102,10 @@ function options(box: HTMLElement, series: Series[], language: Language, lines: 
     height: HEIGHT,
     legend: { show: false },
     cursor: { show: false },
-    scales: { y: { range: (_, __, most) => [0, Math.max(4, (most ?? 0) * 1.1)] } },
+    scales: { x: { range: (plot, least, most) => [least - half(plot), most + half(plot)] }, y: { range: (_, __, most) => [0, Math.max(4, (most ?? 0) * 1.1)] } },
     axes: [
-      { ...axis, grid: { show: false }, values: (_, times, __, ___, step) => times.map((at) => (step < DAY_S ? clock(at, language) : day(at, language))) },
-      { ...axis, size: 56, values: (_, values) => values.map((value) => (lines ? duration(value) : short.format(value))) },
+      { ...axis, grid: { show: false }, size: 32, values: (_, times, __, ___, step) => times.map((at) => (step < DAY_S ? clock(at, language) : day(at, language))) },
+      { ...axis, size: 56, values: (_, values) => values.map((value) => (lines && value ? duration(value) : short.format(value))) },
     ],
     series: [{}, ...series.map((one) => ({ label: one.name, stroke: colour(one.tone), fill: colour(one.tone), ...(lines ? { fill: undefined, width: 2, spanGaps: true, points: { show: true, size: 5 } } : { width: 0, paths: bars, points: { show: false } }) }))],
   }

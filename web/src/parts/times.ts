@@ -2,7 +2,7 @@
 import type { Language } from "../words"
 
 export function clock(at: number, language: Language): string {
-  return new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit" }).format(at * 1000)
+  return new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(at * 1000)
 }
 
 export function day(at: number, language: Language): string {

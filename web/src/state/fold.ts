@@ -60,7 +60,7 @@ function durable(view: View, entry: Entry, event: Durable): void {
       turnEnded(view, entry, event)
       return
     case "turn.failed":
-      changeOpenTurn(view, (turn) => ({ ...turn, open: false, problem: event.problem.error }))
+      turnFailed(view)
       return
     default:
       if (view.run?.waiting) view.run = { ...view.run, waiting: false }
@@ -206,6 +206,13 @@ function turnEnded(view: View, entry: Entry, event: TurnEnded): void {
     usage: event.usage,
     finish: event.finish,
   }))
+}
+
+/** What it had said stays; why it failed is told where its run ends. */
+function turnFailed(view: View): void {
+  changeOpenTurn(view, (turn) => ({ ...turn, open: false }))
+  const last = view.rows.at(-1)
+  if (last?.kind === "turn" && last.parts.length === 0) view.rows.pop()
 }
 
 /** Items that came otherwise than from a turn: what somebody said, added, or called by hand. */

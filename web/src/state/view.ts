@@ -61,7 +61,6 @@ export interface Turn {
   model: string
   usage?: Usage | undefined
   finish?: string
-  problem?: string
 }
 
 export interface Ending {

@@ -53,7 +53,7 @@ export function TryTool({ tool }: { tool: ToolCard }) {
 function Outcome({ conversation, call }: { conversation: string; call: string }) {
   const source = useMemo(() => following(conversation), [conversation])
   const { view } = useSyncExternalStore(source.subscribe, source.snapshot)
-  const context = useMemo(() => ({ conversation, send: async () => {} }), [conversation])
+  const context = useMemo(() => ({ conversation, send: null, decides: true }), [conversation])
   const found = callIn(view, call)
   return <ConversationContext value={context}>{found && <CallCard call={found} opened />}</ConversationContext>
 }

@@ -12,6 +12,7 @@ import { StatusPill } from "./StatusPill"
 
 const OUTCOMES = ["ok", "error", "denied", "expired", "timeout", "cancelled", "unknown"] as const
 const COLUMNS = ["when", "status", "conversation", "user", "model", "took", "turns", "calls", "tokens"] as const
+const NUMBERS = new Set<string>(["took", "turns", "tokens"])
 const ENDINGS = ["done", "limit", "cancelled", "failed"] as const
 
 export function RunTable({ conversation }: { conversation: string }) {
@@ -62,7 +63,7 @@ function Table({ runs, users }: { runs: RunDigest[]; users: boolean }) {
         <thead>
           <tr>
             {COLUMNS.filter((name) => users || name !== "user").map((name) => (
-              <th key={name} scope="col">
+              <th key={name} scope="col" className={NUMBERS.has(name) ? "number" : ""}>
                 {say(`traces.${name}`)}
               </th>
             ))}

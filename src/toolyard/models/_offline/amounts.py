@@ -41,9 +41,9 @@ _LEADING_ZH = re.compile(
 _BEFORE = re.compile(rf"(?:^|\s)(?P<number>{NUMBER})\s*(?:[x×]|(?:{UNITS})(?:\s+of)?)?\s*$", re.IGNORECASE)
 _BEFORE_ZH = re.compile(rf"(?P<number>{CHINESE_NUMBER})\s*(?:{_MEASURES})\s*$")
 _BOUND = re.compile(
-    rf"(?:,?\s*(?:that\s+(?:are|is|cost)s?|which\s+(?:are|is|cost)s?|costing|priced|for)\s+)?"
-    rf"(?P<word>under|below|less than|cheaper than|up to|at most|no more than|not more than|maximum(?: of)?|max\.?|"
-    rf"within|over|above|more than|at least|minimum(?: of)?|min\.?|from)\s*[€$£]?\s*(?P<number>{NUMBER})\s*"
+    rf"(?:,?\s*(?:that\s+(?:are|is|cost)s?|which\s+(?:are|is|cost)s?|costing|priced|for|with an?|with the)\s+)?"
+    rf"(?P<word>under|below|less than|cheaper than|up to|at most|no more than|not more than|"
+    rf"max(?:imum)?(?: price)?(?: of)?|max\.|within|over|above|more than|at least|minimum(?: of)?|min\.?|from)\s*[€$£]?\s*(?P<number>{NUMBER})\s*"
     rf"(?:euros?|eur|€|dollars?|usd|\$|pounds?|gbp|£|bucks)?",
     re.IGNORECASE,
 )

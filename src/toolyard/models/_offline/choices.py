@@ -90,6 +90,7 @@ def composed(sheet: Sheet, profile: Profile, values: dict[str, object], rest: li
         whole = next((one.text for one in sheet.tokens() if "." in one.text and fits(place.pattern, one.text)), "")
         if whole:
             values[place.name] = whole
+            values |= {one.name: kind for one in profile.places if (kind := whole.split(".")[0]) in one.choices}
             continue
         kind = next((str(value) for value in values.values() if str(value) == example.split(".")[0]), "")
         kind = kind or next(

@@ -17,11 +17,14 @@ from toolyard.models._offline.words import quoted
 _NAMED = r"(?:\s*(?:is|=|:|：|为|是|叫做?|as|of|to)\s*|\s+)"
 
 _CALLED = re.compile(
-    r"\b(?:called|named|titled|entitled|with the (?:title|name)|by the name of)(?:\s+of)?\s+(?P<value>.+)"
+    r"\b(?:called|named|titled|entitled|with (?:the )?(?:title|name)|by the name of)(?:\s+of)?\s+"
+    r"(?P<value>.+?)(?=\s+(?:with|and|containing)\s+(?:the\s+)?keyword|$)"
     r"|\b(?:title|name)\s*:\s*(?P<label>[^,;]+)|(?:标题|名称|名字)\s*[:：]\s*(?P<colon>[^，,。；;]+)"
     r"|(?:名为|名叫|叫做|叫|称为|名称是|名称为|名字是|名字叫|标题为|标题是|题为)\s*(?P<zh>[^，,。的]+)",
     re.IGNORECASE,
 )
+
+_AFTER_COLON = re.compile(r"\s*[:：]\s*(?P<value>[^:：]+)$")
 
 _REMARK = re.compile(
     r"[,，;；]?\s*(?:(?:and|with)\s+)?(?:(?:the\s+|a\s+)?(?:description|note|comment|details?)\b"
@@ -173,6 +176,15 @@ def _explicit(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None
     main = profile.main
     if main and main.role == "title" and main.name not in values and not quoted(sheet.clause.text):
         _taken(sheet, _CALLED, main, values)
+        if main.name not in values and filter_beside(profile) and _own_before(sheet, profile):
+            _taken(sheet, _AFTER_COLON, main, values)
+
+
+def _own_before(sheet: Sheet, profile: Profile) -> bool:
+    """Whether what stands before a colon is the tool's own word: `生成报表：…`."""
+    found = _AFTER_COLON.search(sheet.clause.text)
+    before = [token for token in sheet.clause.tokens if found and token.end <= found.start()]
+    return bool(before) and bool(before[-1].means & profile.things)
 
 
 def _taken(sheet: Sheet, pattern: re.Pattern[str], place: Place, values: dict[str, object]) -> None:

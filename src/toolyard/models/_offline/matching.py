@@ -159,6 +159,8 @@ def _is_headed(clause: Clause, profile: Profile, verb: float) -> bool:
 
 def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
     """Whether it is about something that no tool here speaks of."""
+    if clause.actions()[:1] == ["remind"]:
+        return False
     if foreign and not thing and not (clause.times.moment() and not any(token.has("no:") for token in clause.tokens)):
         return True
     if clause.times.moment() or clause.tells:

@@ -10,6 +10,23 @@ _NOT_COUNTED = "am|pm|o'clock|days?|hours?|minutes?|weeks?|months?|times|euros?|
 _WAYS = tuple(
     (re.compile(pattern, re.IGNORECASE), said)
     for pattern, said in (
+        (r"\b(?P<verb>add|put|buy|order|get) (?P<what>[^,]+?) twice\b", r"\g<verb> 2 \g<what>"),
+        (r"^how many .+ (?:are|do i have) in (?P<where>(?:my|the|our) \w+)\W*$", r"what is in \g<where>?"),
+        (r"^(?:show(?: me)?|list) (?:everything|all(?: the)? (?:products|items)) (?:in|from) (?=the\b)", "open "),
+        (r"^(?:今天|明天|等会儿?|一会儿?)(?:我们?)?要?买", "买"),
+        (r"^(?:请|帮我|麻烦)*(?:记一下|记下|记住)[:：，,]?", "提醒我"),
+        (r"^(?:请)?给我(?=[一二两三四五六七八九十半\d])", "需要"),
+        (r"^(?P<what>[^各所全总，。]{1,8}?)类?的?(?:原料|商品|产品)有(?:哪些|什么)[？?]?$", r"查找\g<what>"),
+        (r"^(?P<what>[^，。]{1,12}?)快?(?:要)?(?:用|吃|喝|卖)完了(?:吗|没有?)[？?]?", r"查找\g<what>"),
+        (r"^(?:please )?(?:write|draft|compose)(?: up)? (?=(?:a|an|the) (?:\w+ )?(?:report|task|event|note)\b)",
+         "create "),
+        (r"^\W*(?:请问|现在|目前|当前|那么?)+[，,]?(?=\S)", ""),
+        (r"^(?:请|麻烦)?给我(?=[加来买拿])", ""),
+        (r"^i (?:was |am )?wonder(?:ing)? (?:if|whether) you have\b", "do you have"),
+        (r"\bsum (?=of (?:my|the|our)\b)", "total "),
+        (r"^(?P<what>[^各所全总类，。]{1,12}?)(?:还|现在)*(?:够不够|够吗|够用吗|够么)[？?]?$", r"查找\g<what>"),
+        (r"^(?P<what>[^各所全总类，。]{1,12}?)(?:还|现在)*(?:有|剩下?|余下?)多少(?:库存量?|存货|存量|货)[？?]?$",
+         r"查找\g<what>"),
         (r"^\W*(?:(?:i (?:think|guess|believe|suppose)|it (?:looks|seems) like|"
          r"(?:please |can you |could you )?make sure|i was wondering if|i wonder if|by the way|btw|um+|uh+|hm+),? "
          r"(?:that )?)+(?:you (?:could|can) )?", ""),
@@ -45,12 +62,13 @@ _WAYS = tuple(
         (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
         (r"(?<![没还里])有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
         (r"(?<=多少)(?:公斤|千克|kg|升|瓶|袋|个|斤|吨|箱|件|盒|包)", ""),
-        (r"(?P<verb>查询?|查找|查一?下|查询一?下|看一?下|看看|搜索?|找一?下?)(?P<what>[^各所全总类，。]{1,12}?)的(?:库存(?:量|情况|状况)?|数量|存量|余量|价格)$",
+        (r"(?P<verb>查找|查询一?下|查询|查一?下|查一?查|看一?下|看看|搜索|找一?下|查|搜|找)"
+         r"(?P<what>(?![一下各所全总类])[^各所全总类，。]{1,12}?)的?(?:库存(?:量|情况|状况)?|数量|存量|余量|价格)$",
          r"\g<verb>\g<what>"),
         (r"^我们?(?:想要(?![查找看去打买付结])|要(?=[一二两三四五六七八九十半\d]))", "需要"),
         (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?"
-         r"(?:available|in stock|on sale|left|sold(?: here)?)\s*\??$", r"find \g<what>"),
-        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存|数量|存量|余量|价格|价钱|售价)"
+         r"(?:available|in stock|on sale|left|sold(?: here| out)?|out of stock)\s*\??$", r"find \g<what>"),
+        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存量?|数量|存量|余量|价格|价钱|售价)"
          r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
         (r"^how (?:much|expensive) (?:does|do|is|are) (?P<what>(?!in\b|left\b|there\b|it\b|my\b|our\b).+?)"
          r"(?: cost| sell for)?\s*\??$", r"find \g<what>"),

@@ -87,10 +87,17 @@ def _understand(message: str, matcher: Matcher, now: datetime, earlier: Sequence
 
 def _joined(before: list[Match], match: Match) -> list[Match]:
     """`I'd like blueberries. Put them in my cart` is one request: the second says what to do with the first."""
-    if not match.certain or not match.filled.pronoun or not before or not before[-1].filled.items:
+    if not match.certain or not _lacks(match) or not before or not before[-1].filled.items:
         return [match]
     last = before.pop()
     return [replace(match, filled=replace(match.filled, items=last.filled.items, pronoun=False))]
+
+
+def _lacks(match: Match) -> bool:
+    """Whether it points back for its thing: `put them in my cart`, `然后加入购物车`."""
+    main, filled = match.profile.main, match.filled
+    nothing = not (filled.items or filled.everything) and bool(main and main.required and main.source)
+    return filled.pronoun or nothing
 
 
 def _matches(sentence: str, matcher: Matcher, now: datetime, only: str) -> Iterator[Match]:

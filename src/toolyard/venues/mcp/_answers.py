@@ -39,6 +39,15 @@ class Gone(Struct, frozen=True):
 Answer = Answered | Rejected | Gone
 
 
+class Opened(Struct, frozen=True):
+    """How long the steps took in which a session was opened."""
+
+    start_s: float = 0.0
+    """Until there was a process, or a place to connect to."""
+    handshake_s: float = 0.0
+    list_s: float = 0.0
+
+
 class Told(Struct, frozen=True, kw_only=True):
     """How a connection is."""
 
@@ -47,6 +56,7 @@ class Told(Struct, frozen=True, kw_only=True):
     protocol: str = ""
     sessions: int = 0
     in_flight: int = 0
+    opened: Opened = Opened()
     capabilities: Json = {}
     log: tuple[str, ...] = ()
 

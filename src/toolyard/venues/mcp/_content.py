@@ -16,6 +16,8 @@ from toolyard.core.results import problem_of
 Json = dict[str, object]
 MOST_SHOWN = 500
 MOST_PARTS_BYTES = 2 * 1024 * 1024
+MOST_DETAILS_BYTES = 32 * 1024
+"""Of a failure: its details go to the model and into the log whole. What is over it is in `native`, if anywhere."""
 
 
 def outcome(raw: Json) -> Value | Failure:
@@ -28,8 +30,27 @@ def outcome(raw: Json) -> Value | Failure:
     details = cast(Json, structured) if isinstance(structured, dict) else {}
     said = told(blocks, None if details else cast(object, structured)) or "the tool failed and did not say why"
     own = details.get("error_type")
-    problem = problem_of(said, own if isinstance(own, str) else "execution_error", details)
+    problem = problem_of(said, own if isinstance(own, str) else "execution_error", bounded(details))
     return Failure(problem=problem, native=native)
+
+
+def unpromised(came: Value, wrong: str) -> Failure:
+    """A result that does not fit its tool's `outputSchema`. Nothing of it is lost, but nobody takes it for granted."""
+    said = f"the tool has run, but its result is not what its outputSchema promises: {wrong}"
+    return Failure(problem=problem_of(said, "invalid_result", bounded({"result": came.value})), native=came.native)
+
+
+def bounded(details: Json) -> Json:
+    """The details of a failure, field by field, as far as there is room."""
+    kept, room = Json(), MOST_DETAILS_BYTES
+    for name, value in details.items():
+        size = len(msgspec.json.encode(value)) + len(name)
+        if size > room:
+            told = f"[{size:,} bytes left out]"
+            kept[name[:MOST_SHOWN]] = f"{value[: room // 4]}… {told}" if isinstance(value, str) else told
+            break
+        kept[name], room = value, room - size
+    return kept
 
 
 def _is_plain(raw: Json, blocks: Sequence[Json]) -> bool:

@@ -14,7 +14,8 @@ from typing import cast
 from mcp.shared.exceptions import MCPError
 
 from toolyard.core.servers import ServerStatus
-from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Progress, Rejected, Told
+from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Opened, Progress, Rejected, Told
+from toolyard.venues.mcp._oauth import SignedOut
 from toolyard.venues.mcp._patience import Patience
 from toolyard.venues.mcp._said import Said
 from toolyard.venues.mcp._session import Era, Lost, Session
@@ -58,6 +59,7 @@ class Link:
             protocol=session.protocol if session else "",
             sessions=self.sessions,
             in_flight=session.in_flight if session else 0,
+            opened=session.opened if session else Opened(),
             capabilities=session.capabilities if session else {},
             log=tuple(self._said.log),
         )
@@ -122,6 +124,10 @@ class Link:
                 idle = await self._while_used(session)
                 answered = bool(session.answers)
             why = "it ended"
+        except SignedOut as error:
+            self._current = None
+            await self._signed_out(str(error))
+            return
         except Exception as error:
             why, self._era = _told(error), self._era if self._current else ""
             answered = bool(self._current and self._current.answers)
@@ -166,6 +172,13 @@ class Link:
                 await self._stopped.wait()
         except TimeoutError:
             pass
+
+    async def _signed_out(self, why: str) -> None:
+        """Trying again does not help: whoever signs in, or starts it, begins another link."""
+        self.error = why
+        _log.warning("server %s does not let us in: %s", self.server, why)
+        self._tell("failed")
+        await self._stopped.wait()
 
     def _tell(self, status: ServerStatus) -> None:
         if status in ("starting", "restarting") and self._patience.open:

@@ -25,7 +25,7 @@ class Patience(Struct, frozen=True):
         return Patience() if answered or lived_s >= STEADY_S else replace(self, failures=self.failures + 1)
 
     def wait_s(self, luck: float) -> float:
-        """`luck` is between 0 and 1: it spreads the attempts of many servers that failed together."""
-        if not self.failures:
+        """Once it is tried again at once. `luck`, between 0 and 1, spreads attempts of many that failed together."""
+        if self.failures <= 1:
             return 0.0
-        return min(MOST_S, FIRST_S * 2 ** (self.failures - 1)) * (0.5 + luck)
+        return min(MOST_S, FIRST_S * 2 ** (self.failures - 2)) * (0.5 + luck)

@@ -4,7 +4,7 @@ Most servers have one session that everybody shares. One whose `auth` is `caller
 tenant; what it lists is known from whoever came first, and no session is ever another one's.
 """
 
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -14,10 +14,11 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.ports import Mint, Shelf
-from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus
+from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus, SignInAnswer
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Json, Supervised
 from toolyard.venues.mcp._definitions import tool_of
+from toolyard.venues.mcp._grants import Keeper
 from toolyard.venues.mcp._pins import Pin, Pins, accepted, compared, rejected
 from toolyard.venues.mcp.router import Route, Router
 
@@ -44,10 +45,24 @@ class Watcher(Protocol):
 class Connector(Protocol):
     """Makes links; loaded when the first server is started, because it takes the SDK along."""
 
-    def link(self, server: str, spec: ServerSpec, caller: Caller | None, watcher: Watcher) -> Supervised: ...
+    def link(
+        self, server: str, spec: ServerSpec, caller: Caller | None, watcher: Watcher, keeper: Keeper
+    ) -> Supervised: ...
+
+    async def sign_in(
+        self,
+        spec: ServerSpec,
+        caller: Caller | None,
+        keeper: Keeper,
+        redirect_uri: str,
+        show: Callable[[str], None],
+        answer: Awaitable[SignInAnswer],
+    ) -> None:
+        """Have a person sign in, at the page that is shown. Raises Refused or Unavailable."""
+        ...
 
     def unfit(self, schema: object, content: object) -> str:
-        """What is wrong with the answer to a form; empty if nothing is."""
+        """What is wrong with the answer to a form, or a structured result; empty if nothing is."""
         ...
 
     def close(self) -> None: ...
@@ -126,23 +141,35 @@ class Server:
 
     def link(self, caller: Caller) -> Supervised:
         """The session for this caller, opened if there is none."""
-        if self.spec.auth == "server":
-            return self._link(("", ""), None)
-        return self._link((caller.tenant, caller.user), caller)
+        return self._link(*self.seen_as(caller))
+
+    def seen_as(self, caller: Caller) -> tuple[Who, Caller | None]:
+        """Whose session this caller uses: the one of all, or its own."""
+        return (("", ""), None) if self.spec.auth == "server" else ((caller.tenant, caller.user), caller)
+
+    def keeper(self, who: Who) -> Keeper:
+        return Keeper(self._home.shelf, self.id, who, self.spec.url)
+
+    def renew(self, caller: Caller) -> Supervised:
+        """A session with what is kept for this caller now."""
+        who, _ = self.seen_as(caller)
+        if (before := self._links.pop(who, None)) is not None:
+            before.stop()
+        return self.link(caller)
 
     def _link(self, who: Who, caller: Caller | None) -> Supervised:
         if (known := self._links.get(who)) is not None:
             return known
         self._make_room()
-        made = self._home.connector().link(self.id, self.spec, caller, self)
+        made = self._home.connector().link(self.id, self.spec, caller, self, self.keeper(who))
         self._links[who] = made
         self._home.spawn(made.run())
         return made
 
     def _make_room(self) -> None:
-        """Of very many callers those go first whose sessions sleep; then whoever came first."""
+        """Of very many callers those go first whose sessions sleep, or failed; then whoever came first."""
         if len(self._links) >= MOST_CALLERS:
-            asleep = next((who for who, link in self._links.items() if link.status == "idle"), None)
+            asleep = next((who for who, link in self._links.items() if link.status in ("idle", "failed")), None)
             self._links.pop(asleep or next(iter(self._links))).stop()
 
     async def listed(self, tools: list[Json]) -> None:

@@ -12,6 +12,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from importlib.metadata import version
+from time import monotonic
 from typing import Literal, cast
 
 import anyio
@@ -26,6 +27,7 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, RootModel, ValidationError
 
+from toolyard.venues.mcp._answers import Opened
 from toolyard.venues.mcp._definitions import unusable
 from toolyard.venues.mcp._stdio import Child
 
@@ -154,6 +156,7 @@ class Session:
         self.over = asyncio.Event()
         self.finished = finished
         """Set when everything that belonged to it has ended."""
+        self.opened = Opened()
         self.in_flight = 0
         self.answers = 0
         """How many answers came to requests; what has answered is in order."""
@@ -347,7 +350,9 @@ async def connected(
     finished, made = asyncio.Event(), list[Session]()
     async with AsyncExitStack() as stack:
         stack.callback(finished.set)
+        began = monotonic()
         wire, child = await streams(stack)
+        started = monotonic()
         client = ClientSession(
             dispatcher=wire,
             client_info=types.Implementation(name="toolyard", version=version("toolyard")),
@@ -362,8 +367,10 @@ async def connected(
         stack.callback(session.over.set)
         with anyio.fail_after(connect_s):
             await _negotiate(client, era)
+        agreed = monotonic()
         with anyio.fail_after(list_s):
             await session.refresh()
+        session.opened = Opened(started - began, agreed - started, monotonic() - agreed)
         async with anyio.create_task_group() as group:
             group.start_soon(session.watch)
             group.start_soon(_until_ended, wire, session)

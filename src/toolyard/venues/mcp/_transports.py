@@ -5,15 +5,17 @@ whose answer was lost; and a failure of one request is not the end of the others
 """
 
 import sys
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from contextlib import AsyncExitStack, contextmanager
 
 import httpx2
+from mcp.client.auth import OAuthFlowError
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
 from toolyard.core.caller import Caller
 from toolyard.core.servers import ServerSpec
+from toolyard.venues.mcp._oauth import SignedOut, Signing
 from toolyard.venues.mcp._said import Said
 from toolyard.venues.mcp._session import Streams, Wire, sent_now
 from toolyard.venues.mcp._stdio import MOST_MESSAGE_BYTES, Child, child
@@ -22,11 +24,10 @@ from toolyard.venues.mcp._warden import Warden
 ANSWER_S = 30.0
 SILENCE_S = 600.0
 """A call has its own deadline; a stream on which nothing comes for so long is given up."""
+Signed = Callable[[], Awaitable[Signing]]
 
 
-def streams(
-    spec: ServerSpec, caller: Caller | None, said: Said, warden: Warden, auth: httpx2.Auth | None = None
-) -> Streams:
+def streams(spec: ServerSpec, caller: Caller | None, said: Said, warden: Warden, signed: Signed) -> Streams:
     async def over_pipes(stack: AsyncExitStack) -> tuple[Wire, Child | None]:
         env = filled_in(spec.env, caller)
         made = await stack.enter_async_context(child(spec.command, spec.args, env, spec.cwd, said, warden))
@@ -39,6 +40,8 @@ def streams(
         return Wire(*await stack.enter_async_context(stdio_client(made))), None
 
     async def over_http(stack: AsyncExitStack) -> tuple[Wire, Child | None]:
+        auth = await signed()
+        stack.enter_context(_told_why(auth))
         client = httpx2.AsyncClient(
             headers=filled_in(spec.headers, caller),
             timeout=httpx2.Timeout(ANSWER_S, read=SILENCE_S),
@@ -52,6 +55,17 @@ def streams(
     if spec.url:
         return over_http
     return over_windows_pipes if sys.platform == "win32" else over_pipes
+
+
+@contextmanager
+def _told_why(auth: Signing) -> Generator[None]:
+    """A connection that failed because it was not let in says so, whatever the SDK made of that."""
+    try:
+        yield
+    except Exception as error:
+        if not auth.refused:
+            raise
+        raise (SignedOut if auth.signed_out else OAuthFlowError)(auth.refused) from error
 
 
 def filled_in(values: Mapping[str, str], caller: Caller | None) -> dict[str, str]:

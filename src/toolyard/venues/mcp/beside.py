@@ -17,11 +17,7 @@ class FleetBeside:
         return self._fleet.offering(capability)
 
     def definition(self, server: str, tool: str) -> Json:
-        try:
-            pin = self._fleet.server(server).pin(tool)
-        except NotFound:
-            pin = None
-        return pin.seen if pin is not None else {}
+        return self._fleet.definition(server, tool)
 
     async def ask(self, server: str, caller: Caller, method: str, params: Json) -> Json:
         try:

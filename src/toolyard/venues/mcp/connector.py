@@ -1,17 +1,21 @@
 """Makes the links to servers: where the SDK is loaded. It does not know what is done with what they tell."""
 
+import logging
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 from toolyard.core.caller import Caller
-from toolyard.core.servers import ServerSpec
+from toolyard.core.servers import ServerSpec, SignInAnswer
 from toolyard.venues.mcp._answers import Json, Supervised
-from toolyard.venues.mcp._forms import unfit
+from toolyard.venues.mcp._forms import Forms
+from toolyard.venues.mcp._grants import Keeper
 from toolyard.venues.mcp._link import Link
-from toolyard.venues.mcp._oauth import auth_for
+from toolyard.venues.mcp._oauth import signing
 from toolyard.venues.mcp._said import Said
 from toolyard.venues.mcp._server import CALLER_IDLE_S, Watcher
 from toolyard.venues.mcp._session import Era, Hooks, Session, connected
-from toolyard.venues.mcp._transports import streams
+from toolyard.venues.mcp._sign_in import sign_in
+from toolyard.venues.mcp._transports import filled_in, streams
 from toolyard.venues.mcp._warden import Warden
 
 
@@ -20,15 +24,19 @@ class SdkConnector:
 
     def __init__(self) -> None:
         self._warden = Warden()
+        self._forms = Forms()
+        logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)  # it quotes tokens; we tell what failed
 
-    def link(self, server: str, spec: ServerSpec, caller: Caller | None, watcher: Watcher) -> Supervised:
+    def link(
+        self, server: str, spec: ServerSpec, caller: Caller | None, watcher: Watcher, keeper: Keeper
+    ) -> Supervised:
         said = Said(server)
 
         async def elicited(question: Json, owner: object) -> Json:
             return await watcher.elicited(made, question, owner)
 
         hooks = Hooks(listed=watcher.listed, notified=watcher.notified, elicited=elicited, sampling=spec.sampling)
-        opened = streams(spec, caller, said, self._warden, auth_for(spec))
+        opened = streams(spec, caller, said, self._warden, lambda: signing(server, spec, keeper))
 
         def connect(era: Era) -> AbstractAsyncContextManager[Session]:
             known: Era = "legacy" if spec.protocol == "2025-11-25" else era
@@ -38,8 +46,19 @@ class SdkConnector:
         made = Link(server, connect, said, idle_s=idle_s, changed=watcher.changed)
         return made
 
+    async def sign_in(
+        self,
+        spec: ServerSpec,
+        caller: Caller | None,
+        keeper: Keeper,
+        redirect_uri: str,
+        show: Callable[[str], None],
+        answer: Awaitable[SignInAnswer],
+    ) -> None:
+        await sign_in(spec, keeper, redirect_uri, show, answer, filled_in(spec.headers, caller))
+
     def unfit(self, schema: object, content: object) -> str:
-        return unfit(schema, content)
+        return self._forms.unfit(schema, content)
 
     def close(self) -> None:
         self._warden.close()

@@ -17,8 +17,10 @@ from toolyard.core.ports import Mint, Shelf
 from toolyard.core.servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Answer, Json, Supervised
+from toolyard.venues.mcp._grants import forget_all
 from toolyard.venues.mcp._server import PINS, Connector, Home, Record, Server
 from toolyard.venues.mcp.router import Router
+from toolyard.venues.mcp.sign_ins import SignIns
 
 SERVERS = "mcp.servers"
 START_S = 10.0
@@ -54,6 +56,7 @@ class Fleet:
         self._news = asyncio.Event()
         self._running: set[asyncio.Task[object]] = set()
         self.router = Router()
+        self.sign_ins = SignIns(self.server, self._connect, self.spawn, self._until, mint)
         self.elicited: Callable[[object, Json, object], Coroutine[None, None, Json]] = _nobody
         self._home = Home(
             connector=self._connect,
@@ -87,6 +90,7 @@ class Fleet:
     async def close(self) -> None:
         for server in self._servers.values():
             server.stop()
+        self.sign_ins.close()
         if self._running:
             await asyncio.wait(self._running, timeout=STOP_S)
         if self._connector is not None:
@@ -153,6 +157,12 @@ class Fleet:
             raise NotFound(f"there is no server {id[:80]!r}")
         return server
 
+    def definition(self, id: str, tool: str) -> Json:
+        """A tool as its server lists it; empty if there is none, or not any more."""
+        server = self._servers.get(id)
+        pin = server.pin(tool) if server is not None else None
+        return pin.seen if pin is not None else {}
+
     def listen(self, notified: Notified) -> Callable[[], None]:
         """Be told what servers tell unasked: (server, method, params). The answer ends it."""
         self._listeners.append(notified)
@@ -177,6 +187,7 @@ class Fleet:
         self._end(server)
         await self._shelf.unshelve(SERVERS, server.id)
         await self._shelf.unshelve(PINS, server.id)
+        await forget_all(self._shelf, server.id)
         del self._servers[server.id]
         self.router.forget(server.id)
         self._changed()
@@ -187,9 +198,13 @@ class Fleet:
 
     async def _settled(self, servers: Sequence[Server]) -> None:
         """Until each runs, or has failed once, for a while."""
+        await self._until(lambda: all(server.status != "starting" for server in servers))
+
+    async def _until(self, holds: Callable[[], bool]) -> None:
+        """Until that is so of the servers, or it takes too long."""
         try:
             async with asyncio.timeout(START_S):
-                while any(server.status == "starting" for server in servers):
+                while not holds():
                     await self._news.wait()
         except TimeoutError:
             pass

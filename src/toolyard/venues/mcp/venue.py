@@ -16,7 +16,7 @@ from toolyard.core.results import problem_of
 from toolyard.core.servers import INPUT_RESPONSES
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Rejected, Supervised
-from toolyard.venues.mcp._content import outcome
+from toolyard.venues.mcp._content import bounded, outcome, unpromised
 from toolyard.venues.mcp._questions import Questions, Ticket, digest, replied
 from toolyard.venues.mcp._rounds import MOST_TOKEN, Round, from_token, needed
 from toolyard.venues.mcp.fleet import Fleet
@@ -70,6 +70,8 @@ class _Asking:
         self._link = link
         self._tool = tool
         self._context = context
+        self._sampling = fleet.server(tool.server).spec.sampling
+        self._promised = fleet.definition(tool.server, tool.remote).get("outputSchema")
         self._prepared: dict[str, Json] = {}
         """Answers that are known, by their questions: a server that was started anew asks them again."""
         self._params: Json = {"name": tool.remote, "arguments": call.arguments, "_meta": _meta(context)}
@@ -141,7 +143,7 @@ class _Asking:
         match answer:
             case Answered(raw=raw):
                 asked = needed(raw, number + 1)
-                return outcome(raw) if asked is None else await self._asked(asked)
+                return self._checked(raw) if asked is None else await self._asked(asked)
             case Rejected(data={"reason": "invalid_request_state"}) if self._tool.idempotent and number:
                 return await self.begin()  # a server that was started anew does not remember that it asked
             case Rejected(code=code, message=message, data=data):
@@ -149,8 +151,17 @@ class _Asking:
             case Gone(why=why, read=read):
                 return _gone(self._tool, why, read=read)
 
+    def _checked(self, raw: Json) -> Value | Failure:
+        """A result that is not what its tool promised is told as that, with all that came: the tool has run."""
+        came = outcome(raw)
+        if isinstance(came, Failure) or not isinstance(self._promised, dict):
+            return came
+        lacks = "it has no structuredContent" if "structuredContent" not in raw else ""
+        wrong = lacks or self._fleet.unfit(cast(Json, self._promised), raw["structuredContent"])
+        return came if not wrong else unpromised(came, wrong)
+
     async def _asked(self, asked: Round) -> Value | Failure | Later:
-        forbidden = asked.forbidden(sampling=self._fleet.server(self._tool.server).spec.sampling)
+        forbidden = asked.forbidden(sampling=self._sampling)
         if forbidden or asked.number > MOST_ROUNDS:
             said = f"the server asks for {forbidden or 'more and more'}, which it does not get here"
             return Failure(problem=Problem(error=said, error_type="execution_error"))
@@ -194,7 +205,7 @@ def _is_trace(text: str) -> bool:
 
 
 def _details(code: int, data: object) -> Json:
-    return {"code": code} if data is None else {"code": code, "data": data}
+    return bounded({"code": code} if data is None else {"code": code, "data": data})
 
 
 def _gone(tool: Tool, why: str, *, read: bool) -> Failure:

@@ -6,6 +6,7 @@ import urllib.parse
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
+import anyio
 import uvicorn
 from mcp.server.auth.provider import AccessToken
 from mcp.server.auth.settings import AuthSettings
@@ -37,6 +38,23 @@ def stock() -> str:
     return "seven"
 
 
+released = anyio.Event()
+
+
+@server.tool()
+async def wait() -> str:
+    """Until it is released."""
+    await released.wait()
+    return "waited"
+
+
+@server.tool()
+async def release() -> str:
+    """Let it go."""
+    released.set()
+    return "released"
+
+
 async def metadata(request: Request) -> JSONResponse:
     return JSONResponse(
         {
@@ -58,7 +76,7 @@ async def token(request: Request) -> JSONResponse:
     return JSONResponse({"access_token": "the-token", "token_type": "Bearer", "expires_in": 3600, "scope": "stock"})
 
 
-guarded = server.streamable_http_app()
+guarded = server.streamable_http_app(json_response=True)
 
 
 @asynccontextmanager

@@ -48,6 +48,11 @@ def tools() -> list[dict[str, object]]:
     ]
     if "many" in TRICKS:
         listed += [tool(f"tool_{number}", f"Number {number}.") for number in range(1000)]
+    if "typed" in TRICKS:
+        count = {"type": "object", "properties": {"count": {"type": "integer"}}, "required": ["count"]}
+        kinds = ("typed_right", "typed_wrong", "typed_missing", "typed_failed")
+        listed += [tool(name, outputSchema=count) for name in kinds]
+        listed += [tool("typed_oddly", outputSchema={"type": 7}), tool("asks_model")]
     if "odd" in TRICKS:
         bare: dict[str, object] = {"name": "no schema"}
         listed += [tool("x" * 300), tool("a.b/c"), tool("a_b_c"), tool("ünïcode"), bare]
@@ -71,27 +76,46 @@ def text(said: str, **more: object) -> dict[str, object]:
     return {"content": [{"type": "text", "text": said}], **more}
 
 
-def asked(request: object) -> dict[str, object]:
+FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+QUESTION: dict[str, object] = {"message": "What is your name?", "requestedSchema": FORM}
+
+
+def asked(
+    request: object, method: str = "elicitation/create", params: dict[str, object] = QUESTION
+) -> dict[str, object]:
     name = f"q{request}"
     ANSWERS[name] = threading.Event()
-    schema = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
-    params = {"message": "What is your name?", "requestedSchema": schema}
-    send({"id": name, "method": "elicitation/create", "params": params})
+    send({"id": name, "method": method, "params": params})
     ANSWERS[name].wait()
     return text(f"answered {json.dumps(GIVEN[name], sort_keys=True)}")
 
 
+def was_cancelled(request: object, name: str) -> bool:
+    """Whether it was, in the time that it takes."""
+    for _ in range(int(os.environ.get("SLOW_TENTHS", "600"))):
+        if request in CANCELLED:
+            note(f"cancelled {name}")
+            return True
+        time.sleep(0.05)
+    return False
+
+
 def run(request: object, name: str, params: dict[str, object]) -> dict[str, object]:
-    if name in ("slow", "slow_look"):
-        for _ in range(int(os.environ.get("SLOW_TENTHS", "600"))):
-            if request in CANCELLED:
-                note(f"cancelled {name}")
-                return {}
-            time.sleep(0.05)
+    if name in ("slow", "slow_look") and was_cancelled(request, name):
+        return {}
     if name in ("ask", "ask_look"):
         return asked(request)
+    if name == "asks_model":
+        return asked(request, "sampling/createMessage", {"messages": [], "maxTokens": 5})
+    if name.startswith("typed_"):
+        count: object = {"typed_wrong": "three", "typed_oddly": "three"}.get(name, 3)
+        given = {} if name == "typed_missing" else {"structuredContent": {"count": count}}
+        return text(f"there are {count}", isError=name == "typed_failed", **given)
     if name == "big":
         return text("m" * int(os.environ.get("BIG_BYTES", "1000")))
+    if name == "fails" and "BIG_BYTES" in os.environ:
+        much = "m" * int(os.environ["BIG_BYTES"])
+        return text(much, isError=True, structuredContent={"error_type": "too_much", "why": much, much: 1})
     if name == "fails":
         return text("out of flour", isError=True, structuredContent={"error_type": "out_of_stock", "item": "flour"})
     if name == "steps":
@@ -121,6 +145,7 @@ def handle(message: dict[str, object]) -> None:
         GIVEN[str(request)] = message.get("result") or message.get("error")
         ANSWERS[str(request)].set()
     elif method == "initialize":
+        note(f"client {json.dumps(params.get('capabilities'), sort_keys=True)}")
         capabilities = {"tools": {"listChanged": True}}
         info = {"name": "plain", "version": "1"}
         result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}

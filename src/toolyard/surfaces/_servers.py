@@ -1,0 +1,91 @@
+"""What is told of a server, shared by the routes that answer with one. Values that may be secret never are."""
+
+from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import NotFound
+from toolyard.core.ports import Servers
+from toolyard.core.servers import ServerCard, ServerSpec
+from toolyard.engine.telemetry import masked
+
+HIDDEN = "***"
+
+
+class ShownServer(Struct, kw_only=True):
+    id: str
+    name: str
+    slug: str
+    config: dict[str, object]
+    status: str
+    created_at: str | None
+    started_at: str | None
+    stopped_at: str | None
+    error_message: str | None
+    process_id: int | None
+    protocol: str
+    restarts: int
+    sessions: int
+    tools: int
+    quarantined: int
+    rejected: int
+    configured: bool
+    log: list[str]
+    """What it said last beside the protocol, for administrators."""
+
+
+class ServerAnswer(Struct, kw_only=True):
+    server: ShownServer
+    message: str
+    success: bool = True
+
+
+def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
+    return ShownServer(
+        id=card.id,
+        name=card.id,
+        slug=card.id,
+        config=shown_config(card.spec, caller),
+        status=card.status,
+        created_at=time_of(card.created_at),
+        started_at=time_of(card.started_at),
+        stopped_at=time_of(card.stopped_at),
+        error_message=card.error or None,
+        process_id=card.process_id,
+        protocol=card.protocol,
+        restarts=card.restarts,
+        sessions=card.sessions,
+        tools=sum(tool.state == "accepted" for tool in card.tools),
+        quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
+        rejected=sum(tool.state == "rejected" for tool in card.tools),
+        configured=card.configured,
+        log=[str(masked(line)) for line in card.log] if "admin" in caller.roles else [],
+    )
+
+
+def shown_config(spec: ServerSpec, caller: Caller) -> dict[str, object]:
+    """How a server is reached is for administrators; values that may be secret are for nobody."""
+    if "admin" not in caller.roles:
+        return {"auth": spec.auth, "trust": spec.trust, "pin": spec.pin}
+    hidden = replace(
+        spec, env=dict.fromkeys(spec.env, HIDDEN), headers=dict.fromkeys(spec.headers, HIDDEN),
+        oauth=replace(spec.oauth, client_secret=HIDDEN) if spec.oauth else None,
+    )  # fmt: skip
+    return {name: getattr(hidden, name) for name in spec.__struct_fields__ if getattr(hidden, name) is not None}
+
+
+def how(card: ServerCard) -> str:
+    return f"it is {card.status}: {card.error}" if card.error else f"it is {card.status}"
+
+
+def time_of(at: float | None) -> str | None:
+    return datetime.fromtimestamp(at, UTC).isoformat() if at else None
+
+
+def card_of(servers: Servers, server_id: str) -> ServerCard:
+    for card in servers.cards():
+        if card.id == server_id:
+            return card
+    raise NotFound(f"there is no server {server_id[:80]!r}")
