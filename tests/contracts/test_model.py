@@ -21,7 +21,8 @@ from toolyard.models.scripted import Scripted, Turn, call, fail, say, together
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini, strict_messages
 from wire.local import CountingMint, offer, opened, request, user
 from wire.played import pieces, played
-from wire.strict_chat import Reply, StrictChat, asks, refuses, says
+from wire.strict import Reply, refuses
+from wire.strict_chat import StrictChat, asks, says
 from wire.strict_gemini import strict_gemini as gemini_server
 from wire.strict_responses import strict_responses
 

@@ -74,7 +74,7 @@ def test_results_go_first_and_the_newest_stay() -> None:
     story = turns(begun("r"), 9, 1000)
     step = next_step(story)
     assert isinstance(step, Compact) and not step.summarise
-    assert step.dropped == tuple(f"c{n}.result" for n in range(7))
+    assert step.dropped == tuple(f"c{n}.result" for n in range(8))
     state = story.add(made(step))
     assert [item.id for item in state.history] == [item.id for item in state.whole]
     assert content(state.history[2]) == stub(result("c0", 1000)).content
@@ -214,6 +214,17 @@ def test_where_requests_carry_their_history_no_summary_is_paid_for() -> None:
     story = begun("r", WINDOW, Settings(ephemeral=True), *(user(f"m{n}", words(1000)) for n in range(9)))
     step = next_step(story)
     assert isinstance(step, Compact) and not step.summarise and step.told
+
+
+def test_a_history_that_comes_again_a_little_longer_is_cut_at_the_same_place_for_a_while() -> None:
+    places = list[str]()
+    for count in range(18, 60):
+        items = (user(f"m{n}", words(500)) for n in range(count))
+        step = next_step(begun("r", WINDOW, Settings(ephemeral=True), *items))
+        assert isinstance(step, Compact)
+        places.append(step.through)
+    moved = sum(before != now for before, now in pairwise(places))
+    assert 10 < moved < 25
 
 
 def test_removing_a_message_that_made_room_shows_the_rest_again() -> None:

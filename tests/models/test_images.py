@@ -54,8 +54,8 @@ each = pytest.mark.parametrize("wire", WIRES.values(), ids=WIRES)
 
 def history(*parts: Part) -> list[Item]:
     call = Call(id="c1", at=NOW, tool="add", arguments={"a": 1})
-    made = {"id": "c1.result", "at": NOW, "call_id": "c1", "tool": "add", "outcome": "ok", "content": "[an image]"}
-    return [user("draw"), call, Result(**made, parts=parts), user("thanks", "u2")]
+    drawn = Result(id="c1.result", at=NOW, call_id="c1", tool="add", outcome="ok", content="[an image]", parts=parts)
+    return [user("draw"), call, drawn, user("thanks", "u2")]
 
 
 def sent(wire: Wire, *parts: Part, model: str = "") -> bytes:

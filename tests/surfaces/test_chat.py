@@ -8,9 +8,10 @@ import pytest
 
 from surfaces.talk import NOTHING_ENABLED, Talk, both_ways, is_over, key, others, said, talk
 from toolyard import Limits, Scripted, call, say, tool
-from toolyard.core.items import ModelText, Result, UserMessage
+from toolyard.core.items import ModelText, Result, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.settings import Settings
+from toolyard.engine.summary import ASKED
 from toolyard.models.scripted import Turn, fail
 
 
@@ -377,3 +378,20 @@ def test_a_tool_can_be_forced_or_forbidden_for_one_message() -> None:
         assert [request.tool_choice for request in model.requests] == ["none", "list_directory", "auto"]
 
     talk(test, model, tools=[list_directory])
+
+
+def test_a_summary_counts_among_the_tokens_of_the_run_that_needed_it() -> None:
+    words = "word " * 1000
+
+    def script(request: ModelRequest) -> Turn:
+        last = request.history[-1]
+        if isinstance(last, UserMessage) and last.text == ASKED:
+            return Turn(text=("Words.",), usage=Usage(input_tokens=700, output_tokens=7))
+        return Turn(text=(words,), usage=Usage(output_tokens=1))
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        spent = [(await http.post(f"{path}/chat", {"content": words}))["token_count"] for _ in range(4)]
+        assert spent == [1, 1, 1, 708]
+
+    talk(test, script, windows={"given": 10_000})

@@ -3,6 +3,7 @@
 Room is made rarely and in large pieces: between two times a request only grows, so that providers can cache it.
 """
 
+import math
 from collections.abc import Sequence
 
 from msgspec import Struct
@@ -132,12 +133,22 @@ def _without_turns(
 
 
 def _first_that_fits(items: Sequence[Item], starts: Sequence[int], tokens: float, messages: int) -> int:
-    """The first place from which all that follows is within the bounds; the last place if none is."""
-    found, end, size, count = starts[-1], len(items), 0, 0
-    for start in reversed(starts):
-        size += sum(map(tokens_of, items[start:end]))
-        count += messages_in(items[start:end])
-        if size > tokens or (messages and count > messages):
-            break
-        found = end = start
-    return found
+    """The first place from which all that follows is within the bounds; the last place if none is.
+
+    What goes is counted from the beginning and in steps: where the same history comes again and again, a little longer
+    each time, it is cut at the same place for a while.
+    """
+    excess = _in_steps(sum(map(tokens_of, items)) - tokens, tokens / 2)
+    many = _in_steps(messages_in(items) - messages, max(1, messages // 2)) if messages else 0
+    begin, size, count = 0, 0, 0
+    for start in starts:
+        size += sum(map(tokens_of, items[begin:start]))
+        count += messages_in(items[begin:start])
+        begin = start
+        if size >= excess and count >= many:
+            return start
+    return starts[-1]
+
+
+def _in_steps(excess: float, step: float) -> float:
+    return math.ceil(excess / step) * step if excess > 0 else 0.0

@@ -6,7 +6,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.errors import RunFailed, RunWaiting
-from toolyard.core.events import CallEnded, Ending, Entry, RunEnded, RunSuspended, TurnEnded
+from toolyard.core.events import CallEnded, Ending, Entry, HistoryCompacted, RunEnded, RunSuspended, TurnEnded
 from toolyard.core.items import Citation, Item, ModelText, Outcome, Result, Usage
 from toolyard.core.tools import Tool, VenueName
 
@@ -50,6 +50,8 @@ class Execution:
         match entry.event:
             case TurnEnded(items=items, usage=usage):
                 self._turn(items, usage)
+            case HistoryCompacted(usage=usage):
+                self._usage = self._usage.plus(usage)
             case CallEnded(result=result):
                 self._tools.append(self._ran(result))
             case RunSuspended(waiting_for=waiting_for):

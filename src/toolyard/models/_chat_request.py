@@ -141,8 +141,10 @@ def _images(results: Sequence[Result]) -> list[dict[str, object]]:
     parts: list[dict[str, object]] = []
     for result in results:
         shown = images_of(result)
-        parts += [{"type": "text", "text": f"[images in the result of {result.tool}]"}] if shown else []
-        parts += [{"type": "image_url", "image_url": {"url": image.url}} for image in shown]
+        if shown:
+            parts.append({"type": "text", "text": f"[images in the result of {result.tool}]"})
+        for image in shown:
+            parts.append({"type": "image_url", "image_url": {"url": image.url}})
     return [{"role": "user", "content": parts}] if parts else []
 
 

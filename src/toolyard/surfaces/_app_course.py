@@ -16,6 +16,7 @@ from toolyard.core.events import (
     CallJudged,
     CallParked,
     Entry,
+    HistoryCompacted,
     RunEnded,
     RunQueued,
     RunStarted,
@@ -176,6 +177,8 @@ class AppCourse:
                 self._usage = self._usage.plus(usage)
                 self._text = "".join(item.text for item in items if isinstance(item, ModelText)) or None
                 self._request(item for item in items if isinstance(item, Call))
+            case HistoryCompacted(usage=usage):
+                self._usage = self._usage.plus(usage)
             case RunSuspended():
                 self._suspended = self.kept = True
             case StopRequested(call_id=""):

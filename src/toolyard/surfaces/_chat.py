@@ -8,7 +8,16 @@ from typing import Literal
 from msgspec import Struct
 
 from toolyard.core.commands import Start
-from toolyard.core.events import CallEnded, CallParked, Entry, RunEnded, RunStarted, RunSuspended, TurnEnded
+from toolyard.core.events import (
+    CallEnded,
+    CallParked,
+    Entry,
+    HistoryCompacted,
+    RunEnded,
+    RunStarted,
+    RunSuspended,
+    TurnEnded,
+)
 from toolyard.core.items import Call, Item, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.state import State
@@ -84,6 +93,8 @@ class Course:
                 self.items += items
                 self.usage = self.usage.plus(usage)
                 self.last_turn = items or self.last_turn
+            case HistoryCompacted(usage=usage):
+                self.usage = self.usage.plus(usage)
             case CallParked(call_id=call_id, kind=kind):
                 self._parked[call_id] = "client" if kind == "client" else "answer"
             case CallEnded(result=result):
