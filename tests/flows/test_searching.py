@@ -167,7 +167,7 @@ def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: Path) -
     (tmp_path / "d").mkdir()
     duck = Plain(tmp_path / "d", names={"look": "web_search"}, trust=True)
     other = Plain(tmp_path, names={"look": "brave_web_search"}, trust=True)
-    rules = SearchRules(tools=frozenset({"web_search", "brave_web_search"}))
+    rules = SearchRules(tools=frozenset({"brave_web_search"}))
 
     async def test(yard: Yard, model: Scripted) -> None:
         await condition(lambda: {"web_search", "brave_web_search"} <= set(yard.tool_names))
@@ -315,6 +315,16 @@ def test_an_application_s_own_search_is_control_and_never_doubles_a_name() -> No
         assert [shown(one) for one in model.requests] == [[client], [client], [NATIVE]]
 
     in_yard(test, Hosting([say("ok")] * 3))
+
+
+def test_a_name_stands_for_one_tool_and_ours_goes_before_the_provider_s() -> None:
+    apps = Tool(name="code_execution", description="In the app.", venue="client")
+
+    async def test(yard: Yard, model: Scripted) -> None:
+        await yard.execute(content="news", web_search="native", app_tools=[apps])
+        assert shown(model.requests[0]) == [NATIVE, ("code_execution", "client")]
+
+    in_yard(test, Hosting([say("ok")]), provider_tools=[provider_tool("code_execution")])
 
 
 def test_a_provider_that_claims_a_call_which_nobody_offered_makes_nothing_run_here() -> None:
