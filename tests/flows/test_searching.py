@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hosting import ALL, Hosting, add, own_search, shown
 from support import PATIENCE_S, condition, events_of, sound
 from toolyard import Scripted, Tool, Yard, call, say, tool
-from toolyard.core.errors import Invalid
+from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.events import CallEnded, CallStarted, TurnEnded, TurnStarted
 from toolyard.core.items import Call, ModelText, Result, Usage
 from toolyard.core.ports import Model
@@ -271,6 +271,16 @@ def test_what_cannot_be_had_is_refused_in_words(wish: Wish, said: str) -> None:
             await yard.execute(content="news", settings=Settings(web_search=wish))
 
     in_yard(test, Scripted([]), add)
+
+
+def test_a_place_that_there_is_not_is_refused_where_it_is_said() -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        with pytest.raises(Invalid, match="web_search"):
+            await yard.execute(content="news", web_search="google")  # pyright: ignore[reportArgumentType]
+
+    in_yard(test, Scripted([]))
+    with pytest.raises(Misconfigured, match="'google' is no place to search"):
+        in_yard(test, Scripted([]), web_search="google")
 
 
 def test_what_was_only_configured_and_cannot_be_had_is_off_and_the_model_knows() -> None:
