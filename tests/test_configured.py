@@ -132,14 +132,14 @@ def test_what_is_set_for_searches_and_for_a_provider_s_tools_is_wired(tmp_path: 
     file.write_text(
         'default_tools = ["web_search"]\n'
         '[web_search]\nfull_logging = true\nmax_uses = 3\nallowed_domains = ["docs.python.org/3"]\n'
-        'user_location = { city = "Basel", country = "CH" }\ntools = ["web_search", "brave_web_search"]\n'
+        'user_location = { city = "Basel", country = "CH" }\ntools = ["brave_web_search"]\n'
         '[provider_tools]\ncode_execution = true\nfile_search = ["vs_1"]\n'
         '[tool.web_search]\nroles = ["staff"]\n'
     )
     made = wiring(load(file, {"HOME": str(tmp_path)}, {}), tmp_path)
     rules = made.web_search
     assert (rules.prefer, rules.custom_control, rules.full_logging) == ("auto", False, True)
-    assert rules.tools == {"web_search", "brave_web_search"}
+    assert rules.tools == {"brave_web_search"}
     location = UserLocation(city="Basel", country="CH")
     options = ProviderOptions(max_uses=3, allowed_domains=("docs.python.org/3",), user_location=location)
     assert rules.options == options

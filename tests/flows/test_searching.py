@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from hosting import ALL, Hosting, add, own_search, shown
 from support import PATIENCE_S, condition, events_of, sound
 from toolyard import Scripted, Tool, Yard, call, say, tool
-from toolyard.core.errors import Invalid
+from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.events import CallEnded, CallStarted, TurnEnded, TurnStarted
 from toolyard.core.items import Call, ModelText, Result, Usage
 from toolyard.core.ports import Model
@@ -167,7 +167,7 @@ def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: Path) -
     (tmp_path / "d").mkdir()
     duck = Plain(tmp_path / "d", names={"look": "web_search"}, trust=True)
     other = Plain(tmp_path, names={"look": "brave_web_search"}, trust=True)
-    rules = SearchRules(tools=frozenset({"web_search", "brave_web_search"}))
+    rules = SearchRules(tools=frozenset({"brave_web_search"}))
 
     async def test(yard: Yard, model: Scripted) -> None:
         await condition(lambda: {"web_search", "brave_web_search"} <= set(yard.tool_names))
@@ -273,6 +273,16 @@ def test_what_cannot_be_had_is_refused_in_words(wish: Wish, said: str) -> None:
     in_yard(test, Scripted([]), add)
 
 
+def test_a_place_that_there_is_not_is_refused_where_it_is_said() -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        with pytest.raises(Invalid, match="web_search"):
+            await yard.execute(content="news", web_search="google")  # pyright: ignore[reportArgumentType]
+
+    in_yard(test, Scripted([]))
+    with pytest.raises(Misconfigured, match="'google' is no place to search"):
+        in_yard(test, Scripted([]), web_search="google")
+
+
 def test_what_was_only_configured_and_cannot_be_had_is_off_and_the_model_knows() -> None:
     async def test(yard: Yard, model: Scripted) -> None:
         await yard.execute(content="news")
@@ -315,6 +325,16 @@ def test_an_application_s_own_search_is_control_and_never_doubles_a_name() -> No
         assert [shown(one) for one in model.requests] == [[client], [client], [NATIVE]]
 
     in_yard(test, Hosting([say("ok")] * 3))
+
+
+def test_a_name_stands_for_one_tool_and_ours_goes_before_the_provider_s() -> None:
+    apps = Tool(name="code_execution", description="In the app.", venue="client")
+
+    async def test(yard: Yard, model: Scripted) -> None:
+        await yard.execute(content="news", web_search="native", app_tools=[apps])
+        assert shown(model.requests[0]) == [NATIVE, ("code_execution", "client")]
+
+    in_yard(test, Hosting([say("ok")]), provider_tools=[provider_tool("code_execution")])
 
 
 def test_a_provider_that_claims_a_call_which_nobody_offered_makes_nothing_run_here() -> None:

@@ -38,11 +38,11 @@ class SearchRules(Struct, frozen=True, kw_only=True):
     custom_control: bool = False
     full_logging: bool = False
     options: ProviderOptions = ProviderOptions()
-    tools: frozenset[str] = frozenset({SEARCH})
-    """The names, here or on their servers, of tools of our own that search the web."""
+    tools: frozenset[str] = frozenset()
+    """Other names, here or on their servers, of tools of our own that search the web."""
 
     def is_search(self, tool: Tool) -> bool:
-        return tool.name in self.tools or tool.remote in self.tools
+        return tool.name == SEARCH or tool.remote == SEARCH or tool.name in self.tools or tool.remote in self.tools
 
 
 class Facts(Struct, frozen=True, kw_only=True):

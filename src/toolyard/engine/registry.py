@@ -235,8 +235,8 @@ class Registry:
     def _has_others(self, state: State, gated: Container[str]) -> bool:
         """Whether any tool would be offered that is no search."""
         entries = (entry for name, entry in self._tools.items() if name not in gated)
-        others = (entry for entry in (*entries, *self._app_tools(state)) if not self._searching.is_search(entry.tool))
-        return any(self._offered(entry, state) for entry in others)
+        every = itertools.chain(self._app_tools(state), entries)
+        return any(not self._searching.is_search(entry.tool) and self._offered(entry, state) for entry in every)
 
     def _few(self, state: State, gated: Container[str]) -> list[Registered] | None:
         """All that may be used, unless that is more than the budget."""
@@ -304,8 +304,12 @@ class Registry:
         return [entry for entry in found if entry and self._offered(entry, state)]
 
     def _made(self, elsewhere: Sequence[Registered], sought: Sought = NOTHING) -> Offer:
-        """A provider must be told of its own tools before it can use any: they are always shown, and first."""
-        entries = [*map(self._native.__getitem__, sought.native), *elsewhere]
+        """A provider must be told of its own tools before it can use any: they are always shown, and first.
+
+        A name stands for one tool: where another has it, the provider's is left out.
+        """
+        taken = {entry.tool.name for entry in elsewhere} if sought.native else ()
+        entries = [*(self._native[name] for name in sought.native if name not in taken), *elsewhere]
         hashes = {entry.tool.name: entry.hash for entry in entries}
         digest = hashlib.blake2b("".join(f"{k}{v}" for k, v in hashes.items()).encode(), digest_size=8).hexdigest()
         made = Offer(tools=tuple(e.tool for e in entries), digest=digest, hashes=hashes, note=sought.note)

@@ -4,10 +4,12 @@ It does not know how an offer is made of them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import get_args
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
+from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Decision
 from toolyard.core.search import CANNOT, SEARCH, Facts, Native, Search, SearchRules, Wish, decided
 from toolyard.core.tools import ProviderOptions, Tool
@@ -60,6 +62,8 @@ class Searching:
         default_model: str = "",
     ) -> None:
         """`hosts` tells what the provider of a model runs itself."""
+        if rules.prefer not in get_args(Wish):
+            raise Misconfigured(f"{rules.prefer!r} is no place to search: use auto, native, mcp, duckduckgo or off")
         self._rules = rules
         self._hosts = hosts
         self._default_model = default_model

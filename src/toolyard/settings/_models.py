@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from toolyard.core.search import SEARCH, SearchRules
+from toolyard.core.search import SearchRules
 from toolyard.core.tools import ProviderOptions, UserLocation
 from toolyard.settings._values import Count, CountOrNone, Country, Domain, HeaderName, HeaderSecret, Name, Url
 
@@ -25,7 +25,8 @@ class WebSearch(Struct, frozen=True, kw_only=True):
     prefer: Literal["auto", "native", "mcp", "duckduckgo", "off"] = "auto"
     custom_control: bool = False
     full_logging: bool = False
-    tools: frozenset[Name] = frozenset({SEARCH})
+    tools: frozenset[Name] = frozenset()
+    """Other names of tools that search."""
     max_uses: CountOrNone = 0
     allowed_domains: tuple[Domain, ...] = ()
     blocked_domains: tuple[Domain, ...] = ()
