@@ -328,8 +328,8 @@ class Servers(Protocol):
         ...
 
 
-Heard = Callable[[str, str, dict[str, object]], None]
-"""Told what a server says unasked: the server, the method and the parameters."""
+Heard = Callable[[str, str, dict[str, object], Caller | None], None]
+"""Told what a server says unasked: the server, the method, the parameters, and whose session it was, if not all's."""
 
 
 class Beside(Protocol):

@@ -9,6 +9,8 @@ import pytest
 from support import PATIENCE_S, condition, events_of, in_yard, result
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.servers import OAuth
+from toolyard.surfaces._mcp_notices import Notices
+from toolyard.surfaces._mcp_peer import Standing
 from venues.mcp.modern import GUARDED, OverHttp, over_http, over_stdio
 from venues.mcp.plain import Plain
 
@@ -141,7 +143,7 @@ def test_any_request_passes_through_as_it_came() -> None:
 
     async def test(yard: Yard) -> None:
         fleet = yard.servers
-        fleet.listen(lambda server, method, params: told.append((server, method)))
+        fleet.listen(lambda server, method, params, caller: told.append((server, method)))
         answer = await fleet.ask("modern", ANN, "tools/list", {})
         assert getattr(answer, "raw", {})["tools"][0]["name"] == "greet"
         rejected = await fleet.ask("modern", ANN, "prompts/get", {"name": "none"})
@@ -151,3 +153,16 @@ def test_any_request_passes_through_as_it_came() -> None:
         await condition(lambda: ("modern", "notifications/tools/list_changed") in told)
 
     in_yard(test, [], servers={"modern": over_stdio(trust=True)})
+
+
+def test_what_a_callers_own_session_says_is_told_to_that_caller_alone(tmp_path: Path) -> None:
+    lists = frozenset({"promptsListChanged"})
+
+    async def test(yard: Yard) -> None:
+        notices = Notices(yard.service)
+        feeds = [notices.open(caller, lists, Standing()) for caller in (ANN, BOB)]
+        await looked(yard, ANN)
+        await condition(lambda: feeds[0].waiting > 0)
+        assert [feed.waiting for feed in feeds] == [1, 0]
+
+    in_yard(test, [], servers={"own": Plain(tmp_path, "tells", auth="caller", env={"USER_NAME": "{user}"}).spec})
