@@ -14,7 +14,6 @@ from time import monotonic
 from typing import Literal, cast
 
 import anyio
-import anyio.abc
 import mcp_types as types
 import msgspec
 from mcp.client.session import ClientSession, IncomingMessage
