@@ -96,6 +96,16 @@ def test_what_is_wrong_with_a_new_server_is_said(tmp_path: Path, wrong: dict[str
     talk(test, servers={"plain": Plain(tmp_path).spec})
 
 
+def test_a_servers_last_words_are_for_administrators(tmp_path: Path) -> None:
+    async def test(http: Talk) -> None:
+        ann, boss = http.by("ann"), http.by("boss")
+        assert "cannot find its configuration" in (await boss.get("/servers/broken"))["server"]["error_message"]
+        assert "cannot find" not in str(await ann.get("/servers/broken"))
+        assert "cannot find" not in str((await ann.answer("GET", "/ai/tools/health"))[1])
+
+    talk(test, servers={"broken": Plain(tmp_path, "crashes").spec}, keys=KEYS)
+
+
 def test_everybody_signs_in_for_themselves_and_an_administrator_for_all() -> None:
     back = {"redirect_uri": "http://127.0.0.1:8765/callback"}
 

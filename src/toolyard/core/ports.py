@@ -1,6 +1,5 @@
 """The seams. Each is one small protocol; each implementation is one file, wired in `app.py`."""
 
-import asyncio
 from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -180,13 +179,23 @@ class Policy(Protocol):
     def judge(self, question: Question) -> Verdict: ...
 
 
+class Underway(Protocol):
+    """What was begun, as a future tells it."""
+
+    def done(self) -> bool: ...
+
+    def exception(self) -> BaseException | None: ...
+
+    def add_done_callback(self, told: Callable[["Underway"], object], /) -> None: ...
+
+
 class Log(Protocol):
     """Where the entries of conversations are kept."""
 
     def append_now(
         self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
-    ) -> asyncio.Future[int] | None:
-        """Begin to `append`: a future that ends when it is done. None, and nothing begun, where there is no room."""
+    ) -> Underway | None:
+        """Begin to `append`. None, and nothing begun, where there is no room."""
         ...
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
@@ -342,8 +351,8 @@ class Servers(Protocol):
         ...
 
 
-Heard = Callable[[str, str, dict[str, object]], None]
-"""Told what a server says unasked: the server, the method and the parameters."""
+Heard = Callable[[str, str, dict[str, object], Caller | None], None]
+"""Told what a server says unasked: the server, the method, the parameters, and whose session it was, if not all's."""
 
 
 class Beside(Protocol):

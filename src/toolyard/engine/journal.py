@@ -13,7 +13,7 @@ from functools import partial
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Fenced, StoreDown, ToolyardError
 from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RunEnded, RunQueued, RunStarted
-from toolyard.core.ports import Log, Mint
+from toolyard.core.ports import Log, Mint, Underway
 from toolyard.core.running import QueuedRun, RunState
 from toolyard.core.state import State, apply, fold
 from toolyard.engine.readers import Reader, Readers
@@ -158,7 +158,7 @@ class Journal:
         else:
             stored.add_done_callback(partial(self._stored, batch))
 
-    def _stored(self, batch: Sequence[Entry], stored: "asyncio.Future[int]") -> None:
+    def _stored(self, batch: Sequence[Entry], stored: Underway) -> None:
         if (error := stored.exception()) is not None:
             self._cannot_write(error)
             return

@@ -39,6 +39,11 @@ class Feed:
         self._there = asyncio.Event()
         self._closed = False
 
+    @property
+    def waiting(self) -> int:
+        """How many pieces of news have not been told yet."""
+        return len(self._news)
+
     def tell(self, method: str, params: Json) -> None:
         uri = str(params.get("uri", ""))
         if (LISTS.get(method) in self.lists) if method in LISTS else (uri in self.standing.watched):
@@ -49,7 +54,7 @@ class Feed:
         """A line of a server's log; of very many that wait, the rest is left out."""
         level = params.get("level")
         serious = level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.standing.log_level)
-        if serious and len(self._news) < MOST_WAITING:
+        if serious and self.waiting < MOST_WAITING:
             self._lines += 1
             self._news[LOGGED, str(self._lines)] = params
             self._there.set()
@@ -106,19 +111,23 @@ class Notices:
         for feed in self._feeds:
             feed.tell("notifications/tools/list_changed", {})
 
-    def _heard(self, server: str, method: str, params: Json) -> None:
-        """Of tools our own list counts; of the rest, what the servers say. A log line goes to whose call it is."""
+    def _heard(self, server: str, method: str, params: Json, caller: Caller | None) -> None:
+        """Of tools our own list counts; of the rest, what the servers say. A log line goes to whose call it is.
+
+        What a caller's own session says is for that caller alone.
+        """
+        feeds = [feed for feed in self._feeds if caller is None or feed.caller.owns(caller)]
         if method == LOGGED:
             call_id = self._service.only_call(server)
-            for feed in self._feeds:
+            for feed in feeds:
                 if call_id in feed.standing.calls:
                     feed.log(params)
         elif method == UPDATED:
-            for feed in self._feeds:
+            for feed in feeds:
                 if server in self._service.servers(feed.caller, "resources"):
                     feed.tell(method, params)
         elif method in LISTS and not method.startswith("notifications/tools/"):
-            for feed in self._feeds:
+            for feed in feeds:
                 feed.tell(method, {})
 
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
 from toolyard.core.ports import Servers
-from toolyard.core.servers import ServerCard, ServerSpec
+from toolyard.core.servers import LAST_WORDS, ServerCard, ServerSpec
 from toolyard.engine.telemetry import masked
 
 HIDDEN = "***"
@@ -52,7 +52,7 @@ def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
         created_at=time_of(card.created_at),
         started_at=time_of(card.started_at),
         stopped_at=time_of(card.stopped_at),
-        error_message=card.error or None,
+        error_message=shown_error(card, caller) or None,
         process_id=card.process_id,
         protocol=card.protocol,
         restarts=card.restarts,
@@ -76,8 +76,15 @@ def shown_config(spec: ServerSpec, caller: Caller) -> dict[str, object]:
     return {name: getattr(hidden, name) for name in spec.__struct_fields__ if getattr(hidden, name) is not None}
 
 
-def how(card: ServerCard) -> str:
-    return f"it is {card.status}: {card.error}" if card.error else f"it is {card.status}"
+def shown_error(card: ServerCard, caller: Caller) -> str:
+    """What a server said last, before it ended, is for administrators, as its log is."""
+    error = card.error if "admin" in caller.roles else card.error.partition(LAST_WORDS)[0]
+    return str(masked(error))
+
+
+def how(card: ServerCard, caller: Caller) -> str:
+    error = shown_error(card, caller)
+    return f"it is {card.status}: {error}" if error else f"it is {card.status}"
 
 
 def time_of(at: float | None) -> str | None:

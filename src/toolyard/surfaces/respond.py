@@ -9,6 +9,7 @@ from litestar.response import Stream
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from toolyard.core.caller import Caller
 from toolyard.core.items import Item, TextPart, UserMessage
 from toolyard.core.ports import Servers
 from toolyard.core.servers import ServerCard, ServerStatus
@@ -19,6 +20,7 @@ from toolyard.surfaces._known import admitted
 from toolyard.surfaces._messages import Message, to_items
 from toolyard.surfaces._notes import MOST_NOTES, NoteName, NoteText
 from toolyard.surfaces._searching import Searched
+from toolyard.surfaces._servers import shown_error
 from toolyard.surfaces._sse import begun
 from toolyard.surfaces._visit import Visitor, visit_of
 
@@ -91,7 +93,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
     @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
     async def tools_health(request: Visitor) -> ToolsHealth:
         """Whether every tool that is offered can be run, and the other way round."""
-        return health_of(service, servers)
+        return health_of(service, servers, visit_of(request.scope).caller)
 
     return [respond, tools_health]
 
@@ -103,7 +105,7 @@ def parse_input(data: RespondBody, service: Service) -> list[Item]:
     return [*to_items([*data.history, *data.conversation_history], mint), prompt]
 
 
-def health_of(service: Service, servers: Servers) -> ToolsHealth:
+def health_of(service: Service, servers: Servers, caller: Caller) -> ToolsHealth:
     """A server that is not as it should be is a warning: what the others offer can be run all the same."""
     health = service.health()
     schemas, dispatchers = health.schemas, health.dispatchers
@@ -116,17 +118,17 @@ def health_of(service: Service, servers: Servers) -> ToolsHealth:
         dispatcher_only=[name for name in dispatchers if name not in schemas],
     )
     sound = not (names.schema_only or names.dispatcher_only)
-    known = [server_health(card) for card in servers.cards()]
+    known = [server_health(card, caller) for card in servers.cards()]
     worried = any(one.status in ("failed", "restarting") or one.quarantined for one in known)
     status = "unhealthy" if not sound else "warning" if worried else "healthy"
     return ToolsHealth(status=status, tools=names, model=health.model, servers=known)
 
 
-def server_health(card: ServerCard) -> ServerHealth:
+def server_health(card: ServerCard, caller: Caller) -> ServerHealth:
     return ServerHealth(
         id=card.id,
         status=card.status,
-        error=card.error,
+        error=shown_error(card, caller),
         tools=sum(tool.state == "accepted" for tool in card.tools),
         quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
         restarts=card.restarts,

@@ -65,14 +65,18 @@ def routes(servers: Servers) -> list[HTTPRouteHandler]:
         caller = _may(request, servers, server_id)
         answer = convert(data, SignInAnswer, from_attributes=True)
         card = await servers.sign_ins.finish(server_id, caller, answer)
-        return ServerAnswer(server=shown_server(card, caller), message=f"Signed in to {server_id!r}: {how(card)}")
+        return ServerAnswer(
+            server=shown_server(card, caller), message=f"Signed in to {server_id!r}: {how(card, caller)}"
+        )
 
     @delete("/servers/{server_id:str}/login", status_code=200, responses=ERRORS, tags=["servers"])
     async def sign_out(request: Visitor, server_id: PathId) -> ServerAnswer:
         """Sign out: the token that is kept is thrown away."""
         caller = _may(request, servers, server_id)
         card = await servers.sign_ins.forget(server_id, caller)
-        return ServerAnswer(server=shown_server(card, caller), message=f"Signed out of {server_id!r}: {how(card)}")
+        return ServerAnswer(
+            server=shown_server(card, caller), message=f"Signed out of {server_id!r}: {how(card, caller)}"
+        )
 
     return [begin_sign_in, finish_sign_in, sign_out]
 

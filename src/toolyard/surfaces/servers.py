@@ -132,7 +132,8 @@ def _seen(servers: Servers) -> list[HTTPRouteHandler]:
     @get("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
     async def get_server(request: Visitor, server_id: PathId) -> ServerAnswer:
         card = card_of(servers, server_id)
-        return ServerAnswer(server=shown_server(card, visit_of(request.scope).caller), message=how(card))
+        caller = visit_of(request.scope).caller
+        return ServerAnswer(server=shown_server(card, caller), message=how(card, caller))
 
     @get("/servers/{server_id:str}/tools", responses=ERRORS, tags=["servers"])
     async def list_tools(request: Visitor, server_id: PathId) -> ServerTools:
@@ -149,7 +150,7 @@ def _added(servers: Servers) -> list[HTTPRouteHandler]:
         """Add a server; it is kept, and started at once."""
         admin = _admin(request)
         card = await servers.add(data.name, parse_spec(data.config))
-        return ServerAnswer(server=shown_server(card, admin), message=f"Server {data.name!r} added: {how(card)}")
+        return ServerAnswer(server=shown_server(card, admin), message=f"Server {data.name!r} added: {how(card, admin)}")
 
     @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
     async def remove_server(request: Visitor, server_id: PathId) -> ServerAnswer:
@@ -167,7 +168,7 @@ def _changed(servers: Servers) -> list[HTTPRouteHandler]:
         """Start a server that is stopped, or that has failed, without waiting for its next turn."""
         admin = _admin(request)
         card = await servers.act(server_id, "start")
-        return ServerAnswer(server=shown_server(card, admin), message=how(card))
+        return ServerAnswer(server=shown_server(card, admin), message=how(card, admin))
 
     @post("/servers/{server_id:str}/stop", status_code=200, responses=ERRORS, tags=["servers"])
     async def stop_server(request: Visitor, server_id: PathId) -> ServerAnswer:

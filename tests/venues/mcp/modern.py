@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 from support import condition
+from toolyard import Yard
 from toolyard.core.servers import ServerSpec
 
 SCRIPT = Path(__file__).parent / "servers" / "modern.py"
@@ -47,6 +48,11 @@ class OverHttp:
         except OSError:
             return False
         return True
+
+
+async def settled(yard: Yard) -> None:
+    """Until each server runs or has failed once: on a busy machine that may be after the yard is open."""
+    await condition(lambda: all(card.status != "starting" for card in yard.servers.cards()))
 
 
 @contextmanager

@@ -35,8 +35,12 @@ class Plain:
 
 
 def is_alive(pid: int) -> bool:
+    return state_of(pid) not in ("", "Z")
+
+
+def state_of(pid: int) -> str:
+    """R, S, T, Z, …; empty if there is no such process."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except OSError:
-        return False
-    return state != "Z"
+        return ""

@@ -1,14 +1,24 @@
 """Servers that misbehave: each harms itself at most."""
 
 import asyncio
+import gzip
 import logging
+import os
+from contextlib import suppress
 from pathlib import Path
 
+import httpx2
 import pytest
+from mcp.shared.message import SessionMessage
+from mcp_types import JSONRPCResponse
 
 from support import condition, events_of, in_yard, problem, result
 from toolyard import Caller, Yard
 from toolyard.core.tools import NAME
+from toolyard.venues.mcp._bounded import Bounded
+from toolyard.venues.mcp._questions import Questions, Ticket
+from toolyard.venues.mcp._rounds import needed
+from toolyard.venues.mcp._stdio import MOST_MESSAGE_BYTES, MOST_WAITING_BYTES, Outgoing
 from venues.mcp.plain import Plain
 
 MB = 1024 * 1024
@@ -123,3 +133,69 @@ def test_one_that_dies_in_every_call_does_not_take_the_others_along(tmp_path: Pa
 
     in_yard(test, [], servers={"good": good.spec, "bad": bad.spec})
     assert len(good.processes) == 1
+
+
+def test_a_listing_without_end_is_not_kept(tmp_path: Path) -> None:
+    async def test(yard: Yard) -> None:
+        await condition(lambda: yard.servers.cards()[0].error != "")
+        (only,) = yard.servers.cards()
+        assert "lists more than" in only.error and only.tools == () and "add" not in yard.tool_names
+
+    in_yard(test, [], servers={"heavy": Plain(tmp_path, "heavy").spec})
+
+
+def test_answers_to_a_child_that_asks_and_does_not_read_are_not_heaped_up() -> None:
+    async def test() -> None:
+        reading, writing = os.pipe()
+        outgoing = Outgoing(writing)
+        for number in range(100):
+            answer = JSONRPCResponse(jsonrpc="2.0", id=number, result={"much": "m" * 100_000})
+            await outgoing.send(SessionMessage(answer))
+        assert outgoing.waiting_bytes <= MOST_WAITING_BYTES + 2 * 100_000
+        outgoing.shut()
+        os.close(reading)
+        os.close(writing)
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize("head", ["content-type: application/json", "content-encoding: gzip"])
+def test_an_answer_over_http_has_a_bound_and_is_not_unpacked(head: str) -> None:
+    """A packed one of a few bytes may be as large as it likes once it is unpacked."""
+    packed = "gzip" in head
+    body = gzip.compress(b"m" * MB) if packed else b"m" * MB
+
+    async def visited(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\nconnection: close\r\n\r\n".encode())
+            for _ in range(1 if packed else MOST_MESSAGE_BYTES // MB + 1):
+                writer.write(body)
+                await writer.drain()
+        writer.close()
+
+    async def test() -> None:
+        server = await asyncio.start_server(visited, "127.0.0.1", 0)
+        async with server, httpx2.AsyncClient(transport=Bounded()) as client:
+            with pytest.raises(httpx2.ReadError, match="packed, or longer"):
+                await client.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
+
+    asyncio.run(test())
+
+
+def test_a_second_question_of_a_call_does_not_take_the_place_of_the_first() -> None:
+    async def test() -> None:
+        questions, ticket = Questions(), Ticket("call", None)
+        first = asyncio.create_task(questions.asked(None, {"message": "Who?"}, ticket))
+        await asyncio.wait_for(ticket.news.wait(), 5)
+        with pytest.raises(LookupError, match="already"):
+            await questions.asked(None, {"message": "Why?"}, ticket)
+        ticket.answer({"action": "decline"})
+        assert await first == {"action": "decline"}
+
+    asyncio.run(test())
+
+
+def test_a_question_whose_parameters_are_none_is_left_aside() -> None:
+    asked = needed({"resultType": "input_required", "inputRequests": {"a": {"method": "x", "params": "odd"}}})
+    assert asked is not None and asked.requests == {} and asked.question == {}

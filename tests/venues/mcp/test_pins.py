@@ -60,6 +60,16 @@ def test_what_was_rejected_stays_out_until_it_is_listed_as_something_else() -> N
     assert states(rejected(changed, ["b"]))["b"] == "rejected", "also what was accepted before"
 
 
+def test_a_change_far_down_is_not_passed_over_in_silence() -> None:
+    """Comparing takes the square of the lines; what is not compared is said, so that nobody accepts it unseen."""
+    before, after = listing(a="A")[0], listing(a="A")[0]
+    before["inputSchema"] = {"type": "object", "properties": {f"p{number:05}": {} for number in range(3000)}}
+    after["inputSchema"] = {"type": "object", "properties": {f"p{number:05}": {} for number in range(3001)}}
+    found = pins([before], [after])
+    assert states(found) == {"a": "changed"}
+    assert "look at the whole definition" in found["a"].shown.why
+
+
 def test_one_that_goes_away_and_comes_back_as_another_is_found_out() -> None:
     found = pins(listing(a="A", b="B"), listing(b="B"), listing(a="A!", b="B"))
     assert states(found) == {"a": "changed", "b": "accepted"}

@@ -16,7 +16,7 @@ from support import PATIENCE_S, condition, events_of, result
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.errors import Invalid, Refused, ToolyardError
 from toolyard.core.servers import OAuth, ServerCard, SignInAnswer
-from venues.mcp.modern import GUARDED, SIGNED, OverHttp, over_http
+from venues.mcp.modern import GUARDED, SIGNED, OverHttp, over_http, settled
 
 ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
 BACK = "http://127.0.0.1:8765/callback"
@@ -29,6 +29,7 @@ def with_signed(test: Callable[[Yard, OverHttp], Awaitable[None]], store: str = 
             over_http(SIGNED) as server,
             Yard(model=Scripted([]), store=store, servers={"mail": server.spec(trust=True, **more)}) as yard,
         ):
+            await settled(yard)
             await test(yard, server)
 
     asyncio.run(opened())
@@ -282,6 +283,7 @@ def test_a_server_that_wants_nobody_or_names_another_issuer_is_not_signed_in_to(
                 "header": server.spec(headers={"Authorization": "Bearer x"}),
             }  # fmt: skip
             async with Yard(model=Scripted([]), servers=servers) as yard:
+                await settled(yard)
                 cards = {one.id: one.error for one in yard.servers.cards()}
                 assert "does not take the header Authorization" in cards["header"]
                 for id, said in (
@@ -302,6 +304,7 @@ def test_a_slow_call_does_not_hold_up_the_others_of_a_server_that_wants_a_token(
             issuer = f"http://127.0.0.1:{server.port}"
             oauth = OAuth(issuer=issuer, client_id="shop", client_secret="s3cret", scope="stock")
             async with Yard(model=Scripted([]), servers={"guarded": server.spec(oauth=oauth, trust=True)}) as yard:
+                await settled(yard)
                 slow = asyncio.create_task(events_of(yard.call("wait", {})))
                 await condition(lambda: yard.servers.link("guarded", ANN).told().in_flight == 1)
                 assert result(await events_of(yard.call("stock", {}))).content == "seven"

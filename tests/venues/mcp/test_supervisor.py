@@ -14,7 +14,8 @@ from support import PATIENCE_S, condition, events_of, in_yard, problem, result, 
 from toolyard import Caller, Yard
 from toolyard.core.events import CallEnded, CallProgressed, CallStarted
 from toolyard.core.servers import ServerCard
-from venues.mcp.plain import Plain, is_alive
+from toolyard.venues.mcp._patience import FIRST_S, MOST_S, OPEN_AFTER, Patience
+from venues.mcp.plain import Plain, is_alive, state_of
 
 
 def with_plain(plain: Plain, test: Callable[[Yard], Awaitable[None]]) -> None:
@@ -83,6 +84,7 @@ def test_a_request_that_the_dead_server_never_read_is_sent_again(tmp_path: Path)
     async def test(yard: Yard) -> None:
         pid = plain.processes[-1]
         os.kill(pid, signal.SIGSTOP)
+        await condition(lambda: state_of(pid) == "T")  # until then it may read on, on a busy machine
         run = yard.call("add", {})
         await until(run, CallStarted)
         await condition(lambda: yard.servers.link("plain", Caller()).told().in_flight == 1)
@@ -223,3 +225,27 @@ asyncio.run(main())
         yard.kill()
         assert yard.stdout is not None
         yard.stdout.close()
+
+
+def test_a_server_is_removed_once_however_many_ask_for_it(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, trust=True)
+
+    async def test(yard: Yard) -> None:
+        await yard.servers.add("twice", plain.spec)
+        both = await asyncio.gather(*(yard.servers.act("twice", "remove") for _ in range(2)), return_exceptions=True)
+        assert sorted(type(one).__name__ for one in both) == ["NotFound", "ServerCard"], both
+        await condition(lambda: plain.alive == [])
+        assert "add" not in yard.tool_names
+
+    in_yard(test, [])
+
+
+def test_the_first_attempt_after_an_end_comes_at_once_and_the_others_wait_longer_and_longer() -> None:
+    patience, waits = Patience(), list[float]()
+    for _ in range(12):
+        patience = patience.after(answered=False, lived_s=1.0)
+        waits.append(patience.wait_s(luck=0.5))
+    assert waits[:5] == [0.0, FIRST_S, FIRST_S * 2, FIRST_S * 4, FIRST_S * 8] and waits[-1] == MOST_S
+    assert patience.open and not Patience(failures=OPEN_AFTER - 1).open
+    assert patience.after(answered=True, lived_s=0.1) == patience.after(answered=False, lived_s=60.0) == Patience()
+    assert patience.wait_s(0.0) < patience.wait_s(1.0) <= MOST_S * 1.5

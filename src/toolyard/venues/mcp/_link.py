@@ -13,7 +13,7 @@ from typing import cast
 
 from mcp.shared.exceptions import MCPError
 
-from toolyard.core.servers import ServerStatus
+from toolyard.core.servers import LAST_WORDS, ServerStatus
 from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Opened, Progress, Rejected, Told
 from toolyard.venues.mcp._oauth import SignedOut
 from toolyard.venues.mcp._patience import Patience
@@ -71,7 +71,7 @@ class Link:
             if self._current is not None and not self._current.over.is_set():
                 return self._current
             if self.status in ("stopped", "failed"):
-                raise Down(self.error or "the server is stopped")
+                raise Down(self.error.partition(LAST_WORDS)[0] or "the server is stopped")
             self._wanted.set()
             await self._news.wait()
 
@@ -139,7 +139,7 @@ class Link:
             return
         self._patience = self._patience.after(answered=answered, lived_s=monotonic() - began)
         words = self._said.tail
-        self.error = f"{why}; its last words: {words}" if words else why
+        self.error = f"{why}{LAST_WORDS}{words}" if words else why
         _log.warning("server %s is gone: %s", self.server, self.error)
         await self._wait()
 

@@ -24,7 +24,7 @@ from pydantic import BaseModel, ValidationError
 
 from toolyard.core.servers import ServerSpec
 from toolyard.venues.mcp._grants import Grant, Json, Keeper
-from toolyard.venues.mcp._session import sent_now
+from toolyard.venues.mcp._wire import sent_now
 
 LONGEST_WORD = 300
 UNAUTHORIZED, FORBIDDEN, TOO_MANY = 401, 403, 429

@@ -14,6 +14,8 @@ from toolyard.core.servers import ServerTool, ToolState
 from toolyard.venues.mcp._definitions import PINNED, Json, pin_of, unusable
 
 MOST_DIFF_LINES = 200
+MOST_COMPARED = 1000
+"""Lines of either side: to compare them takes the square of their number."""
 
 
 class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -99,10 +101,14 @@ def _is_meant(remote: str, pin: Pin, tools: Sequence[str]) -> bool:
 
 
 def difference(pin: Pin) -> str:
-    """What a person has to look at, line by line."""
+    """What a person has to look at, line by line; what is not looked at is said."""
     before, after = _lines(pin.accepted or {}), _lines(pin.seen)
-    lines = list(difflib.unified_diff(before, after, "accepted", "listed now", lineterm="", n=2))
+    lines = list(
+        difflib.unified_diff(before[:MOST_COMPARED], after[:MOST_COMPARED], "accepted", "listed now", lineterm="", n=2)
+    )
     more = [f"… {len(lines) - MOST_DIFF_LINES} lines more"] if len(lines) > MOST_DIFF_LINES else []
+    if before[MOST_COMPARED:] != after[MOST_COMPARED:]:
+        more.append(f"… and what follows line {MOST_COMPARED:,} differs too: look at the whole definition")
     return "\n".join([*lines[:MOST_DIFF_LINES], *more])
 
 

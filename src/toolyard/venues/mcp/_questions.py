@@ -69,6 +69,8 @@ class Questions:
         ticket = owner if isinstance(owner, Ticket) else self._only(link)
         if (known := ticket.prepared.get(digest(question))) is not None:
             return known
+        if ticket.reply is not None and not ticket.reply.done():
+            raise LookupError("a question of this call waits for its answer already; ask again later")
         ticket.question = question
         ticket.reply = asyncio.get_running_loop().create_future()
         ticket.news.set()

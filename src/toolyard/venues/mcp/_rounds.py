@@ -77,7 +77,7 @@ def needed(raw: Json, number: int = 1) -> Round | None:
     requests = {
         key: cast(Json, one)
         for key, one in (cast(Json, asked) if isinstance(asked, dict) else {}).items()
-        if isinstance(one, dict) and "method" in one
+        if isinstance(one, dict) and "method" in one and isinstance(cast(Json, one).get("params", {}), dict)
     }
     state = raw.get("requestState")
     return Round(requests=requests, state=state if isinstance(state, str) else None, number=number)

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.ports import Mint, Shelf
+from toolyard.core.ports import Heard, Mint, Shelf
 from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus, SignInAnswer
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Json, Supervised
@@ -35,7 +35,9 @@ class Watcher(Protocol):
 
     async def listed(self, tools: list[Json]) -> None: ...
 
-    def notified(self, method: str, params: Json) -> None: ...
+    def notified(self, method: str, params: Json, caller: Caller | None) -> None:
+        """`caller` is whose session it came over; None means everybody's."""
+        ...
 
     async def elicited(self, link: object, question: Json, owner: object) -> Json: ...
 
@@ -82,7 +84,7 @@ class Home:
     """A tool with the rules that the configuration sets for it."""
     spawn: Callable[[Coroutine[object, object, None]], object]
     changed: Callable[[], None]
-    notified: Callable[[str, str, Json], None]
+    notified: Heard
     elicited: Callable[[object, Json, object], Coroutine[None, None, Json]]
     """A question to the user: the link it came over, what is asked, and whose call it belongs to, if that is known."""
 
@@ -102,6 +104,7 @@ class Server:
         self.id = id
         self.record = record
         self.configured = configured
+        self.removed = False
         self._home = home
         self._links: dict[Who, Supervised] = {}
         self._pins: Pins = _pins.decode(pins) if pins else {}
@@ -186,6 +189,8 @@ class Server:
         await self._keep(rejected(self._pins, tuple(tools)))
 
     async def _keep(self, pins: Pins) -> None:
+        if self.removed:
+            return
         if pins != self._pins:
             await self._home.shelf.shelve(PINS, self.id, msgspec.json.encode(pins))
             self._pins = pins
@@ -196,8 +201,8 @@ class Server:
         """Which tools may be offered; those that are as they were stay the same objects."""
         self._tools = {remote: self._tool(remote, pin) for remote, pin in self._pins.items() if pin.offered}
 
-    def notified(self, method: str, params: Json) -> None:
-        self._home.notified(self.id, method, params)
+    def notified(self, method: str, params: Json, caller: Caller | None) -> None:
+        self._home.notified(self.id, method, params, caller)
 
     async def elicited(self, link: object, question: Json, owner: object) -> Json:
         return await self._home.elicited(link, question, owner)

@@ -5,43 +5,43 @@ they do not know, and build each result twice.
 """
 
 import asyncio
-import itertools
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
-from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from time import monotonic
 from typing import Literal, cast
 
 import anyio
-import anyio.abc
 import mcp_types as types
+import msgspec
 from mcp.client.session import ClientSession, IncomingMessage
 from mcp.client.subscriptions import SubscriptionLost, listen
-from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest, ProgressFnT
+from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
-from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
-from mcp.shared.transport_context import TransportContext
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, RootModel, ValidationError
 
-from toolyard.venues.mcp._answers import Opened
+from toolyard.venues.mcp._answers import Json, Opened
 from toolyard.venues.mcp._definitions import unusable
 from toolyard.venues.mcp._stdio import Child
+from toolyard.venues.mcp._wire import Sent, Wire, sent_for
 
-Json = dict[str, object]
 Era = Literal["", "legacy", "modern"]
 """What a server was found to speak the last time; empty means that it has not been asked."""
 MOST_PAGES = 200
 MOST_TOOLS = 10_000
+MOST_LISTING_BYTES = 32 * 1024 * 1024
 FINISH_S = 5.0
 MOST_SILENT = 3
 HTTP_NOT_FOUND = 404
 _CLOSED = ("Connection closed", "SSE stream")
-_EMPTY: dict[str, Json] = {"tools/call": {"content": [], "resultType": "complete"}}
 _log = logging.getLogger("toolyard.mcp")
+
+
+class Overlong(Exception):
+    """A server lists more than anybody could use."""
 
 
 class Lost(Exception):
@@ -52,79 +52,8 @@ class Lost(Exception):
         self.read = read
 
 
-@dataclass(slots=True)
-class Sent:
-    """A request on its way, and its answer as it came."""
-
-    owner: object = None
-    """Whoever asks, so that a question of the server finds its way back."""
-    id: int | str = 0
-    answer: Json = field(default_factory=dict[str, object])
-    status: int = 0
-    """Over HTTP: the status of the answer."""
-    trouble: str = ""
-    """Over HTTP: what went wrong on the way, if anything."""
-    unreached: bool = False
-
-
-_sent: ContextVar[Sent | None] = ContextVar("sent", default=None)
-
-
-def sent_now() -> Sent | None:
-    """The request on behalf of which this is running: the SDK carries it to where its answer is read."""
-    return _sent.get()
-
-
 class Anything(RootModel[Json]):
     """A result that is left as it is."""
-
-
-class Wire(JSONRPCDispatcher[TransportContext]):
-    """The SDK's dispatcher, with the answers kept as they come and its end to be waited for."""
-
-    ended: asyncio.Event
-    _numbers: "itertools.count[int]"
-
-    async def run(
-        self,
-        on_request: OnRequest,
-        on_notify: OnNotify,
-        on_notify_intercept: OnNotifyIntercept | None = None,
-        *,
-        task_status: anyio.abc.TaskStatus[None] = anyio.TASK_STATUS_IGNORED,
-    ) -> None:
-        self.ended, self._numbers = asyncio.Event(), itertools.count(1)
-        try:
-            await super().run(on_request, on_notify, on_notify_intercept, task_status=task_status)
-        finally:
-            self.ended.set()
-
-    async def send_raw_request(
-        self,
-        method: str,
-        params: Mapping[str, object] | None,
-        opts: CallOptions | None = None,
-        *,
-        _related_request_id: types.RequestId | None = None,
-    ) -> dict[str, object]:
-        options: CallOptions = opts if opts is not None else {}
-        number = options.setdefault("request_id", next(self._numbers))
-        sent = _sent.get()
-        if sent is not None:
-            sent.id = number
-        answer = await super().send_raw_request(method, params, options, _related_request_id=_related_request_id)
-        if sent is None:
-            return answer
-        sent.answer = answer
-        return _EMPTY[method] if method in _EMPTY else _bare(answer) if method == "tools/list" else answer
-
-
-def _bare(listing: Json) -> Json:
-    """A listing with what the SDK needs to know of it: one bad definition must not hide the others."""
-    tools = listing.get("tools")
-    named = cast(list[Json], tools) if isinstance(tools, list) else []
-    kept = [{"name": tool["name"], "inputSchema": tool["inputSchema"]} for tool in named if not unusable(tool)]
-    return {**listing, "tools": kept}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -187,7 +116,7 @@ class Session:
     ) -> Json:
         """The server's answer as it came. Raises MCPError with what the server says against it, or Lost."""
         sent = Sent(owner)
-        token = _sent.set(sent)
+        token = sent_for.set(sent)
         self.in_flight += 1
         try:
             request = types.Request[Json, str](method=method, params=params)
@@ -201,7 +130,7 @@ class Session:
             raise MCPError(code=types.INTERNAL_ERROR, message=f"the answer is not as MCP has it: {error}") from None
         finally:
             self.in_flight -= 1
-            _sent.reset(token)
+            sent_for.reset(token)
         self.answers += 1
         self._silent = 0
         if self._child is not None:
@@ -237,23 +166,31 @@ class Session:
         """All of them, page by page, as the server sent them."""
         tools: list[Json] = []
         cursor: str | None = None
+        room = MOST_LISTING_BYTES
         for _ in range(MOST_PAGES):
             sent = Sent()
-            token = _sent.set(sent)
+            token = sent_for.set(sent)
             try:
                 params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
                 kept = {tool.name for tool in (await self._session.list_tools(params=params)).tools}
             finally:
-                _sent.reset(token)
-            page = cast(list[Json], sent.answer["tools"])
-            tools += [tool for tool in page if unusable(tool) or tool["name"] in kept]
+                sent_for.reset(token)
+            page = sent.answer.get("tools")
+            for tool in cast(list[Json], page) if isinstance(page, list) else ():
+                if unusable(tool) or tool["name"] in kept:
+                    room -= _size(tool)
+                    tools.append(tool)
             cursor = cast(str | None, sent.answer.get("nextCursor"))
-            if not cursor or len(tools) > MOST_TOOLS:
+            if len(tools) > MOST_TOOLS or room < 0:
+                raise Overlong(f"it lists more than {MOST_TOOLS:,} tools, or {MOST_LISTING_BYTES:,} bytes of them")
+            if not cursor:
                 break
-        return tools[:MOST_TOOLS]
+        return tools
 
     async def refresh(self) -> None:
-        """List the tools again; what changes while that goes on is seen by one more listing."""
+        """List the tools again; what changes while that goes on is seen by one more listing, however often."""
+        if self._stale:
+            return
         self._stale = True
         async with self._relist:
             if self._stale and not self.over.is_set():
@@ -263,7 +200,7 @@ class Session:
     async def _changed(self) -> None:
         try:
             await self.refresh()
-        except (MCPError, ValidationError) as error:
+        except (MCPError, ValidationError, Overlong) as error:
             _log.info("a server told that its tools changed, but they could not be listed: %s", error)
 
     async def on_message(self, message: IncomingMessage) -> None:
@@ -278,7 +215,7 @@ class Session:
 
     async def on_elicitation(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         assert self._hooks.elicited is not None
-        sent = _sent.get()
+        sent = sent_for.get()
         asked = cast(Json, params.model_dump(by_alias=True, mode="json", exclude_none=True))
         try:
             answer = await self._hooks.elicited(asked, sent.owner if sent else None)
@@ -299,7 +236,7 @@ class Session:
     async def _passed_on(self, method: str, params: BaseModel | None) -> Json | types.ErrorData:
         """What only an MCP client behind us can answer is a question like any other, to be answered as it came."""
         assert self._hooks.elicited is not None
-        sent = _sent.get()
+        sent = sent_for.get()
         asked = params.model_dump(by_alias=True, mode="json", exclude_none=True) if params else {}
         question: Json = {"requests": {method: {"method": method, "params": asked}}}
         try:
@@ -325,6 +262,13 @@ class Session:
                     pass
         except (MCPError, SubscriptionLost, TimeoutError) as error:
             _log.debug("a server stopped telling of changes: %s", error)
+
+
+def _size(definition: Json) -> int:
+    try:
+        return len(msgspec.json.encode(definition))
+    except RecursionError:
+        return MOST_LISTING_BYTES
 
 
 def _is_closed(error: MCPError) -> bool:

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from toolyard.core.errors import Refused, Unavailable
 from toolyard.core.servers import ServerSpec, SignInAnswer
+from toolyard.venues.mcp._bounded import PLAIN, Bounded
 from toolyard.venues.mcp._grants import Grant, Keeper
 from toolyard.venues.mcp._oauth import Memory, client_metadata, dumped, in_a_line, issued_by
 
@@ -67,7 +68,7 @@ async def sign_in(
     provider = _Asking(spec, memory, redirect_uri, show, answer)
     try:
         async with (
-            httpx2.AsyncClient(auth=provider, timeout=ANSWER_S) as client,
+            httpx2.AsyncClient(auth=provider, timeout=ANSWER_S, transport=Bounded(), headers=PLAIN) as client,
             client.stream("POST", spec.url, json=_PING, headers={**headers, **_HEADERS}) as response,
         ):
             status = response.status_code

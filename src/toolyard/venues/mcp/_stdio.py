@@ -25,7 +25,6 @@ from mcp_types import (
     INTERNAL_ERROR,
     ErrorData,
     JSONRPCError,
-    JSONRPCNotification,
     JSONRPCRequest,
     JSONRPCResponse,
     jsonrpc_message_adapter,
@@ -36,7 +35,7 @@ from toolyard.venues.mcp._warden import Warden
 
 MOST_MESSAGE_BYTES = 64 * 1024 * 1024
 MOST_WAITING_BYTES = 1024 * 1024
-"""What may wait to be written to a child that does not read; then a request waits, and a mere notice is dropped."""
+"""What may wait to be written to a child that does not read; then a request waits, and anything else is dropped."""
 LEAVE_S = 2.0
 """How long a child that is asked to go may take before it is told to, and again before it is made to."""
 LOOK_S = 0.01
@@ -249,6 +248,10 @@ class Outgoing:
         """By request: where in all that was written it ends. Of those that may still be asked about."""
         self._read: int | None = None
 
+    @property
+    def waiting_bytes(self) -> int:
+        return len(self._backlog)
+
     def was_read(self, request: int | str) -> bool:
         """Whether a request may have been read, and so acted upon. What is not known may have been."""
         end = self._ends.pop(request, None)
@@ -274,8 +277,8 @@ class Outgoing:
             await self._room.wait()
         if self._closed:
             raise anyio.BrokenResourceError
-        if isinstance(message, JSONRPCNotification) and not self._room.is_set():
-            return
+        if not isinstance(message, JSONRPCRequest) and not self._room.is_set():
+            return  # it asks, or is told, more than it reads
         self._backlog += message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if isinstance(message, JSONRPCRequest):
             self._ends[message.id] = self._accepted + len(self._backlog)

@@ -15,11 +15,13 @@ from mcp.client.streamable_http import streamable_http_client
 
 from toolyard.core.caller import Caller
 from toolyard.core.servers import ServerSpec
+from toolyard.venues.mcp._bounded import PLAIN, bounded
 from toolyard.venues.mcp._oauth import SignedOut, Signing
 from toolyard.venues.mcp._said import Said
-from toolyard.venues.mcp._session import Streams, Wire, sent_now
+from toolyard.venues.mcp._session import Streams
 from toolyard.venues.mcp._stdio import MOST_MESSAGE_BYTES, Child, child
 from toolyard.venues.mcp._warden import Warden
+from toolyard.venues.mcp._wire import Wire, sent_now
 
 ANSWER_S = 30.0
 SILENCE_S = 600.0
@@ -43,7 +45,7 @@ def streams(spec: ServerSpec, caller: Caller | None, said: Said, warden: Warden,
         auth = await signed()
         stack.enter_context(_told_why(auth))
         client = httpx2.AsyncClient(
-            headers=filled_in(spec.headers, caller),
+            headers={**PLAIN, **filled_in(spec.headers, caller)},
             timeout=httpx2.Timeout(ANSWER_S, read=SILENCE_S),
             transport=_Marking(),
             auth=auth,
@@ -88,7 +90,7 @@ class _Marking(httpx2.AsyncHTTPTransport):
             return _stands_for(error, request, unreached=False)
         if sent is not None:
             sent.status = response.status_code
-        return response
+        return bounded(response)
 
 
 def _stands_for(error: httpx2.TransportError, request: httpx2.Request, *, unreached: bool) -> httpx2.Response:

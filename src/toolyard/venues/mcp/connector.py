@@ -35,7 +35,12 @@ class SdkConnector:
         async def elicited(question: Json, owner: object) -> Json:
             return await watcher.elicited(made, question, owner)
 
-        hooks = Hooks(listed=watcher.listed, notified=watcher.notified, elicited=elicited, sampling=spec.sampling)
+        hooks = Hooks(
+            listed=watcher.listed,
+            notified=lambda method, params: watcher.notified(method, params, caller),
+            elicited=elicited,
+            sampling=spec.sampling,
+        )
         opened = streams(spec, caller, said, self._warden, lambda: signing(server, spec, keeper))
 
         def connect(era: Era) -> AbstractAsyncContextManager[Session]:

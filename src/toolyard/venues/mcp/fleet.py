@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Refused
-from toolyard.core.ports import Mint, Shelf
+from toolyard.core.ports import Heard, Mint, Shelf
 from toolyard.core.servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Answer, Json, Supervised
@@ -29,7 +29,6 @@ STOP_S = 10.0
 MOST_SERVERS = 200
 _record = msgspec.json.Decoder(Record)
 T = TypeVar("T")
-Notified = Callable[[str, str, Json], None]
 
 
 class Fleet:
@@ -51,7 +50,7 @@ class Fleet:
         self._mint = mint
         self._published = published
         self._servers: dict[str, Server] = {}
-        self._listeners: list[Notified] = []
+        self._listeners: list[Heard] = []
         self._tools: tuple[Tool, ...] = ()
         self._news = asyncio.Event()
         self._running: set[asyncio.Task[object]] = set()
@@ -163,8 +162,8 @@ class Fleet:
         pin = server.pin(tool) if server is not None else None
         return pin.seen if pin is not None else {}
 
-    def listen(self, notified: Notified) -> Callable[[], None]:
-        """Be told what servers tell unasked: (server, method, params). The answer ends it."""
+    def listen(self, notified: Heard) -> Callable[[], None]:
+        """Be told what servers tell unasked. The answer ends it."""
         self._listeners.append(notified)
         return lambda: self._listeners.remove(notified)
 
@@ -184,13 +183,14 @@ class Fleet:
     async def _remove(self, server: Server) -> None:
         if server.configured:
             raise Refused(f"the server {server.id!r} stands in the configuration; take it out there, or stop it here")
+        del self._servers[server.id]  # before anything waits: nobody else removes it, and nothing more of it is kept
+        server.removed = True
         self._end(server)
+        self.router.forget(server.id)
+        self._changed()
         await self._shelf.unshelve(SERVERS, server.id)
         await self._shelf.unshelve(PINS, server.id)
         await forget_all(self._shelf, server.id)
-        del self._servers[server.id]
-        self.router.forget(server.id)
-        self._changed()
 
     async def _keep(self, server: Server) -> None:
         if not server.configured:
@@ -226,9 +226,9 @@ class Fleet:
     def unfit(self, schema: object, content: object) -> str:
         return self._connect().unfit(schema, content)
 
-    def _notified(self, server: str, method: str, params: Json) -> None:
+    def _notified(self, server: str, method: str, params: Json, caller: Caller | None) -> None:
         for listener in self._listeners:
-            listener(server, method, params)
+            listener(server, method, params, caller)
 
     def _changed(self) -> None:
         """Something did; whoever is offered tools hears of it only if they are not the same."""

@@ -46,6 +46,8 @@ def tools() -> list[dict[str, object]]:
         tool("fails", "Does not work."),
         tool("steps", "Tells how far it is."),
     ]
+    if "heavy" in TRICKS:
+        listed += [tool(f"heavy_{number}", "m" * 1024 * 1024) for number in range(40)]
     if "many" in TRICKS:
         listed += [tool(f"tool_{number}", f"Number {number}.") for number in range(1000)]
     if "typed" in TRICKS:
@@ -130,6 +132,8 @@ def run(request: object, name: str, params: dict[str, object]) -> dict[str, obje
 def call(request: object, params: dict[str, object]) -> None:
     name = str(params["name"])
     note(f"began {name}")
+    if "tells" in TRICKS:
+        send({"method": "notifications/prompts/list_changed"})
     if "dies" in TRICKS:
         os._exit(3)
     result = run(request, name, params)
