@@ -80,6 +80,7 @@ def test_a_person_signs_in_through_the_loopback_and_out_again(tmp_path: Path) ->
                 with pytest.raises(urllib.error.HTTPError) as refused:
                     urllib.request.urlopen(wrong, timeout=PATIENCE_S)
                 assert refused.value.code == status
+                refused.value.close()
             with urllib.request.urlopen(page, timeout=PATIENCE_S) as answer:
                 assert "You can close this page" in answer.read().decode()
             out, errors = login.communicate(timeout=PATIENCE_S)
