@@ -8,6 +8,7 @@ from toolyard.core.room import HOPELESS, TOO_LARGE, Compact, is_full, make_room
 from toolyard.core.running import CallState, QueuedRun, RunState
 from toolyard.core.state import State
 
+WAITING = ("asking", "parked")
 MOST_OWNERS = 3
 """A turn or an idempotent call that was started by this many owners that died is given up."""
 
@@ -98,17 +99,20 @@ def _halt(state: State, run: RunState, now: float) -> Step | None:
 
 
 def _plan_calls(state: State, run: RunState, epoch: int, now: float) -> Step:
-    running = state.calls_in("running")
+    open_calls = list(state.calls.values())
+    running = [call for call in open_calls if call.phase == "running"]
     if lost := [call for call in running if call.epoch != epoch]:
         return Recover(lost)
-    waiting = state.calls_in("asking", "parked")
+    waiting = [call for call in open_calls if call.phase in WAITING]
     if over := [call for call in waiting if now >= call.expires_at]:
         return Expire(over)
-    if calls := state.calls_in("requested"):
-        return Judge(calls)
-    if calls := _runnable(state.calls_in("allowed"), running, run.limits.parallel_calls):
-        return Run(calls)
-    wake_at = min((call.expires_at for call in waiting), default=_run_deadline(run, now))
+    if requested := [call for call in open_calls if call.phase == "requested"]:
+        return Judge(requested)
+    if chosen := _runnable(open_calls, running, run.limits.parallel_calls):
+        return Run(chosen)
+    wake_at = _run_deadline(run, now)
+    if waiting:
+        wake_at = min(call.expires_at for call in waiting)
     if running:
         return Wait(min(wake_at, _run_deadline(run, now)))
     if run.suspended_at is not None:
@@ -116,10 +120,12 @@ def _plan_calls(state: State, run: RunState, epoch: int, now: float) -> Step:
     return Suspend(tuple(call.call.id for call in waiting), wake_at)
 
 
-def _runnable(allowed: list[CallState], running: list[CallState], most: int) -> list[CallState]:
+def _runnable(calls: list[CallState], running: list[CallState], most: int) -> list[CallState]:
     """The next ones in the model's order; an exclusive one waits until it is alone, and the later ones wait for it."""
     chosen: list[CallState] = []
-    for call in allowed:
+    for call in calls:
+        if call.phase != "allowed":
+            continue
         others = len(running) + len(chosen)
         alone_needed = call.exclusive or any(other.exclusive for other in (*running, *chosen))
         if others and (others >= most or alone_needed):

@@ -57,15 +57,15 @@ class Observers:
 
     def __init__(self, *observers: Callable[[Entry], None]) -> None:
         self._observers = observers
-        self._failed: set[int] = set()
+        self._failed: list[Callable[[Entry], None]] = []
 
     def observe(self, entry: Entry) -> None:
-        for number, observe in enumerate(self._observers):
+        for observe in self._observers:
             try:
                 observe(entry)
             except Exception:
-                if number not in self._failed:
-                    self._failed.add(number)
+                if observe not in self._failed:
+                    self._failed.append(observe)
                     log.exception("an observer failed and may miss more; this is said once: %r", observe)
 
 

@@ -30,6 +30,8 @@ Synchronous = Literal["NORMAL", "FULL"]
 SEARCHED_AT_ONCE = 32
 _CLAIM = """INSERT INTO conversations (id, epoch) VALUES (?, 1)
 ON CONFLICT (id) DO UPDATE SET epoch = abs(epoch) + 1 RETURNING epoch"""
+CHECKPOINT_PAGES = 4000
+"""16 MB: a page that many appends touch is copied to its place once for all of them."""
 _ADVANCE = """UPDATE conversations
 SET last_seq = last_seq + :count, wake_at = :wake_at, updated_at = coalesce(:at, updated_at)
 WHERE id = :id AND epoch = :epoch AND epoch > 0 AND (:count = 0 OR last_seq + 1 = :first)"""
@@ -220,6 +222,7 @@ def _set_durability(connection: sqlite3.Connection, path: Path, synchronous: Syn
     if mode != "wal":
         raise Misconfigured(f"{path} is on a disk that cannot keep a write-ahead log: give a path on a local disk")
     connection.execute(f"PRAGMA synchronous = {synchronous}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
 
 
 def _why_fenced(connection: sqlite3.Connection, conversation: str, epoch: int, first: int) -> str:
