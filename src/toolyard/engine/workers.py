@@ -53,6 +53,7 @@ from toolyard.engine.telemetry import correlation
 STOP_GRACE_S = 2.0
 FIRST_BACKOFF_S = 0.1
 MOST_BACKOFF_S = 5.0
+OVER = (TurnEnded, TurnFailed)
 MOST_CALLS = 1000
 """A turn that asks for more fails; up to here each call over the limit is answered by itself."""
 
@@ -203,7 +204,7 @@ class Workers:
             model = self._deps.models(request.model)
             async with aclosing(model.stream(request)) as events:
                 async for event in events:
-                    if isinstance(event, TurnEnded | TurnFailed):
+                    if isinstance(event, OVER):
                         return _bounded(event, request.model)
                     self._journal.tell(event)
             why = "it gave neither an end nor a failure"
