@@ -39,3 +39,22 @@ def test_a_server_that_is_killed_while_it_answers_is_found_again_and_nothing_is_
         assert server.written == "milk\n"
     finally:
         server.kill()
+
+
+def test_a_conversation_in_which_nothing_happens_is_no_longer_called_lost_once_the_server_is_back(
+    windows: Windows, tmp_path: Path
+) -> None:
+    windows.expected = "net::ERR"
+    server = Mortal(tmp_path)
+    server.start()
+    try:
+        window = windows.at(server.url)
+        window.send("hello")
+        expect(window.button("Stop")).to_be_hidden()
+        expect(window.answer).not_to_be_empty()
+        server.kill()
+        expect(window.page.get_by_text("Connection lost. Trying again…")).to_be_visible()
+        server.start()
+        expect(window.page.get_by_text("Connection lost. Trying again…")).to_be_hidden()
+    finally:
+        server.kill()

@@ -60,7 +60,7 @@ function Inside({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>; se
   if (me === null) return <Waiting offline={offline} />
   const signOut = () => {
     visitor.key = ""
-    void look()
+    location.reload() // nothing of one visitor is left for the next
   }
   return (
     <CallerContext value={me}>

@@ -31,7 +31,7 @@ STALLED_S = 60.0
 """A client that takes nothing for so long is cut off; it may come back with its last event's id."""
 _EXPOSED = b"x-correlation-id, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, mcp-session-id"
 _ALLOWED = (
-    b"authorization, content-type, x-api-key, x-correlation-id, last-event-id, "
+    b"authorization, content-type, x-api-key, x-correlation-id, x-division, last-event-id, "
     b"mcp-protocol-version, mcp-session-id, mcp-method, mcp-name"
 )
 _ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")

@@ -46,23 +46,37 @@ class _Sent(ASGIResponse):
         self._pieces = pieces
 
     async def send_body(self, send: Send, receive: Receive) -> None:
-        own = asyncio.current_task()
-        assert own is not None
-        lookout = asyncio.get_running_loop().create_task(_cancelled_when_left(receive, own))
+        lookout = _Lookout(receive)
         try:
             async with aclosing(self._pieces) as pieces:
                 async for piece in pieces:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:
-            if not lookout.done() or own.uncancel():
-                raise  # it is not the client's leaving that ends it
+            if not lookout.ended_it():
+                raise
         finally:
-            lookout.cancel()
+            lookout.close()
 
 
-async def _cancelled_when_left(receive: Receive, sending: asyncio.Task[object]) -> None:
-    """Nobody is there to read on: what is still to be sent need not be made."""
-    while (await receive())["type"] != "http.disconnect":
-        pass
-    sending.cancel()
+class _Lookout:
+    """Cancels the task that made it when the client leaves: what nobody reads need not be made."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._left = False
+        self._sending = asyncio.current_task()
+        self._task = asyncio.get_running_loop().create_task(self._watch(receive))
+
+    async def _watch(self, receive: Receive) -> None:
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        self._left = True
+        if self._sending is not None:
+            self._sending.cancel()
+
+    def ended_it(self) -> bool:
+        """Whether the client's leaving is all that the task was cancelled for."""
+        return self._left and self._sending is not None and not self._sending.uncancel()
+
+    def close(self) -> None:
+        self._task.cancel()

@@ -70,6 +70,7 @@ export class Following {
       try {
         for await (const batch of events(this.#path, this.#cursor, reading.signal)) {
           pause = FIRST_PAUSE_MS
+          if (this.#seen.status === "away") this.#tell({ ...this.#seen, status: "ready" })
           for (const sent of batch) this.#take(sent.id, JSON.parse(sent.data) as Published | { type: "error"; error: string })
         }
       } catch (error) {

@@ -6,6 +6,7 @@ export interface Sent {
   data: string
 }
 
+/** The events as they come, and before them an empty batch: the server has answered. */
 export async function* events(path: string, after: string, signal: AbortSignal): AsyncGenerator<Sent[]> {
   const headers: Record<string, string> = { accept: "text/event-stream" }
   if (after) headers["last-event-id"] = after
@@ -13,6 +14,7 @@ export async function* events(path: string, after: string, signal: AbortSignal):
   const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader()
   const lines = new Lines()
   try {
+    yield []
     for (;;) {
       const { done, value } = await reader.read()
       if (done) return
