@@ -31,7 +31,7 @@ from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import convert
-from toolyard.models._images import images_of, sees
+from toolyard.models._images import UNSHOWN, address_of, images_of, sees
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
 from toolyard.models._unicode import encoded
@@ -179,8 +179,10 @@ def _part(part: Part, manners: Manners) -> dict[str, object]:
     match part:
         case TextPart():
             return {"type": "text", "text": part.text or NOTHING}
+        case ImagePart() if url := address_of(part):
+            return {"type": "image_url", "image_url": {"url": url}}
         case ImagePart():
-            return {"type": "image_url", "image_url": {"url": part.url}}
+            return {"type": "text", "text": UNSHOWN}
         case FilePart() if part.url.startswith("data:") and not manners.files:
             return {"type": "text", "text": f"[file {part.name}, which this model cannot be shown]"}
         case FilePart() if part.url.startswith("data:"):
