@@ -247,9 +247,8 @@ def tools_of(offer: Offer) -> Tools:
 
 
 def _most_native(tools: Iterable[Tool]) -> int:
-    """OpenAI counts the calls of all its own tools together: a bound is said if each of them has one."""
-    uses = [tool.options.max_uses if tool.options else 0 for tool in tools]
-    return sum(uses) if all(uses) else 0
+    """OpenAI counts the calls of all its own tools together: one without a bound shares those of the others."""
+    return sum(tool.options.max_uses for tool in tools if tool.options)
 
 
 def _function(tool: Tool) -> dict[str, object]:
