@@ -1,4 +1,4 @@
-"""Images in the result of a tool reach a model that looks at them, on every wire; what is no image never does."""
+"""Images of a user or in a result reach a model that looks at them, on every wire; what is no image never does."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from toolyard.core.items import Call, FilePart, ImagePart, Item, Part, Result
+from toolyard.core.items import Call, FilePart, ImagePart, Item, Part, Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.models import anthropic, gemini, openai_chat, openai_responses
 from wire import strict_chat, strict_gemini, strict_messages, strict_responses
@@ -77,3 +77,33 @@ def test_what_is_no_image_changes_nothing(wire: Wire) -> None:
 @pytest.mark.parametrize("wire", [wire for wire in WIRES.values() if wire.blind], ids=lambda wire: wire.blind)
 def test_a_model_that_may_not_look_is_told_in_words(wire: Wire) -> None:
     assert sent(wire, SHOWN, model=wire.blind) == sent(wire, model=wire.blind)
+
+
+three = pytest.mark.parametrize("wire", [WIRES[name] for name in ("chat", "responses", "gemini")])
+
+
+def shows(*parts: Part) -> list[Item]:
+    return [UserMessage(id="u1", at=NOW, parts=parts), user("and now?", "u2")]
+
+
+@three
+@pytest.mark.parametrize("junk", [part for part in JUNK if isinstance(part, ImagePart) and part.url.startswith("data")])
+def test_what_a_user_shows_that_is_no_image_is_told_in_words(wire: Wire, junk: ImagePart) -> None:
+    body = wire.to_wire(request(shows(SHOWN, junk)), wire.model)
+    assert (wire.faults_of(body), wire.wrong(json.loads(body))) == ([], [])
+    assert body.count(PNG.encode()) == 1 and body.count(b"[an image that cannot be shown]") == 1
+    assert junk.url.encode() not in body
+
+
+@three
+def test_what_a_user_shows_elsewhere_is_sent_as_it_is(wire: Wire) -> None:
+    assert b'"https://example.org/a.png"' in wire.to_wire(
+        request(shows(ImagePart(url="https://example.org/a.png"))), wire.model
+    )
+
+
+@three
+def test_a_jpeg_is_known_by_its_short_name_too(wire: Wire) -> None:
+    jpeg = base64.b64encode(b"\xff\xd8\xff....").decode()
+    body = wire.to_wire(request(shows(ImagePart(url=f"data:image/jpg;base64,{jpeg}"))), wire.model)
+    assert jpeg.encode() in body and b"image/jpeg" in body and b"image/jpg" not in body

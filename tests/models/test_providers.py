@@ -114,6 +114,24 @@ def test_a_turn_that_offers_a_tool_of_the_provider_s_own_goes_over_the_wire_that
     asyncio.run(run())
 
 
+@pytest.mark.parametrize("choice", ["auto", "web_search"])
+def test_a_model_whose_provider_has_no_such_tool_for_it_is_not_offered_it(choice: str) -> None:
+    async def run() -> None:
+        chat, responses = strict_chat.StrictChat(*[strict_chat.says("chat")] * 2), strict_responses()
+        async with chat.serving() as plain_url, responses.serving() as native_url:
+            older = ByOffer(
+                OpenAIChat(base_url=plain_url, model="gpt-4-turbo"),
+                lambda: OpenAIResponses(base_url=native_url, model="gpt-4-turbo"),
+            )
+            async with opened(older) as model:
+                for tools in (offer(ADD, PLAIN_SEARCH), offer(PLAIN_SEARCH)):
+                    await events_of(model, request([user("hi")], tools=tools, tool_choice=choice))
+        assert (chat.refusals, responses.bodies) == ([], [])
+        assert [[tool.function.name for tool in body.tools or ()] for body in chat.requests] == [["add"], []]
+
+    asyncio.run(run())
+
+
 def test_what_a_provider_s_own_tools_can_do_is_a_fact_of_wire_and_model() -> None:
     assert "web_search" in native("responses", "gpt-5").tools
     assert "blocked_domains" not in native("responses", "gpt-5").options

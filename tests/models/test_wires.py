@@ -210,7 +210,8 @@ def test_openai_s_own_tools_are_asked_for_in_its_words() -> None:
         "web_search_call.action.sources",
         "code_interpreter_call.outputs",
     ]
-    assert body_of(RESPONSES, WEB_SEARCH)["max_tool_calls"] == 3
+    assert body["max_tool_calls"] == body_of(RESPONSES, WEB_SEARCH)["max_tool_calls"] == 3
+    assert "max_tool_calls" not in body_of(RESPONSES, PLAIN_SEARCH, CODE)
 
 
 @pytest.mark.parametrize(
@@ -219,9 +220,10 @@ def test_openai_s_own_tools_are_asked_for_in_its_words() -> None:
         (RESPONSES, ProviderOptions(blocked_domains=("example.org",))),
         (GEMINI, ProviderOptions(blocked_domains=("example.org",))),
         (GEMINI, ProviderOptions(allowed_domains=("example.org",))),
+        (GEMINI, ProviderOptions(max_uses=3)),
     ],
 )
-def test_a_search_that_cannot_be_held_to_its_domains_is_not_offered(wire: Wire, options: ProviderOptions) -> None:
+def test_a_search_that_cannot_be_held_to_its_limits_is_not_offered(wire: Wire, options: ProviderOptions) -> None:
     assert "tools" not in body_of(wire, Tool(name="web_search", venue="provider", options=options))
 
 

@@ -32,7 +32,7 @@ FILES = Tool(name="file_search", venue="provider", options=ProviderOptions(store
 PARTS = (
     TextPart(text="look"),
     ImagePart(url="https://example.org/a.png"),
-    ImagePart(url="data:image/png;base64,AA=="),
+    ImagePart(url="data:image/png;base64,iVBORw0KGgo="),
     FilePart(url="data:application/pdf;base64,AA==", name="a.pdf"),
     FilePart(url="https://example.org/b.pdf"),
 )

@@ -21,6 +21,7 @@ from toolyard.core.items import (
     Item,
     ModelText,
     Part,
+    Reasoning,
     Result,
     SystemText,
     TextPart,
@@ -30,7 +31,7 @@ from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import convert
-from toolyard.models._images import images_of, sees
+from toolyard.models._images import UNSHOWN, address_of, images_of, sees
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
 from toolyard.models._unicode import encoded
@@ -50,13 +51,15 @@ class Manners(Struct, frozen=True, kw_only=True):
     """What the bound of an answer is called."""
     budgets: bool = False
     """How much it thinks is said in tokens, not as an effort."""
+    thought: str = ""
+    """Where the thought before a call goes back, for who refuses the call without it; empty if nowhere."""
 
 
 OPENAI, OTHERS = Manners(), Manners(max_tokens="max_tokens")
 MANNERS = {
     "dashscope": Manners(forced_choice=False, files=False, max_tokens="max_tokens", budgets=True),
     "ollama": OTHERS,
-    "deepseek": OTHERS,
+    "deepseek": Manners(max_tokens="max_tokens", thought="reasoning_content"),
     "openrouter": OTHERS,
 }
 _encoder = msgspec.json.Encoder()
@@ -67,9 +70,9 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai", op
     """The body. `model` is the name on the wire, if it is not the request's own."""
     manners = MANNERS.get(provider, OPENAI)
     looks = sees(model or request.model)
-    known = kept(request, MEMO + (":looks" if looks else "") + ("" if manners.files else ":no files"))
+    known = kept(request, _memo(provider, manners, looks))
     known.set_system(request.system, _encoded_system)
-    open_end, _ = known.extend(request.history.since(known.count), partial(_encoded_group, manners, looks))
+    open_end, _ = known.extend(request.history.since(known.count), partial(_encoded_group, provider, looks))
     messages: list[bytes | bytearray | memoryview] = [part for part in (known.system, known.joined, open_end) if part]
     if messages:
         messages[-1] = memoryview(messages[-1])[:-1]  # without the last comma
@@ -91,6 +94,12 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai", op
     )
 
 
+def _memo(provider: str, manners: Manners, looks: bool) -> str:
+    """Providers that are sent the same share what is kept."""
+    whose = f":{provider}" if manners.thought else ""
+    return MEMO + whose + (":looks" if looks else "") + ("" if manners.files else ":no files")
+
+
 def _encoded_options(options: Options, manners: Manners) -> bytes:
     given: dict[str, object] = {}
     if options.max_tokens:
@@ -110,13 +119,13 @@ def _encoded_system(text: str) -> bytes:
     return encoded({"role": "system", "content": text}) + b","
 
 
-def _encoded_group(manners: Manners, looks: bool, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
+def _encoded_group(provider: str, looks: bool, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
     """The messages of a group, each with a comma after it."""
-    return b"".join([encoded(message) + b"," for message in _messages(group, manners, looks)]), role
+    return b"".join([encoded(message) + b"," for message in _messages(group, provider, looks)]), role
 
 
-def _messages(group: Sequence[Item], manners: Manners, looks: bool) -> list[dict[str, object]]:
-    first = group[0]
+def _messages(group: Sequence[Item], provider: str, looks: bool) -> list[dict[str, object]]:
+    first, manners = group[0], MANNERS.get(provider, OPENAI)
     if isinstance(first, SystemText):
         return [{"role": "system", "content": first.text or NOTHING}]
     if isinstance(first, UserMessage):
@@ -127,6 +136,8 @@ def _messages(group: Sequence[Item], manners: Manners, looks: bool) -> list[dict
         return []
     said: dict[str, object] = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
     if calls:
+        if manners.thought:
+            said[manners.thought] = _thought(group, provider)
         said["tool_calls"] = [_call(call) for call in calls.values()]
     results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
     told = {call_id: result.content for call_id, result in results.items()}
@@ -134,6 +145,11 @@ def _messages(group: Sequence[Item], manners: Manners, looks: bool) -> list[dict
         {"role": "tool", "tool_call_id": call_id, "content": told.get(call_id, NO_RESULT)} for call_id in calls
     ]
     return [said, *answers, *(_images([results[one] for one in calls if one in results]) if looks else ())]
+
+
+def _thought(group: Sequence[Item], provider: str) -> str:
+    """What this provider thought before it called; empty, but there, if it was another who called."""
+    return "\n\n".join([item.text for item in group if isinstance(item, Reasoning) and item.provider == provider])
 
 
 def _images(results: Sequence[Result]) -> list[dict[str, object]]:
@@ -163,8 +179,10 @@ def _part(part: Part, manners: Manners) -> dict[str, object]:
     match part:
         case TextPart():
             return {"type": "text", "text": part.text or NOTHING}
+        case ImagePart() if url := address_of(part):
+            return {"type": "image_url", "image_url": {"url": url}}
         case ImagePart():
-            return {"type": "image_url", "image_url": {"url": part.url}}
+            return {"type": "text", "text": UNSHOWN}
         case FilePart() if part.url.startswith("data:") and not manners.files:
             return {"type": "text", "text": f"[file {part.name}, which this model cannot be shown]"}
         case FilePart() if part.url.startswith("data:"):

@@ -23,10 +23,11 @@ def beside_functions(model: str) -> bool:
 
 
 def native_tool(tool: Tool) -> dict[str, object] | None:
-    """The tool in Google's words. None if it has none such, or cannot be held to the domains that are set for it."""
+    """The tool in Google's words. None if it has none such, or cannot be held to the limits that are set for it."""
     options = tool.options or ProviderOptions()
-    if tool.name == "web_search" and not options.allowed_domains and not options.blocked_domains:
-        return {"googleSearch": {}}
+    if tool.name == "web_search":
+        limited = options.max_uses or options.allowed_domains or options.blocked_domains
+        return None if limited else {"googleSearch": {}}
     if tool.name == "code_execution":
         return {"codeExecution": {}}
     if tool.name == "file_search" and options.stores:

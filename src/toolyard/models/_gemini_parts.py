@@ -7,6 +7,7 @@ from typing import assert_never
 from urllib.parse import unquote_to_bytes
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
+from toolyard.models._images import UNSHOWN, address_of
 
 NOTHING = "[no text]"
 """Stands in for a message without a word: Gemini refuses one that is empty."""
@@ -25,7 +26,8 @@ def _part(part: Part) -> dict[str, object]:
         case TextPart():
             return text_part(part.text)
         case ImagePart():
-            return _media(part.url, "", "image/jpeg")
+            url = address_of(part)
+            return _media(url, "", "image/jpeg") if url else text_part(UNSHOWN)
         case FilePart():
             return _media(part.url, part.name, "application/pdf")
         case _:

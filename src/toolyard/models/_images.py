@@ -1,7 +1,7 @@
-"""Images that came with a tool's result: which of them a model can be shown. It does not know any wire.
+"""Images of a user or in a tool's result: which of them a model can be shown. It does not know any wire.
 
 A provider refuses the whole request for one image that it cannot read, and would again in every later turn: what is not
-surely an image is left to the words of the result.
+surely an image is left to words.
 """
 
 import base64
@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from toolyard.core.items import ImagePart, Result
 
+UNSHOWN = "[an image that cannot be shown]"
 _BEGIN = {"image/png": b"\x89PNG\r\n", "image/jpeg": b"\xff\xd8\xff", "image/gif": b"GIF8", "image/webp": b"RIFF"}
 _SEES = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-4-turbo|gpt-[5-9]|(?:^|[/:])o(?:1|3|4)(?!-mini)|(?:^|[/:])o4|claude|gemini|qwen[\w.-]*-vl|qvq"
@@ -32,6 +33,14 @@ def sees(model: str) -> bool:
     return bool(_SEES.search(model.lower())) and "audio" not in model
 
 
+def address_of(part: ImagePart) -> str:
+    """Where a model finds the image: elsewhere, or inline if it surely is one. Empty if it cannot be shown."""
+    if part.url[:5].lower() != "data:":
+        return part.url
+    image = _image(part.url)
+    return image.url if image else ""
+
+
 def images_of(result: Result | None) -> list[Image]:
     found = (_image(part.url) for part in (result.parts if result else ()) if isinstance(part, ImagePart))
     return [image for image in found if image is not None]
@@ -39,7 +48,7 @@ def images_of(result: Result | None) -> list[Image]:
 
 def _image(url: str) -> Image | None:
     head, _, data = url.partition(",")
-    kind = head.removeprefix("data:").removesuffix(";base64").lower()
+    kind = head.removeprefix("data:").removesuffix(";base64").lower().replace("image/jpg", "image/jpeg")
     begin = _BEGIN.get(kind)
     if begin is None:
         return None

@@ -89,7 +89,7 @@ def _underlying(metadata: object) -> str:
 
 _TOO_LARGE = re.compile(
     r"context_length_exceeded|exceed_context_size|maximum context length|prompt is too long|input length should be"
-    r"|input token count .{0,40}exceeds|exceeds? the (?:available )?context|request_too_large",
+    r"|input token count .{0,40}exceeds|exceeds? the (?:available )?context|exceed context limit|request_too_large",
     re.IGNORECASE,
 )
 """How providers say that a request is more than the model takes: there is no status for it."""

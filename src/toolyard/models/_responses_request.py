@@ -31,7 +31,7 @@ from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import Inexpressible, convert
-from toolyard.models._images import images_of, sees
+from toolyard.models._images import UNSHOWN, address_of, images_of, sees
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
 from toolyard.models._responses_events import OutputItem
@@ -217,8 +217,10 @@ def _part(part: Part) -> dict[str, object]:
     match part:
         case TextPart():
             return {"type": "input_text", "text": part.text}
+        case ImagePart() if url := address_of(part):
+            return {"type": "input_image", "image_url": url, "detail": "auto"}
         case ImagePart():
-            return {"type": "input_image", "image_url": part.url, "detail": "auto"}
+            return {"type": "input_text", "text": UNSHOWN}
         case FilePart() if part.url.startswith("data:"):
             return {"type": "input_file", "file_data": part.url, "filename": part.name or "file"}
         case FilePart():
@@ -245,9 +247,8 @@ def tools_of(offer: Offer) -> Tools:
 
 
 def _most_native(tools: Iterable[Tool]) -> int:
-    """OpenAI counts the calls of all its own tools together: a bound is said if each of them has one."""
-    uses = [tool.options.max_uses if tool.options else 0 for tool in tools]
-    return sum(uses) if all(uses) else 0
+    """OpenAI counts the calls of all its own tools together: one without a bound shares those of the others."""
+    return sum(tool.options.max_uses for tool in tools if tool.options)
 
 
 def _function(tool: Tool) -> dict[str, object]:

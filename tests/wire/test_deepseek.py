@@ -1,0 +1,76 @@
+"""DeepSeek's variant: the thought before a call goes back with the call, to DeepSeek and to nobody else."""
+
+import asyncio
+import json
+
+import pytest
+
+from toolyard.core.history import History
+from toolyard.core.items import Call, Item, Reasoning, Result
+from toolyard.models.openai_chat import OpenAIChat, to_wire
+from wire.checks import ended
+from wire.everything import ADD, HISTORY
+from wire.local import NOW, CountingMint, events_of, offer, opened, request, user
+from wire.strict_chat import faults_of as chat_faults
+from wire.strict_chat import says
+from wire.strict_deepseek import THOUGHT, asks, faults_of, strict_deepseek
+
+
+def called(provider: str) -> list[Item]:
+    return [
+        user("add"),
+        Reasoning(id="r1", at=NOW, text=THOUGHT, provider=provider),
+        Call(id="c1", at=NOW, tool="add", arguments={}),
+        Result(id="c1.result", at=NOW, call_id="c1", tool="add", outcome="ok", content="3"),
+    ]
+
+
+def test_calls_without_their_thought_are_refused() -> None:
+    bare = to_wire(request(called("deepseek")), "deepseek-reasoner", "openai")
+    assert chat_faults(bare) == []
+    assert "Missing `reasoning_content`" in "; ".join(faults_of(bare))
+
+
+def test_a_run_with_calls_goes_through_and_each_body_begins_with_the_one_before() -> None:
+    async def run() -> None:
+        server = strict_deepseek(asks(("add", {"a": 1})), asks(("add", {"a": 2})), says("Done."))
+        mint, memo, history = CountingMint(), dict[str, object](), History([user("add")])
+        async with (
+            server.serving() as base_url,
+            opened(OpenAIChat(base_url=base_url, model="deepseek-reasoner", provider="deepseek")) as model,
+        ):
+            for _ in range(3):
+                turn = ended(await events_of(model, request(history, tools=offer(ADD), memo=memo, mint=mint)))
+                calls = [item for item in turn.items if isinstance(item, Call)]
+                history = history.plus(turn.items).plus([answer(call) for call in calls])
+        assert server.refusals == []
+        bodies = [body.partition(b'],"tool_choice"')[0] for body in server.bodies]
+        assert bodies[1].startswith(bodies[0]) and bodies[2].startswith(bodies[1])
+        assert [thoughts(body) for body in server.bodies] == [[], [THOUGHT], [THOUGHT, THOUGHT]]
+
+    asyncio.run(run())
+
+
+def answer(call: Call) -> Result:
+    return Result(id=f"{call.id}.result", at=NOW, call_id=call.id, tool=call.tool, outcome="ok", content="3")
+
+
+def thoughts(body: bytes) -> list[str]:
+    said = json.loads(body)["messages"]
+    return [message["reasoning_content"] for message in said if "reasoning_content" in message]
+
+
+@pytest.mark.parametrize("other", ["openai", "dashscope", "openrouter", "acme"])
+def test_a_thought_goes_to_nobody_else_whoever_was_asked_before(other: str) -> None:
+    asked = request(called("deepseek"))
+    for provider, told in (("deepseek", [THOUGHT]), (other, []), ("deepseek", [THOUGHT])):
+        assert thoughts(to_wire(asked, "m", provider)) == told
+
+
+def test_the_calls_of_another_come_with_an_empty_thought() -> None:
+    body = to_wire(request(called("acme")), "m", "deepseek")
+    assert (faults_of(body), thoughts(body)) == ([], [""])
+
+
+def test_a_body_with_everything_in_it_is_taken() -> None:
+    assert faults_of(to_wire(request(HISTORY, tools=offer(ADD)), "deepseek-reasoner", "deepseek")) == []
