@@ -124,6 +124,16 @@ def test_a_connection_that_breaks_is_taken_up_from_the_last_event(client: str, a
 
 
 @CLIENTS
+@pytest.mark.parametrize("answer", [UNAVAILABLE, SLOW_DOWN], ids=["503", "429"])
+def test_a_message_is_not_sent_again_before_it_is_known_whether_it_was_taken(client: str, answer: bytes) -> None:
+    """The answer is lost, and so is the first attempt to learn what became of the message."""
+    faults = Faults({1: Fault(cut_after=0)}, lookups=[answer])
+    seen = driven(client, CART, faults)
+    assert seen.executed == ONCE and seen.finals == [("done", ADDED)]
+    assert sum("messages" in msgspec.json.decode(body) for body in faults.posts) == 1
+
+
+@CLIENTS
 def test_a_server_that_is_away_for_a_moment_is_waited_for(client: str) -> None:
     seen = driven(client, CART, Faults({1: Fault(answer=UNAVAILABLE), 3: Fault(answer=UNAVAILABLE)}))
     assert seen.executed == ONCE and seen.texts == [ADDED]

@@ -178,7 +178,7 @@ class AppClient:
             except (RateLimited, Lost) as error:
                 await patience.wait(error)
                 if isinstance(error, Lost):
-                    body = self._resume() if began else await self._again(body, correlation_id)
+                    body = self._resume() if began else await self._again(body, correlation_id, patience)
 
     async def _posted(self, body: Body, correlation_id: str) -> AsyncGenerator[Told, None]:
         """What comes over one connection. Raises Lost if it ends before its `done`."""
@@ -199,17 +199,20 @@ class AppClient:
             self.conversation_id = one.conversation_id
             self._run_id = self._run_id or one.run_id
 
-    async def _again(self, body: Body, correlation_id: str) -> Body:
-        """No answer came: what to post now. A message is sent again only if the server never took it."""
-        if "messages" not in body:
-            return body
-        try:
-            found = await self._link.ask("GET", f"/traces/{quote(correlation_id)}", _Traces)
-        except (Lost, NotFound):
-            return body
-        self._run_id, self.conversation_id = found.runs[-1].run_id, found.runs[-1].conversation
-        self._place = self._place or "0"
-        return self._resume()
+    async def _again(self, body: Body, correlation_id: str, patience: "_Patience") -> Body:
+        """No answer came: what to post now. A message is sent again only if the server says that it never took it."""
+        while "messages" in body:
+            try:
+                found = await self._link.ask("GET", f"/traces/{quote(correlation_id)}", _Traces)
+            except NotFound:
+                break
+            except (RateLimited, Lost) as error:
+                await patience.wait(error)
+                continue
+            self._run_id, self.conversation_id = found.runs[-1].run_id, found.runs[-1].conversation
+            self._place = self._place or "0"
+            return self._resume()
+        return body
 
     async def _news(self) -> AsyncGenerator[Event, None]:
         """Everything until the run goes on: a decision was made, or another device has answered."""

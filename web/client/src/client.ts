@@ -149,7 +149,7 @@ class AppClient implements Client {
           continue;
         }
         await patience.wait(error);
-        if (error instanceof Lost) body = began ? this.resume() : await this.again(body, correlationId);
+        if (error instanceof Lost) body = began ? this.resume() : await this.again(body, correlationId, patience);
       }
     }
   }
@@ -171,23 +171,26 @@ class AppClient implements Client {
     throw new Lost("the server has ended the stream");
   }
 
-  /** No answer came: what to post now. A message is sent again only if the server never took it. */
-  private async again(body: Body, correlationId: string): Promise<Body> {
-    if (!("messages" in body)) return body;
-    try {
-      const found = await this.link.ask<{ runs: { conversation: string; run_id: string }[] }>(
-        "GET",
-        `/traces/${correlationId}`,
-      );
-      const last = found.runs.at(-1);
-      if (!last) return body;
-      this.conversationId = last.conversation;
-      this.runId = last.run_id;
-      this.place ||= "0";
-      return this.resume();
-    } catch {
-      return body;
+  /** No answer came: what to post now. A message is sent again only if the server says that it never took it. */
+  private async again(body: Body, correlationId: string, patience: Patience): Promise<Body> {
+    while ("messages" in body) {
+      try {
+        const found = await this.link.ask<{ runs: { conversation: string; run_id: string }[] }>(
+          "GET",
+          `/traces/${correlationId}`,
+        );
+        const last = found.runs.at(-1);
+        if (!last) break;
+        this.conversationId = last.conversation;
+        this.runId = last.run_id;
+        this.place ||= "0";
+        return this.resume();
+      } catch (error) {
+        if (error instanceof ToolyardError && error.status === 404) break;
+        await patience.wait(error);
+      }
     }
+    return body;
   }
 
   /** Everything until the run goes on: a decision was made, or another device has answered. */
