@@ -193,6 +193,25 @@ def test_a_call_that_another_device_has_answered_first_makes_none_run_again(clie
 
 
 @CLIENTS
+def test_a_request_that_another_device_has_ended_and_gone_on_from_comes_to_an_end(client: str) -> None:
+    opened: list[Yard] = []
+
+    async def go_on(body: bytes) -> None:
+        conversation, call_id = msgspec.json.decode(body)["toolResults"][0]["toolCallId"].split(".")
+        await opened[0].deliver(conversation, call_id, {"products": []})
+        assert await opened[0].ask("And butter?", conversation=conversation) == "No butter."
+
+    async def remember(yard: Yard) -> None:
+        opened.append(yard)
+
+    script = [call("search_products", query="milk"), say("No milk."), say("No butter.")]
+    faults = Faults({2: Fault(meanwhile=go_on)})
+    seen = driven(client, script, faults, meanwhile=remember)
+    assert seen.finals == [("done", "No butter.")] and "somebody else has ended run" in seen.failure
+    assert len(faults.posts) == 4, "a message, its results, how it went on, and whether that is the end"
+
+
+@CLIENTS
 def test_what_somebody_else_has_to_approve_is_waited_for(client: str) -> None:
     @tool(approval="ask")
     def pay() -> str:

@@ -25,6 +25,8 @@ PATH = "/chat/v1/conversation"
 BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before each attempt to find the server again."""
 MOST_RATE_WAIT_S = 120.0
+MOST_OTHERS = 100
+"""How many requests of others may end before ours does."""
 
 Body = Mapping[str, object]
 
@@ -129,6 +131,7 @@ class AppClient:
 
     async def _driven(self, body: Body) -> AsyncGenerator[Event, None]:
         """Post, run what is handed out, post the results, until the request has ended."""
+        others = set[str]()
         while True:
             answer: Answer | None = None
             async with aclosing(self._answered(body)) as told:
@@ -138,6 +141,7 @@ class AppClient:
                     elif not isinstance(one, Started | Done):
                         yield one
             if isinstance(answer, Final):
+                self._check(answer, others)
                 yield answer
                 if answer.run_id == self._run_id:
                     self._tools.over()
@@ -148,6 +152,13 @@ class AppClient:
                     async for event in events:
                         yield event
             body = {**self._resume(), "toolResults": results} if results else self._resume()
+
+    def _check(self, final: Final, others: set[str]) -> None:
+        """Those before ours end once each. One that is told again is the conversation's last: ours ended before it."""
+        if final.run_id in others or len(others) == MOST_OTHERS:
+            self._tools.over()
+            raise RunFailed(f"somebody else has ended run {self._run_id} and gone on: its answer is in the conversation")
+        others.add(final.run_id)
 
     async def _results(self, answer: Answer | None) -> Sequence[object] | None:
         """What to post next; an empty list if somebody else has to do something first, None to ask how it went on."""

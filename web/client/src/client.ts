@@ -9,6 +9,8 @@ const PATH = "/chat/v1/conversation";
 /** How long to wait before each attempt to find the server again. */
 const BACKOFF_MS = [0, 500, 1000, 2000, 4000, 8000];
 const MOST_RATE_WAIT_MS = 120_000;
+/** How many requests of others may end before ours does. */
+const MOST_OTHERS = 100;
 
 export interface ClientOptions {
   /** Where the server is; empty for the page's own origin. */
@@ -105,6 +107,7 @@ class AppClient implements Client {
 
   /** Post, run what is handed out, post the results, until the request has ended. */
   private async *driven(body: Body): AsyncGenerator<ClientEvent, void, undefined> {
+    const others = new Set<string>();
     for (;;) {
       let answer: Answer | undefined;
       for await (const told of this.answered(body)) {
@@ -112,6 +115,7 @@ class AppClient implements Client {
         else if (told.type !== "started" && told.type !== "done") yield told;
       }
       if (answer?.type === "message") {
+        this.check(answer.runId, others);
         yield answer;
         if (answer.runId === this.runId) {
           this.tools.over();
@@ -122,6 +126,15 @@ class AppClient implements Client {
       if (results?.length === 0) yield* this.news();
       body = results?.length ? { ...this.resume(), toolResults: results } : this.resume();
     }
+  }
+
+  /** Those before ours end once each. One that is told again is the conversation's last: ours ended before it. */
+  private check(ended: string, others: Set<string>): void {
+    if (others.has(ended) || others.size === MOST_OTHERS) {
+      this.tools.over();
+      throw new Error(`somebody else has ended run ${this.runId} and gone on: its answer is in the conversation`);
+    }
+    others.add(ended);
   }
 
   /** What to post next; empty if somebody else has to do something first, nothing to ask how it went on. */
