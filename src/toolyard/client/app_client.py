@@ -157,7 +157,7 @@ class AppClient:
         """Those before ours end once each. One that is told again is the conversation's last: ours ended before it."""
         if final.run_id in others or len(others) == MOST_OTHERS:
             self._tools.over()
-            raise RunFailed(f"somebody else has ended run {self._run_id} and gone on: its answer is in the conversation")
+            raise RunFailed(f"somebody else has ended run {self._run_id} and gone on: the conversation has its answer")
         others.add(final.run_id)
 
     async def _results(self, answer: Answer | None) -> Sequence[object] | None:

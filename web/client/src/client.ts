@@ -132,7 +132,7 @@ class AppClient implements Client {
   private check(ended: string, others: Set<string>): void {
     if (others.has(ended) || others.size === MOST_OTHERS) {
       this.tools.over();
-      throw new Error(`somebody else has ended run ${this.runId} and gone on: its answer is in the conversation`);
+      throw new Error(`somebody else has ended run ${this.runId} and gone on: the conversation has its answer`);
     }
     others.add(ended);
   }
