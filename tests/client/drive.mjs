@@ -51,6 +51,7 @@ const client = createClient({ url, key, tools, systemPrompt: "Be kind.", context
 try {
   for (const text of say) {
     let words = "";
+    if (stop === "early") queueMicrotask(() => client.stop());
     for await (const event of client.send(text, { images })) {
       if (event.type === "text.delta") words += event.content;
       if (event.type === "text.delta" && stop === "text") await client.stop();

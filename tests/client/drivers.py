@@ -33,7 +33,7 @@ class Case(Struct, frozen=True, kw_only=True):
     say: Sequence[str] = ("Add milk to my cart",)
     images: Sequence[str] = ()
     stop: str = ""
-    """Stop when a tool runs, or when the first text comes."""
+    """Stop when a `tool` runs, when the first `text` comes, or `early`: before the server has said anything."""
 
 
 Driver = Callable[[Case], Awaitable[Seen]]
@@ -52,6 +52,8 @@ async def python(case: Case) -> Seen:
         stopper = tasks.create_task(stop())
         try:
             for text in case.say:
+                if case.stop == "early":
+                    running.set()
                 seen.texts.append(await said(app, text, seen, case))
         except ToolyardError as error:
             seen.failure = str(error)

@@ -156,6 +156,20 @@ def test_stop_ends_the_request_here_and_on_the_server(client: str, moment: str) 
 
 
 @CLIENTS
+def test_a_message_that_is_stopped_on_its_way_is_stopped_when_it_arrives(client: str) -> None:
+    seen = driven(client, OneWord(), case={"stop": "early"})
+    assert [reason for reason, _ in seen.finals] == ["cancelled"]
+
+
+@CLIENTS
+@pytest.mark.parametrize("answer", [UNAVAILABLE, SLOW_DOWN], ids=["503", "429"])
+def test_a_message_that_is_stopped_while_it_waits_is_not_sent(client: str, answer: bytes) -> None:
+    faults = Faults(always=Fault(answer=answer))
+    seen = driven(client, [], faults, {"stop": "early"})
+    assert seen.finals == [("cancelled", None)] and len(faults.posts) == 1
+
+
+@CLIENTS
 def test_a_limit_is_told_with_its_reason(client: str) -> None:
     def for_ever(request: ModelRequest) -> Turn:
         return call("search_products", query="milk")
