@@ -37,6 +37,13 @@ const tools = {
       throw new ToolError("sold out", "not_found", { code: "M1" });
     },
   },
+  wordy: {
+    description: "Fails with many words.",
+    run: () => {
+      ran("wordy", {});
+      throw new ToolError("no ".repeat(10_000), "");
+    },
+  },
   for_ever: {
     description: "Does not end by itself.",
     run: () => {

@@ -79,13 +79,18 @@ def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
         seen.executed.append(("sold_out", {}))
         raise ToolError("sold out", "not_found", {"code": "M1"})
 
+    def wordy() -> None:
+        """Fails with many words."""
+        seen.executed.append(("wordy", {}))
+        raise ToolError("no " * 10_000, "")
+
     async def for_ever() -> None:
         """Does not end by itself."""
         seen.executed.append(("for_ever", {}))
         running.set()
         await asyncio.Event().wait()
 
-    return [search_products, add_to_cart, sold_out, for_ever]
+    return [search_products, add_to_cart, sold_out, wordy, for_ever]
 
 
 async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:

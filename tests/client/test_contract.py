@@ -188,6 +188,15 @@ def test_what_a_tool_throws_the_model_is_told(client: str) -> None:
 
 
 @CLIENTS
+def test_what_a_tool_throws_is_cut_to_what_the_server_takes(client: str) -> None:
+    model = Scripted([call("wordy"), say("Sorry")])
+    assert driven(client, model).texts == ["Sorry"]
+    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert told.error is not None and told.error.error == ("no " * 10_000)[:4000]
+    assert told.error.error_type == "execution_error"
+
+
+@CLIENTS
 def test_a_call_that_another_device_has_answered_first_makes_none_run_again(client: str) -> None:
     """Both results come too late together; the one that still waits is sent again, not run again."""
     opened: list[Yard] = []
