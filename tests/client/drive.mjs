@@ -37,6 +37,13 @@ const tools = {
       throw new ToolError("sold out", "not_found", { code: "M1" });
     },
   },
+  wordy: {
+    description: "Fails with many words.",
+    run: () => {
+      ran("wordy", {});
+      throw new ToolError("no ".repeat(10_000), "");
+    },
+  },
   for_ever: {
     description: "Does not end by itself.",
     run: () => {
@@ -51,6 +58,7 @@ const client = createClient({ url, key, tools, systemPrompt: "Be kind.", context
 try {
   for (const text of say) {
     let words = "";
+    if (stop === "early") queueMicrotask(() => client.stop());
     for await (const event of client.send(text, { images })) {
       if (event.type === "text.delta") words += event.content;
       if (event.type === "text.delta" && stop === "text") await client.stop();

@@ -33,7 +33,7 @@ class Case(Struct, frozen=True, kw_only=True):
     say: Sequence[str] = ("Add milk to my cart",)
     images: Sequence[str] = ()
     stop: str = ""
-    """Stop when a tool runs, or when the first text comes."""
+    """Stop when a `tool` runs, when the first `text` comes, or `early`: before the server has said anything."""
 
 
 Driver = Callable[[Case], Awaitable[Seen]]
@@ -52,6 +52,8 @@ async def python(case: Case) -> Seen:
         stopper = tasks.create_task(stop())
         try:
             for text in case.say:
+                if case.stop == "early":
+                    running.set()
                 seen.texts.append(await said(app, text, seen, case))
         except ToolyardError as error:
             seen.failure = str(error)
@@ -77,13 +79,18 @@ def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
         seen.executed.append(("sold_out", {}))
         raise ToolError("sold out", "not_found", {"code": "M1"})
 
+    def wordy() -> None:
+        """Fails with many words."""
+        seen.executed.append(("wordy", {}))
+        raise ToolError("no " * 10_000, "")
+
     async def for_ever() -> None:
         """Does not end by itself."""
         seen.executed.append(("for_ever", {}))
         running.set()
         await asyncio.Event().wait()
 
-    return [search_products, add_to_cart, sold_out, for_ever]
+    return [search_products, add_to_cart, sold_out, wordy, for_ever]
 
 
 async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import urlsplit
 
@@ -25,11 +25,14 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 class Faults:
-    """Posts are counted from 1; what is planned for one happens to it."""
+    """Posts are counted from 1; what is planned for one happens to it. The first look-ups get these answers."""
 
-    def __init__(self, plan: dict[int, Fault] | None = None, always: Fault | None = None) -> None:
+    def __init__(
+        self, plan: dict[int, Fault] | None = None, always: Fault | None = None, lookups: Sequence[bytes] = ()
+    ) -> None:
         self._plan = plan or {}
         self._always = always or Fault()
+        self._lookups = list(lookups)
         self.posts: list[bytes] = []
         self.times: list[float] = []
         self.followed = asyncio.Event()
@@ -64,6 +67,8 @@ class Faults:
             self.posts.append(body)
             self.times.append(time.monotonic())
             fault = self._plan.get(len(self.posts), self._always)
+        if head.startswith(b"GET /traces/") and self._lookups:
+            fault = Fault(answer=self._lookups.pop(0))
         if head.startswith(b"GET /conversations/"):
             self.followed.set()
         if fault.meanwhile is not None:

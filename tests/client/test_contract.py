@@ -124,6 +124,16 @@ def test_a_connection_that_breaks_is_taken_up_from_the_last_event(client: str, a
 
 
 @CLIENTS
+@pytest.mark.parametrize("answer", [UNAVAILABLE, SLOW_DOWN], ids=["503", "429"])
+def test_a_message_is_not_sent_again_before_it_is_known_whether_it_was_taken(client: str, answer: bytes) -> None:
+    """The answer is lost, and so is the first attempt to learn what became of the message."""
+    faults = Faults({1: Fault(cut_after=0)}, lookups=[answer])
+    seen = driven(client, CART, faults)
+    assert seen.executed == ONCE and seen.finals == [("done", ADDED)]
+    assert sum("messages" in msgspec.json.decode(body) for body in faults.posts) == 1
+
+
+@CLIENTS
 def test_a_server_that_is_away_for_a_moment_is_waited_for(client: str) -> None:
     seen = driven(client, CART, Faults({1: Fault(answer=UNAVAILABLE), 3: Fault(answer=UNAVAILABLE)}))
     assert seen.executed == ONCE and seen.texts == [ADDED]
@@ -146,6 +156,20 @@ def test_stop_ends_the_request_here_and_on_the_server(client: str, moment: str) 
 
 
 @CLIENTS
+def test_a_message_that_is_stopped_on_its_way_is_stopped_when_it_arrives(client: str) -> None:
+    seen = driven(client, OneWord(), case={"stop": "early"})
+    assert [reason for reason, _ in seen.finals] == ["cancelled"]
+
+
+@CLIENTS
+@pytest.mark.parametrize("answer", [UNAVAILABLE, SLOW_DOWN], ids=["503", "429"])
+def test_a_message_that_is_stopped_while_it_waits_is_not_sent(client: str, answer: bytes) -> None:
+    faults = Faults(always=Fault(answer=answer))
+    seen = driven(client, [], faults, {"stop": "early"})
+    assert seen.finals == [("cancelled", None)] and len(faults.posts) == 1
+
+
+@CLIENTS
 def test_a_limit_is_told_with_its_reason(client: str) -> None:
     def for_ever(request: ModelRequest) -> Turn:
         return call("search_products", query="milk")
@@ -161,6 +185,15 @@ def test_what_a_tool_throws_the_model_is_told(client: str) -> None:
     (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert told.error is not None
     assert (told.error.error, told.error.error_type, told.error.details) == ("sold out", "not_found", {"code": "M1"})
+
+
+@CLIENTS
+def test_what_a_tool_throws_is_cut_to_what_the_server_takes(client: str) -> None:
+    model = Scripted([call("wordy"), say("Sorry")])
+    assert driven(client, model).texts == ["Sorry"]
+    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert told.error is not None and told.error.error == ("no " * 10_000)[:4000]
+    assert told.error.error_type == "execution_error"
 
 
 @CLIENTS
@@ -180,6 +213,25 @@ def test_a_call_that_another_device_has_answered_first_makes_none_run_again(clie
     assert seen.executed == ONCE and seen.finals == [("done", ADDED)]
     told = [item.content for item in model.requests[2].history if isinstance(item, Result)]
     assert told[1:] == ['{"ok":"elsewhere"}', '{"ok":true}']
+
+
+@CLIENTS
+def test_a_request_that_another_device_has_ended_and_gone_on_from_comes_to_an_end(client: str) -> None:
+    opened: list[Yard] = []
+
+    async def go_on(body: bytes) -> None:
+        conversation, call_id = msgspec.json.decode(body)["toolResults"][0]["toolCallId"].split(".")
+        await opened[0].deliver(conversation, call_id, {"products": []})
+        assert await opened[0].ask("And butter?", conversation=conversation) == "No butter."
+
+    async def remember(yard: Yard) -> None:
+        opened.append(yard)
+
+    script = [call("search_products", query="milk"), say("No milk."), say("No butter.")]
+    faults = Faults({2: Fault(meanwhile=go_on)})
+    seen = driven(client, script, faults, meanwhile=remember)
+    assert seen.finals == [("done", "No butter.")] and "somebody else has ended run" in seen.failure
+    assert len(faults.posts) == 4, "a message, its results, how it went on, and whether that is the end"
 
 
 @CLIENTS

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
+from msgspec.structs import replace
 
 from toolyard.client._events import HandedCall
 from toolyard.core.caller import Caller
@@ -14,6 +15,8 @@ from toolyard.core.ports import Context, Failure, Later, Value, Venue
 from toolyard.core.tools import Tool
 from toolyard.engine.governor import encoded
 
+MOST_WORDS = 4000
+MOST_TYPE = 100
 ToolResult = dict[str, object]
 
 
@@ -123,9 +126,15 @@ def _told(answer: Value | Failure | Later) -> dict[Literal["result", "error"], o
         case Later():
             return {"error": "the tool asks a question, and nobody in this application answers it"}
         case Failure(problem=problem):
-            return {"error": problem}
+            return {"error": _cut(problem)}
         case Value(value=value):
             text = encoded(value)
             if isinstance(text, Problem):
                 return {"error": text}
             return {"result": text if isinstance(value, str) else msgspec.Raw(text.encode())}
+
+
+def _cut(problem: Problem) -> Problem:
+    """As the server takes it: what is too long is cut, a type that is missing is the usual one."""
+    error_type = problem.error_type[:MOST_TYPE] or "execution_error"
+    return replace(problem, error=problem.error[:MOST_WORDS], error_type=error_type)

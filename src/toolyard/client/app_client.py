@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from toolyard.client._events import Answer, Done, Event, Final, Started, Told, ToolCalls, Waiting, read
+from toolyard.client._events import Answer, Done, Event, Final, Said, Started, Told, ToolCalls, Waiting, read
 from toolyard.client._link import Link, Lost
 from toolyard.client._local_tools import LocalTools
 from toolyard.core.caller import Caller
@@ -25,6 +25,8 @@ PATH = "/chat/v1/conversation"
 BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before each attempt to find the server again."""
 MOST_RATE_WAIT_S = 120.0
+MOST_OTHERS = 100
+"""How many requests of others may end before ours does."""
 
 Body = Mapping[str, object]
 
@@ -65,6 +67,8 @@ class AppClient:
         self._open = AsyncExitStack()
         self._place = ""
         self._run_id = ""
+        self._stopped = asyncio.Event()
+        """Whether the request that is under way was stopped here. Each has its own."""
 
     async def __aenter__(self) -> Self:
         self._open.push_async_callback(self._link.close)
@@ -98,7 +102,7 @@ class AppClient:
             "interrupt": interrupt,
         }
         body |= {"conversationId": self.conversation_id} if self.conversation_id else {"keep": True}
-        self._run_id = ""
+        self._run_id, self._stopped = "", asyncio.Event()
         async with aclosing(self._driven(body)) as events:
             async for event in events:
                 yield event
@@ -115,20 +119,27 @@ class AppClient:
 
     async def follow(self) -> AsyncGenerator[Event, None]:
         """Take up what runs or waits in the conversation, perhaps begun on another device, to its end."""
-        self._run_id = ""
+        self._run_id, self._stopped = "", asyncio.Event()
         async with aclosing(self._driven(self._resume())) as events:
             async for event in events:
                 yield event
 
     async def stop(self) -> None:
-        """Stop what runs, here and on the server. The request then ends as cancelled."""
-        if self.conversation_id:
-            with suppress(Refused):  # it may have ended by itself in this very moment
-                await self._link.ask("POST", f"/conversations/{self.conversation_id}/cancel", dict[str, object], {})
-        self._tools.stop()
+        """Stop what runs, here and on the server. The request then ends as cancelled; one not yet sent never is."""
+        self._stopped.set()
+        try:
+            if self.conversation_id:
+                await self._cancel()
+        finally:
+            self._tools.stop()
+
+    async def _cancel(self) -> None:
+        with suppress(Refused):  # it may have ended by itself in this very moment
+            await self._link.ask("POST", f"/conversations/{self.conversation_id}/cancel", dict[str, object], {})
 
     async def _driven(self, body: Body) -> AsyncGenerator[Event, None]:
         """Post, run what is handed out, post the results, until the request has ended."""
+        others = set[str]()
         while True:
             answer: Answer | None = None
             async with aclosing(self._answered(body)) as told:
@@ -138,6 +149,7 @@ class AppClient:
                     elif not isinstance(one, Started | Done):
                         yield one
             if isinstance(answer, Final):
+                self._check(answer, others)
                 yield answer
                 if answer.run_id == self._run_id:
                     self._tools.over()
@@ -149,10 +161,17 @@ class AppClient:
                         yield event
             body = {**self._resume(), "toolResults": results} if results else self._resume()
 
+    def _check(self, final: Final, others: set[str]) -> None:
+        """Those before ours end once each. One that is told again is the conversation's last: ours ended before it."""
+        if final.run_id in others or len(others) == MOST_OTHERS:
+            self._tools.over()
+            raise RunFailed(f"somebody else has ended run {self._run_id} and gone on: the conversation has its answer")
+        others.add(final.run_id)
+
     async def _results(self, answer: Answer | None) -> Sequence[object] | None:
         """What to post next; an empty list if somebody else has to do something first, None to ask how it went on."""
         match answer:
-            case ToolCalls(tool_calls=calls, run_id=run_id):
+            case ToolCalls(tool_calls=calls, run_id=run_id) if not self._stopped.is_set():
                 return await self._tools.results(calls, self.conversation_id, run_id)
             case Waiting():
                 return []
@@ -161,13 +180,18 @@ class AppClient:
 
     async def _answered(self, body: Body) -> AsyncGenerator[Told, None]:
         """What the server tells until its `done`, over as many connections as that takes."""
-        correlation_id, patience = secrets.token_hex(16), _Patience()
+        correlation_id, patience = secrets.token_hex(16), _Patience(self._stopped)
         while True:
+            if "messages" in body and self._stopped.is_set():
+                yield self._unsent()
+                return
             began = False
             try:
                 async with aclosing(self._posted(body, correlation_id)) as told:
                     async for one in told:
                         began = True
+                        if isinstance(one, Started) and one.run_id == self._run_id and self._stopped.is_set():
+                            await self._cancel()  # the server could not be told before it had the message
                         patience.renew()
                         yield one
                 return
@@ -178,7 +202,7 @@ class AppClient:
             except (RateLimited, Lost) as error:
                 await patience.wait(error)
                 if isinstance(error, Lost):
-                    body = self._resume() if began else await self._again(body, correlation_id)
+                    body = self._resume() if began else await self._again(body, correlation_id, patience)
 
     async def _posted(self, body: Body, correlation_id: str) -> AsyncGenerator[Told, None]:
         """What comes over one connection. Raises Lost if it ends before its `done`."""
@@ -194,22 +218,28 @@ class AppClient:
                     return
         raise Lost("the server has ended the stream")
 
+    def _unsent(self) -> Final:
+        return Final(conversation_id=self.conversation_id, run_id="", message=Said(), stop_reason="cancelled")
+
     def _note(self, one: Told) -> None:
         if isinstance(one, Started):
             self.conversation_id = one.conversation_id
             self._run_id = self._run_id or one.run_id
 
-    async def _again(self, body: Body, correlation_id: str) -> Body:
-        """No answer came: what to post now. A message is sent again only if the server never took it."""
-        if "messages" not in body:
-            return body
-        try:
-            found = await self._link.ask("GET", f"/traces/{quote(correlation_id)}", _Traces)
-        except (Lost, NotFound):
-            return body
-        self._run_id, self.conversation_id = found.runs[-1].run_id, found.runs[-1].conversation
-        self._place = self._place or "0"
-        return self._resume()
+    async def _again(self, body: Body, correlation_id: str, patience: "_Patience") -> Body:
+        """No answer came: what to post now. A message is sent again only if the server says that it never took it."""
+        while "messages" in body:
+            try:
+                found = await self._link.ask("GET", f"/traces/{quote(correlation_id)}", _Traces)
+            except NotFound:
+                break
+            except (RateLimited, Lost) as error:
+                await patience.wait(error)
+                continue
+            self._run_id, self.conversation_id = found.runs[-1].run_id, found.runs[-1].conversation
+            self._place = self._place or "0"
+            return self._resume()
+        return body
 
     async def _news(self) -> AsyncGenerator[Event, None]:
         """Everything until the run goes on: a decision was made, or another device has answered."""
@@ -230,9 +260,10 @@ class AppClient:
 
 
 class _Patience:
-    """How long to wait before the next attempt. Raises the error again when it is used up."""
+    """How long to wait before the next attempt, unless stopped. Raises the error again when it is used up."""
 
-    def __init__(self) -> None:
+    def __init__(self, stopped: asyncio.Event) -> None:
+        self._stopped = stopped
         self._tries = 0
         self._rate_waits_s = 0.0
 
@@ -244,12 +275,17 @@ class _Patience:
             self._rate_waits_s += error.retry_after_s
             if self._rate_waits_s > MOST_RATE_WAIT_S:
                 raise error
-            await asyncio.sleep(error.retry_after_s)
+            await self._pause(error.retry_after_s)
             return
         if self._tries == len(BACKOFF_S):
             raise error
-        await asyncio.sleep(BACKOFF_S[self._tries])
+        await self._pause(BACKOFF_S[self._tries])
         self._tries += 1
+
+    async def _pause(self, delay_s: float) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(delay_s):
+                await self._stopped.wait()
 
 
 def _content(text: str, images: Sequence[str]) -> object:

@@ -1,7 +1,7 @@
 // A conversation as an application has it: what the user says goes in, events come out, its tools run here.
 // A connection that breaks is taken up from the last event; a call is run once, however often it is told.
 
-import { type Answer, type ClientEvent, type Json, type Told, read } from "./events.js";
+import { type Answer, type ClientEvent, type Final, type Json, type Told, read } from "./events.js";
 import { Link, Lost, ToolyardError } from "./link.js";
 import { LocalTools, type Tool, type ToolResult } from "./tools.js";
 
@@ -9,6 +9,8 @@ const PATH = "/chat/v1/conversation";
 /** How long to wait before each attempt to find the server again. */
 const BACKOFF_MS = [0, 500, 1000, 2000, 4000, 8000];
 const MOST_RATE_WAIT_MS = 120_000;
+/** How many requests of others may end before ours does. */
+const MOST_OTHERS = 100;
 
 export interface ClientOptions {
   /** Where the server is; empty for the page's own origin. */
@@ -40,7 +42,7 @@ export interface Client {
   ask(text: string): Promise<string>;
   /** Take up what runs or waits in the conversation, perhaps begun on another device, to its end. */
   follow(): AsyncGenerator<ClientEvent, void, undefined>;
-  /** Stop what runs, here and on the server. The request then ends as cancelled. */
+  /** Stop what runs, here and on the server. The request then ends as cancelled; one not yet sent never is. */
   stop(): Promise<void>;
 }
 
@@ -56,6 +58,8 @@ class AppClient implements Client {
   private readonly tools: LocalTools;
   private place = "";
   private runId = "";
+  /** Aborted when the request that is under way is stopped here. Each has its own. */
+  private halt = new AbortController();
 
   constructor(private readonly options: ClientOptions) {
     this.conversationId = options.conversationId ?? "";
@@ -67,6 +71,7 @@ class AppClient implements Client {
   async *send(text: string, { images = [], interrupt = false }: SendOptions = {}): AsyncGenerator<ClientEvent, void, undefined> {
     const { systemPrompt, context } = this.options;
     this.runId = "";
+    this.halt = new AbortController();
     yield* this.driven({
       messages: [{ role: "user", content: images.length ? [{ type: "text", text }, ...images.map((url) => ({ type: "image", url }))] : text }],
       tools: this.tools.definitions(),
@@ -90,21 +95,30 @@ class AppClient implements Client {
 
   async *follow(): AsyncGenerator<ClientEvent, void, undefined> {
     this.runId = "";
+    this.halt = new AbortController();
     yield* this.driven(this.resume());
   }
 
   async stop(): Promise<void> {
+    this.halt.abort();
     try {
-      if (this.conversationId) await this.link.ask("POST", `/conversations/${this.conversationId}/cancel`, {});
-    } catch (error) {
-      if (!isRefused(error)) throw error; // it may have ended by itself in this very moment
+      if (this.conversationId) await this.cancel();
     } finally {
       this.tools.stop();
     }
   }
 
+  private async cancel(): Promise<void> {
+    try {
+      await this.link.ask("POST", `/conversations/${this.conversationId}/cancel`, {});
+    } catch (error) {
+      if (!isRefused(error)) throw error; // it may have ended by itself in this very moment
+    }
+  }
+
   /** Post, run what is handed out, post the results, until the request has ended. */
   private async *driven(body: Body): AsyncGenerator<ClientEvent, void, undefined> {
+    const others = new Set<string>();
     for (;;) {
       let answer: Answer | undefined;
       for await (const told of this.answered(body)) {
@@ -112,6 +126,7 @@ class AppClient implements Client {
         else if (told.type !== "started" && told.type !== "done") yield told;
       }
       if (answer?.type === "message") {
+        this.check(answer.runId, others);
         yield answer;
         if (answer.runId === this.runId) {
           this.tools.over();
@@ -124,21 +139,37 @@ class AppClient implements Client {
     }
   }
 
+  /** Those before ours end once each. One that is told again is the conversation's last: ours ended before it. */
+  private check(ended: string, others: Set<string>): void {
+    if (others.has(ended) || others.size === MOST_OTHERS) {
+      this.tools.over();
+      throw new Error(`somebody else has ended run ${this.runId} and gone on: the conversation has its answer`);
+    }
+    others.add(ended);
+  }
+
   /** What to post next; empty if somebody else has to do something first, nothing to ask how it went on. */
   private async results(answer: Answer | undefined): Promise<ToolResult[] | undefined> {
-    if (answer?.type === "tool_calls") return this.tools.results(answer.toolCalls, this.conversationId);
+    if (answer?.type === "tool_calls" && !this.halt.signal.aborted) return this.tools.results(answer.toolCalls, this.conversationId);
     return answer?.type === "waiting" ? [] : undefined;
   }
 
   /** What the server tells until its `done`, over as many connections as that takes. */
   private async *answered(body: Body): AsyncGenerator<Told, void, undefined> {
     const correlationId = randomId();
-    const patience = new Patience();
+    const { signal } = this.halt;
+    const patience = new Patience(signal);
     for (;;) {
+      if ("messages" in body && signal.aborted) {
+        yield this.unsent(correlationId);
+        return;
+      }
       let began = false;
       try {
         for await (const told of this.posted(body, correlationId)) {
           began = true;
+          // the server could not be told before it had the message
+          if (told.type === "started" && told.runId === this.runId && signal.aborted) await this.cancel();
           patience.renew();
           yield told;
         }
@@ -149,9 +180,14 @@ class AppClient implements Client {
           continue;
         }
         await patience.wait(error);
-        if (error instanceof Lost) body = began ? this.resume() : await this.again(body, correlationId);
+        if (error instanceof Lost) body = began ? this.resume() : await this.again(body, correlationId, patience);
       }
     }
+  }
+
+  private unsent(correlationId: string): Final {
+    const message = { role: "assistant" as const, content: null };
+    return { type: "message", conversationId: this.conversationId, runId: "", correlationId, message, stopReason: "cancelled" };
   }
 
   /** What comes over one connection. Throws Lost if it ends before its `done`. */
@@ -171,23 +207,26 @@ class AppClient implements Client {
     throw new Lost("the server has ended the stream");
   }
 
-  /** No answer came: what to post now. A message is sent again only if the server never took it. */
-  private async again(body: Body, correlationId: string): Promise<Body> {
-    if (!("messages" in body)) return body;
-    try {
-      const found = await this.link.ask<{ runs: { conversation: string; run_id: string }[] }>(
-        "GET",
-        `/traces/${correlationId}`,
-      );
-      const last = found.runs.at(-1);
-      if (!last) return body;
-      this.conversationId = last.conversation;
-      this.runId = last.run_id;
-      this.place ||= "0";
-      return this.resume();
-    } catch {
-      return body;
+  /** No answer came: what to post now. A message is sent again only if the server says that it never took it. */
+  private async again(body: Body, correlationId: string, patience: Patience): Promise<Body> {
+    while ("messages" in body) {
+      try {
+        const found = await this.link.ask<{ runs: { conversation: string; run_id: string }[] }>(
+          "GET",
+          `/traces/${correlationId}`,
+        );
+        const last = found.runs.at(-1);
+        if (!last) break;
+        this.conversationId = last.conversation;
+        this.runId = last.run_id;
+        this.place ||= "0";
+        return this.resume();
+      } catch (error) {
+        if (error instanceof ToolyardError && error.status === 404) break;
+        await patience.wait(error);
+      }
     }
+    return body;
   }
 
   /** Everything until the run goes on: a decision was made, or another device has answered. */
@@ -222,10 +261,12 @@ function isRefused(error: unknown): boolean {
   return error instanceof ToolyardError && error.status === 409;
 }
 
-/** How long to wait before the next attempt. Throws the error again when it is used up, or if waiting is no use. */
+/** How long to wait before the next attempt, unless stopped. Throws the error again when it is used up, or if waiting is no use. */
 class Patience {
   private tries = 0;
   private rateWaitsMs = 0;
+
+  constructor(private readonly stopped: AbortSignal) {}
 
   renew(): void {
     this.tries = 0;
@@ -235,15 +276,24 @@ class Patience {
     if (error instanceof ToolyardError && error.status === 429) {
       this.rateWaitsMs += error.retryAfterMs;
       if (this.rateWaitsMs > MOST_RATE_WAIT_MS) throw error;
-      return pause(error.retryAfterMs);
+      return pause(error.retryAfterMs, this.stopped);
     }
     const delayMs = BACKOFF_MS[this.tries];
     if (!(error instanceof Lost) || delayMs === undefined) throw error;
     this.tries += 1;
-    return pause(delayMs);
+    return pause(delayMs, this.stopped);
   }
 }
 
-function pause(delayMs: number): Promise<void> {
-  return new Promise((resolve) => setTimeout(resolve, delayMs));
+function pause(delayMs: number, stopped: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (stopped.aborted) return resolve();
+    const over = () => {
+      clearTimeout(timer);
+      stopped.removeEventListener("abort", over);
+      resolve();
+    };
+    const timer = setTimeout(over, delayMs);
+    stopped.addEventListener("abort", over);
+  });
 }

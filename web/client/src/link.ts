@@ -43,7 +43,11 @@ export class Link {
 
   async ask<T>(method: string, path: string, body?: unknown): Promise<T> {
     const response = await this.request(method, path, body, {}, new AbortController());
-    return (await response.json()) as T;
+    try {
+      return (await response.json()) as T;
+    } catch (error) {
+      throw new Lost(`the connection broke: ${said(error)}`);
+    }
   }
 
   /** Each event of a stream, until it ends. Throws Lost if it breaks, ToolyardError if it is refused. */

@@ -2,6 +2,9 @@
 
 import type { Arguments, HandedCall } from "./events.js";
 
+const MOST_WORDS = 4000;
+const MOST_TYPE = 100;
+
 export interface Running {
   callId: string;
   conversationId: string;
@@ -97,8 +100,17 @@ export class LocalTools {
   }
 }
 
+/** As the server takes it: words and a type that are too long are cut, a type that is missing is the usual one. */
 function problem(error: unknown): Record<string, unknown> {
-  if (error instanceof ToolError) return { error: error.message, error_type: error.errorType, details: error.details };
+  if (error instanceof ToolError) {
+    const error_type = cut(error.errorType, MOST_TYPE) || "execution_error";
+    return { error: cut(error.message, MOST_WORDS), error_type, details: error.details };
+  }
   const words = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return { error: words.slice(0, 4000) };
+  return { error: cut(words, MOST_WORDS) };
+}
+
+/** The server counts characters, and takes no half of one. */
+function cut(text: string, most: number): string {
+  return Array.from(text.slice(0, 2 * most)).slice(0, most).join("");
 }
