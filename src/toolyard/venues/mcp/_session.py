@@ -122,7 +122,7 @@ class Session:
             request = types.Request[Json, str](method=method, params=params)
             await self._session.send_request(request, Anything, progress_callback=progress)
         except MCPError as error:
-            if _is_closed(error) or sent.trouble or _is_forgotten(sent):
+            if _is_closed(error) or sent.trouble or self._is_forgotten(sent, error):
                 raise await self._lost(sent, error) from None
             self.answers += 1
             raise
@@ -144,11 +144,18 @@ class Session:
             _log.warning("a server has not answered %d requests in a row; it is started anew", self._silent)
             self.give_up()
 
+    def _is_forgotten(self, sent: Sent, error: MCPError) -> bool:
+        """Whether the server does not know this session any more, as after it was started anew: then it did nothing.
+
+        The modern era has no sessions to forget, and says with the same status that it has no such method.
+        """
+        return sent.status == HTTP_NOT_FOUND and not self.modern and error.code != types.METHOD_NOT_FOUND
+
     async def _lost(self, sent: Sent, error: MCPError) -> Lost:
         """Once everything has ended it is known how far the server had read."""
         self.over.set()
         if self._child is None:
-            return Lost(sent.trouble or error.message, read=not (sent.unreached or _is_forgotten(sent)))
+            return Lost(sent.trouble or error.message, read=not (sent.unreached or self._is_forgotten(sent, error)))
         try:
             async with asyncio.timeout(FINISH_S):
                 await self.finished.wait()
@@ -274,11 +281,6 @@ def _size(definition: Json) -> int:
 def _is_closed(error: MCPError) -> bool:
     """Whether this is the SDK's word for a connection that ended, and not a server's own use of the same code."""
     return error.code == types.CONNECTION_CLOSED and error.message.startswith(_CLOSED)
-
-
-def _is_forgotten(sent: Sent) -> bool:
-    """Whether the server does not know this session any more, as after it was started anew: then it did nothing."""
-    return sent.status == HTTP_NOT_FOUND
 
 
 _LISTS = ("tools", "prompts", "resources")
