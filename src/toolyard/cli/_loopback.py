@@ -52,7 +52,7 @@ class Page:
         if method != "GET" or target.path != PATH:
             return "404 Not Found", "There is nothing here."
         given = {name: values[0] for name, values in parse_qs(target.query).items() if name in WORDS}
-        if given.get("state") != await self._state:
+        if given.get("state") != await asyncio.shield(self._state):  # a visitor who gives up takes nothing along
             return "400 Bad Request", "This is not the answer that is waited for."
         if not self._answer.done():
             self._answer.set_result(given)

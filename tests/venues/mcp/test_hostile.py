@@ -199,3 +199,18 @@ def test_a_second_question_of_a_call_does_not_take_the_place_of_the_first() -> N
 def test_a_question_whose_parameters_are_none_is_left_aside() -> None:
     asked = needed({"resultType": "input_required", "inputRequests": {"a": {"method": "x", "params": "odd"}}})
     assert asked is not None and asked.requests == {} and asked.question == {}
+
+
+def test_a_listing_that_never_comes_makes_way_for_the_next(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    plain = Plain(tmp_path, "stalls", trust=True, list_s=1.0)
+
+    async def test(yard: Yard) -> None:
+        await events_of(yard.call("add", {}))
+        await condition(lambda: plain.noted("stalled") == ["listing"])
+        plain.notes.with_suffix(".changed").write_text("Looks elsewhere.")
+        await events_of(yard.call("add", {}))
+        await condition(lambda: any(tool.state == "changed" for tool in yard.servers.cards()[0].tools))
+
+    in_yard(test, [], servers={"stalling": plain.spec})
+    assert "could not be listed: it did not answer within 1 s" in caplog.text
+    assert len(plain.processes) == 1

@@ -163,7 +163,7 @@ def test_stopping_a_run_that_waits_with_a_question_tells_the_server(tmp_path: Pa
 
 
 def test_a_question_that_could_be_anybodys_is_asked_of_nobody(tmp_path: Path) -> None:
-    """Two calls of two users at once; afterwards the server's calls run one at a time, and both are asked."""
+    """Two calls of two users at once; afterwards the server's calls run one at a time, and each is asked."""
     plain = Plain(tmp_path, trust=True)
 
     async def test(yard: Yard) -> None:
@@ -174,11 +174,29 @@ def test_a_question_that_could_be_anybodys_is_asked_of_nobody(tmp_path: Path) ->
         assert "which of several calls" in refused.content
         await slow.stop()
         await waiting
-        runs = {name: yard.call("ask", {}, caller=Caller(user=name)) for name in ("ann", "bob")}
-        asked = await asyncio.gather(*(parked(run) for run in runs.values()))
-        for (name, run), question in zip(runs.items(), asked, strict=True):
-            await yard.answer(run.conversation, question.call_id, {"name": name}, caller=Caller(user=name))
-            assert f'"name": "{name}"' in (await ended(run)).content
+        for name in ("ann", "bob"):
+            await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user=name)), name)
+
+    in_yard(test, [], servers={"plain": plain.spec})
+
+
+async def asked_by_name(yard: Yard, run: Run, name: str) -> None:
+    question = await parked(run)
+    await yard.answer(run.conversation, question.call_id, {"name": name}, caller=Caller(user=name))
+    assert f'"name": "{name}"' in (await ended(run)).content
+
+
+def test_a_question_that_could_be_that_of_a_call_which_waits_is_asked_of_nobody(tmp_path: Path) -> None:
+    """Ann's call waits for her answer: what the server asks meanwhile may be hers, and is not shown to Bob."""
+    plain = Plain(tmp_path, trust=True)
+
+    async def test(yard: Yard) -> None:
+        anns = yard.call("ask", {}, caller=Caller(user="ann"))
+        await parked(anns)
+        refused = await ended(yard.call("ask", {}, caller=Caller(user="bob")))
+        assert "which of several calls" in refused.content
+        await asked_by_name(yard, anns, "ann")
+        await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="bob")), "bob")
 
     in_yard(test, [], servers={"plain": plain.spec})
 

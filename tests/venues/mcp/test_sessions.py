@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from mcp_types import METHOD_NOT_FOUND
 
 from support import PATIENCE_S, condition, events_of, in_yard, result
 from toolyard import Caller, Scripted, Yard
@@ -16,6 +17,7 @@ from venues.mcp.plain import Plain
 
 ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
 OTHER_ANN = Caller(user="ann", tenant="other")
+COMPLETE: dict[str, object] = {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}
 ERAS = [("auto", "2026-07-28"), ("2025-11-25", "2025-11-25")]
 
 
@@ -55,6 +57,17 @@ def test_a_server_over_http_that_was_started_anew_is_found_again(protocol: str, 
         await server.start()
         after = await who(yard, ANN)
         assert after.startswith(" at ") and after != before
+
+    with_http(test, protocol=protocol)
+
+
+@pytest.mark.parametrize(("protocol", "_"), ERAS)
+def test_a_method_that_a_server_does_not_have_ends_nobodys_session(protocol: str, _: str) -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        refused = await yard.servers.ask("http", ANN, "completion/complete", COMPLETE)
+        assert getattr(refused, "code", 0) == METHOD_NOT_FOUND, refused
+        await who(yard, BOB)
+        assert yard.servers.link("http", BOB).told().sessions == 1
 
     with_http(test, protocol=protocol)
 

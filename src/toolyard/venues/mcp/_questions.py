@@ -1,7 +1,8 @@
 """Calls that wait with a question of their server, in the old era: the request stays open until the answer comes.
 
 Old servers do not say which call a question belongs to, unless they are reached over HTTP. If more than one could be
-meant, nobody is asked, as it could be somebody else's; and from then on that server's calls run one at a time.
+meant, nobody is asked, as it could be somebody else's; and from then on that server's calls run one at a time. A call
+that waits for its user's answer could be meant, too: until then no other call of that server can ask.
 """
 
 import asyncio
@@ -77,9 +78,11 @@ class Questions:
         return await ticket.reply
 
     def _only(self, link: object) -> Ticket:
-        running = [ticket for ticket in self._running if ticket.link is link]
-        if len(running) == 1:
-            return running[0]
+        """The only call that it could be, of those that run and those that wait for an answer."""
+        known = (*self._running, *self._waiting.values())
+        meant = [ticket for ticket in known if ticket.link is link and not (ticket.task and ticket.task.done())]
+        if len(meant) == 1:
+            return meant[0]
         self._turns.setdefault(link, asyncio.Lock())
         raise LookupError("it cannot be told which of several calls this question belongs to; ask again")
 

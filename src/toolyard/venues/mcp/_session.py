@@ -73,12 +73,19 @@ class Session:
     """An open connection: ask it. It is over when `over` is set; then whatever waits for an answer is `Lost`."""
 
     def __init__(
-        self, wire: Wire, session: ClientSession, hooks: Hooks, child: Child | None, finished: asyncio.Event
+        self,
+        wire: Wire,
+        session: ClientSession,
+        hooks: Hooks,
+        child: Child | None,
+        finished: asyncio.Event,
+        list_s: float,
     ) -> None:
         self._wire = wire
         self._session = session
         self._hooks = hooks
         self._child = child
+        self._list_s = list_s
         self._relist = asyncio.Lock()
         self._silent = 0
         self._stale = False
@@ -122,7 +129,7 @@ class Session:
             request = types.Request[Json, str](method=method, params=params)
             await self._session.send_request(request, Anything, progress_callback=progress)
         except MCPError as error:
-            if _is_closed(error) or sent.trouble or _is_forgotten(sent):
+            if _is_closed(error) or sent.trouble or self._is_forgotten(sent, error):
                 raise await self._lost(sent, error) from None
             self.answers += 1
             raise
@@ -144,11 +151,18 @@ class Session:
             _log.warning("a server has not answered %d requests in a row; it is started anew", self._silent)
             self.give_up()
 
+    def _is_forgotten(self, sent: Sent, error: MCPError) -> bool:
+        """Whether the server does not know this session any more, as after it was started anew: then it did nothing.
+
+        The modern era has no sessions to forget, and says with the same status that it has no such method.
+        """
+        return sent.status == HTTP_NOT_FOUND and not self.modern and error.code != types.METHOD_NOT_FOUND
+
     async def _lost(self, sent: Sent, error: MCPError) -> Lost:
         """Once everything has ended it is known how far the server had read."""
         self.over.set()
         if self._child is None:
-            return Lost(sent.trouble or error.message, read=not (sent.unreached or _is_forgotten(sent)))
+            return Lost(sent.trouble or error.message, read=not (sent.unreached or self._is_forgotten(sent, error)))
         try:
             async with asyncio.timeout(FINISH_S):
                 await self.finished.wait()
@@ -188,20 +202,26 @@ class Session:
         return tools
 
     async def refresh(self) -> None:
-        """List the tools again; what changes while that goes on is seen by one more listing, however often."""
+        """List the tools again; what changes while that goes on is seen by one more listing, however often.
+
+        A listing that does not come in time makes way for the next. Raises TimeoutError then.
+        """
         if self._stale:
             return
         self._stale = True
         async with self._relist:
             if self._stale and not self.over.is_set():
                 self._stale = False
-                await self._hooks.listed(await self.list_tools() if "tools" in self.capabilities else [])
+                with anyio.fail_after(self._list_s):
+                    tools = await self.list_tools() if "tools" in self.capabilities else []
+                await self._hooks.listed(tools)
 
     async def _changed(self) -> None:
         try:
             await self.refresh()
-        except (MCPError, ValidationError, Overlong) as error:
-            _log.info("a server told that its tools changed, but they could not be listed: %s", error)
+        except (MCPError, ValidationError, Overlong, TimeoutError) as error:
+            why = str(error) or f"it did not answer within {self._list_s:g} s"
+            _log.warning("a server told that its tools changed, but they could not be listed: %s", why)
 
     async def on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, Exception):
@@ -276,11 +296,6 @@ def _is_closed(error: MCPError) -> bool:
     return error.code == types.CONNECTION_CLOSED and error.message.startswith(_CLOSED)
 
 
-def _is_forgotten(sent: Sent) -> bool:
-    """Whether the server does not know this session any more, as after it was started anew: then it did nothing."""
-    return sent.status == HTTP_NOT_FOUND
-
-
 _LISTS = ("tools", "prompts", "resources")
 Streams = Callable[[AsyncExitStack], Awaitable[tuple[Wire, Child | None]]]
 """Opens a transport on the stack: a wire, and the child behind it, if it is one."""
@@ -305,15 +320,14 @@ async def connected(
             sampling_callback=(lambda context, params: made[0].on_sampling(params)) if hooks.sampling else None,
             list_roots_callback=(lambda context: made[0].on_roots()) if hooks.sampling else None,
         )
-        session = Session(wire, client, hooks, child, finished)
+        session = Session(wire, client, hooks, child, finished, list_s)
         made.append(session)
         await stack.enter_async_context(client)
         stack.callback(session.over.set)
         with anyio.fail_after(connect_s):
             await _negotiate(client, era)
         agreed = monotonic()
-        with anyio.fail_after(list_s):
-            await session.refresh()
+        await session.refresh()
         session.opened = Opened(started - began, agreed - started, monotonic() - agreed)
         async with anyio.create_task_group() as group:
             group.start_soon(session.watch)

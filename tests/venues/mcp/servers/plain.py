@@ -16,6 +16,7 @@ LOCK = threading.Lock()
 ANSWERS: dict[str, "threading.Event"] = {}
 GIVEN: dict[str, object] = {}
 CANCELLED: set[object] = set()
+LISTINGS: list[int] = []
 
 
 def note(line: str) -> None:
@@ -72,6 +73,12 @@ def listing(params: dict[str, object]) -> dict[str, object]:
     found, start = tools(), int(str(params.get("cursor") or 0))
     page: dict[str, object] = {"tools": found[start : start + 200]}
     return page if start + 200 >= len(found) else {**page, "nextCursor": str(start + 200)}
+
+
+def is_stalled() -> bool:
+    """The second listing never comes."""
+    LISTINGS.append(0)
+    return "stalls" in TRICKS and len(LISTINGS) == 2
 
 
 def text(said: str, **more: object) -> dict[str, object]:
@@ -134,6 +141,8 @@ def call(request: object, params: dict[str, object]) -> None:
     note(f"began {name}")
     if "tells" in TRICKS:
         send({"method": "notifications/prompts/list_changed"})
+    if "stalls" in TRICKS:
+        send({"method": "notifications/tools/list_changed"})
     if "dies" in TRICKS:
         os._exit(3)
     result = run(request, name, params)
@@ -154,6 +163,8 @@ def handle(message: dict[str, object]) -> None:
         info = {"name": "plain", "version": "1"}
         result = {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info}
         send({"id": request, "result": result})
+    elif method == "tools/list" and is_stalled():
+        note("stalled listing")
     elif method == "tools/list":
         send({"id": request, "result": listing(params)})
     elif method == "tools/call":
