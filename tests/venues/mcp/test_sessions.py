@@ -129,6 +129,17 @@ def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
     assert plain.alive == []
 
 
+def test_a_tool_that_one_caller_does_not_get_stays_for_the_others(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, "personal", auth="caller", env={"USER_NAME": "{user}"}, trust=True)
+
+    async def test(yard: Yard) -> None:
+        assert (await looked(yard, BOB))[1] == "bob"
+        assert "add" in yard.tool_names
+        assert result(await events_of(yard.call("add", {}, caller=ANN))).outcome == "ok"
+
+    in_yard(test, [], servers={"own": plain.spec})
+
+
 def test_a_callers_session_that_sleeps_makes_room(tmp_path: Path) -> None:
     plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}"}, idle_s=0.2)
 

@@ -56,8 +56,13 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
 Pins = dict[str, Pin]
 
 
-def compared(pins: Mapping[str, Pin], listing: Sequence[Json], *, trusting: bool, name: Callable[[str], str]) -> Pins:
-    """The pins after a listing. The first listing of a server is accepted whole, and any of one that is not pinned."""
+def compared(
+    pins: Mapping[str, Pin], listing: Sequence[Json], *, trusting: bool, name: Callable[[str], str], whole: bool = True
+) -> Pins:
+    """The pins after a listing. The first listing of a server is accepted whole, and any of one that is not pinned.
+
+    One that is not `whole` is what a single user gets to see: what it lacks may be there for others.
+    """
     found: Pins = {}
     for definition in listing:
         if not isinstance(definition, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - it is what a server sent
@@ -71,8 +76,10 @@ def compared(pins: Mapping[str, Pin], listing: Sequence[Json], *, trusting: bool
         accept = (trusting or not pins) and not unusable(definition)
         accepted = definition if accept or _is_same(known.accepted, definition) else known.accepted
         found[remote] = replace(known, seen=definition, accepted=accepted, present=True)
-    gone = {remote: replace(pin, present=False) for remote, pin in pins.items() if remote not in found}
-    return {**found, **gone}
+    others = {remote: pin for remote, pin in pins.items() if remote not in found}
+    if whole:
+        others = {remote: replace(pin, present=False) for remote, pin in others.items()}
+    return {**found, **others}
 
 
 def accepted(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:

@@ -177,7 +177,8 @@ class Server:
 
     async def listed(self, tools: list[Json]) -> None:
         """What it lists now. Kept before anybody is offered it."""
-        found = compared(self._pins, tools, trusting=self.spec.pin == "off", name=self._name)
+        trusting, whole = self.spec.pin == "off", self.spec.auth == "server"
+        found = compared(self._pins, tools, trusting=trusting, name=self._name, whole=whole)
         await self._keep(found)
         if self.spec.auth == "caller" and (seen := self._links.pop(("", ""), None)):
             seen.stop()  # it has served: from here on each caller has a session
