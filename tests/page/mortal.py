@@ -8,13 +8,14 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Generator
+from contextlib import aclosing, contextmanager
 from pathlib import Path
 
 import uvicorn
 
 from page.site import HOLD, scene
+from ports import held_port
 from support import condition
 from toolyard import Yard, tool
 from toolyard.app import Wiring
@@ -29,11 +30,10 @@ SCENES = {"write it down": [call("write", text="milk"), say("It is written: ", H
 class Mortal:
     """The address of the server; its model goes on when it is told so, whichever process it is in."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, port: int) -> None:
         self._folder = folder
-        with socket.create_server(("127.0.0.1", 0)) as listening:
-            self._port = listening.getsockname()[1]
-        self.url = f"http://127.0.0.1:{self._port}"
+        self._port = port
+        self.url = f"http://127.0.0.1:{port}"
         self._process: subprocess.Popen[str] | None = None
 
     def start(self) -> None:
@@ -54,6 +54,17 @@ class Mortal:
     @property
     def written(self) -> str:
         return (self._folder / "written").read_text()
+
+
+@contextmanager
+def mortal(folder: Path) -> Generator[Mortal]:
+    with held_port() as port:
+        server = Mortal(folder, port)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.kill()
 
 
 async def serve(port: int, folder: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from playwright.sync_api import expect
 
-from page.mortal import Mortal
+from page.mortal import mortal
 from page.site import HOLD
 from page.window import Windows
 
@@ -15,9 +15,7 @@ def test_a_server_that_is_killed_while_it_answers_is_found_again_and_nothing_is_
     windows: Windows, tmp_path: Path
 ) -> None:
     windows.expected = "net::ERR"
-    server = Mortal(tmp_path)
-    server.start()
-    try:
+    with mortal(tmp_path) as server:
         window = windows.at(server.url)
         window.send("write it down")
         expect(window.answer).to_have_text("It is written:")
@@ -37,17 +35,13 @@ def test_a_server_that_is_killed_while_it_answers_is_found_again_and_nothing_is_
         expect(window.page.get_by_role("region", name="Call of write")).to_have_count(1)
         expect(window.card("write")).to_contain_text("done")
         assert server.written == "milk\n"
-    finally:
-        server.kill()
 
 
 def test_a_conversation_in_which_nothing_happens_is_no_longer_called_lost_once_the_server_is_back(
     windows: Windows, tmp_path: Path
 ) -> None:
     windows.expected = "net::ERR"
-    server = Mortal(tmp_path)
-    server.start()
-    try:
+    with mortal(tmp_path) as server:
         window = windows.at(server.url)
         window.send("hello")
         expect(window.button("Stop")).to_be_hidden()
@@ -56,5 +50,3 @@ def test_a_conversation_in_which_nothing_happens_is_no_longer_called_lost_once_t
         expect(window.page.get_by_text("Connection lost. Trying again…")).to_be_visible()
         server.start()
         expect(window.page.get_by_text("Connection lost. Trying again…")).to_be_hidden()
-    finally:
-        server.kill()

@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
+from ports import held_port
 from support import condition
 from toolyard import Yard
 from toolyard.core.servers import ServerSpec
@@ -24,10 +25,9 @@ def over_stdio(**more: object) -> ServerSpec:
 class OverHttp:
     """A server that can be stopped and started again at the same port."""
 
-    def __init__(self, script: Path = SCRIPT) -> None:
+    def __init__(self, script: Path, port: int) -> None:
         self._script = script
-        with socket.create_server(("127.0.0.1", 0)) as free:
-            self.port = free.getsockname()[1]
+        self.port = port
         self._process: subprocess.Popen[bytes] | None = None
 
     def spec(self, **more: object) -> ServerSpec:
@@ -58,19 +58,21 @@ async def settled(yard: Yard) -> None:
 @contextmanager
 def blocking(script: Path) -> Generator[OverHttp]:
     """For a test without a loop of its own."""
-    server = OverHttp(script)
-    asyncio.run(server.start())
-    try:
-        yield server
-    finally:
-        server.stop()
+    with held_port() as port:
+        server = OverHttp(script, port)
+        asyncio.run(server.start())
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 @asynccontextmanager
 async def over_http(script: Path = SCRIPT) -> AsyncGenerator[OverHttp]:
-    server = OverHttp(script)
-    await server.start()
-    try:
-        yield server
-    finally:
-        server.stop()
+    with held_port() as port:
+        server = OverHttp(script, port)
+        await server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
