@@ -41,12 +41,26 @@ _ABOUT = re.compile(
 )
 
 
-def with_another(requests: Sequence[Request], text: str, now: datetime) -> tuple[Request, ...]:
-    """`What about bread?`: the last request again, for something else; none if that is not what is asked."""
-    found = _ABOUT.match(text)
+_ALSO = re.compile(
+    r"^\W*(?:oh,? )?(?:and|also|plus|and also)\b,?\s+(?P<en>(?!what|how|when|where|who|why|is|are|do|does)[^?]+?)"
+    r"(?:,? (?:too|as well|also))?(?:,? (?:please|thanks))?[.!]?$"
+    r"|^\W*(?:还有|另外|以及|和)(?P<zh>[^，,？?呢吗]{1,16})[。！]?$"
+    r"|^(?:no|sorry|no,? sorry)?,?\s*i meant? (?P<meant>[^?]+?)[.!]?$",
+    re.IGNORECASE,
+)
+
+
+def with_another(
+    requests: Sequence[Request], text: str, now: datetime, *, alone: bool = True
+) -> tuple[Request, ...]:
+    """`What about bread?`: the last request again, for something else; none if that is not what is asked.
+
+    `And bread` is that too, unless it is a request of its own, or not `alone`.
+    """
+    found = _ABOUT.match(text) or (_ALSO.match(text) if alone else None)
     if not found or len(requests) != 1:
         return ()
-    request, about = requests[0], (found["en"] or found["zh"]).strip()
+    request, about = requests[0], (next(filter(None, found.groups()))).strip()
     values, main = fill(clause(about, now), request.profile).values, request.profile.main
     if values:
         return (replace(request, values={**request.values, **values}),)

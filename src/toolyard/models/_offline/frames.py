@@ -21,7 +21,9 @@ def framed(sheet: Sheet, profile: Profile) -> list[Token]:
         if length:
             at += length
             continue
-        if not acted and token.has("do:") and not (token.has("of:") and not _governs(token, profile)):
+        inside = bool(profile.main and profile.main.role == "title") and any(not one.has("fn:") for one in kept)
+        foreign = (token.has("of:") or inside) and not _governs(token, profile)
+        if not acted and token.has("do:") and not foreign:
             acted = True
         else:
             kept.append(token)
@@ -74,7 +76,7 @@ def bare(tokens: list[Token], profile: Profile, *, own: bool | None) -> list[Tok
     seen_own = False
     while first < last:
         token = tokens[first]
-        if _is_own(token, profile) and not (seen_own and titled):
+        if _is_own(token, profile) and not (seen_own and titled) and token.text.casefold() != "new":
             if own is None or (not own and not titled):
                 break
             seen_own = True
@@ -118,7 +120,7 @@ def _loose_start(token: Token, titled: bool, seen_own: bool) -> bool:
 def _loose_end(token: Token, titled: bool) -> bool:
     """At the end only what cannot end a name."""
     if is_chinese(token.text) and len(token.text) == 1:
-        return token.text in ("吗呢吧啊哦" if titled else "吗呢吧啊哦了的里上中在")
+        return token.text in ("吗呢吧啊哦" if titled else "吗呢吧啊哦了的里上中在都也")
     return _loose(token)
 
 

@@ -7,9 +7,29 @@ from toolyard.models._offline.times import MONTHS
 
 _NAME = "[a-z][a-z -]+"
 _NOT_COUNTED = "am|pm|o'clock|days?|hours?|minutes?|weeks?|months?|times|euros?|dollars?|percent"
+_DAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow|tonight|next|the|noon|christmas|easter|\\d"
 _WAYS = tuple(
     (re.compile(pattern, re.IGNORECASE), said)
     for pattern, said in (
+        (r"^(?:there(?:'s| is| are)|we have|we've got|i have|i've got)? ?no (?:more )?(?P<what>[a-z][a-z -]*?)"
+         r"(?: left| any ?more| at home)?(?P<rest>(?:[,.;]|\band\b).*)?$", r"need \g<what>\g<rest>"),
+        (r"^(?:家里|我们家?|咱们家?)+(?:还|也)?缺少?", "需要"),
+        (r"^how(?:'s| is| are) (?P<what>(?:my|our|the) [\w ]+?) (?:looking|doing|going)\W*$", r"show \g<what>"),
+        (r"^how much (?:is|does|are|do) (?:everything|all|it all|all (?:of )?(?:it|that|this)|the stuff|things?)"
+         r" in (?P<where>(?:my|the|our) [\w ]+?)(?: cost| come to| worth)?\W*$", r"what is in \g<where>?"),
+        (r"^what (?:does|do|will) (?P<where>(?:my|the|our) [\w ]+?) (?:come to|add up to|amount to|total)\W*$",
+         r"what is in \g<where>?"),
+        (r"^(?:did|have) (?:i|we) (?:already )?(?:put|add|added|got) .+ (?:in|into|to|on) (?P<where>(?:my|the|our) [\w ]+?)"
+         r"\W*$", r"what is in \g<where>?"),
+        (r"^how much (?:stock|inventory) (?:is there|do we have|have we(?: got)?|is left)", "stock statistics"),
+        (r"\b(?:pictures?|photos?|images?|cards?) of (?=(?:the|your|some|all)\b)", ""),
+        (r"^(?:please )?put (?P<what>(?!.*\bback\b.*\bback\b)[\w ]+?) back\W*$", r"remove \g<what>"),
+        (r"^(?P<what>[^，。]{1,12}?)(?:一共|总共)?有(?:几|哪几|多少)种[？?]?$", r"查找\g<what>"),
+        (r"^(?:仓库|库房|店|超市|这|你们这|你们店)[里儿]?(?:还|现在)*有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$",
+         r"有没有\g<what>"),
+        (r"^(?:请|帮我)*列出(?:所有|全部)的?(?P<what>[^，。所全各]{1,8}?)类的?(?:原料|商品|产品|材料)[。]?$", r"查找\g<what>"),
+        (r"开(?=[^灯门窗关会，。]{1,6}会)", ""),
+        (r"(?<=[个建条份])新(?=意图|任务|活动|日程|报表|事件|待办)", ""),
         (r"\bget (?P<what>(?:the |my )?[\w ]+?) out of (?=(?:my|the|our)\b)", r"remove \g<what> from "),
         (r"(?<=\w) in (?:the|their|its) names?\b", ""),
         (r"\b(?P<verb>add|put|buy|order|get) (?P<what>[^,]+?) twice\b", r"\g<verb> 2 \g<what>"),
@@ -33,7 +53,8 @@ _WAYS = tuple(
          r"(?:please |can you |could you )?make sure|i was wondering if|i wonder if|by the way|btw|um+|uh+|hm+),? "
          r"(?:that )?)+(?:you (?:could|can) )?", ""),
         (r"\s*\b(?:currently|right now|at the moment|at present)\b(?=.*[?]|.*\w)", ""),
-        (r"\b(?:we|i) (?:need|have|ought) to (?:buy|purchase|get|pick up) (?=\w)", "need "),
+        (r"\b(?:we|i) (?:need|have|ought) to (?:buy|purchase|get|pick up) (?=\w)"
+         rf"(?!.*\b(?:by|before|until) (?:{_DAY}))", "need "),
         (rf"^(?:please )?give me (?=(?:{NUMBER}|an?|some) (?!\w*\W*(?:report|list|overview|summary|stat)))", "need "),
         (r"^(?P<what>(?!(?:what|the|a|my|our)\b)[a-z][a-z -]+?) prices?\s*\?*$", r"find \g<what>"),
         (r"^how much (?:do|must|will|should) (?:i|we) (?:(?:have|need) to )?(?:pay|owe)\b.*$", "what is the total"),

@@ -56,6 +56,8 @@ def _advance(request: Request, left: list[tuple[Call, Result]]) -> tuple[list[Wa
         return [], [Outcome(request=request, state="failed", result=made)]
     place = next(place for place in request.profile.places if place.source)
     found = list(_values(made, place, request))
+    if request.which is not None:
+        found = found[request.which :][:1]
     if not found:
         return [], [Outcome(request=request, state="nothing", result=made)]
     if place.many:

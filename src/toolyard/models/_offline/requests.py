@@ -7,7 +7,7 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.models._offline.clauses import MOST_CLAUSES, clause, joints, sentences, starts_a_request
+from toolyard.models._offline.clauses import MOST_CLAUSES, clause, joints, sentences, starts_a_request, tells
 from toolyard.models._offline.filling import Filled, as_number, limits
 from toolyard.models._offline.matching import Match, Matcher
 from toolyard.models._offline.places import Place, Profile, filter_beside
@@ -30,7 +30,8 @@ class Request(Struct, frozen=True, kw_only=True):
     given: dict[str, object] = {}
     """What the producer is called with."""
     everything: bool = False
-    verb: str = ""
+    which: int | None = None
+    """Which of those that the producer finds is meant, where it is not the best one."""
 
     @property
     def missing(self) -> Place | None:
@@ -105,7 +106,7 @@ def _matches(sentence: str, matcher: Matcher, now: datetime, only: str) -> Itera
     whole = _best(sentence, matcher, now, only)
     for start, end in joints(sentence):
         rest = sentence[end:]
-        if not starts_a_request(rest) or not sentence[:start].strip():
+        if not (starts_a_request(rest) or tells(rest)) or not sentence[:start].strip():
             continue
         left, right = _best(sentence[:start], matcher, now, only), _best(rest, matcher, now, only)
         if left and right and left.certain and right.certain and _apart(left, right):
@@ -144,20 +145,22 @@ def _requests(match: Match, matcher: Matcher, things: Sequence[str]) -> Iterator
     items: Sequence[Item | None] = filled.items
     if filled.pronoun:
         items = [Item(thing, filled.quantity) for thing in things] or [None]
+    if filled.which is not None and len(items) > 1:
+        items = items[filled.which :][:1]
+    if profile.main is None:
+        yield from (Request(profile=profile, values=filled.values | other) for other in ({}, *filled.others))
+        return
     for item in items or [None]:
-        yield _request(match, item, matcher) if profile.main else _plain(match)
+        yield _request(match, item, matcher, things)
 
 
-def _plain(match: Match) -> Request:
-    return Request(profile=match.profile, values=match.filled.values)
-
-
-def _request(match: Match, item: Item | None, matcher: Matcher) -> Request:
+def _request(match: Match, item: Item | None, matcher: Matcher, things: Sequence[str]) -> Request:
     profile, filled = match.profile, match.filled
     main, values = profile.main, dict(filled.values)
     assert main is not None
-    if item and item.quantity is not None:
-        values |= _counted(profile, item.quantity)
+    quantity = item.quantity if item else filled.quantity
+    if quantity is not None:
+        values |= _counted(profile, quantity)
     if main.source:
         producer = matcher.profiles.get(main.source)
         given = _given(producer, item, match) if producer else {}
@@ -168,6 +171,7 @@ def _request(match: Match, item: Item | None, matcher: Matcher) -> Request:
             producer=producer,
             given=given,
             everything=filled.everything,
+            which=filled.which if len(things) < 2 else None,
         )
     values |= _main_values(profile, main, item, filled)
     return Request(profile=profile, values=values, item=item.text if item else "")

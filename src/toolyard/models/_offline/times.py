@@ -192,6 +192,12 @@ def _relative_month(found: re.Match[str], now: datetime) -> Said | None:
     return Said(start=found.start(), end=found.end(), month=f"{months // 12}-{months % 12 + 1:02}")
 
 
+def _months_ago(found: re.Match[str], now: datetime) -> Said | None:
+    said = found["n"] or found["zh"] or "2"
+    months = now.year * 12 + now.month - 1 - int(1 if said.casefold() in ("a", "an") else number(said))
+    return Said(start=found.start(), end=found.end(), month=f"{months // 12}-{months % 12 + 1:02}")
+
+
 _NEAR = {
     "today": 0, "tonight": 0, "tomorrow": 1, "yesterday": -1, "day after tomorrow": 2, "今天": 0, "今日": 0, "今晚": 0,
     "今早": 0, "明天": 1, "明日": 1, "明早": 1, "明晚": 1, "后天": 2, "大后天": 3, "昨天": -1, "tmrw": 1, "tomorow": 1,
@@ -328,6 +334,8 @@ _PATTERNS = (
     _of(rf"\b{_MONTH} (?:the )?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<y>\d{{4}}))?", _named),
     _of(rf"(?P<prep>\b(?:in|for|of|during|since|last|this) )?\b{_MONTH}(?!\w)(?:,? (?:of )?(?P<y>\d{{4}}))?",
         _month_named),
+    _of(rf"\b(?P<n>an?|{NUMBER}) months? ago\b|(?P<zh>{_ZH})个月(?:之前|以前|前)|\bthe month before last\b|上上个?月",
+        _months_ago),
     _of(r"(?:last|previous|this|the current|next) month(?:'s)?|(?:上个?|这个?|本|当|下个?)月(?:份)?", _relative_month),
     _of(rf"(?:(?P<y>\d{{4}})年)?(?P<m>{_ZH})月(?P<d>{_ZH})[日号]?", _month_day_zh),
     _of(rf"(?:(?P<y>\d{{4}})年|去年|今年)?(?P<m>{_ZH})月(?:份)?", _month_zh),
@@ -341,7 +349,7 @@ _PATTERNS = (
     _of(r"\b(?:the )?end of (?:the|this) month\b|(?:这个?|本)?月底", _end_of_month),
     _of(r"\bnext week\b|\b(?:this|next|the) weekend\b|下周|下个?星期", _next_week),
     _of(r"\b(?:on )?the (?P<d>\d{1,2})(?:st|nd|rd|th)\b", _day_of_month),
-    _of(rf"(?P<d>{_ZH})[号日]", _day_of_month),
+    _of(rf"(?P<d>{_ZH})[号日](?![会楼线门馆店桌厅仓房教院])", _day_of_month),
     _of(r"(?!\d+[:.]\d\d ?[ap]\.?m)(?P<part>上午|早上|早晨|凌晨|中午|下午|傍晚|晚上|晚)?"
         r"(?P<h>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:点钟?|时|[:：](?=\d\d))"
         r"(?P<rest>半|一刻|三刻|整|[\d一二三四五六七八九十]{1,3}分?)?", _clock_zh),
