@@ -1,6 +1,7 @@
 """Numbers in words and figures, how many of something, and bounds such as "under 8 euros". English and Chinese."""
 
 import re
+from typing import Literal
 
 from msgspec import Struct
 
@@ -60,6 +61,12 @@ _WHICH = re.compile(
     re.IGNORECASE,
 )
 _LOWER = re.compile(r"over|above|more than|at least|min|from|高于|超过|至少|最少|以上", re.IGNORECASE)
+
+
+_PRICED = re.compile(
+    r"(?:the )?(?:cheapest|least expensive|most expensive|dearest|priciest)\s*(?:ones?$)?|最(?:便宜|贵)的?(?:那个)?", re.IGNORECASE
+)
+Priced = Literal["cheapest", "dearest"]
 
 
 class Bound(Struct, frozen=True):
@@ -154,6 +161,14 @@ def which(text: str) -> int | None:
     if found["zh"]:
         return int(number(found["zh"])) - 1
     return -1 if not found["en"] or found["en"].casefold() == "last" else _ORDINALS.index(found["en"].casefold()[:3])
+
+
+def priced(text: str) -> tuple[Priced | None, str]:
+    """Whether the cheapest or the dearest of a kind is meant, and the kind: `the cheapest wine`, `最便宜的酒`."""
+    if not (found := _PRICED.match(text)):
+        return None, text
+    cheap = found.group().casefold().strip().removeprefix("the ").startswith(("cheap", "least", "最便宜"))
+    return "cheapest" if cheap else "dearest", text[found.end() :]
 
 
 def numbers(text: str) -> list[tuple[int, int, float]]:

@@ -74,9 +74,10 @@ def finished(sheet: Sheet, profile: Profile, values: dict[str, object]) -> str:
     place, value = ends(profile) or (None, "")
     if place is None or place.name in values or sheet.clause.asks:
         return ""
-    if what := done(sheet.clause.text):
+    if (what := done(sheet.clause.text)) and what.split()[-1] not in ("it", "them", "him", "her", "that", "this"):
         values[place.name] = value
         return what
+    what = ""
     begun = next((one for one in place.choices if one.casefold() in ("in progress", "doing", "started")), "")
     if begun and (what := doing(sheet.clause.text)):
         values[place.name] = begun

@@ -29,6 +29,9 @@ _ALSO_DID = re.compile(
     rf"(?=(?:\w+ed|{'|'.join(IRREGULAR)}) (?:the|my|our|a|an)\b)",
     re.IGNORECASE,
 )
+_DID = re.compile(rf"^(?:just |already )?(?=(?!need)(?:\w+ed|{'|'.join(IRREGULAR)}) (?:the|my|our)\b)", re.IGNORECASE)
+_INSTEAD = re.compile(r"^(?P<lead>.*?)\b(?:replace|swap|exchange) (?P<old>.+?) (?:with|for|by) (?P<new>.+)$", re.IGNORECASE)
+_INSTEAD_ZH = re.compile(r"^(?P<lead>.*?)把(?P<old>[^，。]+?)换成(?P<new>[^，。]+)")
 _AT_ALL = datetime(2000, 1, 3)
 """Any moment will do where only the places of what is said about time are wanted."""
 
@@ -36,9 +39,20 @@ _AT_ALL = datetime(2000, 1, 3)
 def spelt_out(text: str) -> str:
     text = _corrected(text)
     text = _SWITCHED.sub(r"\g<verb> \g<first> \g<one> and \g<verb> \g<then> \g<other>", text)
+    first = next(iter(tokens_of(text)), None)
+    if _DID.match(text) and first and not first.has("do:"):
+        text = f"I {text[0].lower()}{text[1:]}"
     if found := _ALSO_DID.match(text):
         return f"{text[: found.end('joint')]}{found['who'].strip()} {text[found.end('joint') :]}"
     return text
+
+
+def otherwise(text: str) -> str:
+    """The same in two steps, for where no tool does it in one: `replace bread with rolls`. Empty if there are none."""
+    if found := _INSTEAD.match(text):
+        return f"remove {found['old']} and add {found['new']}"
+    found = _INSTEAD_ZH.match(text)
+    return f"删除{found['old']}，再添加{found['new']}" if found else ""
 
 
 def _corrected(text: str) -> str:
@@ -72,13 +86,18 @@ def _renamed(left: str, right: str) -> str:
     last = _where(tokens)
     where = "" if any(token.has("of:") for token in tokens_of(right)) else left[tokens[last - 1].end :] if last else ""
     first = last
-    while first and not (tokens[first - 1].kinds & {"do:", "fn:"} or tokens[first - 1].text in ",，、:："):
+    while first and not _bounds(tokens[first - 1]):
         first -= 1
     start = tokens[first].start if first < last else len(left)
     many = count_at(left[start:])
     if only_number(right.strip(" .!")) is not None and many:
         return f"{left[:start]}{right.strip(' .!')} {left[start + many :]}"
     return f"{left[:start]}{left[start : start + many] if not count_at(right) else ''}{right}{where}"
+
+
+def _bounds(token: Token) -> bool:
+    """Whether a thing that is named ends before it."""
+    return (bool(token.kinds & {"do:", "fn:"}) and not token.has("fn:counted")) or token.text in ",，、:："
 
 
 def _where(tokens: list[Token]) -> int:

@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-from toolyard.models._offline.amounts import count_before, numbers, only_number, which
+from toolyard.models._offline.amounts import Priced, count_before, numbers, only_number, priced, which
 from toolyard.models._offline.choices import Chosen, choose, composed, ends, finished
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.frames import bare, framed
@@ -51,10 +51,12 @@ _PLACE = re.compile(
 )
 
 _NAMING = re.compile(
-    r"[,，]?\s*(?:(?:以|用)?(?:标题|题目|题|名称|名字|名|关键词|关键字)(?:为|是|叫做?|[:：])?|(?:用作|叫做?|称为))\s*$"
+    r"[,，]?\s*(?:(?:以|用)?(?:标题|题目|题|名称|名字|名|关键词|关键字)(?:为|是|写|用|叫做?|[:：])?|(?:用作|叫做?|称为))\s*$"
     r"|,?\s*\b(?:(?:and|with) )?(?:the |a )?(?:title|name|keyword)(?: (?:is|of)|:)?\s*$|\b(?:called|named|titled)\s*$",
     re.IGNORECASE,
 )
+
+_NAMED_AFTER = re.compile(r"\s*(?:这个|作为|当作|作|为|做)\s*(?P<what>关键词|关键字|标题|名称|名字)|\s+as (?:the |a )?(?P<as>keyword|title|name)\b")
 
 _AND_TO = re.compile(r",?\s+and (?:also )?to\s+(?!(?:the|my|our|a|an)\b)(?=[a-z])")
 
@@ -81,8 +83,8 @@ class Filled(Struct, frozen=True, kw_only=True):
     pronoun: bool = False
     quantity: float | None = None
     """How many of what the pronoun points to."""
-    which: int | None = None
-    """Which of those that were found the pronoun points to."""
+    which: int | Priced | None = None
+    """Which of those that are found is meant, where it is said."""
     everything: bool = False
     others: tuple[dict[str, object], ...] = ()
     """What is to be said instead for each of the other things that are named."""
@@ -97,7 +99,7 @@ def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> F
     sheet, values = Sheet(clause), dict[str, object]()
     items = _quoted(sheet, profile, values)
     _times(sheet, profile, values)
-    _explicit(sheet, profile, values)
+    _explicit(sheet, profile, values, titled=bool(items))
     _bounds(sheet, profile, values)
     if producer:
         _bounds(sheet, producer, {})
@@ -161,7 +163,10 @@ def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Cho
         return Filled(values=values, items=(), pronoun=True, quantity=items[0].quantity, chosen=chosen)
     if len(items) == 1 and (pointed := which(items[0].text)) is not None:
         return Filled(values=values, items=(), pronoun=True, which=pointed, quantity=items[0].quantity, chosen=chosen)
-    return Filled(values=values, items=items, chosen=chosen, whole=whole)
+    ranked, kind = priced(items[0].text) if len(items) == 1 and main and (main.source or profile.reads) else (None, "")
+    if ranked:
+        items = (Item(kind, items[0].quantity),) if kind else ()
+    return Filled(values=values, items=items, pronoun=bool(ranked and not kind), which=ranked, chosen=chosen, whole=whole)
 
 
 def _announced(sheet: Sheet, profile: Profile) -> bool:
@@ -186,7 +191,10 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
         before = sheet.clause.text[max(0, start - 24) : start]
         named = _NAMING.search(before)
         sheet.take(start - len(named.group()) if named else start, end)
-        place = _place_named(before, profile)
+        after = _NAMED_AFTER.match(sheet.clause.text, end)
+        if after:
+            sheet.take(end, after.end())
+        place = _place_named((after["what"] or after["as"]) if after else before, profile)
         if place and place is not main and place.kind == "text":
             values[place.name] = value
         elif main and (not items or not main.role or _joined(sheet.clause.text[:start], profile)):
@@ -212,13 +220,13 @@ def _place_named(before: str, profile: Profile) -> Place | None:
     return None
 
 
-def _explicit(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+def _explicit(sheet: Sheet, profile: Profile, values: dict[str, object], *, titled: bool) -> None:
     """`called …`, `description: …`: values whose place is named."""
     for place in profile.places:
         if place.role == "remark" and place.kind == "text" and place.name not in values:
             _taken(sheet, _REMARK, place, values)
     main = profile.main
-    if main and main.role == "title" and main.name not in values and not quoted(sheet.clause.text):
+    if main and main.role == "title" and main.name not in values and not titled:
         _taken(sheet, _CALLED, main, values)
         if main.name not in values and filter_beside(profile) and _own_before(sheet, profile):
             _taken(sheet, _AFTER_COLON, main, values)

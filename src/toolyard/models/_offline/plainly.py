@@ -19,7 +19,7 @@ _WAYS = tuple(
          r" in (?P<where>(?:my|the|our) [\w ]+?)(?: cost| come to| worth)?\W*$", r"what is in \g<where>?"),
         (r"^what (?:does|do|will) (?P<where>(?:my|the|our) [\w ]+?) (?:come to|add up to|amount to|total)\W*$",
          r"what is in \g<where>?"),
-        (r"^(?:did|have) (?:i|we) (?:already )?(?:put|add|added|got) .+ (?:in|into|to|on) (?P<where>(?:my|the|our) [\w ]+?)"
+        (r"^(?:did|have) (?:i|we) (?:already )?(?:put|add|added) .+ (?:in|into|to|on) (?P<where>(?:my|the|our) [\w ]+?)"
          r"\W*$", r"what is in \g<where>?"),
         (r"^how much (?:stock|inventory) (?:is there|do we have|have we(?: got)?|is left)", "stock statistics"),
         (r"\b(?:pictures?|photos?|images?|cards?) of (?=(?:the|your|some|all)\b)", ""),
@@ -28,7 +28,17 @@ _WAYS = tuple(
         (r"^(?:仓库|库房|店|超市|这|你们这|你们店)[里儿]?(?:还|现在)*有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$",
          r"有没有\g<what>"),
         (r"^(?:请|帮我)*列出(?:所有|全部)的?(?P<what>[^，。所全各]{1,8}?)类的?(?:原料|商品|产品|材料)[。]?$", r"查找\g<what>"),
-        (r"开(?=[^灯门窗关会，。]{1,6}会)", ""),
+        (r"开(?=[^灯门窗关会家学例年，。][^灯门窗关，。]{0,5}会)", ""),
+        (r"里(?=面[粉包条])", "里 "),
+        (r"增加(?=一[个条份项]|新的)", "添加"),
+        (r"^(?:please |can you |could you )*(?:check|see|find out|tell me|let me know) (?:whether|if) "
+         r"(?:(?:we|you)(?: still)?(?: have| sell| got)|there (?:is|are))(?: still)?(?: any| some)?(?: left of)? ", "find "),
+        (r"^how (?:much|many) (?:of|in|from) each (?P<what>\w+).*$", r"statistics per \g<what>"),
+        (r"^it(?:'s| is) (?:\w+ )?(?:dark|bright|cold|hot|warm|chilly) (?=in the\b)", ""),
+        (r"^(?P<which>第[一二三四五六七八九\d]+[个种款项])(?:来|要|加|买|拿)(?P<many>[一二两三四五六七八九十\d]+.)$", r"加\g<many>\g<which>"),
+        (r"^(?:请|帮我|麻烦)*把(?P<what>[^，。]+?)(?P<verb>显示|展示)(?:出来|一下)?[。]?$", r"显示\g<what>"),
+        (r"^(?:请|帮我|麻烦)*把(?P<what>[^，。从]+?)(?P<from>从[^，。]+里)?(?P<verb>拿掉|删掉|去掉|拿走)一(?P<unit>[个瓶袋盒包罐])[。]?$",
+         r"\g<verb>1\g<unit>\g<what>"),
         (r"(?<=[个建条份])新(?=意图|任务|活动|日程|报表|事件|待办)", ""),
         (r"\bget (?P<what>(?:the |my )?[\w ]+?) out of (?=(?:my|the|our)\b)", r"remove \g<what> from "),
         (r"(?<=\w) in (?:the|their|its) names?\b", ""),
@@ -91,8 +101,9 @@ _WAYS = tuple(
         (r"^我们?(?:想要(?![查找看去打买付结])|要(?=[一二两三四五六七八九十半\d]))", "需要"),
         (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?"
          r"(?:available|in stock|on sale|left|sold(?: here| out)?|out of stock)\s*\??$", r"find \g<what>"),
-        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存量?|数量|存量|余量|价格|价钱|售价)"
+        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存量?|数量|存量|余量|价格|价钱|售价|编号|代码|单位)"
          r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
+        (rf"^how (?:much|expensive) (?:does|do|is|are) (?:an?|one|the) (?:{UNITS}) of (?=\w)", "how much is "),
         (r"^how (?:much|expensive) (?:does|do|is|are) (?P<what>(?!in\b|left\b|there\b|it\b|my\b|our\b).+?)"
          r"(?: cost| sell for)?\s*\??$", r"find \g<what>"),
         (r"^(?:please )?(?:empty|clear)(?: out)? (?P<what>(?:my|the|our) [\w ]+)$", r"remove everything from \g<what>"),

@@ -7,7 +7,9 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.models._offline.amounts import Priced
 from toolyard.models._offline.clauses import MOST_CLAUSES, clause, joints, sentences, starts_a_request, tells
+from toolyard.models._offline.ellipsis import otherwise
 from toolyard.models._offline.filling import Filled, as_number, limits
 from toolyard.models._offline.matching import Match, Matcher
 from toolyard.models._offline.places import Place, Profile, filter_beside
@@ -30,7 +32,7 @@ class Request(Struct, frozen=True, kw_only=True):
     given: dict[str, object] = {}
     """What the producer is called with."""
     everything: bool = False
-    which: int | None = None
+    which: int | Priced | None = None
     """Which of those that the producer finds is meant, where it is not the best one."""
 
     @property
@@ -69,7 +71,10 @@ def understand(
 def _understand(message: str, matcher: Matcher, now: datetime, earlier: Sequence[str], only: str) -> Understood:
     matches: list[Match] = []
     for sentence in sentences(message):
-        for match in _matches(sentence, matcher, now, only):
+        found = list(_matches(sentence, matcher, now, only))
+        if not any(match.certain for match in found) and (steps := otherwise(sentence)):
+            found = list(_matches(steps, matcher, now, only))
+        for match in found:
             matches += _joined(matches, match)
     good = [match for match in matches if match.certain]
     used = good or (matches if only else [])
@@ -113,6 +118,16 @@ def _matches(sentence: str, matcher: Matcher, now: datetime, only: str) -> Itera
             yield left
             yield from _matches(rest, matcher, now, only)
             return
+    yield from _last(sentence, whole, matcher, now, only)
+
+
+def _last(sentence: str, whole: Match | None, matcher: Matcher, now: datetime, only: str) -> Iterator[Match]:
+    """The sentence as one request; if it is none, what it comes to: `I changed my mind, take it out`."""
+    for _, end in joints(sentence) if whole and not whole.certain else ():
+        rest = sentence[end:]
+        if starts_a_request(rest) and (found := _best(rest, matcher, now, only)) and found.certain:
+            yield found
+            return
     if whole:
         yield whole
 
@@ -145,7 +160,7 @@ def _requests(match: Match, matcher: Matcher, things: Sequence[str]) -> Iterator
     items: Sequence[Item | None] = filled.items
     if filled.pronoun:
         items = [Item(thing, filled.quantity) for thing in things] or [None]
-    if filled.which is not None and len(items) > 1:
+    if isinstance(filled.which, int) and len(items) > 1:
         items = items[filled.which :][:1]
     if profile.main is None:
         yield from (Request(profile=profile, values=filled.values | other) for other in ({}, *filled.others))
@@ -171,7 +186,7 @@ def _request(match: Match, item: Item | None, matcher: Matcher, things: Sequence
             producer=producer,
             given=given,
             everything=filled.everything,
-            which=filled.which if len(things) < 2 else None,
+            which=filled.which if len(things) < 2 or isinstance(filled.which, str) else None,
         )
     values |= _main_values(profile, main, item, filled)
     return Request(profile=profile, values=values, item=item.text if item else "")

@@ -37,6 +37,9 @@ _AFTER_ZH = re.compile(r"(?:之前|以前|前)(?:要?(?:完成|做完|搞定|做
 PM = ("pm", "p.m.", "下午", "晚上", "傍晚", "今晚", "明晚", "晚", "afternoon", "evening", "tonight", "night")
 
 
+_EVENING = re.compile(r"\b(?:dinner|supper|drinks|concert|opera|cinema|movies?|theatre|theater)\b|晚饭|晚餐|晚宴|晚会", re.I)
+
+
 class Clock(Struct, frozen=True):
     hour: int
     minute: int = 0
@@ -62,6 +65,8 @@ class Times(Struct, frozen=True):
 
     said: tuple[Said, ...]
     now: datetime
+    evening: bool = False
+    """Whether it speaks of what people do in the evening."""
 
     @property
     def day(self) -> date | None:
@@ -97,7 +102,7 @@ class Times(Struct, frozen=True):
 
     def _clocks(self) -> list[tuple[int, int]]:
         clocks = [one.clock for one in self.said if one.clock]
-        part = next((one.part for one in self.said if one.part), "")
+        part = next((one.part for one in self.said if one.part), "pm" if self.evening else "")
         late = any(clock.sure and clock.hour >= 12 for clock in clocks)
         return [(_hour(clock, part, late), clock.minute) for clock in clocks]
 
@@ -120,7 +125,7 @@ def times_in(text: str, now: datetime) -> Times:
             if said := made(one, now):
                 found.append(said)
     found.sort(key=lambda one: one.start)
-    return Times(tuple(_widened(text, found)), now)
+    return Times(tuple(_widened(text, found)), now, bool(_EVENING.search(text)))
 
 
 def _widened(text: str, found: list[Said]) -> Iterator[Said]:
