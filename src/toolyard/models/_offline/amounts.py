@@ -32,7 +32,7 @@ _LEADING = re.compile(
     rf"(?:{_METRIC})\s+(?:of\s+)?|of\s+|(?=\S)))(?:the\s+|my\s+)?",
     re.IGNORECASE,
 )
-_CONTAINER = re.compile(rf"(?:an?\s+)?(?:{UNITS})\s+of\s+", re.IGNORECASE)
+_CONTAINER = re.compile(rf"(?:(?:half )?an?\s+)?(?:{UNITS})\s+of\s+", re.IGNORECASE)
 _TRAILING = re.compile(r"[\s,:]*(?:[x×]\s*(?P<a>\d+)|(?P<b>\d+)\s*[x×]|\((?P<c>\d+)(?: (?:" + UNITS + r"))?\)|:\s*(?P<d>\d+))$", re.IGNORECASE)
 _TRAILING_ZH = re.compile(rf"[\s，,]*(?P<number>{CHINESE_NUMBER}|半打|一打)\s*(?:{_MEASURES})$")
 _LEADING_ZH = re.compile(

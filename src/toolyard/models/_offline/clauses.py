@@ -39,7 +39,7 @@ _TELLS = re.compile(
 )
 _GREETING = re.compile(
     r"^\W*(?:(?:hi|hello|hey|good (?:morning|afternoon|evening)|你好|您好|早上好|下午好|晚上好|嗨"
-    r"|great|perfect|nice|cool|ok(?:ay)?|alright|thanks|thank you|yes|yeah|sure|好的?|行|谢谢|太好了)"
+    r"|great|perfect|nice|cool|ok(?:ay)?|alright|thanks|thank you|yes|yeah|sure|that's all|that's it|好的?|行|谢谢|太好了)"
     r"(?: there| again)?\s*[,，!！.。~]+\s*(?=\S))+",
     re.IGNORECASE,
 )

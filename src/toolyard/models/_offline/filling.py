@@ -18,7 +18,7 @@ _NAMED = r"(?:\s*(?:is|=|:|：|为|是|叫做?|as|of|to)\s*|\s+)"
 
 _CALLED = re.compile(
     r"\b(?:called|named|titled|entitled|with (?:the )?(?:title|name)|by the name of)(?:\s+of)?\s+"
-    r"(?P<value>.+?)(?=\s+(?:with|and|containing)\s+(?:the\s+)?keyword|$)"
+    r"(?P<value>.+?)(?=\s+(?:with|and|containing)\s+(?:the\s+)?keyword|\s+(?:for|on|about|with|only)\s+[\u3400-\u9fff]|$)"
     r"|\b(?:title|name)\s*:\s*(?P<label>[^,;]+)|(?:标题|名称|名字)\s*[:：]\s*(?P<colon>[^，,。；;]+)"
     r"|(?:名为|名叫|叫做|叫|称为|名称是|名称为|名字是|名字叫|标题为|标题是|题为)\s*(?P<zh>[^，,。的]+)",
     re.IGNORECASE,
@@ -147,7 +147,7 @@ def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Cho
     if not text or all(token.has("fn:something") or token.has("fn:determiner") for token in rest):
         return Filled(values=values, items=(), chosen=chosen, whole=whole)
     split = main is not None and (not titled or several)
-    texts = [sheet.text_of(part) for part in parts(rest)] if split else _AND_TO.split(text) if titled else [text]
+    texts = [sheet.text_of(part) for part in parts(rest, either=profile.reads)] if split else _AND_TO.split(text) if titled else [text]
     if chosen and (sheet.clause.tells or ends(profile)) and text.split()[0].endswith("ing"):
         first, _, more = text.partition(" ")
         texts = [f"{infinitive(first.casefold()) or first} {more}".strip()]

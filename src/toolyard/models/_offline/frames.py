@@ -14,6 +14,8 @@ def framed(sheet: Sheet, profile: Profile) -> list[Token]:
     """The free tokens without the verb that governs them and without the phrases that name the tool's own thing."""
     tokens = [token for token in sheet.tokens() if not re.fullmatch(r"[?？!！.。…]", token.text)]
     kept: list[Token] = []
+    titled = bool(profile.main and profile.main.role == "title")
+    dated = profile.of_kind("moment") is not None and sheet.clause.times.moment() is not None
     at, acted = 0, False
     while at < len(tokens):
         token = tokens[at]
@@ -21,8 +23,8 @@ def framed(sheet: Sheet, profile: Profile) -> list[Token]:
         if length:
             at += length
             continue
-        inside = bool(profile.main and profile.main.role == "title") and any(not one.has("fn:") for one in kept)
-        foreign = (token.has("of:") or inside) and not _governs(token, profile)
+        inside = titled and (dated or any(not one.has("fn:") for one in kept))
+        foreign = (token.has("of:") or (inside and token.text != "去")) and not _governs(token, profile)
         if not acted and token.has("do:") and not foreign:
             acted = True
         else:

@@ -7,7 +7,7 @@ from toolyard.models._offline.times import MONTHS
 
 _NAME = "[a-z][a-z -]+"
 _NOT_COUNTED = "am|pm|o'clock|days?|hours?|minutes?|weeks?|months?|times|euros?|dollars?|percent"
-_DAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day|tomorrow|tonight|next|the|noon|christmas|easter|\\d"
+_DAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day|today|tomorrow|tonight|next week|by the|before the|by noon"
 _WAYS = tuple(
     (re.compile(pattern, re.IGNORECASE), said)
     for pattern, said in (
@@ -30,6 +30,15 @@ _WAYS = tuple(
         (r"^(?:请|帮我)*列出(?:所有|全部)的?(?P<what>[^，。所全各]{1,8}?)类的?(?:原料|商品|产品|材料)[。]?$", r"查找\g<what>"),
         (r"开(?=[^灯门窗关会家学例年，。][^灯门窗关，。]{0,5}会)", ""),
         (r"里(?=面[粉包条])", "里 "),
+        (r"(?:库存|仓库|库房|店)?里面?(?=有没有|有无|是否有)", ""),
+        (r"(?:这个|那个|这项|那项|这一)(?=任务|待办|事项|类别|意图|分类)", ""),
+        (r"^(?P<what>[^，。各所全]{1,8}?)(?:类别|分类|类)(?:一共|总共|现在|还)*有多少(?:库存)?[？?]?$", r"统计\g<what>类库存"),
+        (r"^(?:请|帮我|麻烦)*把(?P<what>[^，。]+?)的?(?:库存|数量|信息)?都?(?:查|找)(?:一下|出来|一查)[。]?$", r"查找\g<what>"),
+        (r"^(?:(?:can|could|would|will) you )?(?:please )?tell me (?=how (?:much|many)\b)", ""),
+        (rf"^how (?:much|many) (?!of each)(?:(?:{UNITS}) )?(?:of )?(?P<what>[^?]+?) (?:(?:do|did) )?we (?:still )?have(?: left| in stock)?\W*$", r"find \g<what>"),
+        (r"^(?:a |an |the )?(?:\w+ )?report (?=(?:titled|called|named|on|about|for)\b)", "create a report "),
+        (r"^(?:all )?(?:of )?(?:the|our|my) (?P<what>[\w ]+?) (?:is|are) (?:all |almost |nearly )*(?:gone|used up|empty|running (?:out|low))"
+         r"\W*$", r"need \g<what>"),
         (r"增加(?=一[个条份项]|新的)", "添加"),
         (r"^(?:please |can you |could you )*(?:check|see|find out|tell me|let me know) (?:whether|if) "
          r"(?:(?:we|you)(?: still)?(?: have| sell| got)|there (?:is|are))(?: still)?(?: any| some)?(?: left of)? ", "find "),
@@ -63,8 +72,8 @@ _WAYS = tuple(
          r"(?:please |can you |could you )?make sure|i was wondering if|i wonder if|by the way|btw|um+|uh+|hm+),? "
          r"(?:that )?)+(?:you (?:could|can) )?", ""),
         (r"\s*\b(?:currently|right now|at the moment|at present)\b(?=.*[?]|.*\w)", ""),
-        (r"\b(?:we|i) (?:need|have|ought) to (?:buy|purchase|get|pick up) (?=\w)"
-         rf"(?!.*\b(?:by|before|until) (?:{_DAY}))", "need "),
+        (rf"^(?P<lead>(?:(?!\b(?:{_DAY})\b).)*?)\b(?:we|i) (?:need|have|ought) to (?:buy|purchase|get|pick up) (?=\w)"
+         rf"(?!.*\b(?:(?:by|before|until) )?(?:{_DAY})\b)", r"\g<lead>need "),
         (rf"^(?:please )?give me (?=(?:{NUMBER}|an?|some) (?!\w*\W*(?:report|list|overview|summary|stat)))", "need "),
         (r"^(?P<what>(?!(?:what|the|a|my|our)\b)[a-z][a-z -]+?) prices?\s*\?*$", r"find \g<what>"),
         (r"^how much (?:do|must|will|should) (?:i|we) (?:(?:have|need) to )?(?:pay|owe)\b.*$", "what is the total"),
@@ -110,7 +119,7 @@ _WAYS = tuple(
         (r"^(?:请|帮我|麻烦)*(?:清空|把?(?=.+清空))(?P<what>[^，。]+?)(?:清空)?[。！!]?$", r"移除\g<what>里的全部"),
         (r"^(?:家里的?|我们的?)?(?P<what>[^，。]{1,12}?)(?:都|快要?|已经)*(?:(?:吃|喝|用)(?:完|光)|没|没有|不够)了[。！!]?$",
          r"需要\g<what>"),
-        (r"^(?:编号|代码)?(?P<what>[A-Za-z]{1,5}-?\d{2,})(?:是|为)(?:什么|哪)[^，。]{0,6}$", r"查找\g<what>"),
+        (r"^(?:编号|代码)?(?P<what>[A-Za-z]{1,5}-?\d{2,})(?:对应|代表|指)?的?(?:是|为)?(?:什么|哪)[^，。]{0,6}$", r"查找\g<what>"),
         (r"^what(?:'s| is) (?P<what>[A-Z]{1,5}-?\d{2,})\s*\??$", r"find \g<what>"),
         (r"^how (?:much|many) (?:(?:kg|kilos?|kilograms?|litres?|liters?|units?|bags?|boxes|bottles?|packs?) of )?"
          r"(?P<what>(?!of\b|money\b|is\b|are\b|did\b|do\b|have\b|in\b).+?) "

@@ -158,7 +158,7 @@ def _shorter(one: Match, other: Match) -> bool:
 def _requests(match: Match, matcher: Matcher, things: Sequence[str]) -> Iterator[Request]:
     filled, profile = match.filled, match.profile
     items: Sequence[Item | None] = filled.items
-    if filled.pronoun:
+    if filled.pronoun or _points_back(match):
         items = [Item(thing, filled.quantity) for thing in things] or [None]
     if isinstance(filled.which, int) and len(items) > 1:
         items = items[filled.which :][:1]
@@ -167,6 +167,13 @@ def _requests(match: Match, matcher: Matcher, things: Sequence[str]) -> Iterator
         return
     for item in items or [None]:
         yield _request(match, item, matcher, things)
+
+
+def _points_back(match: Match) -> bool:
+    """Whether nothing is named for what another tool must find first: `add to cart` after a search."""
+    main, filled = match.profile.main, match.filled
+    named = filled.items or filled.everything or any(token.has("fn:something") for token in match.clause.tokens)
+    return bool(main and main.required and main.source) and not named
 
 
 def _request(match: Match, item: Item | None, matcher: Matcher, things: Sequence[str]) -> Request:
