@@ -39,8 +39,8 @@ class Token(Struct, frozen=True):
         """A concept such as `fn:and`, or any of a kind such as `do:`."""
         return meant in self.means or meant in self.kinds
 
-    def actions(self) -> list[str]:
-        return [one[3:] for one in sorted(self.means) if one.startswith("do:")]
+    def actions(self) -> tuple[str, ...]:
+        return _actions(self.means)
 
 
 def plain(text: str) -> str:
@@ -70,6 +70,11 @@ def quoted(text: str) -> list[tuple[Span, str]]:
 @lru_cache(maxsize=4096)
 def _kinds(means: Concepts) -> Concepts:
     return frozenset(one[:3] for one in means)
+
+
+@lru_cache(maxsize=4096)
+def _actions(means: Concepts) -> tuple[str, ...]:
+    return tuple(one[3:] for one in sorted(means) if one.startswith("do:"))
 
 
 def tokens_of(text: str, apart: Sequence[Span] = ()) -> list[Token]:
