@@ -196,7 +196,8 @@ class Owner:
             try:
                 self.wake(await self.journal(conversation))
             except Exception as error:
-                _log.error("conversation %s cannot be taken up: %s", conversation, error)
+                ours = not isinstance(error, ToolyardError)  # then where it happened matters, too
+                _log.error("conversation %s cannot be taken up: %s", conversation, error, exc_info=ours)
         return LONGEST_NAP_S if next_at is None else min(LONGEST_NAP_S, max(0.0, next_at - now))
 
 
