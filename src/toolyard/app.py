@@ -24,6 +24,7 @@ from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
 from toolyard.engine.access import Access, Verify
+from toolyard.engine.deps import Deps
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Observe
 from toolyard.engine.judge import Judge
@@ -31,7 +32,6 @@ from toolyard.engine.kept import Keeper
 from toolyard.engine.registry import Registry
 from toolyard.engine.searching import Searching
 from toolyard.engine.service import Service
-from toolyard.engine.workers import Deps
 from toolyard.models.fallback import Fallback
 from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
 from toolyard.models.windows import window_of

@@ -10,9 +10,9 @@ from functools import partial
 from toolyard.core.errors import NotFound, Refused, StoreDown, ToolyardError, Unavailable
 from toolyard.core.plan import Rest, plan
 from toolyard.core.ports import Store
+from toolyard.engine.deps import Deps
 from toolyard.engine.journal import Journal, Observe
 from toolyard.engine.loop import drive
-from toolyard.engine.workers import Deps
 
 MOST_IDLE = 1024
 LONGEST_NAP_S = 3600.0

@@ -37,13 +37,13 @@ from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
+from toolyard.engine.deps import Deps
 from toolyard.engine.journal import Observe
 from toolyard.engine.kept import Keeper
 from toolyard.engine.metrics import Load, Metrics
 from toolyard.engine.owner import STOPPING, Owner
 from toolyard.engine.readers import Reader
 from toolyard.engine.telemetry import Observers, Telemetry
-from toolyard.engine.workers import Deps
 
 MOST_OPEN = 200
 
