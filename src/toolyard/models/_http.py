@@ -13,7 +13,7 @@ from email.utils import parsedate_to_datetime
 from toolyard.core.items import Problem
 from toolyard.models._connection import Connection
 from toolyard.models._dialing import address_of, dial, proxy_headers
-from toolyard.models._problems import WireFailure, error_type_of, failure, words_of
+from toolyard.models._problems import WireFailure, advice, error_type_of, failure, words_of
 
 MAX_ERROR_BYTES = 65_536
 DRAIN_S = 0.25
@@ -242,7 +242,7 @@ async def _refused(connection: Connection, due: float, now: float) -> _Refusal:
     if request_id := _request_id(connection):
         details["request_id"] = request_id
     problem = Problem(
-        error=f"the provider answered {status} {connection.reason}: {words}",
+        error=f"the provider answered {status} {connection.reason}: {words}{advice(words)}",
         error_type=error_type_of(status, f"{words} {given}"),
         details=details,
     )
