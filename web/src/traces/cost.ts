@@ -5,7 +5,8 @@ export function costOf(trace: Trace, prices: Record<string, Price>): string | nu
   let total = 0
   let known = false
   let currency = "USD"
-  for (const turn of trace.turns) {
+  const summaries = trace.compactions.map(({ usage }) => ({ model: trace.model, usage }))
+  for (const turn of [...trace.turns, ...summaries]) {
     const price = prices[trace.model] ?? prices[turn.model]
     if (!price) continue
     known = true
