@@ -30,6 +30,13 @@ const tools = {
       return { ok: true };
     },
   },
+  whose: {
+    description: "Which division it is for.",
+    run: (_, { division }) => {
+      ran("whose", { division });
+      return division;
+    },
+  },
   sold_out: {
     description: "Fails.",
     run: () => {

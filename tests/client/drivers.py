@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from toolyard import ToolError, ToolyardError, tool
+from toolyard import Context, ToolError, ToolyardError, tool
 from toolyard.client import AppClient, Final, TextDelta
 
 HERE = Path(__file__).parent
@@ -74,6 +74,11 @@ def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
         seen.executed.append(("add_to_cart", {"code": code}))
         return {"ok": True}
 
+    def whose(context: Context) -> str:
+        """Which division it is for."""
+        seen.executed.append(("whose", {"division": context.caller.division}))
+        return context.caller.division
+
     def sold_out() -> None:
         """Fails."""
         seen.executed.append(("sold_out", {}))
@@ -90,7 +95,7 @@ def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
         running.set()
         await asyncio.Event().wait()
 
-    return [search_products, add_to_cart, sold_out, wordy, for_ever]
+    return [search_products, add_to_cart, whose, sold_out, wordy, for_ever]
 
 
 async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:

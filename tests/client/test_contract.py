@@ -178,6 +178,14 @@ def test_a_limit_is_told_with_its_reason(client: str) -> None:
     assert len(seen.executed) == 3 and [reason for reason, _ in seen.finals] == ["max_tool_turns"]
 
 
+@pytest.mark.proves("000.division-scoped")
+@CLIENTS
+def test_a_tool_is_told_for_which_division_its_call_is(client: str) -> None:
+    who = key("ann", divisions=frozenset({"clothing"}))
+    seen = driven(client, [call("whose"), say("ok")], case={"key": "ann"}, keys=[who])
+    assert seen.executed == [("whose", {"division": "clothing"})]
+
+
 @CLIENTS
 def test_what_a_tool_throws_the_model_is_told(client: str) -> None:
     model = Scripted([call("sold_out"), say("Sorry")])

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import uvicorn
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
 from surfaces.served import served
@@ -36,6 +37,11 @@ def shop() -> MCPServer:
     def sold_out() -> str:
         """Fails."""
         raise ToolError("sold out")
+
+    @server.tool()
+    def whose(context: Context) -> str:
+        """Which division it is for."""
+        return f"of {(context.request_context.meta or {}).get('toolyard/division')}"
 
     return server
 
@@ -98,7 +104,14 @@ def test_tools_of_several_servers_and_functions_are_offered_together_and_each_ca
 def test_one_server_alone_is_enough() -> None:
     model = Scripted([call("search_products", query="milk"), say("ok")])
     asked(model, servers={"ecommerce": shop()})
-    assert [tool.name for tool in model.requests[0].offer.tools] == ["search_products", "sold_out"]
+    assert [tool.name for tool in model.requests[0].offer.tools] == ["search_products", "sold_out", "whose"]
+
+
+def test_a_server_of_the_app_is_told_for_which_division_a_call_is() -> None:
+    model = Scripted([call("whose"), say("ok")])
+    asked(model, servers={"ecommerce": shop()}, context={"division": "clothing"})
+    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert "of clothing" in told.content
 
 
 def test_what_is_no_server_is_said() -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from toolyard.client._events import HandedCall
+from toolyard.client._events import HandedCall, ToolCalls
 from toolyard.core.caller import Caller
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Later, Value, Venue
@@ -47,10 +47,10 @@ class LocalTools:
             for one in found
         ]
 
-    async def results(self, calls: Sequence[HandedCall], conversation: str, run_id: str) -> list[ToolResult] | None:
+    async def results(self, handed: ToolCalls) -> list[ToolResult] | None:
         """The results of those that are ours, run side by side; None if they were stopped meanwhile."""
-        known = [(call, venue, tool) for call in calls for venue, tool in self._find(call.name)]
-        self._running = asyncio.gather(*(self._once(*one, conversation, run_id) for one in known))
+        known = [(call, venue, tool) for call in handed.tool_calls for venue, tool in self._find(call.name)]
+        self._running = asyncio.gather(*(self._once(*one, handed) for one in known))
         try:
             return await self._running
         except asyncio.CancelledError:
@@ -77,13 +77,13 @@ class LocalTools:
     def _find(self, name: str) -> list[tuple[Venue, Tool]]:
         return [(venue, tool) for venue in self._venues for tool in venue.tools() if tool.name == name]
 
-    async def _once(self, call: HandedCall, venue: Venue, tool: Tool, conversation: str, run_id: str) -> ToolResult:
+    async def _once(self, call: HandedCall, venue: Venue, tool: Tool, handed: ToolCalls) -> ToolResult:
         known = self._runs.get(call.id)
         if known is not None:
             return await asyncio.shield(known)
         run = self._runs[call.id] = asyncio.get_running_loop().create_future()
         try:
-            answer = await self._answer(call, venue, tool, conversation, run_id)
+            answer = await self._answer(call, venue, tool, handed)
         except BaseException:
             run.cancel()
             raise
@@ -91,18 +91,16 @@ class LocalTools:
         run.set_result(result)
         return result
 
-    async def _answer(
-        self, call: HandedCall, venue: Venue, tool: Tool, conversation: str, run_id: str
-    ) -> Value | Failure | Later:
+    async def _answer(self, call: HandedCall, venue: Venue, tool: Tool, handed: ToolCalls) -> Value | Failure | Later:
         check = venue.own(tool.name).check
         if check and (problem := check(call.arguments)):
             return Failure(problem=problem)
         context = Context(
-            caller=self._caller,
-            conversation=conversation,
-            run_id=run_id,
+            caller=replace(self._caller, division=handed.division),
+            conversation=handed.conversation_id,
+            run_id=handed.run_id,
             call_id=call.id,
-            correlation_id=run_id,
+            correlation_id=handed.correlation_id,
             idempotency_key=call.id,
             attempt=1,
             deadline=time.time() + tool.timeout_s,

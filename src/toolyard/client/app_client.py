@@ -171,8 +171,8 @@ class AppClient:
     async def _results(self, answer: Answer | None) -> Sequence[object] | None:
         """What to post next; an empty list if somebody else has to do something first, None to ask how it went on."""
         match answer:
-            case ToolCalls(tool_calls=calls, run_id=run_id) if not self._stopped.is_set():
-                return await self._tools.results(calls, self.conversation_id, run_id)
+            case ToolCalls() if not self._stopped.is_set():
+                return await self._tools.results(answer)
             case Waiting():
                 return []
             case _:

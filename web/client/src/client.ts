@@ -150,7 +150,7 @@ class AppClient implements Client {
 
   /** What to post next; empty if somebody else has to do something first, nothing to ask how it went on. */
   private async results(answer: Answer | undefined): Promise<ToolResult[] | undefined> {
-    if (answer?.type === "tool_calls" && !this.halt.signal.aborted) return this.tools.results(answer.toolCalls, this.conversationId);
+    if (answer?.type === "tool_calls" && !this.halt.signal.aborted) return this.tools.results(answer);
     return answer?.type === "waiting" ? [] : undefined;
   }
 

@@ -1,6 +1,6 @@
 // The application's tools: what they are, and one run for each call, however often the call is told.
 
-import type { Arguments, HandedCall } from "./events.js";
+import type { Arguments, HandedCall, ToolCalls } from "./events.js";
 
 const MOST_WORDS = 4000;
 const MOST_TYPE = 100;
@@ -8,6 +8,8 @@ const MOST_TYPE = 100;
 export interface Running {
   callId: string;
   conversationId: string;
+  /** The division that it is for; empty if it is for none. */
+  division: string;
   /** Aborted when the request is stopped. */
   signal: AbortSignal;
 }
@@ -61,11 +63,11 @@ export class LocalTools {
   }
 
   /** The results of those that are ours, run side by side; nothing if they were stopped meanwhile. */
-  async results(calls: readonly HandedCall[], conversationId: string): Promise<ToolResult[] | undefined> {
+  async results(handed: ToolCalls): Promise<ToolResult[] | undefined> {
     const abort = this.abort;
-    const ours = calls.filter((call) => Object.hasOwn(this.tools, call.name));
+    const ours = handed.toolCalls.filter((call) => Object.hasOwn(this.tools, call.name));
     const stopped = new Promise<undefined>((resolve) => abort.signal.addEventListener("abort", () => resolve(undefined)));
-    const all = Promise.all(ours.map((call) => this.once(call, conversationId)));
+    const all = Promise.all(ours.map((call) => this.once(call, handed)));
     return Promise.race([all, stopped]);
   }
 
@@ -79,17 +81,17 @@ export class LocalTools {
     this.runs.clear();
   }
 
-  private once(call: HandedCall, conversationId: string): Promise<ToolResult> {
+  private once(call: HandedCall, handed: ToolCalls): Promise<ToolResult> {
     let run = this.runs.get(call.id);
     if (!run) {
-      run = this.run(call, conversationId);
+      run = this.run(call, handed);
       this.runs.set(call.id, run);
     }
     return run;
   }
 
-  private async run(call: HandedCall, conversationId: string): Promise<ToolResult> {
-    const running = { callId: call.id, conversationId, signal: this.abort.signal };
+  private async run(call: HandedCall, { conversationId, division = "" }: ToolCalls): Promise<ToolResult> {
+    const running = { callId: call.id, conversationId, division, signal: this.abort.signal };
     try {
       const result = await this.tools[call.name]?.run(call.arguments, running);
       JSON.stringify(result); // what cannot be written is the tool's failure, not the client's
