@@ -217,6 +217,10 @@ def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites:
     expect(olga.card("switch")).to_contain_text("needs approval")
     expect(olga.page.get_by_text("This conversation belongs to ann.")).to_be_visible()
     expect(olga.button("Approve")).to_have_count(0)
+    olga.page.keyboard.press("Escape")
+    olga.page.goto(f"{server.url}/#/live")
+    expect(olga.page.locator(".card").filter(has_text="lights")).to_contain_text("needs approval")
+    expect(olga.page.get_by_role("button", name="Stop")).to_have_count(0)
     ann.button("Sign out").click()
     expect(ann.page.get_by_role("textbox", name="API key")).to_be_visible()
     assert ann.page.evaluate("() => sessionStorage.getItem('toolyard.key')") is None

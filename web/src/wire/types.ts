@@ -400,6 +400,7 @@ export interface OpenRun {
   started_at: number
   queued: number
   calls: Array<OpenCall>
+  may_stop: boolean
 }
 
 export interface Overview {
