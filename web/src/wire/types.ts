@@ -304,6 +304,12 @@ export interface KeptTurnAnswer {
   success: boolean
 }
 
+export interface Latency {
+  at: number
+  p50_ms: number
+  p95_ms: number
+}
+
 export interface Limits {
   turns_per_request?: number
   turns_per_conversation?: number
@@ -361,6 +367,7 @@ export interface ModelFigures {
   output_tokens: number
   p50_ms: number | null
   p95_ms: number | null
+  times: Array<Latency>
 }
 
 export interface ModelText {
@@ -690,6 +697,7 @@ export interface ToolFigures {
   errors: number
   p50_ms: number | null
   p95_ms: number | null
+  times: Array<Latency>
 }
 
 export interface ToolList {
