@@ -130,6 +130,7 @@ def test_from_a_limit_one_can_go_on(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.send("again")
     expect(window.thread.get_by_text("A limit ended this run")).to_be_visible()
+    expect(window.thread.get_by_text("One request may take so many turns with tools")).to_be_visible()
     window.button("Go on").click()
     expect(window.answer).to_have_text("You said: Please go on.")
     expect(window.button("Go on")).to_be_hidden()

@@ -171,6 +171,7 @@ export interface Citation {
 }
 
 export interface Compaction {
+  started_at: number
   at: number
   tokens_before: number
   tokens_after: number
