@@ -45,3 +45,9 @@ def test_tools_and_models_come_in_the_order_of_their_use() -> None:
     told = overview([run(0.0, 1.0, 2.0, 30.0, ending="failed")], 0.0, 48.0)
     assert [(one.tool, one.calls, one.p50_ms, one.p95_ms) for one in told.tools] == [("t", 3, 2.0, 30.0)]
     assert told.models[0].turns == 3 and told.points[0].failed == 1
+
+
+def test_each_tool_and_each_model_has_its_times_step_by_step() -> None:
+    told = overview([run(0.5, 1.0, 2.0, 30.0), run(40.0, 7.0), run(45.0)], 0.0, 48.0)
+    for figures in (told.tools[0], told.models[0]):
+        assert [(one.at, one.p50_ms, one.p95_ms) for one in figures.times] == [(0.0, 2.0, 30.0), (40.0, 7.0, 7.0)]

@@ -1,5 +1,6 @@
 """What an operator does on the page: tools tried by hand, servers and their changes, traces, figures."""
 
+import re
 from collections.abc import Generator
 
 import pytest
@@ -43,6 +44,8 @@ IS_DRAWN = """() => {
     return data.some((_, at) => at % 4 === 0 && isSo(at))
 }"""
 """Whether the first chart has bars of the colour that its legend names."""
+A_DOT = re.compile(r"^(M[\d.]+ [\d.]+h0)+$")
+A_TIME = re.compile(r"^p95: (<1|[\d.]+) (ms|s)$")
 SCENES = {
     "sell it": [call("sell", item="milk"), say("Sold.")],
     "look": [together(call("stock", item="milk"), call("stock", item="gold")), say("One of two.")],
@@ -229,6 +232,10 @@ def test_the_overview_counts_and_draws(windows: Windows, server: Site) -> None:
     expect(row).to_be_visible()
     expect(page.locator(".uplot canvas")).to_have_count(5)
     page.wait_for_function(IS_DRAWN)
+    for name in ("stock", "scripted"):
+        own = page.get_by_role("figure", name=f"Latency of {name}")
+        expect(own.locator(".p95_ms .dots")).to_have_attribute("d", A_DOT)
+        expect(own.get_by_role("cell", name="p95: ").first).to_have_text(A_TIME)
     window.button("7 days").click()
     expect(window.button("7 days")).to_have_attribute("aria-pressed", "true")
     expect(row).to_be_visible()
