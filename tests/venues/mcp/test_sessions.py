@@ -123,6 +123,7 @@ def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
         said = await asyncio.gather(*(looked(yard, caller) for caller in (ANN, BOB, OTHER_ANN, ANN)))
         assert [name for _, name in said] == ["ann@acme", "bob@acme", "ann@other", "ann@acme"]
         assert said[0] == said[3] and len({process for process, _ in said}) == 3
+        await condition(lambda: len(plain.alive) == 3)  # that of nobody, which only listed, is no more
         assert yard.servers.cards()[0].sessions == 3
 
     in_yard(test, [], servers={"own": plain.spec})

@@ -7,7 +7,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from time import monotonic
 from typing import cast
 
@@ -75,6 +75,10 @@ class Link:
             self._wanted.set()
             await self._news.wait()
 
+    async def ready(self) -> None:
+        with suppress(Down):
+            await self.session()
+
     async def ask(self, method: str, params: Json, *, progress: Progress | None = None, owner: object = None) -> Answer:
         """Ask the server; again, where it is certain that it did not read the request the time before."""
         gone = Gone("the server is stopped", read=False)
@@ -117,6 +121,8 @@ class Link:
         began, answered, idle = monotonic(), False, False
         try:
             async with self._connect(self._era) as session:
+                if self._stopped.is_set():
+                    return  # by what it listed
                 self.sessions += 1
                 self._era = "modern" if session.modern else "legacy"
                 self._current = session
