@@ -344,7 +344,7 @@ class Service:
         except Misconfigured as error:
             raise Invalid(str(error)) from None
         choice = command.tool_choice
-        if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools) is None:
+        if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools, command.by) is None:
             raise Invalid(registry.unknown(choice, registry.names()).error, {"field": "tool_choice"})
 
     def _check_search(self, command: Start, state: State) -> None:
@@ -375,7 +375,7 @@ class Service:
             raise Invalid(f"the model {model[:80]!r} is not one of: {known}", {"field": "model"})
 
     def _tool(self, call: CallState, state: State) -> Tool | None:
-        entry = self._deps.registry.find(call.call.tool, state.run.request.app_tools if state.run else ())
+        entry = self._deps.registry.called(call, state)
         return entry.tool if entry else None
 
 

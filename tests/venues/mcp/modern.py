@@ -16,6 +16,7 @@ from toolyard.core.servers import ServerSpec
 SCRIPT = Path(__file__).parent / "servers" / "modern.py"
 GUARDED = SCRIPT.with_name("guarded.py")
 SIGNED = SCRIPT.with_name("signed.py")
+PERSONAL = SCRIPT.with_name("personal.py")
 
 
 def over_stdio(**more: object) -> ServerSpec:

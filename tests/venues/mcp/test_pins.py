@@ -25,10 +25,10 @@ def listing(**descriptions: str) -> list[dict[str, object]]:
 
 
 def pins(*listings: list[dict[str, object]], trusting: bool = False) -> Pins:
-    found: Pins = {}
+    found: Pins | None = None
     for one in listings:
         found = compared(found, one, trusting=trusting, name=lambda name: name)
-    return found
+    return found or {}
 
 
 def states(found: Pins) -> dict[str, str]:

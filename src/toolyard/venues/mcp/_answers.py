@@ -1,6 +1,6 @@
 """What asking a server can come to. Data only: it knows neither the SDK nor what is done with an answer."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -66,6 +66,8 @@ class Supervised(Protocol):
 
     status: ServerStatus
     told: Callable[[], Told]
+    ready: Callable[[], Awaitable[None]]
+    """Until there is a session, or none is to be had now: then it is known what the server lists."""
 
     async def run(self) -> None: ...
 
