@@ -1,6 +1,6 @@
 """What asking a server can come to. Data only: it knows neither the SDK nor what is done with an answer."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from msgspec import Struct
@@ -61,22 +61,28 @@ class Told(Struct, frozen=True, kw_only=True):
     log: tuple[str, ...] = ()
 
 
-class Supervised(Protocol):
-    """A connection that is kept up; see `_link`."""
+class Asked(Protocol):
+    """A connection, as a call needs it."""
 
-    status: ServerStatus
-    told: Callable[[], Told]
-    ready: Callable[[], Awaitable[None]]
-    """Until there is a session, or none is to be had now: then it is known what the server lists."""
-
-    async def run(self) -> None: ...
-
-    def stop(self) -> None: ...
-
-    def suspect(self) -> None:
-        """A request was not answered before its deadline."""
+    async def ready(self) -> None:
+        """Until there is a session, or none is to be had now: then it is known what the server lists."""
         ...
 
     async def ask(
         self, method: str, params: Json, *, progress: Progress | None = None, owner: object = None
     ) -> Answer: ...
+
+    def suspect(self) -> None:
+        """A request was not answered before its deadline."""
+        ...
+
+
+class Supervised(Asked, Protocol):
+    """A connection that is kept up; see `_link`."""
+
+    status: ServerStatus
+    told: Callable[[], Told]
+
+    async def run(self) -> None: ...
+
+    def stop(self) -> None: ...
