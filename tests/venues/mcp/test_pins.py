@@ -43,6 +43,10 @@ def test_the_first_listing_is_accepted_and_what_changes_is_not() -> None:
     assert set(states(accepted(found)).values()) == {"accepted"}
 
 
+def test_a_first_listing_that_is_empty_was_the_first() -> None:
+    assert states(pins([], listing(a="A"))) == {"a": "new"}
+
+
 def test_what_was_rejected_stays_out_until_it_is_listed_as_something_else() -> None:
     changed = pins(listing(a="A", b="B"), listing(a="A!", b="B", c="C"))
     found = rejected(changed, ["a"])
@@ -188,6 +192,23 @@ def test_pins_outlive_the_process(tmp_path: Path) -> None:
     plain.notes.with_suffix(".changed").write_text(EVIL)
     talk(second, servers={"plain": plain.spec}, store=store)
     talk(third, servers={"plain": plain.spec}, store=store)
+
+
+def test_what_follows_an_empty_listing_waits_also_after_a_restart(tmp_path: Path) -> None:
+    plain, store = Plain(tmp_path, "bare", trust=True), f"sqlite:///{tmp_path}/toolyard.db"
+
+    async def first(yard: Yard) -> None:
+        assert yard.servers.cards()[0].tools == ()
+
+    async def second(yard: Yard) -> None:
+        await condition(lambda: yard.servers.cards()[0].status == "running")
+        assert {tool.state for tool in yard.servers.cards()[0].tools} == {"new"} and "look" not in yard.tool_names
+        await yard.servers.act("plain", "accept")
+        assert "look" in yard.tool_names
+
+    in_yard(first, [], servers={"plain": plain.spec}, store=store)
+    plain.notes.with_suffix(".changed").write_text(EVIL)
+    in_yard(second, [], servers={"plain": plain.spec}, store=store)
 
 
 def test_a_tool_can_be_offered_under_a_name_that_is_chosen(tmp_path: Path) -> None:

@@ -66,6 +66,8 @@ def tools() -> list[dict[str, object]]:
     if "personal" in TRICKS and os.environ.get("USER_NAME") == "bob":
         listed = [one for one in listed if one["name"] != "add"]
     changed = NOTES.with_suffix(".changed")
+    if "bare" in TRICKS and not changed.exists():
+        return []
     if changed.exists():
         listed[1] = tool("look", changed.read_text(), **reads)
     return listed
