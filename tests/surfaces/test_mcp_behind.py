@@ -104,6 +104,34 @@ def test_a_server_that_does_not_answer_is_left_out_and_keeps_nobody() -> None:
     behind(test, {"one": child(ODD, "one"), "two": child(ODD, "refuses")})
 
 
+def test_a_resource_is_read_whatever_becomes_of_the_servers_that_do_not_have_it() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        read = await host.modern("resources/read", {"uri": "odd://one"})
+        assert read.result["contents"][0]["uri"] == "odd://one"
+
+    behind(test, {"dies": child(ODD, "dies"), "silent": child(ODD, "silent"), "one": child(ODD, "one")})
+
+
+def test_what_no_server_has_is_not_found_though_one_of_them_is_away() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        await host.modern("resources/list")
+        assert "not available" in (await host.modern("resources/read", {"uri": "odd://dies"})).error["message"]
+        assert (await host.modern("resources/read", {"uri": "odd://three"})).error["code"] == -32602
+
+    behind(test, {"dies": child(ODD, "dies"), "one": child(ODD, "one")})
+
+
+def test_a_client_listens_to_what_can_be_watched_though_a_server_is_away() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        wants: Json = {"notifications": {"resourceSubscriptions": ["odd://dies", "odd://one", "odd://none"]}}
+        body, headers = host.modern_body("subscriptions/listen", wants)
+        async with host.open("POST", body, **headers) as (_, _, stream), aclosing(stream):
+            first = await anext(stream)
+            assert first["params"]["notifications"] == {"resourceSubscriptions": ["odd://one"]}
+
+    behind(test, {"dies": child(ODD, "dies"), "one": child(ODD, "one")})
+
+
 def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> None:
     def ruled(tool: Tool) -> Tool:
         return replace(tool, roles=frozenset({"manager"}))
