@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from support import entries
+from support import condition, entries
 from surfaces.mcp_host import OWN, Answer, Host, Json, hosting
 from surfaces.talk import key, wired
 from toolyard import Tool, Yard
@@ -110,6 +110,18 @@ def test_a_resource_is_read_whatever_becomes_of_the_servers_that_do_not_have_it(
         assert read.result["contents"][0]["uri"] == "odd://one"
 
     behind(test, {"dies": child(ODD, "dies"), "silent": child(ODD, "silent"), "one": child(ODD, "one")})
+
+
+def test_a_server_that_sleeps_or_is_started_anew_still_has_its_resources() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        uris: Json = [{"uri": "odd://one", "name": "one"}, {"uri": "odd://dies", "name": "dies"}]
+        await condition(lambda: yard.servers.cards()[0].status == "idle")
+        assert (await host.modern("resources/list")).result["resources"] == uris
+        for _ in range(2):
+            gone = await host.modern("resources/read", {"uri": "odd://dies"})
+            assert "not available" in gone.error["message"], gone.error
+
+    behind(test, {"one": child(ODD, "one", idle_s=0.1), "dies": child(ODD, "dies")})
 
 
 def test_what_no_server_has_is_not_found_though_one_of_them_is_away() -> None:

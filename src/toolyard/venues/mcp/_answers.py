@@ -58,6 +58,7 @@ class Told(Struct, frozen=True, kw_only=True):
     in_flight: int = 0
     opened: Opened = Opened()
     capabilities: Json = {}
+    """Of the session that is open, or was."""
     log: tuple[str, ...] = ()
 
 

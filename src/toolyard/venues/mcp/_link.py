@@ -50,6 +50,7 @@ class Link:
         self._wanted = asyncio.Event()
         self._stopped = asyncio.Event()
         self._era: Era = ""
+        self._capabilities: Json = {}
 
     def told(self) -> Told:
         session = self._current
@@ -60,7 +61,7 @@ class Link:
             sessions=self.sessions,
             in_flight=session.in_flight if session else 0,
             opened=session.opened if session else Opened(),
-            capabilities=session.capabilities if session else {},
+            capabilities=self._capabilities,
             log=tuple(self._said.log),
         )
 
@@ -125,7 +126,7 @@ class Link:
                     return  # by what it listed
                 self.sessions += 1
                 self._era = "modern" if session.modern else "legacy"
-                self._current = session
+                self._current, self._capabilities = session, session.capabilities
                 self._tell("running")
                 idle = await self._while_used(session)
                 answered = bool(session.answers)

@@ -297,9 +297,9 @@ class Server:
 
     @property
     def capabilities(self) -> Json:
-        """What it says that it can do, by whichever of its sessions is open."""
+        """What it says that it can do, by whichever of its sessions is open, or will be when it is asked."""
         nothing: Json = {}
-        told = (link.told().capabilities for link in self._links.values() if link.status == "running")
+        told = (link.told().capabilities for link in self._links.values() if link.status not in ("stopped", "failed"))
         return next((one for one in told if one), nothing)
 
     def kept_from(self, remote: str, caller: Caller) -> str:
