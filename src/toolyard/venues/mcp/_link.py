@@ -67,9 +67,9 @@ class Link:
 
     async def session(self) -> Session:
         """The open session, waited for while there is hope. Raises Down."""
-        self.used_at = monotonic()
         while True:
             if self._current is not None and not self._current.over.is_set():
+                self.used_at = monotonic()
                 return self._current
             if self.status in ("stopped", "failed"):
                 raise Down(self.error.partition(LAST_WORDS)[0] or "the server is stopped")
@@ -126,7 +126,7 @@ class Link:
                     return  # by what it listed
                 self.sessions += 1
                 self._era = "modern" if session.modern else "legacy"
-                self._current, self._capabilities = session, session.capabilities
+                self._current, self._capabilities, self.used_at = session, session.capabilities, monotonic()
                 self._tell("running")
                 idle = await self._while_used(session)
                 answered = bool(session.answers)
