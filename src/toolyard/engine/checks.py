@@ -39,7 +39,7 @@ def _check_start(command: Start, deps: Deps) -> None:
     except Misconfigured as error:
         raise Invalid(str(error)) from None
     choice = command.tool_choice
-    if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools) is None:
+    if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools, command.by) is None:
         raise Invalid(registry.unknown(choice, registry.names()).error, {"field": "tool_choice"})
 
 

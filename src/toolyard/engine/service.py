@@ -316,7 +316,7 @@ class Service:
         await self._owner.close(grace_s)
 
     def _tool(self, call: CallState, state: State) -> Tool | None:
-        entry = self._deps.registry.find(call.call.tool, state.run.request.app_tools if state.run else ())
+        entry = self._deps.registry.called(call, state)
         return entry.tool if entry else None
 
 
