@@ -4,7 +4,7 @@ import re
 
 from msgspec import Struct
 
-from toolyard.models._offline.amounts import count_before, numbers, only_number
+from toolyard.models._offline.amounts import Priced, count_before, numbers, only_number, priced, which
 from toolyard.models._offline.choices import Chosen, choose, composed, ends, finished
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.frames import bare, framed
@@ -18,7 +18,7 @@ _NAMED = r"(?:\s*(?:is|=|:|：|为|是|叫做?|as|of|to)\s*|\s+)"
 
 _CALLED = re.compile(
     r"\b(?:called|named|titled|entitled|with (?:the )?(?:title|name)|by the name of)(?:\s+of)?\s+"
-    r"(?P<value>.+?)(?=\s+(?:with|and|containing)\s+(?:the\s+)?keyword|$)"
+    r"(?P<value>.+?)(?=\s+(?:with|and|containing)\s+(?:the\s+)?keyword|\s+(?:for|on|about|with|only)\s+[\u3400-\u9fff]|$)"
     r"|\b(?:title|name)\s*:\s*(?P<label>[^,;]+)|(?:标题|名称|名字)\s*[:：]\s*(?P<colon>[^，,。；;]+)"
     r"|(?:名为|名叫|叫做|叫|称为|名称是|名称为|名字是|名字叫|标题为|标题是|题为)\s*(?P<zh>[^，,。的]+)",
     re.IGNORECASE,
@@ -41,6 +41,24 @@ _WHERE = re.compile(
     r"|在(?P<at>[\u3400-\u9fff]{0,6}?(?:馆|院|店|厅|园|校|室|场|站|楼|家|公司|银行|中心|广场|酒吧)里?)",
     re.IGNORECASE,
 )
+
+_PLACE = re.compile(
+    r"(?!\W*(?:and|with|to|for|about|bring|please|don't|not|if|because|so|then|every)\b)"
+    r"(?:\s*[,，]\s*(?P<aside>[A-Za-z][\w'&.-]*(?: [\w'&.-]+){0,4}|[\u3400-\u9fff]{2,12})"
+    r"|\s+(?P<name>[A-Z][\w'&.-]*(?: [\w'&.-]+){0,4})"
+    r"|\s+(?P<room>(?:[\w'-]+ ){0,2}(?:room|hall|office|cafe|café|restaurant|school|station|park|library|hospital|clinic|"
+    r"gym|church|centre|center|bar|pub|hotel|theatre|theater|cinema|museum|stadium|studio|home|house)(?: \w+)?))"
+)
+
+_NAMING = re.compile(
+    r"[,，]?\s*(?:(?:以|用)?(?:标题|题目|题|名称|名字|名|关键词|关键字)(?:为|是|写|用|叫做?|[:：])?|(?:用作|叫做?|称为))\s*$"
+    r"|,?\s*\b(?:(?:and|with) )?(?:the |a )?(?:title|name|keyword)(?: (?:is|of)|:)?\s*$|\b(?:called|named|titled)\s*$",
+    re.IGNORECASE,
+)
+
+_NAMED_AFTER = re.compile(r"\s*(?:这个|作为|当作|作|为|做)\s*(?P<what>关键词|关键字|标题|名称|名字)|\s+as (?:the |a )?(?P<as>keyword|title|name)\b")
+
+_AND_TO = re.compile(r",?\s+and (?:also )?to\s+(?!(?:the|my|our|a|an)\b)(?=[a-z])")
 
 _PRONOUNS = frozenset(
     {"it", "them", "those", "these", "that", "this", "one", "ones", "它", "它们", "这个", "那个", "这些", "那些"}
@@ -65,7 +83,11 @@ class Filled(Struct, frozen=True, kw_only=True):
     pronoun: bool = False
     quantity: float | None = None
     """How many of what the pronoun points to."""
+    which: int | Priced | None = None
+    """Which of those that are found is meant, where it is said."""
     everything: bool = False
+    others: tuple[dict[str, object], ...] = ()
+    """What is to be said instead for each of the other things that are named."""
     chosen: Chosen = ""
     """Whether a choice was named, and firmly: `as done`."""
     whole: str = ""
@@ -77,7 +99,7 @@ def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> F
     sheet, values = Sheet(clause), dict[str, object]()
     items = _quoted(sheet, profile, values)
     _times(sheet, profile, values)
-    _explicit(sheet, profile, values)
+    _explicit(sheet, profile, values, titled=bool(items))
     _bounds(sheet, profile, values)
     if producer:
         _bounds(sheet, producer, {})
@@ -109,11 +131,14 @@ def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Cho
     if ended:
         return Filled(values=values, items=(Item(ended),), chosen="guessed", whole=ended)
     _location(sheet, profile, values)
+    several = _announced(sheet, profile)
     tokens = framed(sheet, profile)
     whole = sheet.text_of(bare(tokens, profile, own=None))
     titled = bool(main and main.role == "title")
     rest = bare(tokens, profile, own=not titled or filter_beside(profile) is not None)
-    composed(sheet, profile, values, rest)
+    others = composed(sheet, profile, values, rest)
+    if others:
+        return Filled(values=values, items=(), others=others, chosen=chosen)
     text = sheet.text_of(rest)
     if rest and all(token.has("fn:pronoun") for token in rest):
         return Filled(values=values, items=(), pronoun=True, chosen=chosen)
@@ -121,11 +146,14 @@ def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Cho
         return Filled(values=values, items=(), everything=True, chosen=chosen)
     if not text or all(token.has("fn:something") or token.has("fn:determiner") for token in rest):
         return Filled(values=values, items=(), chosen=chosen, whole=whole)
-    split = main is not None and not titled
-    texts = [sheet.text_of(part) for part in parts(rest)] if split else [text]
+    split = main is not None and (not titled or several)
+    texts = [sheet.text_of(part) for part in parts(rest, either=profile.reads)] if split else _AND_TO.split(text) if titled else [text]
     if chosen and (sheet.clause.tells or ends(profile)) and text.split()[0].endswith("ing"):
         first, _, more = text.partition(" ")
         texts = [f"{infinitive(first.casefold()) or first} {more}".strip()]
+    pointed, how_many = (which(texts[0]), only_number(texts[0])) if len(texts) == 1 else (None, None)
+    if pointed is not None or (counts(profile) and how_many is not None):
+        return Filled(values=values, items=(), pronoun=True, which=pointed, quantity=how_many, chosen=chosen)
     items = tuple(
         items_in(texts, count=counts(profile), trim=split or filter_beside(profile) is not None or text.isascii())
     )
@@ -133,9 +161,23 @@ def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Cho
         items = tuple(item for item in items if item.text.casefold() not in _PRONOUNS)
     if len(items) == 1 and items[0].text.casefold() in _PRONOUNS:
         return Filled(values=values, items=(), pronoun=True, quantity=items[0].quantity, chosen=chosen)
-    if counts(profile) and len(items) == 1 and (how_many := only_number(items[0].text)) is not None:
-        return Filled(values=values, items=(), pronoun=True, quantity=how_many, chosen=chosen)
-    return Filled(values=values, items=items, chosen=chosen, whole=whole)
+    if len(items) == 1 and (pointed := which(items[0].text)) is not None:
+        return Filled(values=values, items=(), pronoun=True, which=pointed, quantity=items[0].quantity, chosen=chosen)
+    ranked, kind = priced(items[0].text) if len(items) == 1 and main and (main.source or profile.reads) else (None, "")
+    if ranked:
+        items = (Item(kind, items[0].quantity),) if kind else ()
+    return Filled(values=values, items=items, pronoun=bool(ranked and not kind), which=ranked, chosen=chosen, whole=whole)
+
+
+def _announced(sheet: Sheet, profile: Profile) -> bool:
+    """Whether several are announced, `two tasks: …`; the words that do so are crossed out."""
+    tokens = sheet.clause.tokens
+    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        many = only_number(before.text) is not None or before.has("fn:determiner") or before.has("do:")
+        if many and token.stem in profile.nouns and token.text.endswith("s") and after.text in ":：":
+            sheet.take(before.start if not before.has("do:") else token.start, after.end)
+            return True
+    return False
 
 
 def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[Item]:
@@ -146,17 +188,27 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
     for (start, end), value in quoted(sheet.clause.text):
         if value.casefold() in choices:
             continue
-        sheet.take(start, end)
         before = sheet.clause.text[max(0, start - 24) : start]
-        place = _place_named(before, profile)
+        named = _NAMING.search(before)
+        sheet.take(start - len(named.group()) if named else start, end)
+        after = _NAMED_AFTER.match(sheet.clause.text, end)
+        if after:
+            sheet.take(end, after.end())
+        place = _place_named((after["what"] or after["as"]) if after else before, profile)
         if place and place is not main and place.kind == "text":
             values[place.name] = value
-        elif main and (not items or not main.role):
+        elif main and (not items or not main.role or _joined(sheet.clause.text[:start], profile)):
             how_many = count_before(sheet.clause.text[:start]) if counts(profile) else None
             items.append(Item(value, how_many, quoted=True))
         elif remark := next((one for one in profile.places if one.role == "remark"), None):
             values[remark.name] = value
     return items
+
+
+def _joined(before: str, profile: Profile) -> bool:
+    """Whether a second title follows: there is nothing else that a quotation beside the first could be for."""
+    texts = [place for place in profile.places if place.kind == "text" and place.role != "location"]
+    return len(texts) == 1 and bool(re.search(r"(?:[,，、;；&]|\band|和|以及)\s*$", before))
 
 
 def _place_named(before: str, profile: Profile) -> Place | None:
@@ -168,13 +220,13 @@ def _place_named(before: str, profile: Profile) -> Place | None:
     return None
 
 
-def _explicit(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+def _explicit(sheet: Sheet, profile: Profile, values: dict[str, object], *, titled: bool) -> None:
     """`called …`, `description: …`: values whose place is named."""
     for place in profile.places:
         if place.role == "remark" and place.kind == "text" and place.name not in values:
             _taken(sheet, _REMARK, place, values)
     main = profile.main
-    if main and main.role == "title" and main.name not in values and not quoted(sheet.clause.text):
+    if main and main.role == "title" and main.name not in values and not titled:
         _taken(sheet, _CALLED, main, values)
         if main.name not in values and filter_beside(profile) and _own_before(sheet, profile):
             _taken(sheet, _AFTER_COLON, main, values)
@@ -203,6 +255,9 @@ def _taken(sheet: Sheet, pattern: re.Pattern[str], place: Place, values: dict[st
 def _times(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     times = sheet.clause.times
     places = [place for place in profile.places if place.kind in ("day", "moment", "month")]
+    if not places and sheet.clause.tells:
+        for said in times.said:
+            sheet.take(said.start, said.end)
     if not places or not times.said:
         return
     for place in places:
@@ -267,6 +322,7 @@ def _location(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None
     ).rstrip(EDGE)
     found = _WHERE.search(text)
     if not found:
+        _after_the_time(sheet, place, values)
         return
     group = next(name for name in ("value", "named", "zh", "at") if found[name])
     start, end = found.span(group)
@@ -275,3 +331,14 @@ def _location(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None
         return
     values[place.name] = found[group].strip(EDGE)
     sheet.take(found.start(), end)
+
+
+def _after_the_time(sheet: Sheet, place: Place, values: dict[str, object]) -> None:
+    """`lunch with Anna, Friday 12:30, Cafe Central`: what stands after title and time is where, if it looks like it."""
+    said = sheet.clause.times.said
+    end = said[-1].end if said and said[-1].clock else len(sheet.clause.text)
+    before, tail = sheet.clause.text[: said[0].start] if said else "", sheet.clause.text[end:]
+    where = _PLACE.fullmatch(POLITE_END.sub("", tail).rstrip(EDGE))
+    if where and re.search(r"\w", before) and sheet.free(end, len(sheet.clause.text)):
+        values[place.name] = where["aside"] or where["name"] or where["room"]
+        sheet.take(end, len(sheet.clause.text))

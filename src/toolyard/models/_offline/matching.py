@@ -196,8 +196,9 @@ def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
     ):
         return True
     if clause.asks:
-        return profile.reads and verb >= 0.5 and bool(filled.values)
-    if not filled.items:
+        monthly = profile.of_kind("month") is not None and any(said.month for said in clause.times.said)
+        return profile.reads and (verb >= 0.5 or monthly) and bool(filled.values)
+    if not filled.items and not (filled.pronoun and clause.tells):
         return False
     chosen = bool(filled.chosen) and profile.of_kind("choice") is not None
     return chosen or _timed(clause, profile) or bool(verb and profile.of_kind("moment") and clause.times.moment())

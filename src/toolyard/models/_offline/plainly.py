@@ -7,9 +7,48 @@ from toolyard.models._offline.times import MONTHS
 
 _NAME = "[a-z][a-z -]+"
 _NOT_COUNTED = "am|pm|o'clock|days?|hours?|minutes?|weeks?|months?|times|euros?|dollars?|percent"
+_DAY = "(?:mon|tues|wednes|thurs|fri|satur|sun)day|today|tomorrow|tonight|next week|by the|before the|by noon"
 _WAYS = tuple(
     (re.compile(pattern, re.IGNORECASE), said)
     for pattern, said in (
+        (r"^(?:there(?:'s| is| are)|we have|we've got|i have|i've got)? ?no (?:more )?(?P<what>[a-z][a-z -]*?)"
+         r"(?: left| any ?more| at home)?(?P<rest>(?:[,.;]|\band\b).*)?$", r"need \g<what>\g<rest>"),
+        (r"^(?:家里|我们家?|咱们家?)+(?:还|也)?缺少?", "需要"),
+        (r"^how(?:'s| is| are) (?P<what>(?:my|our|the) [\w ]+?) (?:looking|doing|going)\W*$", r"show \g<what>"),
+        (r"^how much (?:is|does|are|do) (?:everything|all|it all|all (?:of )?(?:it|that|this)|the stuff|things?)"
+         r" in (?P<where>(?:my|the|our) [\w ]+?)(?: cost| come to| worth)?\W*$", r"what is in \g<where>?"),
+        (r"^what (?:does|do|will) (?P<where>(?:my|the|our) [\w ]+?) (?:come to|add up to|amount to|total)\W*$",
+         r"what is in \g<where>?"),
+        (r"^(?:did|have) (?:i|we) (?:already )?(?:put|add|added) .+ (?:in|into|to|on) (?P<where>(?:my|the|our) [\w ]+?)"
+         r"\W*$", r"what is in \g<where>?"),
+        (r"^how much (?:stock|inventory) (?:is there|do we have|have we(?: got)?|is left)", "stock statistics"),
+        (r"\b(?:pictures?|photos?|images?|cards?) of (?=(?:the|your|some|all)\b)", ""),
+        (r"^(?:please )?put (?P<what>(?!.*\bback\b.*\bback\b)[\w ]+?) back\W*$", r"remove \g<what>"),
+        (r"^(?P<what>[^，。]{1,12}?)(?:一共|总共)?有(?:几|哪几|多少)种[？?]?$", r"查找\g<what>"),
+        (r"^(?:仓库|库房|店|超市|这|你们这|你们店)[里儿]?(?:还|现在)*有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$",
+         r"有没有\g<what>"),
+        (r"^(?:请|帮我)*列出(?:所有|全部)的?(?P<what>[^，。所全各]{1,8}?)类的?(?:原料|商品|产品|材料)[。]?$", r"查找\g<what>"),
+        (r"开(?=[^灯门窗关会家学例年，。][^灯门窗关，。]{0,5}会)", ""),
+        (r"里(?=面[粉包条])", "里 "),
+        (r"(?:库存|仓库|库房|店)?里面?(?=有没有|有无|是否有)", ""),
+        (r"(?:这个|那个|这项|那项|这一)(?=任务|待办|事项|类别|意图|分类)", ""),
+        (r"^(?P<what>[^，。各所全]{1,8}?)(?:类别|分类|类)(?:一共|总共|现在|还)*有多少(?:库存)?[？?]?$", r"统计\g<what>类库存"),
+        (r"^(?:请|帮我|麻烦)*把(?P<what>[^，。]+?)的?(?:库存|数量|信息)?都?(?:查|找)(?:一下|出来|一查)[。]?$", r"查找\g<what>"),
+        (r"^(?:(?:can|could|would|will) you )?(?:please )?tell me (?=how (?:much|many)\b)", ""),
+        (rf"^how (?:much|many) (?!of each)(?:(?:{UNITS}) )?(?:of )?(?P<what>[^?]+?) (?:(?:do|did) )?we (?:still )?have(?: left| in stock)?\W*$", r"find \g<what>"),
+        (r"^(?:a |an |the )?(?:\w+ )?report (?=(?:titled|called|named|on|about|for)\b)", "create a report "),
+        (r"^(?:all )?(?:of )?(?:the|our|my) (?P<what>[\w ]+?) (?:is|are) (?:all |almost |nearly )*(?:gone|used up|empty|running (?:out|low))"
+         r"\W*$", r"need \g<what>"),
+        (r"增加(?=一[个条份项]|新的)", "添加"),
+        (r"^(?:please |can you |could you )*(?:check|see|find out|tell me|let me know) (?:whether|if) "
+         r"(?:(?:we|you)(?: still)?(?: have| sell| got)|there (?:is|are))(?: still)?(?: any| some)?(?: left of)? ", "find "),
+        (r"^how (?:much|many) (?:of|in|from) each (?P<what>\w+).*$", r"statistics per \g<what>"),
+        (r"^it(?:'s| is) (?:\w+ )?(?:dark|bright|cold|hot|warm|chilly) (?=in the\b)", ""),
+        (r"^(?P<which>第[一二三四五六七八九\d]+[个种款项])(?:来|要|加|买|拿)(?P<many>[一二两三四五六七八九十\d]+.)$", r"加\g<many>\g<which>"),
+        (r"^(?:请|帮我|麻烦)*把(?P<what>[^，。]+?)(?P<verb>显示|展示)(?:出来|一下)?[。]?$", r"显示\g<what>"),
+        (r"^(?:请|帮我|麻烦)*把(?P<what>[^，。从]+?)(?P<from>从[^，。]+里)?(?P<verb>拿掉|删掉|去掉|拿走)一(?P<unit>[个瓶袋盒包罐])[。]?$",
+         r"\g<verb>1\g<unit>\g<what>"),
+        (r"(?<=[个建条份])新(?=意图|任务|活动|日程|报表|事件|待办)", ""),
         (r"\bget (?P<what>(?:the |my )?[\w ]+?) out of (?=(?:my|the|our)\b)", r"remove \g<what> from "),
         (r"(?<=\w) in (?:the|their|its) names?\b", ""),
         (r"\b(?P<verb>add|put|buy|order|get) (?P<what>[^,]+?) twice\b", r"\g<verb> 2 \g<what>"),
@@ -33,7 +72,8 @@ _WAYS = tuple(
          r"(?:please |can you |could you )?make sure|i was wondering if|i wonder if|by the way|btw|um+|uh+|hm+),? "
          r"(?:that )?)+(?:you (?:could|can) )?", ""),
         (r"\s*\b(?:currently|right now|at the moment|at present)\b(?=.*[?]|.*\w)", ""),
-        (r"\b(?:we|i) (?:need|have|ought) to (?:buy|purchase|get|pick up) (?=\w)", "need "),
+        (rf"^(?P<lead>(?:(?!\b(?:{_DAY})\b).)*?)\b(?:we|i) (?:need|have|ought) to (?:buy|purchase|get|pick up) (?=\w)"
+         rf"(?!.*\b(?:(?:by|before|until) )?(?:{_DAY})\b)", r"\g<lead>need "),
         (rf"^(?:please )?give me (?=(?:{NUMBER}|an?|some) (?!\w*\W*(?:report|list|overview|summary|stat)))", "need "),
         (r"^(?P<what>(?!(?:what|the|a|my|our)\b)[a-z][a-z -]+?) prices?\s*\?*$", r"find \g<what>"),
         (r"^how much (?:do|must|will|should) (?:i|we) (?:(?:have|need) to )?(?:pay|owe)\b.*$", "what is the total"),
@@ -70,15 +110,16 @@ _WAYS = tuple(
         (r"^我们?(?:想要(?![查找看去打买付结])|要(?=[一二两三四五六七八九十半\d]))", "需要"),
         (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?"
          r"(?:available|in stock|on sale|left|sold(?: here| out)?|out of stock)\s*\??$", r"find \g<what>"),
-        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存量?|数量|存量|余量|价格|价钱|售价)"
+        (r"^(?P<what>[^各所全总类]{1,12}?)的?(?:库存量?|数量|存量|余量|价格|价钱|售价|编号|代码|单位)"
          r"(?:是|有|还有|还剩|剩|还剩下)?(?:多少|几[^，。]{0,3})[？?]?$", r"查找\g<what>"),
+        (rf"^how (?:much|expensive) (?:does|do|is|are) (?:an?|one|the) (?:{UNITS}) of (?=\w)", "how much is "),
         (r"^how (?:much|expensive) (?:does|do|is|are) (?P<what>(?!in\b|left\b|there\b|it\b|my\b|our\b).+?)"
          r"(?: cost| sell for)?\s*\??$", r"find \g<what>"),
         (r"^(?:please )?(?:empty|clear)(?: out)? (?P<what>(?:my|the|our) [\w ]+)$", r"remove everything from \g<what>"),
         (r"^(?:请|帮我|麻烦)*(?:清空|把?(?=.+清空))(?P<what>[^，。]+?)(?:清空)?[。！!]?$", r"移除\g<what>里的全部"),
         (r"^(?:家里的?|我们的?)?(?P<what>[^，。]{1,12}?)(?:都|快要?|已经)*(?:(?:吃|喝|用)(?:完|光)|没|没有|不够)了[。！!]?$",
          r"需要\g<what>"),
-        (r"^(?:编号|代码)?(?P<what>[A-Za-z]{1,5}-?\d{2,})(?:是|为)(?:什么|哪)[^，。]{0,6}$", r"查找\g<what>"),
+        (r"^(?:编号|代码)?(?P<what>[A-Za-z]{1,5}-?\d{2,})(?:对应|代表|指)?的?(?:是|为)?(?:什么|哪)[^，。]{0,6}$", r"查找\g<what>"),
         (r"^what(?:'s| is) (?P<what>[A-Z]{1,5}-?\d{2,})\s*\??$", r"find \g<what>"),
         (r"^how (?:much|many) (?:(?:kg|kilos?|kilograms?|litres?|liters?|units?|bags?|boxes|bottles?|packs?) of )?"
          r"(?P<what>(?!of\b|money\b|is\b|are\b|did\b|do\b|have\b|in\b).+?) "
