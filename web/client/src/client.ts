@@ -179,6 +179,10 @@ class AppClient implements Client {
           body = this.resume(); // somebody else was first, or this was delivered before the connection broke
           continue;
         }
+        if (isUnfit(error) && "toolResults" in body && this.tools.giveWay(error)) {
+          body = this.resume(); // what was not taken is handed out again
+          continue;
+        }
         await patience.wait(error);
         if (error instanceof Lost) body = began ? this.resume() : await this.again(body, correlationId, patience);
       }
@@ -255,6 +259,11 @@ class AppClient implements Client {
 /** 32 hexadecimal digits; `crypto.randomUUID` is missing on pages without TLS. */
 function randomId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The server takes nothing like this, however often it is sent: it is too large, or cannot be read. */
+function isUnfit(error: unknown): error is ToolyardError {
+  return error instanceof ToolyardError && [400, 413, 422].includes(error.status);
 }
 
 function isRefused(error: unknown): boolean {
