@@ -3,6 +3,7 @@
 
 import { type Answer, type ClientEvent, type Final, type Json, type Told, read } from "./events.js";
 import { Link, Lost, ToolyardError } from "./link.js";
+import { type McpClient, routed } from "./servers.js";
 import { LocalTools, type Tool, type ToolResult } from "./tools.js";
 
 const PATH = "/chat/v1/conversation";
@@ -17,6 +18,8 @@ export interface ClientOptions {
   url: string;
   key?: string;
   tools?: Readonly<Record<string, Tool>>;
+  /** MCP servers of the application, by name: their tools are offered beside its own. Each is a connected client. */
+  servers?: Readonly<Record<string, McpClient>>;
   /** Comes after the server's own prompt. */
   systemPrompt?: string;
   /** What the model is told of the application besides; a function is asked with each message. */
@@ -65,13 +68,14 @@ class AppClient implements Client {
     this.conversationId = options.conversationId ?? "";
     const key = options.key ? { authorization: `Bearer ${options.key}` } : {};
     this.link = new Link(options.url, { ...options.headers, ...key });
-    this.tools = new LocalTools(options.tools ?? {});
+    this.tools = new LocalTools(options.tools ?? {}, (taken) => routed(options.servers ?? {}, taken));
   }
 
   async *send(text: string, { images = [], interrupt = false }: SendOptions = {}): AsyncGenerator<ClientEvent, void, undefined> {
     const { systemPrompt, context } = this.options;
     this.runId = "";
     this.halt = new AbortController();
+    if (this.options.servers) await this.tools.open();
     yield* this.driven({
       messages: [{ role: "user", content: images.length ? [{ type: "text", text }, ...images.map((url) => ({ type: "image", url }))] : text }],
       tools: this.tools.definitions(),
@@ -96,6 +100,7 @@ class AppClient implements Client {
   async *follow(): AsyncGenerator<ClientEvent, void, undefined> {
     this.runId = "";
     this.halt = new AbortController();
+    if (this.options.servers) await this.tools.open();
     yield* this.driven(this.resume());
   }
 

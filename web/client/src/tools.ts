@@ -62,7 +62,18 @@ export class LocalTools {
   private posted: ToolResult[] = [];
   private givenUp = new Set<string>();
 
-  constructor(private readonly tools: Readonly<Record<string, Tool>>) {}
+  /** `more` finds tools that are known only once somebody was asked; it is given the names that are taken. */
+  constructor(
+    private tools: Readonly<Record<string, Tool>>,
+    private more: ((taken: readonly string[]) => Promise<Record<string, Tool>>) | undefined = undefined,
+  ) {}
+
+  /** Find out what there is besides. Throws if that fails; the next time it is tried again. */
+  async open(): Promise<void> {
+    const found = await this.more?.(Object.keys(this.tools));
+    this.tools = { ...found, ...this.tools };
+    this.more = undefined;
+  }
 
   /** As the server takes them. */
   definitions(): unknown[] {
