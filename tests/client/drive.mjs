@@ -51,6 +51,43 @@ const tools = {
       throw new ToolError("no ".repeat(10_000), "");
     },
   },
+  huge: {
+    description: "Tells very much.",
+    run: () => {
+      ran("huge", {});
+      return "m".repeat(20_000_000);
+    },
+  },
+  large: {
+    description: "Tells much.",
+    run: () => {
+      ran("large", {});
+      return "m".repeat(3_000_000);
+    },
+  },
+  odd: {
+    description: "Fails with what nobody can write.",
+    run: () => {
+      ran("odd", {});
+      throw new ToolError("odd", "odd", { things: [1n], many: "m".repeat(20_000_000) });
+    },
+  },
+  deep: {
+    description: "Tells what nobody reads.",
+    run: () => {
+      ran("deep", {});
+      let told = [];
+      for (let level = 0; level < 2000; level += 1) told = [told];
+      return told;
+    },
+  },
+  halved: {
+    description: "Tells half a character.",
+    run: () => {
+      ran("halved", {});
+      return { told: "cat \u{1F408}".slice(0, 5) };
+    },
+  },
   for_ever: {
     description: "Does not end by itself.",
     run: () => {

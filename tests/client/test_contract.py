@@ -35,6 +35,8 @@ SLOW_DOWN = (
 )
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
+TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
 
 class OneWord:
     """A model that begins and does not go on."""
@@ -202,6 +204,60 @@ def test_what_a_tool_throws_is_cut_to_what_the_server_takes(client: str) -> None
     (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert told.error is not None and told.error.error == ("no " * 10_000)[:4000]
     assert told.error.error_type == "execution_error"
+
+
+@CLIENTS
+def test_a_result_that_is_too_large_ends_as_an_error_and_the_others_are_kept(client: str) -> None:
+    wanted = together(call("huge"), call("search_products", query="milk"))
+    model = Scripted([wanted, say("Sorry")])
+    assert driven(client, model).texts == ["Sorry"]
+    huge, found = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert huge.error is not None and huge.error.error_type == "too_large" and "return a link" in huge.error.error
+    assert found.content == '{"products":[{"code":"M1"}]}'
+
+
+@CLIENTS
+def test_results_that_are_too_large_together_are_sent_one_after_the_other(client: str) -> None:
+    names = ("large", "large", "large")
+    model = Scripted([together(*(call(name) for name in names)), say("ok")])
+    seen = driven(client, model)
+    assert seen.executed == [(name, {}) for name in names] and seen.texts == ["ok"]
+    told = [item.whole_bytes for item in model.requests[1].history if isinstance(item, Result)]
+    assert told == [3_000_000] * 3
+
+
+@CLIENTS
+def test_a_result_that_a_proxy_finds_too_large_ends_as_an_error(client: str) -> None:
+    model = Scripted([call("large"), say("Sorry")])
+    assert driven(client, model, Faults({2: Fault(answer=TOO_LARGE)})).texts == ["Sorry"]
+    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert told.error is not None and told.error.error_type == "too_large"
+
+
+@CLIENTS
+def test_a_server_that_takes_no_result_at_all_is_told_to_the_app(client: str) -> None:
+    faults = Faults({number: Fault(answer=TOO_LARGE) for number in (2, 4)})
+    seen = driven(client, [call("large")], faults)
+    assert "413" in seen.failure and len(faults.posts) == 4
+
+
+@CLIENTS
+@pytest.mark.parametrize("name", ["odd", "deep"])
+def test_what_no_server_can_read_ends_as_an_error(client: str, name: str) -> None:
+    model = Scripted([together(call(name), call("search_products", query="milk")), say("Sorry")])
+    seen = driven(client, model)
+    assert seen.texts == ["Sorry"] and len(seen.executed) == 2, seen
+    told, found = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert told.outcome == "error" and found.outcome == "ok"
+
+
+@CLIENTS
+def test_half_a_character_does_no_harm(client: str) -> None:
+    model = Scripted([call("halved"), say("ok")])
+    assert driven(client, model, case={"say": ["half \ud83d"]}).texts == ["ok"]
+    asked, *_, told = model.requests[1].history
+    assert isinstance(asked, UserMessage) and asked.text[:-1] == "half "
+    assert isinstance(told, Result)
 
 
 @CLIENTS

@@ -15,10 +15,11 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from toolyard.client._events import Answer, Done, Event, Final, Said, Started, Told, ToolCalls, Waiting, read
-from toolyard.client._link import Link, Lost
+from toolyard.client._link import Link, Lost, Unfit
 from toolyard.client._local_tools import LocalTools
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Misconfigured, NotFound, RateLimited, Refused, RunFailed
+from toolyard.core.errors import Invalid, Misconfigured, NotFound, RateLimited, Refused, RunFailed
+from toolyard.core.results import plain
 from toolyard.venues.function import FunctionVenue
 
 PATH = "/chat/v1/conversation"
@@ -195,10 +196,10 @@ class AppClient:
                         patience.renew()
                         yield one
                 return
-            except Refused:
-                if "toolResults" not in body:
+            except (Refused, Unfit, Invalid) as error:
+                if "toolResults" not in body or not self._tools.give_way(error):
                     raise
-                body = self._resume()  # somebody else was first, or this was delivered before the connection broke
+                body = self._resume()  # what still waits is handed out again
             except (RateLimited, Lost) as error:
                 await patience.wait(error)
                 if isinstance(error, Lost):
@@ -289,6 +290,7 @@ class _Patience:
 
 
 def _content(text: str, images: Sequence[str]) -> object:
+    words = plain(text)
     if not images:
-        return text
-    return [{"type": "text", "text": text}, *({"type": "image", "url": url} for url in images)]
+        return words
+    return [{"type": "text", "text": words}, *({"type": "image", "url": url} for url in images)]

@@ -3,6 +3,7 @@
 
 import { type Answer, type ClientEvent, type Final, type Json, type Told, read } from "./events.js";
 import { Link, Lost, ToolyardError } from "./link.js";
+import { type McpClient, routed } from "./servers.js";
 import { LocalTools, type Tool, type ToolResult } from "./tools.js";
 
 const PATH = "/chat/v1/conversation";
@@ -17,6 +18,8 @@ export interface ClientOptions {
   url: string;
   key?: string;
   tools?: Readonly<Record<string, Tool>>;
+  /** MCP servers of the application, by name: their tools are offered beside its own. Each is a connected client. */
+  servers?: Readonly<Record<string, McpClient>>;
   /** Comes after the server's own prompt. */
   systemPrompt?: string;
   /** What the model is told of the application besides; a function is asked with each message. */
@@ -65,13 +68,14 @@ class AppClient implements Client {
     this.conversationId = options.conversationId ?? "";
     const key = options.key ? { authorization: `Bearer ${options.key}` } : {};
     this.link = new Link(options.url, { ...options.headers, ...key });
-    this.tools = new LocalTools(options.tools ?? {});
+    this.tools = new LocalTools(options.tools ?? {}, (taken) => routed(options.servers ?? {}, taken));
   }
 
   async *send(text: string, { images = [], interrupt = false }: SendOptions = {}): AsyncGenerator<ClientEvent, void, undefined> {
     const { systemPrompt, context } = this.options;
     this.runId = "";
     this.halt = new AbortController();
+    if (this.options.servers) await this.tools.open();
     yield* this.driven({
       messages: [{ role: "user", content: images.length ? [{ type: "text", text }, ...images.map((url) => ({ type: "image", url }))] : text }],
       tools: this.tools.definitions(),
@@ -96,6 +100,7 @@ class AppClient implements Client {
   async *follow(): AsyncGenerator<ClientEvent, void, undefined> {
     this.runId = "";
     this.halt = new AbortController();
+    if (this.options.servers) await this.tools.open();
     yield* this.driven(this.resume());
   }
 
@@ -179,6 +184,10 @@ class AppClient implements Client {
           body = this.resume(); // somebody else was first, or this was delivered before the connection broke
           continue;
         }
+        if (isUnfit(error) && "toolResults" in body && this.tools.giveWay(error)) {
+          body = this.resume(); // what was not taken is handed out again
+          continue;
+        }
         await patience.wait(error);
         if (error instanceof Lost) body = began ? this.resume() : await this.again(body, correlationId, patience);
       }
@@ -255,6 +264,11 @@ class AppClient implements Client {
 /** 32 hexadecimal digits; `crypto.randomUUID` is missing on pages without TLS. */
 function randomId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
+
+/** The server takes nothing like this, however often it is sent: it is too large, or cannot be read. */
+function isUnfit(error: unknown): error is ToolyardError {
+  return error instanceof ToolyardError && [400, 413, 422].includes(error.status);
 }
 
 function isRefused(error: unknown): boolean {
