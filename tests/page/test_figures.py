@@ -41,7 +41,7 @@ WATCH = """() => {
     new PerformanceObserver(first).observe({ type: "first-input", buffered: true })
     new PerformanceObserver(any).observe({ type: "event", durationThreshold: 16, buffered: true })
 }"""
-"""The browser's own timing of what is done, up to the picture that shows it; below 16 ms it tells of the first alone."""
+"""The browser's own timing of what is done, up to the picture that shows it; below 16 ms it tells of the first only."""
 ACTED = """() => ({ delay_ms: acted.first.processingStart - acted.first.startTime, first_ms: acted.first.duration,
     slowest_ms: Math.max(acted.slowest_ms, acted.first.duration) })"""
 
