@@ -93,6 +93,19 @@ def test_a_tool_is_tried_by_hand_with_a_form_made_of_its_schema(windows: Windows
     expect(window.card("sell")).to_contain_text("bread is sold")
 
 
+def test_how_a_tool_does_is_told_in_words(windows: Windows, server: Site) -> None:
+    window = at(windows, server, "tools/stock")
+    page = window.page
+    page.get_by_label("item").fill("gold")
+    window.button("Call stock").click()
+    expect(window.card("stock")).to_contain_text("the vault is closed")
+    about = page.get_by_role("article")
+    expect(about).to_contain_text(re.compile(r"Calls in 7 days: \d+, of which [\d.]+% failed"))
+    expect(about).to_contain_text(re.compile(r"last called (now|.* ago)"))
+    expect(about).to_contain_text(re.compile(r"Last error, (now|.* ago): .*the vault is closed"))
+    expect(page.get_by_role("link", name="stock")).to_contain_text("fails")
+
+
 def test_a_picture_is_shown_as_one(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.send("draw")
@@ -147,6 +160,8 @@ def test_a_server_is_seen_stopped_and_started_again(windows: Windows, server: Si
     card.get_by_role("link", name="steps").click()
     window.button("Call steps").click()
     expect(window.card("steps")).to_contain_text("MCP server plain")
+    window.page.goto(f"{server.url}/#/servers")
+    expect(card).to_contain_text("Calls in 7 days: ")
 
 
 def test_a_question_of_a_server_is_answered_with_its_form(windows: Windows, server: Site) -> None:

@@ -120,6 +120,7 @@ def test_the_overview_counts_runs_calls_tokens_and_times() -> None:
         (tool,) = told["tools"]
         assert (tool["tool"], tool["calls"], tool["errors"]) == ("stock", 2, 1)
         assert 0 < tool["p50_ms"] <= tool["p95_ms"]
+        assert "the vault is closed" in tool["last_error"] and tool["last_error_at"] <= tool["last_at"]
         assert [(model["model"], model["turns"], model["failed"]) for model in told["models"]] == [
             ("scripted", 2, 0),
             ("given", 1, 1),

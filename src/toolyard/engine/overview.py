@@ -46,6 +46,10 @@ class ToolFigures(Struct, frozen=True, kw_only=True):
     p95_ms: float | None
     times: list[Latency]
     """Of the steps in which it ran."""
+    last_at: float
+    """When it was called last."""
+    last_error: str
+    last_error_at: float | None
 
 
 class ModelFigures(Struct, frozen=True, kw_only=True):
@@ -116,10 +120,15 @@ def _point(at: float, runs: Sequence[RunDigest]) -> Point:
 def _tool(name: str, made: Sequence[tuple[float, CallDigest]]) -> ToolFigures:
     calls = [call for _, call in made]
     took = [call.took_ms for call in calls if call.took_ms is not None]
+    failed = [call for call in calls if _is_error(call)]
+    last = max(failed, key=_at, default=None)
     return ToolFigures(
         tool=name,
         calls=len(calls),
-        errors=sum(map(_is_error, calls)),
+        errors=len(failed),
+        last_at=max(map(_at, calls)),
+        last_error=last.error if last else "",
+        last_error_at=last.at if last else None,
         p50_ms=percentile(took, 50),
         p95_ms=percentile(took, 95),
         times=_times((at, call.took_ms) for at, call in made if call.took_ms is not None),
@@ -146,6 +155,10 @@ def _times(made: Iterable[tuple[float, float]]) -> list[Latency]:
     for at, took_ms in made:
         by_step[at].append(took_ms)
     return [Latency(at=at, p50_ms=_nearest(took, 50), p95_ms=_nearest(took, 95)) for at, took in by_step.items()]
+
+
+def _at(call: CallDigest) -> float:
+    return call.at
 
 
 def _is_error(call: CallDigest) -> bool:

@@ -70,6 +70,7 @@ export interface CallDigest {
   tool: string
   outcome: "cancelled" | "denied" | "error" | "expired" | "ok" | "timeout" | "unknown" | null
   took_ms: number | null
+  error: string
 }
 
 export interface CallEnded {
@@ -699,6 +700,9 @@ export interface ToolFigures {
   p50_ms: number | null
   p95_ms: number | null
   times: Array<Latency>
+  last_at: number
+  last_error: string
+  last_error_at: number | null
 }
 
 export interface ToolList {
