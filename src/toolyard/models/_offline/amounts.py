@@ -33,7 +33,10 @@ _LEADING = re.compile(
     re.IGNORECASE,
 )
 _CONTAINER = re.compile(rf"(?:(?:half )?an?\s+)?(?:{UNITS})\s+of\s+", re.IGNORECASE)
-_TRAILING = re.compile(r"[\s,:]*(?:[x×]\s*(?P<a>\d+)|(?P<b>\d+)\s*[x×]|\((?P<c>\d+)(?: (?:" + UNITS + r"))?\)|:\s*(?P<d>\d+))$", re.IGNORECASE)
+_TRAILING = re.compile(
+    r"[\s,:]*(?:[x×]\s*(?P<a>\d+)|(?P<b>\d+)\s*[x×]|\((?P<c>\d+)(?: (?:" + UNITS + r"))?\)|:\s*(?P<d>\d+))$",
+    re.IGNORECASE,
+)
 _TRAILING_ZH = re.compile(rf"[\s，,]*(?P<number>{CHINESE_NUMBER}|半打|一打)\s*(?:{_MEASURES})$")
 _LEADING_ZH = re.compile(
     rf"(?:(?P<dozen>半打|(?:{CHINESE_NUMBER})打)|(?P<number>\d+(?:\.\d+)?|[零一二两三四五六七八九十百千]+)"
@@ -64,7 +67,8 @@ _LOWER = re.compile(r"over|above|more than|at least|min|from|高于|超过|至�
 
 
 _PRICED = re.compile(
-    r"(?:the )?(?:cheapest|least expensive|most expensive|dearest|priciest)\s*(?:ones?$)?|最(?:便宜|贵)的?(?:那个)?", re.IGNORECASE
+    r"(?:the )?(?:cheapest|least expensive|most expensive|dearest|priciest)\s*(?:ones?$)?|最(?:便宜|贵)的?(?:那个)?",
+    re.IGNORECASE,
 )
 Priced = Literal["cheapest", "dearest"]
 
@@ -155,7 +159,7 @@ def count_at(text: str) -> int:
 
 
 def which(text: str) -> int | None:
-    """The place in a list that a text points to, from 0, or from -1 at its end: `the second one`, `第二个`, `最后一个`."""
+    """The place in a list that a text points to, from 0, or -1 for its end: `the second one`, `最后一个`."""
     if not (found := _WHICH.fullmatch(text)):
         return None
     if found["zh"]:

@@ -51,9 +51,7 @@ _ALSO = re.compile(
 )
 
 
-def with_another(
-    requests: Sequence[Request], text: str, now: datetime, *, alone: bool = True
-) -> tuple[Request, ...]:
+def with_another(requests: Sequence[Request], text: str, now: datetime, *, alone: bool = True) -> tuple[Request, ...]:
     """`What about bread?`: the last request again, for something else; none if that is not what is asked.
 
     `And bread` is that too, unless it is a request of its own, or not `alone`.

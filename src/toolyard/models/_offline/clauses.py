@@ -9,6 +9,7 @@ from msgspec import Struct
 from toolyard.finding.words import stem
 from toolyard.models._offline.amounts import Bound, bounds
 from toolyard.models._offline.ellipsis import spelt_out
+from toolyard.models._offline.literals import Found, literals
 from toolyard.models._offline.past import IRREGULAR
 from toolyard.models._offline.plainly import plainly
 from toolyard.models._offline.times import Times, times_in
@@ -39,7 +40,8 @@ _TELLS = re.compile(
 )
 _GREETING = re.compile(
     r"^\W*(?:(?:hi|hello|hey|good (?:morning|afternoon|evening)|你好|您好|早上好|下午好|晚上好|嗨"
-    r"|great|perfect|nice|cool|ok(?:ay)?|alright|thanks|thank you|yes|yeah|sure|that's all|that's it|好的?|行|谢谢|太好了)"
+    r"|great|perfect|nice|cool|ok(?:ay)?|alright|thanks|thank you|yes|yeah|sure|that's all|that's it"
+    r"|好的?|行|谢谢|太好了)"
     r"(?: there| again)?\s*[,，!！.。~]+\s*(?=\S))+",
     re.IGNORECASE,
 )
@@ -51,6 +53,7 @@ class Clause(Struct, frozen=True, kw_only=True):
     tokens: tuple[Token, ...]
     times: Times
     bounds: tuple[Bound, ...]
+    literals: tuple[Found, ...]
     asks: bool
     """A question, and not a wish that is worded as one."""
     stems: frozenset[str]
@@ -82,8 +85,11 @@ def clause(text: str, now: datetime) -> Clause:
     unquoted = text
     for (start, end), _ in quoted(text):
         unquoted = unquoted[:start] + '"' * (end - start) + unquoted[end:]
+    exact = literals(unquoted)
+    for one in exact:
+        unquoted = unquoted[: one.start] + "_" * (one.end - one.start) + unquoted[one.end :]
     times = times_in(unquoted, now)
-    tokens = tuple(tokens_of(text, [(one.start, one.end) for one in times.said]))
+    tokens = tuple(tokens_of(text, [(one.start, one.end) for one in (*times.said, *exact)]))
     verbs = [token for token in tokens if token.has("do:")]
     said = {one for token in tokens for one in token.means if one.startswith("of:")}
     return Clause(
@@ -93,15 +99,16 @@ def clause(text: str, now: datetime) -> Clause:
         said=frozenset(said | {one for token in verbs[1:] for one in token.means if one.startswith("do:")}),
         times=times,
         bounds=tuple(bounds(unquoted)),
+        literals=tuple(exact),
         tells=tells(unquoted),
         asks=bool(_ASKS.search(unquoted)) and not _ORDERS.match(text),
     )
 
 
 def sentences(message: str) -> list[str]:
-    """The sentences of a message; what stands in quotation marks is never cut."""
+    """The sentences of a message; what stands in quotation marks, or is a path or an address, is never cut."""
     text = _GREETING.sub("", plain(message[:MOST_TEXT]).strip())
-    kept = [span for span, _ in quoted(text)]
+    kept = [*(span for span, _ in quoted(text)), *((one.start, one.end) for one in literals(text))]
     cuts = [found.end() for found in _SENTENCE.finditer(text) if not _inside(found.start(), kept)]
     return [spelt_out(part) for part in _cut(text, cuts) if re.search(r"\w", part)]
 

@@ -30,7 +30,9 @@ _ALSO_DID = re.compile(
     re.IGNORECASE,
 )
 _DID = re.compile(rf"^(?:just |already )?(?=(?!need)(?:\w+ed|{'|'.join(IRREGULAR)}) (?:the|my|our)\b)", re.IGNORECASE)
-_INSTEAD = re.compile(r"^(?P<lead>.*?)\b(?:replace|swap|exchange) (?P<old>.+?) (?:with|for|by) (?P<new>.+)$", re.IGNORECASE)
+_INSTEAD = re.compile(
+    r"^(?P<lead>.*?)\b(?:replace|swap|exchange) (?P<old>.+?) (?:with|for|by) (?P<new>.+)$", re.IGNORECASE
+)
 _INSTEAD_ZH = re.compile(r"^(?P<lead>.*?)把(?P<old>[^，。]+?)换成(?P<new>[^，。]+)")
 _AT_ALL = datetime(2000, 1, 3)
 """Any moment will do where only the places of what is said about time are wanted."""

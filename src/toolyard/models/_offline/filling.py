@@ -2,16 +2,16 @@
 
 import re
 
-from msgspec import Struct
-
-from toolyard.models._offline.amounts import Priced, count_before, numbers, only_number, priced, which
-from toolyard.models._offline.choices import Chosen, choose, composed, ends, finished
+from toolyard.models._offline.amounts import count_before, numbers
+from toolyard.models._offline.choices import choose, composed
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.frames import bare, framed
-from toolyard.models._offline.past import infinitive
+from toolyard.models._offline.literals import before, way_of
 from toolyard.models._offline.places import Place, Profile, filter_beside
+from toolyard.models._offline.rest import Filled, location, rest
 from toolyard.models._offline.sheet import EDGE, Sheet
-from toolyard.models._offline.things import POLITE_END, Item, counts, items_in, parts
+from toolyard.models._offline.things import POLITE_END, Item, counts
+from toolyard.models._offline.times import Times
 from toolyard.models._offline.words import quoted
 
 _NAMED = r"(?:\s*(?:is|=|:|：|为|是|叫做?|as|of|to)\s*|\s+)"
@@ -34,34 +34,15 @@ _REMARK = re.compile(
     re.IGNORECASE,
 )
 
-_WHERE = re.compile(
-    r"[,，]?\s*(?:\b(?:at|in|@)\s+(?P<value>(?:the\s+|our\s+|my\s+)?[A-Za-z0-9][\w' .&-]*)$"
-    r"|\b(?:location|place|venue)(?:\s+is|:)?\s+(?P<named>.+)$)"
-    r"|[,，]?\s*地点(?:是|在|为|[:：])?\s*(?P<zh>[^，,。]+)"
-    r"|在(?P<at>[\u3400-\u9fff]{0,6}?(?:馆|院|店|厅|园|校|室|场|站|楼|家|公司|银行|中心|广场|酒吧)里?)",
-    re.IGNORECASE,
-)
-
-_PLACE = re.compile(
-    r"(?!\W*(?:and|with|to|for|about|bring|please|don't|not|if|because|so|then|every)\b)"
-    r"(?:\s*[,，]\s*(?P<aside>[A-Za-z][\w'&.-]*(?: [\w'&.-]+){0,4}|[\u3400-\u9fff]{2,12})"
-    r"|\s+(?P<name>[A-Z][\w'&.-]*(?: [\w'&.-]+){0,4})"
-    r"|\s+(?P<room>(?:[\w'-]+ ){0,2}(?:room|hall|office|cafe|café|restaurant|school|station|park|library|hospital|clinic|"
-    r"gym|church|centre|center|bar|pub|hotel|theatre|theater|cinema|museum|stadium|studio|home|house)(?: \w+)?))"
-)
-
 _NAMING = re.compile(
     r"[,，]?\s*(?:(?:以|用)?(?:标题|题目|题|名称|名字|名|关键词|关键字)(?:为|是|写|用|叫做?|[:：])?|(?:用作|叫做?|称为))\s*$"
     r"|,?\s*\b(?:(?:and|with) )?(?:the |a )?(?:title|name|keyword)(?: (?:is|of)|:)?\s*$|\b(?:called|named|titled)\s*$",
     re.IGNORECASE,
 )
 
-_NAMED_AFTER = re.compile(r"\s*(?:这个|作为|当作|作|为|做)\s*(?P<what>关键词|关键字|标题|名称|名字)|\s+as (?:the |a )?(?P<as>keyword|title|name)\b")
-
-_AND_TO = re.compile(r",?\s+and (?:also )?to\s+(?!(?:the|my|our|a|an)\b)(?=[a-z])")
-
-_PRONOUNS = frozenset(
-    {"it", "them", "those", "these", "that", "this", "one", "ones", "它", "它们", "这个", "那个", "这些", "那些"}
+_NAMED_AFTER = re.compile(
+    r"\s*(?:这个|作为|当作|作|为|做)\s*(?P<what>关键词|关键字|标题|名称|名字)"
+    r"|\s+as (?:the |a )?(?P<as>keyword|title|name)\b"
 )
 
 _SYNONYMS = {
@@ -74,29 +55,10 @@ _SYNONYMS = {
 }
 
 
-class Filled(Struct, frozen=True, kw_only=True):
-    """What a clause gives to a tool."""
-
-    values: dict[str, object]
-    items: tuple[Item, ...]
-    """For the main place; empty if the clause names nothing, one that is a pronoun if it points elsewhere."""
-    pronoun: bool = False
-    quantity: float | None = None
-    """How many of what the pronoun points to."""
-    which: int | Priced | None = None
-    """Which of those that are found is meant, where it is said."""
-    everything: bool = False
-    others: tuple[dict[str, object], ...] = ()
-    """What is to be said instead for each of the other things that are named."""
-    chosen: Chosen = ""
-    """Whether a choice was named, and firmly: `as done`."""
-    whole: str = ""
-    """The noun phrase as it was said, with the words that the tool itself uses."""
-
-
 def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> Filled:
     """`producer` is the tool that the main place's value comes from: bounds may be meant for it."""
     sheet, values = Sheet(clause), dict[str, object]()
+    _literals(sheet, profile, values)
     items = _quoted(sheet, profile, values)
     _times(sheet, profile, values)
     _explicit(sheet, profile, values, titled=bool(items))
@@ -109,11 +71,11 @@ def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> F
     if main and main.name in values:
         items = [Item(str(values.pop(main.name)), quoted=True)]
     if items:
-        _location(sheet, profile, values)
+        location(sheet, profile, values)
         composed(sheet, profile, values, sheet.tokens())
         _filter(sheet, profile, values)
         return Filled(values=values, items=tuple(items), chosen=chosen, whole=items[0].text)
-    return _rest(sheet, profile, values, chosen)
+    return rest(sheet, profile, values, chosen)
 
 
 def _filter(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
@@ -122,62 +84,6 @@ def _filter(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     text = sheet.text_of(bare(framed(sheet, profile), profile, own=True)) if place else ""
     if place and text:
         values[place.name] = text
-
-
-def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Chosen) -> Filled:
-    """What is left when everything else has its place: what the main place is for."""
-    main = profile.main
-    ended = finished(sheet, profile, values)
-    if ended:
-        return Filled(values=values, items=(Item(ended),), chosen="guessed", whole=ended)
-    _location(sheet, profile, values)
-    several = _announced(sheet, profile)
-    tokens = framed(sheet, profile)
-    whole = sheet.text_of(bare(tokens, profile, own=None))
-    titled = bool(main and main.role == "title")
-    rest = bare(tokens, profile, own=not titled or filter_beside(profile) is not None)
-    others = composed(sheet, profile, values, rest)
-    if others:
-        return Filled(values=values, items=(), others=others, chosen=chosen)
-    text = sheet.text_of(rest)
-    if rest and all(token.has("fn:pronoun") for token in rest):
-        return Filled(values=values, items=(), pronoun=True, chosen=chosen)
-    if rest and any(token.has("fn:everything") for token in rest) and len(rest) == 1:
-        return Filled(values=values, items=(), everything=True, chosen=chosen)
-    if not text or all(token.has("fn:something") or token.has("fn:determiner") for token in rest):
-        return Filled(values=values, items=(), chosen=chosen, whole=whole)
-    split = main is not None and (not titled or several)
-    texts = [sheet.text_of(part) for part in parts(rest, either=profile.reads)] if split else _AND_TO.split(text) if titled else [text]
-    if chosen and (sheet.clause.tells or ends(profile)) and text.split()[0].endswith("ing"):
-        first, _, more = text.partition(" ")
-        texts = [f"{infinitive(first.casefold()) or first} {more}".strip()]
-    pointed, how_many = (which(texts[0]), only_number(texts[0])) if len(texts) == 1 else (None, None)
-    if pointed is not None or (counts(profile) and how_many is not None):
-        return Filled(values=values, items=(), pronoun=True, which=pointed, quantity=how_many, chosen=chosen)
-    items = tuple(
-        items_in(texts, count=counts(profile), trim=split or filter_beside(profile) is not None or text.isascii())
-    )
-    if len(items) > 1:
-        items = tuple(item for item in items if item.text.casefold() not in _PRONOUNS)
-    if len(items) == 1 and items[0].text.casefold() in _PRONOUNS:
-        return Filled(values=values, items=(), pronoun=True, quantity=items[0].quantity, chosen=chosen)
-    if len(items) == 1 and (pointed := which(items[0].text)) is not None:
-        return Filled(values=values, items=(), pronoun=True, which=pointed, quantity=items[0].quantity, chosen=chosen)
-    ranked, kind = priced(items[0].text) if len(items) == 1 and main and (main.source or profile.reads) else (None, "")
-    if ranked:
-        items = (Item(kind, items[0].quantity),) if kind else ()
-    return Filled(values=values, items=items, pronoun=bool(ranked and not kind), which=ranked, chosen=chosen, whole=whole)
-
-
-def _announced(sheet: Sheet, profile: Profile) -> bool:
-    """Whether several are announced, `two tasks: …`; the words that do so are crossed out."""
-    tokens = sheet.clause.tokens
-    for before, token, after in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        many = only_number(before.text) is not None or before.has("fn:determiner") or before.has("do:")
-        if many and token.stem in profile.nouns and token.text.endswith("s") and after.text in ":：":
-            sheet.take(before.start if not before.has("do:") else token.start, after.end)
-            return True
-    return False
 
 
 def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[Item]:
@@ -209,6 +115,18 @@ def _joined(before: str, profile: Profile) -> bool:
     """Whether a second title follows: there is nothing else that a quotation beside the first could be for."""
     texts = [place for place in profile.places if place.kind == "text" and place.role != "location"]
     return len(texts) == 1 and bool(re.search(r"(?:[,，、;；&]|\band|和|以及)\s*$", before))
+
+
+def _literals(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+    """Paths, addresses and time zones go to the places that are written so, by `from` and `to`, else in order."""
+    for one in sheet.clause.literals:
+        start, way = before(sheet.clause.text, one.start)
+        open_places = [place for place in profile.places if place.name not in values]
+        fitting = [place for place in open_places if place.written == one.kind]
+        place = next((place for place in fitting if way and way_of(place.name) == way), fitting[0] if fitting else None)
+        if place:
+            values[place.name] = [one.value] if place.many else one.value
+            sheet.take(start, one.end)
 
 
 def _place_named(before: str, profile: Profile) -> Place | None:
@@ -254,25 +172,30 @@ def _taken(sheet: Sheet, pattern: re.Pattern[str], place: Place, values: dict[st
 
 def _times(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     times = sheet.clause.times
-    places = [place for place in profile.places if place.kind in ("day", "moment", "month")]
+    places = [place for place in profile.places if place.kind in ("day", "moment", "month", "clock")]
     if not places and sheet.clause.tells:
         for said in times.said:
             sheet.take(said.start, said.end)
     if not places or not times.said:
         return
     for place in places:
-        if place.kind == "month":
-            value = times.month
-        elif place.kind == "day":
-            value = times.day.isoformat() if times.day else ""
-        else:
-            moment = times.ending() if place.role == "ending" else times.moment()
-            value = moment.isoformat(timespec="minutes") if moment else ""
+        value = _time_for(place, times)
         if value and place.name not in values:
             values[place.name] = value
     for said in times.said:
         if not said.month or any(place.kind == "month" for place in places):
             sheet.take(said.start, said.end)
+
+
+def _time_for(place: Place, times: Times) -> str:
+    if place.kind == "month":
+        return times.month
+    if place.kind == "day":
+        return times.day.isoformat() if times.day else ""
+    moment = times.ending() if place.role == "ending" else times.moment()
+    if moment is None:
+        return ""
+    return f"{moment:%H:%M}" if place.kind == "clock" else moment.isoformat(timespec="minutes")
 
 
 def timed(clause: Clause, profile: Profile) -> tuple[str, dict[str, object]]:
@@ -311,34 +234,3 @@ def limits(clause: Clause, profile: Profile) -> dict[str, object]:
 
 def as_number(value: float, place: Place) -> float:
     return int(value) if place.whole or value == int(value) else value
-
-
-def _location(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
-    place = next((one for one in profile.places if one.role == "location"), None)
-    if place is None or place.name in values:
-        return
-    text = "".join(
-        character if sheet.free(at, at + 1) else " " for at, character in enumerate(sheet.clause.text)
-    ).rstrip(EDGE)
-    found = _WHERE.search(text)
-    if not found:
-        _after_the_time(sheet, place, values)
-        return
-    group = next(name for name in ("value", "named", "zh", "at") if found[name])
-    start, end = found.span(group)
-    inside = [token for token in sheet.clause.tokens if start <= token.start < end]
-    if any(token.means & profile.things or token.has("of:calendar") for token in inside):
-        return
-    values[place.name] = found[group].strip(EDGE)
-    sheet.take(found.start(), end)
-
-
-def _after_the_time(sheet: Sheet, place: Place, values: dict[str, object]) -> None:
-    """`lunch with Anna, Friday 12:30, Cafe Central`: what stands after title and time is where, if it looks like it."""
-    said = sheet.clause.times.said
-    end = said[-1].end if said and said[-1].clock else len(sheet.clause.text)
-    before, tail = sheet.clause.text[: said[0].start] if said else "", sheet.clause.text[end:]
-    where = _PLACE.fullmatch(POLITE_END.sub("", tail).rstrip(EDGE))
-    if where and re.search(r"\w", before) and sheet.free(end, len(sheet.clause.text)):
-        values[place.name] = where["aside"] or where["name"] or where["room"]
-        sheet.take(end, len(sheet.clause.text))

@@ -46,7 +46,11 @@ def _phrase_length(tokens: list[Token], at: int, profile: Profile) -> int:
     while at < len(tokens) and (tokens[at].has("fn:preposition") or tokens[at].has("fn:determiner")):
         at += 1
     things = at
-    while at < len(tokens) and (_is_own(tokens[at], profile) or tokens[at].text.casefold() in ("'s", "household's")):
+    while at < len(tokens) and (
+        _is_own(tokens[at], profile)
+        or (things > start + 1 and _searched(tokens[at], profile))
+        or tokens[at].text.casefold() in ("'s", "household's")
+    ):
         at += 1
     if at == things:
         return 0
@@ -59,6 +63,12 @@ def _is_own(token: Token, profile: Profile) -> bool:
     """Whether it is a word for what the tool is about rather than for what is wanted of it."""
     known = token.means & (profile.things | profile.place_words) or token.stem in profile.nouns | profile.place_words
     return bool(known) or _container(token, profile)
+
+
+def _searched(token: Token, profile: Profile) -> bool:
+    """Whether it says where a tool looks, as its description does: `in the knowledge graph`."""
+    known = profile.reads and token.text.isascii() and token.stem in profile.words
+    return known and not any(token.stem in example for example in profile.examples)
 
 
 def _container(token: Token, profile: Profile) -> bool:

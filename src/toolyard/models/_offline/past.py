@@ -36,7 +36,9 @@ _ZH_OBJECT = re.compile(
 _ITSELF = re.compile(r"\s+[a-z]+\s+(?:the|my|our|a)\b", re.IGNORECASE)
 """A verb of its own after `did`: `I did water the plants`."""
 _VOWEL = re.compile("[aeiouy]")
-_TAIL = re.compile(r"\s*(?:today|already|now|just now|yesterday|this morning|right now|at the moment)?\W*$", re.IGNORECASE)
+_TAIL = re.compile(
+    r"\s*(?:today|already|now|just now|yesterday|this morning|right now|at the moment)?\W*$", re.IGNORECASE
+)
 
 
 def done(text: str) -> str:

@@ -10,9 +10,10 @@ from msgspec.structs import replace
 from toolyard.models._offline.amounts import Priced
 from toolyard.models._offline.clauses import MOST_CLAUSES, clause, joints, sentences, starts_a_request, tells
 from toolyard.models._offline.ellipsis import otherwise
-from toolyard.models._offline.filling import Filled, as_number, limits
+from toolyard.models._offline.filling import as_number, limits
 from toolyard.models._offline.matching import Match, Matcher
 from toolyard.models._offline.places import Place, Profile, filter_beside
+from toolyard.models._offline.rest import Filled
 from toolyard.models._offline.things import Item
 from toolyard.models._offline.typing_errors import repaired
 from toolyard.models._offline.words import is_chinese, tokens_of

@@ -37,7 +37,9 @@ _AFTER_ZH = re.compile(r"(?:之前|以前|前)(?:要?(?:完成|做完|搞定|做
 PM = ("pm", "p.m.", "下午", "晚上", "傍晚", "今晚", "明晚", "晚", "afternoon", "evening", "tonight", "night")
 
 
-_EVENING = re.compile(r"\b(?:dinner|supper|drinks|concert|opera|cinema|movies?|theatre|theater)\b|晚饭|晚餐|晚宴|晚会", re.I)
+_EVENING = re.compile(
+    r"\b(?:dinner|supper|drinks|concert|opera|cinema|movies?|theatre|theater)\b|晚饭|晚餐|晚宴|晚会", re.I
+)
 
 
 class Clock(Struct, frozen=True):
