@@ -44,3 +44,12 @@ def test_each_tool_is_taken_alone(wire: str, name: str) -> None:
     assert (
         faults_of(to_wire(request([user("hi")], tools=offer(Tool(name=name, parameters=SCHEMAS[name]))), model)) == []
     )
+
+
+@pytest.mark.parametrize("name", ["map_alone", "anything_alone", "patterns_alone"])
+def test_a_tool_that_takes_what_it_does_not_name_is_offered_with_parameters(name: str) -> None:
+    tool = Tool(name=name, parameters=SCHEMAS[name])
+    body = json.loads(gemini.to_wire(request([user("hi")], tools=offer(tool)), strict_gemini.MODEL))
+    (declared,) = body["tools"][0]["functionDeclarations"]
+    named = {"type": "string"} if name == "map_alone" else True
+    assert declared["parametersJsonSchema"]["additionalProperties"] == named

@@ -32,11 +32,15 @@ RIGHT: Calls = [
     ("root_choice", {"b": "x"}),
     ("tuple", {"at": [1, 2.5]}),
     ("map", {"env": {"PATH": "/bin"}}),
+    ("map_alone", {"PATH": "/bin"}),
+    ("anything_alone", {"a": [1]}),
+    ("patterns_alone", {"x-a": "b"}),
     ("choices", {"a": None, "b": "one"}),
     ("docs", {"edits": [{"oldText": "面粉", "newText": "🥛"}], "dryRun": True}),
     ("odd_keys", {"key with spaces": "a", "schlüssel": "b"}),
 ]
 WRONG: Calls = [("closed", {"a": "one"}), ("tuple", {"at": [1, 2, 3]}), ("map", {"env": {"path": "/bin"}})]
+WRONG += [("map_alone", {"PATH": 1}), ("patterns_alone", {"a": "b"})]
 
 
 class Noting:

@@ -32,7 +32,7 @@ from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._chat_details import details_of
 from toolyard.models._dialects import convert
-from toolyard.models._images import UNSHOWN, address_of, images_of, sees
+from toolyard.models._images import address_of, as_shown, images_of, sees
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
 from toolyard.models._unicode import encoded
@@ -192,13 +192,12 @@ def _content(message: UserMessage, manners: Manners) -> object:
 
 
 def _part(part: Part, manners: Manners) -> dict[str, object]:
-    match part:
+    match part := as_shown(part):
         case TextPart():
             return {"type": "text", "text": part.text or NOTHING}
-        case ImagePart() if url := address_of(part):
-            return {"type": "image_url", "image_url": {"url": url}}
         case ImagePart():
-            return {"type": "text", "text": UNSHOWN}
+            url, words = address_of(part.url)
+            return {"type": "image_url", "image_url": {"url": url}} if url else {"type": "text", "text": words}
         case FilePart() if part.url.startswith("data:") and not manners.files:
             return {"type": "text", "text": f"[file {part.name}, which this model cannot be shown]"}
         case FilePart() if part.url.startswith("data:"):
