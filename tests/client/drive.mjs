@@ -2,7 +2,7 @@
 
 import { ToolError, createClient } from "../../web/client/dist/index.js";
 
-const { url, key, say, images, stop } = JSON.parse(process.argv[2]);
+const { url, key, say, images, conversation, stop } = JSON.parse(process.argv[2]);
 const seen = { executed: [], texts: [], finals: [], failure: "" };
 
 function ran(name, args) {
@@ -97,7 +97,7 @@ const tools = {
     },
   },
 };
-const client = createClient({ url, key, tools, systemPrompt: "Be kind.", context: { page: "home" } });
+const client = createClient({ url, key, tools, systemPrompt: "Be kind.", context: { page: "home" }, conversationId: conversation });
 
 try {
   for (const text of say) {

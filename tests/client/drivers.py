@@ -33,6 +33,7 @@ class Case(Struct, frozen=True, kw_only=True):
     key: str = ""
     say: Sequence[str] = ("Add milk to my cart",)
     images: Sequence[str] = ()
+    conversation: str = ""
     stop: str = ""
     """Stop when a `tool` runs, when the first `text` comes, or `early`: before the server has said anything."""
 
@@ -43,7 +44,14 @@ Driver = Callable[[Case], Awaitable[Seen]]
 async def python(case: Case) -> Seen:
     seen, running = Seen(), asyncio.Event()
     tools = local_tools(seen, running)
-    app = AppClient(case.url, case.key, tools=tools, system_prompt="Be kind.", context={"page": "home"})
+    app = AppClient(
+        case.url,
+        case.key,
+        tools=tools,
+        system_prompt="Be kind.",
+        context={"page": "home"},
+        conversation_id=case.conversation,
+    )
     async with app, asyncio.TaskGroup() as tasks:
 
         async def stop() -> None:

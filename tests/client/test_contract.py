@@ -8,10 +8,11 @@ import pytest
 
 from client.drivers import DRIVERS, Case, Seen, build_package
 from client.faults import Fault, Faults
+from support import until
 from surfaces.served import served
 from surfaces.talk import key, wired
 from toolyard import Limits, Scripted, Yard, call, say, tool
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.engine.access import LOCAL
@@ -169,6 +170,45 @@ def test_a_message_that_is_stopped_while_it_waits_is_not_sent(client: str, answe
     faults = Faults(always=Fault(answer=answer))
     seen = driven(client, [], faults, {"stop": "early"})
     assert seen.finals == [("cancelled", None)] and len(faults.posts) == 1
+
+
+@CLIENTS
+def test_a_message_that_is_stopped_in_line_leaves_the_one_in_front_alone(client: str) -> None:
+    @tool(approval="ask")
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def run() -> None:
+        async with (
+            asyncio.timeout(120),
+            wired([call("pay"), say("Paid.")], tools=[pay]) as yard,
+            served(yard) as url,
+        ):
+            asking, first = await until(yard.run("Pay"), RunSuspended)
+            seen = await DRIVERS[client](Case(url=url, conversation=first.conversation, stop="early"))
+            assert seen.finals == [("cancelled", None)]
+            await yard.approve(first.conversation, asking.waiting_for[0])
+            ended = [event async for event in first][-1]
+            assert isinstance(ended, RunEnded) and ended.ending == "done"
+
+    asyncio.run(run())
+
+
+@CLIENTS
+def test_a_stop_that_does_not_reach_the_server_is_told_again(client: str) -> None:
+    seen = driven(client, [call("for_ever")], Faults(stops=[UNAVAILABLE]), {"stop": "tool"})
+    assert seen.finals == [("cancelled", None)] and seen.failure == ""
+
+
+@CLIENTS
+def test_after_a_stop_the_server_is_not_asked_without_a_pause(client: str) -> None:
+    """The answer to the message is lost, and so is the first attempt to learn what became of it."""
+    faults = Faults({1: Fault(cut_after=0)}, lookups=[UNAVAILABLE])
+    seen = driven(client, OneWord(), faults, {"stop": "early"})
+    assert [reason for reason, _ in seen.finals] == ["cancelled"]
+    first, second = faults.lookup_times
+    assert second - first >= 0.5
 
 
 @CLIENTS
