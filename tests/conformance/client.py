@@ -16,7 +16,7 @@ from toolyard.core.events import CallParked
 from toolyard.core.servers import ServerSpec
 
 Json = Any
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 async def main(url: str) -> None:
