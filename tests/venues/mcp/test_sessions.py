@@ -131,6 +131,15 @@ def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
     assert plain.alive == []
 
 
+def test_a_callers_name_is_taken_as_it_is(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
+
+    async def test(yard: Yard) -> None:
+        assert (await looked(yard, Caller(user="{tenant}", tenant="ann")))[1] == "{tenant}@ann"
+
+    in_yard(test, [], servers={"own": plain.spec})
+
+
 def test_a_tool_that_one_caller_does_not_get_stays_for_the_others(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "personal", auth="caller", env={"USER_NAME": "{user}"}, trust=True)
 
