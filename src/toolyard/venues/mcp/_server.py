@@ -118,7 +118,9 @@ class Server:
         self._views = Views()
         self._personal: dict[Who, Personal] = {}
         for remote, pin in self._pins.items():
-            home.router.keep(record.spec.names.get(remote, pin.offered_as), Route(id, remote))
+            name = record.spec.names.get(remote, pin.offered_as)
+            if name not in home.taken():
+                home.router.keep(name, Route(id, remote))
         self._pins = {remote: replace(pin, offered_as=self._name(remote)) for remote, pin in self._pins.items()}
         self._sort_out()
 
