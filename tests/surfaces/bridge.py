@@ -42,7 +42,8 @@ class Bridge:
         if "method" not in message:
             return self.streams.get(message["id"], self.news)
         params: Json = message.get("params") or {}
-        about = (params.get("_meta") or {}).get(f"{OWN}subscriptionId")
+        meta: Json = params.get("_meta") or {}
+        about = meta.get(f"{OWN}subscriptionId")
         if about is not None:
             return self.streams.get(about, self.news)
         is_news = message["method"].endswith(("/list_changed", "/updated"))
