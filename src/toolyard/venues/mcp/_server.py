@@ -181,10 +181,8 @@ class Server:
         return made
 
     def _make_room(self) -> None:
-        """Of very many callers those go first whose sessions sleep, or failed; then whoever came first."""
         if len(self._links) >= MOST_CALLERS:
-            asleep = next((who for who, link in self._links.items() if link.status in ("idle", "failed")), None)
-            self._end(asleep if asleep is not None else next(iter(self._links)))
+            self._end(least_needed(self._links))
 
     async def listed(self, tools: list[Json], caller: Caller | None) -> None:
         """What it lists now, to all or to one. Kept before anybody is offered it."""
@@ -359,6 +357,15 @@ class Server:
             if pin.state != "accepted" or remote not in known:
                 known.add(remote)
                 yield _shown(pin, callers)
+
+
+def least_needed(links: Mapping[Who, Supervised]) -> Who:
+    """Of very many sessions one that sleeps, or failed; else one without a call; of those, the oldest."""
+
+    def need(who: Who) -> int:
+        return 0 if links[who].status in ("idle", "failed") else 2 if links[who].told().in_flight else 1
+
+    return min(links, key=need)
 
 
 def _shown(pin: Pin, callers: int) -> ServerTool:
