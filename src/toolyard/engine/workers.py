@@ -145,8 +145,7 @@ class Workers:
         run, deps = state.run, self._deps
         assert run is not None
         offer = deps.registry.offer(state)
-        same = offer.digest == state.offer
-        exchanges: list[Exchanged] = []
+        same, exchanges = offer.digest == state.offer, list[Exchanged]()
         request = self._request(state, offer)
         if deps.keeper:
             request = replace(request, keep=exchanges.append)
@@ -158,6 +157,7 @@ class Workers:
                 offered=len(offer.tools),
                 added={} if same else {k: v for k, v in offer.hashes.items() if state.offered.get(k) != v},
                 removed=() if same else tuple(name for name in state.offered if name not in offer.hashes),
+                search=offer.search,
             )
         )
         self._turn = self._start(self._ask(request, run.id, exchanges))
