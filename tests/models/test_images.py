@@ -187,8 +187,9 @@ def test_a_file_that_is_not_what_it_is_called_is_told_in_words(wire: Wire, url: 
 
 
 @each
-def test_a_pdf_is_known_by_its_bytes(wire: Wire) -> None:
-    pdf = written(b"\n%PDF-1.7 \xff")
+@pytest.mark.parametrize("end", [b"\xff", b"in plain letters"])
+def test_a_pdf_is_known_by_its_bytes(wire: Wire, end: bytes) -> None:
+    pdf = written(b"\n%PDF-1.7 " + end)
     body = told(wire, FilePart(url=f"data:application/octet-stream;base64,{pdf}", name="a"))
     assert pdf.encode() in body and b"application/pdf" in body and b"octet-stream" not in body
 

@@ -223,8 +223,8 @@ def _part(part: Part) -> dict[str, object]:
             shown: dict[str, object] = {"type": "input_image", "image_url": url, "detail": "auto"}
             return shown if url else {"type": "input_text", "text": words}
         case FilePart() if file := inline(part):
-            broken = not file.body or (file.kind.startswith(("text/", PDF)) and not file.is_pdf)
-            if broken or file.text is not None:
+            said = file.text is not None or not file.body or file.kind.startswith(("text/", PDF))
+            if said and not file.is_pdf:
                 return {"type": "input_text", "text": file.told}
             return {"type": "input_file", "file_data": file.url, "filename": file.name or "file"}
         case FilePart():
