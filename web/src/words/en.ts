@@ -202,6 +202,7 @@ export const en = {
   "server.failed": "failed",
   "traces.title": "Traces",
   "traces.find": "Correlation id",
+  "traces.findConversation": "Conversation id",
   "traces.user": "User",
   "traces.tool": "Tool",
   "traces.outcome": "Outcome of a call",

@@ -204,6 +204,7 @@ export const zh: Record<Word, string> = {
   "server.failed": "失败",
   "traces.title": "追踪",
   "traces.find": "关联 ID",
+  "traces.findConversation": "对话 ID",
   "traces.user": "用户",
   "traces.tool": "工具",
   "traces.outcome": "调用结果",
