@@ -13,6 +13,12 @@ import { Announcer } from "./Announcer"
 import { Thread } from "./Thread"
 import { Toolbar } from "./Toolbar"
 
+/** Closes a menu or a dialog, empties a search, or ends the writing of a character. */
+function isForAnother(event: KeyboardEvent): boolean {
+  const isSearch = event.target instanceof HTMLInputElement && event.target.type === "search"
+  return event.defaultPrevented || event.isComposing || isSearch || document.querySelector("dialog[open], .popup, [data-menu=open]") !== null
+}
+
 export function Conversation({ id }: { id: string }) {
   const say = useSay()
   const me = useMe()
@@ -26,7 +32,7 @@ export function Conversation({ id }: { id: string }) {
     if (!running) return conversationsChanged()
     if (!mine) return
     const onKey = (event: KeyboardEvent) => {
-      if (event.key === "Escape" && !document.querySelector("dialog[open]") && !event.defaultPrevented) stop()
+      if (event.key === "Escape" && !isForAnother(event)) stop()
     }
     addEventListener("keydown", onKey)
     return () => removeEventListener("keydown", onKey)
