@@ -4,6 +4,7 @@ import { conversationsChanged } from "../state/conversations"
 import { following } from "../state/following"
 import { isJudging, waitingCalls } from "../state/view"
 import { ask, part } from "../wire/http"
+import { useTitle } from "../title"
 import { useSay } from "../words"
 import { sendMessage } from "./Chat"
 import { ApproveAll } from "./ApproveAll"
@@ -25,6 +26,7 @@ export function Conversation({ id }: { id: string }) {
   const source = useMemo(() => following(id), [id])
   const { view, status, problem } = useSyncExternalStore(source.subscribe, source.snapshot)
   const send = useCallback((text: string) => sendMessage(id, text), [id])
+  useTitle(view.title)
   const running = view.run !== null
   const mine = view.owner ? view.owner === me.user : me.keyless || !seesTenant(me)
   const stop = useCallback(() => void ask("POST", `conversations/${part(id)}/cancel`, {}).catch(() => undefined), [id])

@@ -177,7 +177,6 @@ export const en = {
   "health.lastError": "Last error, {when}: {error}",
   "servers.title": "Servers",
   "servers.none": "No MCP servers are configured. Add one to toolyard.toml:",
-  "servers.missing": "This server does not manage MCP servers.",
   "servers.start": "Start",
   "servers.stop": "Stop",
   "servers.restart": "Restart",

@@ -179,7 +179,6 @@ export const zh: Record<Word, string> = {
   "health.lastError": "最近的错误（{when}）：{error}",
   "servers.title": "服务器",
   "servers.none": "没有配置 MCP 服务器。请在 toolyard.toml 中添加：",
-  "servers.missing": "此服务器不管理 MCP 服务器。",
   "servers.start": "启动",
   "servers.stop": "停止",
   "servers.restart": "重启",
