@@ -53,6 +53,7 @@ export const en = {
   "common.no": "No",
   "common.required": "required",
   "common.notJson": "This is not valid JSON: {why}",
+  "common.notObject": "Arguments are a JSON object: a name and a value for each, in braces.",
   "chat.greeting": "What shall we do?",
   "chat.about": "Ask, and the model uses the tools of this server. What it does is shown as it happens.",
   "chat.thread": "Messages",

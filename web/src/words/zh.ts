@@ -55,6 +55,7 @@ export const zh: Record<Word, string> = {
   "common.no": "否",
   "common.required": "必填",
   "common.notJson": "不是有效的 JSON：{why}",
+  "common.notObject": "参数须为 JSON 对象：花括号内为名称和值。",
   "chat.greeting": "我们来做点什么？",
   "chat.about": "提出请求，模型会使用此服务器的工具。所做的一切都会实时显示。",
   "chat.thread": "消息",
