@@ -7,9 +7,10 @@ from typing import assert_never
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
+from toolyard.models._images import Bounds, Image, as_shown, image_in
 
 Block = dict[str, object]
-IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
+IMAGES = Bounds(characters=5 * 1024 * 1024, pixels=8_000)
 PDF = "application/pdf"
 
 
@@ -27,33 +28,34 @@ def is_blank(text: str) -> bool:
 
 
 def _part(part: Part) -> Block | None:
-    match part:
+    match part := as_shown(part):
         case TextPart():
             return None if is_blank(part.text) else text_block(part.text)
         case ImagePart():
-            shown = "that cannot be shown" if part.url.startswith("data:") else f"at {part.url}"
-            return _image(part.url) or text_block(f"[an image {shown}]")
+            return _image(part.url)
         case FilePart():
             return _file(part)
         case _:
             assert_never(part)
 
 
-def _image(url: str) -> Block | None:
-    if not url.startswith("data:"):
-        return {"type": "image", "source": {"type": "url", "url": url}} if _is_web(url) else None
-    kind, body = _inline(url)
-    if kind not in IMAGES or not body:
-        return None
-    return {"type": "image", "source": _base64(kind, body)}
+def image_block(image: Image) -> Block:
+    return {"type": "image", "source": {"type": "base64", "media_type": image.kind, "data": image.data}}
+
+
+def _image(url: str) -> Block:
+    if _is_web(url):
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    if url[:5].lower() != "data:":
+        return text_block(f"[an image at {url}]")
+    image = image_in(url, IMAGES)
+    return image_block(image) if isinstance(image, Image) else text_block(image)
 
 
 def _file(part: FilePart) -> Block:
     titled: Block = {"type": "document", "title": part.name} if part.name.strip() else {"type": "document"}
     if part.url.startswith("data:"):
         kind, body = _inline(part.url)
-        if kind in IMAGES and body:
-            return {"type": "image", "source": _base64(kind, body)}
         if kind == PDF and body:
             return {**titled, "source": _base64(kind, body)}
         if (text := _text(body)) is not None:

@@ -70,7 +70,8 @@ class Exchange:
         problem: Problem | None = None
         kept = bytearray() if request.keep else None
         try:
-            answer = await self._http.post(body, _correlation(request.correlation_id), request.mint.now)
+            known_by = _correlation(request.correlation_id)
+            answer = await self._http.post(body, known_by, request.mint.now, hasty=request.hasty)
             packet = answer.first
             while packet:
                 if kept is not None:

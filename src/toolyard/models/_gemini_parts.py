@@ -7,7 +7,7 @@ from typing import assert_never
 from urllib.parse import unquote_to_bytes
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
-from toolyard.models._images import UNSHOWN, address_of
+from toolyard.models._images import address_of, as_shown
 
 NOTHING = "[no text]"
 """Stands in for a message without a word: Gemini refuses one that is empty."""
@@ -22,12 +22,12 @@ def parts_of(message: UserMessage) -> list[object]:
 
 
 def _part(part: Part) -> dict[str, object]:
-    match part:
+    match part := as_shown(part):
         case TextPart():
             return text_part(part.text)
         case ImagePart():
-            url = address_of(part)
-            return _media(url, "", "image/jpeg") if url else text_part(UNSHOWN)
+            url, words = address_of(part.url)
+            return _media(url, "", "image/jpeg") if url else text_part(words)
         case FilePart():
             return _media(part.url, part.name, "application/pdf")
         case _:

@@ -31,7 +31,7 @@ from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import Inexpressible, convert
-from toolyard.models._images import UNSHOWN, address_of, images_of, sees
+from toolyard.models._images import address_of, as_shown, images_of, sees
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
 from toolyard.models._responses_events import OutputItem
@@ -214,13 +214,13 @@ def _content(message: UserMessage) -> object:
 
 
 def _part(part: Part) -> dict[str, object]:
-    match part:
+    match part := as_shown(part):
         case TextPart():
             return {"type": "input_text", "text": part.text}
-        case ImagePart() if url := address_of(part):
-            return {"type": "input_image", "image_url": url, "detail": "auto"}
         case ImagePart():
-            return {"type": "input_text", "text": UNSHOWN}
+            url, words = address_of(part.url)
+            shown: dict[str, object] = {"type": "input_image", "image_url": url, "detail": "auto"}
+            return shown if url else {"type": "input_text", "text": words}
         case FilePart() if part.url.startswith("data:"):
             return {"type": "input_file", "file_data": part.url, "filename": part.name or "file"}
         case FilePart():

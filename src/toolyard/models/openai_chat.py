@@ -46,7 +46,7 @@ class OpenAIChat:
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
-        reader = ReplyReader(ChatReply(request.turn, self._provider), request.mint)
+        reader = ReplyReader(ChatReply(request.turn, self._provider, self._model or request.model), request.mint)
         return self._exchange.stream(to_wire(request, self._model, self._provider, self._options), reader, request)
 
     async def close(self) -> None:
@@ -55,4 +55,4 @@ class OpenAIChat:
 
 def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "openai") -> list[ModelEvent]:
     """The events of a reply whose body is these packets."""
-    return events_in(packets, ReplyReader(ChatReply(request.turn, provider), request.mint))
+    return events_in(packets, ReplyReader(ChatReply(request.turn, provider, request.model), request.mint))

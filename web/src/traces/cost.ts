@@ -15,6 +15,6 @@ export function costOf(trace: Trace, prices: Record<string, Price>, language: La
     total += ((input - cached) * price.input + cached * (price.cached ?? price.input) + output * price.output) / 1_000_000
   }
   for (const turn of trace.turns) add(turn.model, turn.usage)
-  for (const room of trace.compactions) add(trace.turns[0]?.model ?? "", room.usage)
+  for (const room of trace.compactions) add(trace.model, room.usage)
   return known ? new Intl.NumberFormat(language, { style: "currency", currency, maximumFractionDigits: total < 0.1 ? 5 : 2 }).format(total) : null
 }
