@@ -72,6 +72,8 @@ def test_a_long_conversation_is_summarised_and_goes_on() -> None:
             trace = trace_of(log, run)
             assert trace is not None and trace.usage.input_tokens == 70
             assert [room.summarised for room in trace.compactions] == [True]
+            (room,) = trace.compactions
+            assert trace.queued_at <= room.started_at <= room.at <= trace.turns[0].started_at
 
     asyncio.run(asyncio.wait_for(test(), 20))
 

@@ -39,8 +39,13 @@ RIGHT: Calls = [
     ("docs", {"edits": [{"oldText": "面粉", "newText": "🥛"}], "dryRun": True}),
     ("odd_keys", {"key with spaces": "a", "schlüssel": "b"}),
 ]
-WRONG: Calls = [("closed", {"a": "one"}), ("tuple", {"at": [1, 2, 3]}), ("map", {"env": {"path": "/bin"}})]
-WRONG += [("map_alone", {"PATH": 1}), ("patterns_alone", {"a": "b"})]
+WRONG: Calls = [
+    ("closed", {"a": "one"}),
+    ("tuple", {"at": [1, 2, 3]}),
+    ("map", {"env": {"path": "/bin"}}),
+    ("map_alone", {"PATH": 1}),
+    ("patterns_alone", {"a": "b"}),
+]
 
 
 class Noting:

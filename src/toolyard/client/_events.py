@@ -95,6 +95,8 @@ class ToolCalls(_Object, frozen=True, kw_only=True, tag="tool_calls", rename="ca
     conversation_id: str
     run_id: str
     tool_calls: list[HandedCall]
+    division: str = ""
+    correlation_id: str = ""
 
 
 class Waiting(_Object, frozen=True, kw_only=True, tag="waiting", rename="camel"):

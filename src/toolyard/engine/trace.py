@@ -101,6 +101,8 @@ class Wait(Struct, frozen=True, kw_only=True):
 class Compaction(Struct, frozen=True, kw_only=True):
     """Room that was made in the history before a turn."""
 
+    started_at: float
+    """When what came before it was over: nothing is noted when it begins."""
     at: float
     tokens_before: int
     tokens_after: int
@@ -166,7 +168,7 @@ class _Folding:
         return replace(self._run, turns=tuple(self._turns), calls=calls, waits=tuple(self._waits))
 
     def add(self, entry: Entry) -> None:
-        event = entry.event
+        event, before = entry.event, self._run.last_at
         self._run = replace(self._run, last_at=entry.at)
         match event:
             case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
@@ -180,7 +182,7 @@ class _Folding:
                 self._resume(entry.at)
                 self._add_call(event, entry.at)
             case HistoryCompacted():
-                self._add_compaction(event, entry.at)
+                self._add_compaction(event, before, entry.at)
             case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
                 pass  # of the conversation, not of its run
             case _:
@@ -204,8 +206,9 @@ class _Folding:
             case _:
                 assert_never(event)
 
-    def _add_compaction(self, event: HistoryCompacted, at: float) -> None:
+    def _add_compaction(self, event: HistoryCompacted, before: float, at: float) -> None:
         made = Compaction(
+            started_at=before,
             at=at,
             tokens_before=event.tokens_before,
             tokens_after=event.tokens_after,

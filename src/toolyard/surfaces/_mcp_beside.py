@@ -7,14 +7,16 @@ of the server that listed it. A caller sees the servers that have a tool for tha
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import cast
 
-from toolyard.core.errors import Declined, ToolyardError
+from toolyard.core.errors import Declined, ToolyardError, Unavailable
 from toolyard.engine.service import Service
 from toolyard.surfaces._mcp_peer import OWN, Peer
 from toolyard.surfaces._mcp_wire import INVALID_PARAMS, RESOURCE_NOT_FOUND, Json, Request, RpcError, object_of, text_of
 
 LIST_S = 10.0
+MOST_AT_ONCE = 32
 ASK_S = 60.0
 MOST_PAGES = 100
 MOST_LISTED = 10_000
@@ -46,17 +48,35 @@ class Aside:
         return {field: found[:MOST_LISTED]}
 
     async def read(self, asked: Request, peer: Peer) -> Json:
-        """A resource: of the server that listed it, or of the first that knows it."""
+        """A resource: of the server that listed it, or of the first that knows it, whatever becomes of the others."""
         uri = text_of(asked.params, "uri")
         servers = self._service.servers(peer.caller, "resources")
         owner = self._owners.get(("uri", uri))
-        failure = RpcError(INVALID_PARAMS if peer.modern else RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
-        for server in sorted(servers, key=lambda server: server != owner):
-            try:
-                return await self._ask(server, asked, peer)
-            except RpcError as error:
-                failure = error
-        raise failure
+        known, others = [one for one in servers if one == owner], [one for one in servers if one != owner]
+        failures: list[RpcError | ToolyardError] = []
+        for some in (known, others):
+            if (found := await self._first(some, asked, peer, failures)) is not None:
+                return found
+        unknown = RpcError(INVALID_PARAMS if peer.modern else RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
+        said = failures[:1] if known else [one for one in failures if isinstance(one, RpcError)]
+        raise next(iter([*said, *failures]), unknown)
+
+    async def _first(
+        self, servers: Sequence[str], asked: Request, peer: Peer, failures: list[RpcError | ToolyardError]
+    ) -> Json | None:
+        """The first answer of these servers, which are asked all at once; what the others say against it is noted."""
+        asking = [asyncio.ensure_future(self._ask(server, asked, peer)) for server in servers]
+        try:
+            for answer in asyncio.as_completed(asking):
+                try:
+                    return await answer
+                except (RpcError, ToolyardError) as error:
+                    failures.append(error)
+        finally:
+            for one in asking:
+                one.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+        return None
 
     async def prompt(self, asked: Request, peer: Peer) -> Json:
         server, name = await self._owner("prompts/list", text_of(asked.params, "name"), peer)
@@ -69,6 +89,25 @@ class Aside:
             return await self._ask(server, asked, peer, ref={**ref, "name": name})
         server, _ = await self._owner("resources/templates/list", text_of(ref, "uri"), peer)
         return await self._ask(server, asked, peer)
+
+    async def watch_all(self, uris: Iterable[str], peer: Peer, watched: set[str]) -> None:
+        """Have all of them told of that can be, asked for at once; what cannot, or takes too long, is left out."""
+        few = asyncio.Semaphore(MOST_AT_ONCE)
+
+        async def one(uri: str) -> None:
+            async with few:
+                watched.add(uri)  # before: what is told at once is not missed
+                try:
+                    await self.watch(uri, peer)
+                except BaseException as error:
+                    watched.discard(uri)
+                    if not isinstance(error, RpcError | ToolyardError):
+                        raise
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LIST_S), asyncio.TaskGroup() as group:
+                for uri in uris:
+                    group.create_task(one(uri))
 
     async def watch(self, uri: str, peer: Peer) -> None:
         """Have the server that has this resource tell of its changes. Raises RpcError if none has it, or it cannot."""
@@ -138,6 +177,8 @@ class Aside:
         except Declined as error:
             code = INVALID_PARAMS if peer.modern and error.code == RESOURCE_NOT_FOUND else error.code
             raise RpcError(code, str(error), error.data) from None
+        except TimeoutError:
+            raise Unavailable(f"the server {server!r} did not answer within {ASK_S:g} s") from None
 
 
 def _objects(value: object) -> list[Json]:

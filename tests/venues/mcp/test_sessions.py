@@ -1,6 +1,7 @@
 """Sessions over HTTP and over stdio: shared by all, or one for each caller; lost, and found again."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from mcp_types import METHOD_NOT_FOUND
 
 from support import PATIENCE_S, condition, events_of, in_yard, result
 from toolyard import Caller, Scripted, Yard
-from toolyard.core.servers import OAuth
+from toolyard.core.servers import OAuth, ServerSpec
 from toolyard.surfaces._mcp_notices import Notices
 from toolyard.surfaces._mcp_peer import Standing
 from venues.mcp.modern import GUARDED, OverHttp, over_http, over_stdio, settled
@@ -116,6 +117,18 @@ def test_callers_of_one_server_share_its_session(tmp_path: Path) -> None:
     in_yard(test, [], servers={"shared": Plain(tmp_path).spec})
 
 
+@pytest.mark.proves("000.division-scoped")
+def test_a_server_is_told_for_which_division_each_call_is(tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+
+    async def test(yard: Yard) -> None:
+        await looked(yard, Caller(user="ann", division="clothing"))
+        await looked(yard, ANN)
+        assert plain.noted("for") == ["clothing", "all"]
+
+    in_yard(test, [], servers={"shared": plain.spec})
+
+
 def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
     plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
 
@@ -123,6 +136,7 @@ def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
         said = await asyncio.gather(*(looked(yard, caller) for caller in (ANN, BOB, OTHER_ANN, ANN)))
         assert [name for _, name in said] == ["ann@acme", "bob@acme", "ann@other", "ann@acme"]
         assert said[0] == said[3] and len({process for process, _ in said}) == 3
+        await condition(lambda: len(plain.alive) == 3)  # that of nobody, which only listed, is no more
         assert yard.servers.cards()[0].sessions == 3
 
     in_yard(test, [], servers={"own": plain.spec})
@@ -149,6 +163,30 @@ def test_a_callers_session_that_sleeps_makes_room(tmp_path: Path) -> None:
         assert (await looked(yard, ANN))[1] == "ann"
 
     in_yard(test, [], servers={"own": plain.spec})
+
+
+def test_a_server_that_takes_longer_to_start_than_it_may_idle_is_used_all_the_same(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, "late", idle_s=0.2)
+
+    async def test(yard: Yard) -> None:
+        for times in (1, 2, 3):
+            await condition(lambda: yard.servers.cards()[0].status == "idle")
+            assert (await looked(yard, ANN))[1] == "all"
+            assert len(plain.processes) == times + 1
+
+    in_yard(test, [], servers={"late": plain.spec})
+
+
+def test_a_child_works_in_the_folder_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    plain = Plain(tmp_path, cwd=str(tmp_path / "work"))
+    other = ServerSpec(command=sys.executable, args=plain.spec.args, cwd=str(tmp_path / "nowhere"))
+
+    async def test(yard: Yard) -> None:
+        await condition(lambda: plain.noted("folder") == [str(tmp_path / "work")])
+        await condition(lambda: "nowhere" in yard.servers.cards()[1].error)
+
+    in_yard(test, [], servers={"plain": plain.spec, "other": other})
 
 
 def test_a_tool_that_comes_later_is_listed_and_waits_to_be_accepted() -> None:

@@ -130,6 +130,7 @@ export interface ToolCalls {
   conversationId: string;
   runId: string;
   toolCalls: HandedCall[];
+  division?: string;
 }
 
 /** The run waits for somebody else. */

@@ -21,5 +21,6 @@ export type {
   TurnRestarted,
 } from "./events.js";
 export { Lost, ToolyardError } from "./link.js";
+export type { McpClient, McpTool } from "./servers.js";
 export { ToolError, tool } from "./tools.js";
 export type { Running, Tool } from "./tools.js";

@@ -20,17 +20,18 @@ export function Conversation({ id }: { id: string }) {
   const { view, status, problem } = useSyncExternalStore(source.subscribe, source.snapshot)
   const send = useCallback((text: string) => sendMessage(id, text), [id])
   const running = view.run !== null
+  const mine = view.owner ? view.owner === me.user : me.keyless || !seesTenant(me)
   const stop = useCallback(() => void ask("POST", `conversations/${part(id)}/cancel`, {}).catch(() => undefined), [id])
   useEffect(() => {
     if (!running) return conversationsChanged()
+    if (!mine) return
     const onKey = (event: KeyboardEvent) => {
       if (event.key === "Escape" && !document.querySelector("dialog[open]") && !event.defaultPrevented) stop()
     }
     addEventListener("keydown", onKey)
     return () => removeEventListener("keydown", onKey)
-  }, [running, stop])
+  }, [running, mine, stop])
   const waiting = useMemo(() => waitingCalls(view), [view])
-  const mine = view.owner ? view.owner === me.user : me.keyless || !seesTenant(me)
   const decides = mine || me.roles.includes("approver")
   const context = useMemo(() => ({ conversation: id, send: mine ? send : null, decides }), [id, send, mine, decides])
   if (status === "gone") {

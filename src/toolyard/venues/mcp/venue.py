@@ -8,10 +8,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import cast
 
+from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import Context, Failure, Later, Own, Value
+from toolyard.core.ports import Context, Failure, Later, Own, Personal, Value
 from toolyard.core.results import problem_of
 from toolyard.core.servers import INPUT_RESPONSES
 from toolyard.core.tools import Tool
@@ -40,11 +41,16 @@ class McpVenue:
     def own(self, tool: str) -> Own:
         return Own()
 
+    def personal(self, caller: Caller) -> tuple[Personal, ...]:
+        return self._fleet.personal(caller)
+
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
         try:
             link = self._fleet.link(tool.server, context.caller)
         except (NotFound, Refused) as error:
             return Failure(problem=problem_of(error, "unavailable"))
+        if why := await self._fleet.kept_from(tool, context.caller, link):
+            return Failure(problem=Problem(error=why, error_type="permission_denied"))
         asking = _Asking(self._fleet, self._questions, link, call, tool, context)
         if context.answer is None:
             return await asking.begin()
@@ -71,10 +77,10 @@ class _Asking:
         self._tool = tool
         self._context = context
         self._sampling = fleet.server(tool.server).spec.sampling
-        self._promised = fleet.definition(tool.server, tool.remote).get("outputSchema")
+        self._promised = fleet.definition(tool.server, tool.remote, context.caller).get("outputSchema")
         self._prepared: dict[str, Json] = {}
         """Answers that are known, by their questions: a server that was started anew asks them again."""
-        self._params: Json = {"name": tool.remote, "arguments": call.arguments, "_meta": _meta(context)}
+        self._params: Json = {"name": tool.remote, "arguments": call.arguments, "_meta": meta_of(context)}
 
     async def begin(self) -> Value | Failure | Later:
         ticket = Ticket(self._context.call_id, self._link, prepared=self._prepared)
@@ -192,12 +198,14 @@ class _Asking:
         return self._fleet.unfit(cast(Json, schema), reply.get("content"))
 
 
-def _meta(context: Context) -> Json:
-    """Under which trace this runs, and what to tell a repeated request by."""
+def meta_of(context: Context) -> Json:
+    """Under which trace this runs, what to tell a repeated request by, and for which division it is."""
     digits = hashlib.blake2b(context.correlation_id.encode(), digest_size=16).hexdigest()
     trace = context.correlation_id if _is_trace(context.correlation_id) else digits
     span = hashlib.blake2b(context.idempotency_key.encode(), digest_size=8).hexdigest()
-    return {"traceparent": f"00-{trace}-{span}-01", "toolyard/idempotency-key": context.idempotency_key}
+    known: Json = {"traceparent": f"00-{trace}-{span}-01", "toolyard/idempotency-key": context.idempotency_key}
+    division = context.caller.division
+    return {**known, "toolyard/division": division} if division else known
 
 
 def _is_trace(text: str) -> bool:

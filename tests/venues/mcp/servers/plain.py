@@ -66,6 +66,8 @@ def tools() -> list[dict[str, object]]:
     if "personal" in TRICKS and os.environ.get("USER_NAME") == "bob":
         listed = [one for one in listed if one["name"] != "add"]
     changed = NOTES.with_suffix(".changed")
+    if "bare" in TRICKS and not changed.exists():
+        return []
     if changed.exists():
         listed[1] = tool("look", changed.read_text(), **reads)
     return listed
@@ -141,6 +143,7 @@ def run(request: object, name: str, params: dict[str, object]) -> dict[str, obje
 def call(request: object, params: dict[str, object]) -> None:
     name = str(params["name"])
     note(f"began {name}")
+    note(f"for {cast(dict[str, object], params.get('_meta', {})).get('toolyard/division', 'all')}")
     if "tells" in TRICKS:
         send({"method": "notifications/prompts/list_changed"})
     if "stalls" in TRICKS:
@@ -179,6 +182,9 @@ def handle(message: dict[str, object]) -> None:
 
 def main() -> None:
     note(f"process {os.getpid()}")
+    note(f"folder {Path.cwd()}")
+    if "late" in TRICKS:
+        time.sleep(0.5)
     if "crashes" in TRICKS:
         sys.exit("it cannot find its configuration")
     if "hangs" in TRICKS:
