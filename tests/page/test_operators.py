@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Generator
+from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import Locator, Route, expect
@@ -123,6 +124,23 @@ def test_a_tool_can_be_taken_from_a_conversation(windows: Windows, server: Site)
     expect(window.answer).to_have_text("One of two.")
     window.card("stock").get_by_role("button").first.click()
     expect(window.card("stock")).to_contain_text("not enabled")
+
+
+def test_tools_of_the_same_name_are_taken_one_by_one(
+    windows: Windows, sites: ExitStack, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    twins = {name: Plain(tmp_path_factory.mktemp(name), trust=True).spec for name in ("one", "two")}
+    window = windows.open(sites.enter_context(site(servers=twins)))
+    window.send("hello")
+    expect(window.answer).to_have_text("You said: hello")
+    window.button("Tools for this conversation").click()
+    boxes = window.page.get_by_role("dialog").get_by_role("checkbox", name="slow_look")
+    with window.page.expect_response(lambda answer: answer.request.method == "DELETE"):
+        boxes.and_(window.page.get_by_label("one")).uncheck()
+    window.page.reload()
+    window.button("Tools for this conversation").click()
+    expect(boxes.and_(window.page.get_by_label("one"))).not_to_be_checked()
+    expect(boxes.and_(window.page.get_by_label("two"))).to_be_checked()
 
 
 def test_a_message_waits_for_the_change_of_tools_before_it(windows: Windows, server: Site) -> None:

@@ -19,6 +19,11 @@ from wire.strict_chat import StrictChat, says
 
 SECRET = "sk-very-secret-0123456789"
 PRODUCTS = [{"name": "milk", "price": 2}, {"name": "bread", "price": 3}]
+WITHOUT_CLIPBOARD = """() => {
+    window.board = navigator.clipboard
+    Object.defineProperty(navigator, "clipboard", { value: undefined })
+}"""
+"""As it is for a page that did not come over HTTPS, from another machine."""
 SHOW = {
     "name": "show_products",
     "description": "Show products to the customer.",
@@ -65,7 +70,11 @@ def test_what_a_run_cost_and_what_went_to_the_model_are_shown_and_copied(
     done = server.run(server.yard.execute("Isn't it?", model="priced"))
     window = windows.open(server)
     page = window.page
-    page.goto(f"{server.url}/#/traces/in%3A{done.conversation}")
+    page.goto(f"{server.url}/#/traces")
+    page.get_by_label("Conversation id").fill(done.conversation)
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Only this conversation")).to_be_visible()
+    expect(page.locator("table.runs tbody tr")).to_have_count(1)
     page.locator("table.runs tbody tr").get_by_role("link").first.click()
     cost = (done.usage.input_tokens * 10_000 + done.usage.output_tokens * 20_000) / 1_000_000
     expect(page.get_by_text(re.compile(rf"^\$0*{cost:g}0*$"))).to_be_visible()
@@ -76,6 +85,10 @@ def test_what_a_run_cost_and_what_went_to_the_model_are_shown_and_copied(
     words = shlex.split(page.evaluate("() => navigator.clipboard.readText()"))
     assert words[:2] == ["curl", "-N"] and words[2].endswith("/chat/completions") and words[-2] == "-d"
     assert json.loads(words[-1]) == json.loads(strict.bodies[0]) and SECRET not in str(words)
+    page.evaluate(WITHOUT_CLIPBOARD)
+    page.get_by_role("button", name="Copy", exact=True).first.click()
+    expect(page.get_by_role("button", name="Copied").first).to_be_visible()
+    assert page.evaluate("() => board.readText()") == page.get_by_role("heading", level=1).inner_text()
     page.get_by_role("link", name="Conversation").click()
     expect(window.answer).to_have_text("It's so.")
 

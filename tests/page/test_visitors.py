@@ -180,11 +180,16 @@ def test_conversations_are_found_renamed_and_deleted(windows: Windows, sites: Ex
     window.button("Save").click()
     expect(listed.get_by_role("link", name="Bakery")).to_be_visible()
     expect(page.get_by_role("heading", name="Bakery")).to_be_visible()
+    expect(page).to_have_title("Bakery · Toolyard")
     page.get_by_role("button", name="Actions for Bakery").click()
     window.button("Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(listed.get_by_role("listitem")).to_have_text(["apples and pears"])
     expect(page.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    page.get_by_role("link", name="Live").click()
+    expect(page).to_have_title("Live · Toolyard")
+    listed.get_by_role("link", name="apples and pears").click()
+    expect(page).to_have_title("apples and pears · Toolyard")
 
 
 def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites: ExitStack) -> None:

@@ -27,7 +27,7 @@ export default function Servers({ id }: { id: string }) {
       <header className="page-head">
         <h1>{say("servers.title")}</h1>
       </header>
-      {problem && !data && <p className="empty">{say("servers.missing")}</p>}
+      {problem && !data && <p className="problem">{problem}</p>}
       {data?.count === 0 && (
         <div className="empty">
           <p>{say("servers.none")}</p>
