@@ -104,6 +104,7 @@ def _head(trace: Trace, width: int) -> list[Text]:
     about = [_clean(one) for one in (trace.model, trace.user) if one]
     when = datetime.fromtimestamp(trace.queued_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     texts = [" · ".join([*about, when, _tokens(trace.usage)]), f"trace {_clean(trace.correlation_id)}"]
+    texts += [f"search {_clean(one)}" for one in dict.fromkeys(turn.search for turn in trace.turns) if one]
     if trace.detail:
         texts.append(_clean(trace.detail))
     lines = [first, *(Text(one, style="bright_black") for one in texts)]

@@ -337,8 +337,8 @@ def test_a_model_may_think_as_much_as_it_likes() -> None:
         (ImagePart(url=f"data:image/png;base64,{PNG}"), {"type": "base64", "media_type": "image/png", "data": PNG}),
         (FilePart(url=f"data:image/jpeg;base64,{PNG}"), {"type": "base64", "media_type": "image/png", "data": PNG}),
         (
-            FilePart(url="data:application/pdf;base64,AAAA", name="a.pdf"),
-            {"type": "base64", "media_type": "application/pdf", "data": "AAAA"},
+            FilePart(url="data:application/pdf;base64,JVBERi0xLjQ=", name="a.pdf"),
+            {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQ="},
         ),
         (FilePart(url="https://a.org/a.PDF"), {"type": "url", "url": "https://a.org/a.PDF"}),
         (FilePart(url="data:,a%20b"), {"type": "text", "media_type": "text/plain", "data": "a b"}),

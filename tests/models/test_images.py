@@ -170,3 +170,30 @@ def test_an_image_that_is_too_large_for_anthropic_is_told_in_words_and_left_out_
 @pytest.mark.parametrize("body", [png(8_000, 8_000), jpeg(8_000, 1), gif(1, 8_000), jpeg(1, 1)[:12], png(1, 1)[:17]])
 def test_an_image_that_is_not_surely_too_large_is_shown(body: bytes) -> None:
     assert written(body).encode() in told(WIRES["messages"], ImagePart(url=f"data:image/png;base64,{written(body)}"))
+
+
+BINARY = written(b"PK\x03\x04\xff\0")
+
+
+@each
+@pytest.mark.parametrize(
+    "url",
+    [f"data:application/pdf;base64,{BINARY}", "data:application/pdf;base64,?", "data:text/plain;base64,AA=="],
+)
+def test_a_file_that_is_not_what_it_is_called_is_told_in_words(wire: Wire, url: str) -> None:
+    body = told(wire, FilePart(url=url, name="a.pdf"))
+    assert b"[file a.pdf: " in body and b"which cannot be read here; ask for its text]" in body
+    assert url.encode() not in body and b'"application/pdf"' not in body
+
+
+@each
+@pytest.mark.parametrize("end", [b"\xff", b"in plain letters"])
+def test_a_pdf_is_known_by_its_bytes(wire: Wire, end: bytes) -> None:
+    pdf = written(b"\n%PDF-1.7 " + end)
+    body = told(wire, FilePart(url=f"data:application/octet-stream;base64,{pdf}", name="a"))
+    assert pdf.encode() in body and b"application/pdf" in body and b"octet-stream" not in body
+
+
+@each
+def test_a_text_is_told_in_its_own_words(wire: Wire) -> None:
+    assert b"a,b" in told(wire, FilePart(url="data:application/json;base64,YSxi", name="a.csv"))

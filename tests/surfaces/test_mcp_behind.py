@@ -176,6 +176,28 @@ def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> None:
     behind(test, {"one": child(ODD, "one")}, keys=[key("anna"), key("maria", "manager")], ruled=ruled)
 
 
+def test_what_a_name_stands_for_is_each_callers_own() -> None:
+    """To one who sees a single server its prompt has the name that for others is another server's."""
+
+    def ruled(tool: Tool) -> Tool:
+        return replace(tool, roles=frozenset({"manager"})) if tool.server == "one" else tool
+
+    async def test(host: Host, yard: Yard) -> None:
+        anna, maria = host.by("anna"), host.by("maria")
+
+        async def names(who: Host) -> list[str]:
+            return [one["name"] for one in (await who.modern("prompts/list")).result["prompts"]]
+
+        async def said(who: Host) -> str:
+            return (await who.modern("prompts/get", {"name": "odd"})).result["messages"][0]["content"]["text"]
+
+        assert (await names(maria), await names(anna)) == (["odd", "two__odd"], ["odd"])
+        assert (await said(maria), await said(anna)) == ("from one", "from two")
+
+    servers = {"one": child(ODD, "one"), "two": child(ODD, "two")}
+    behind(test, servers, keys=[key("anna"), key("maria", "manager")], ruled=ruled)
+
+
 @both_ways
 def test_a_servers_own_error_is_passed_on_with_its_code(way: str) -> None:
     async def test(host: Host, yard: Yard) -> None:

@@ -23,7 +23,7 @@ PARTS = (
     TextPart(text="look"),
     ImagePart(url="https://example.org/a.png"),
     ImagePart(url="data:image/png;base64,AAAA"),
-    FilePart(url="data:application/pdf;base64,AAAA", name="a.pdf"),
+    FilePart(url="data:application/pdf;base64,JVBERi0xLjQ=", name="a.pdf"),
     FilePart(url="data:,text", name="a.txt"),
     FilePart(url="https://example.org/b.pdf"),
 )

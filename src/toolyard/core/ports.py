@@ -31,6 +31,8 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     hashes: dict[str, str]
     note: str = ""
     """What the model is told about them besides."""
+    search: str = ""
+    """Where a search of the web runs, and why there, if anybody spoke of one."""
 
 
 KEPT_TURN = "turn."

@@ -48,6 +48,8 @@ class TurnSpan(Struct, frozen=True, kw_only=True):
     started_at: float
     ended_at: float | None = None
     offered: int = 0
+    search: str = ""
+    """Where a search of the web runs, and why there, if anybody spoke of one."""
     model: str = ""
     """The one that answered, as its provider names it."""
     finish: Finish | None = None
@@ -225,12 +227,12 @@ class _Folding:
 
     def _add_turn(self, event: TurnEvent, at: float) -> None:
         match event:
-            case TurnStarted(number=number, offered=offered):
+            case TurnStarted(number=number, offered=offered, search=search):
                 if self._turns and self._turns[-1].number == number:
                     again = self._turns[-1]
                     self._turns[-1] = replace(again, offered=offered, restarted=again.restarted + 1)
                 else:
-                    self._turns.append(TurnSpan(number=number, started_at=at, offered=offered))
+                    self._turns.append(TurnSpan(number=number, started_at=at, offered=offered, search=search))
             case TurnEnded(finish=finish, usage=usage, model=model, items=items):
                 turn = replace(self._turns[-1], ended_at=at, finish=finish, usage=usage, model=model)
                 self._turns[-1] = turn

@@ -28,6 +28,7 @@ def turn_started(number: int, epoch: int, offer: Offer, state: State) -> TurnSta
         offered=len(offer.tools),
         added={} if same else {k: v for k, v in offer.hashes.items() if state.offered.get(k) != v},
         removed=() if same else tuple(name for name in state.offered if name not in offer.hashes),
+        search=offer.search,
     )
 
 

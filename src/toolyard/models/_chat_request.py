@@ -32,6 +32,7 @@ from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._chat_details import details_of
 from toolyard.models._dialects import convert
+from toolyard.models._files import inline
 from toolyard.models._images import address_of, as_shown, images_of, sees
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
@@ -48,6 +49,7 @@ class Manners(Struct, frozen=True, kw_only=True):
     forced_choice: bool = True
     """That the model must call, or call this tool."""
     files: bool = True
+    """PDFs; a text is told in its own words."""
     max_tokens: str = "max_completion_tokens"
     """What the bound of an answer is called."""
     budgets: bool = False
@@ -198,10 +200,10 @@ def _part(part: Part, manners: Manners) -> dict[str, object]:
         case ImagePart():
             url, words = address_of(part.url)
             return {"type": "image_url", "image_url": {"url": url}} if url else {"type": "text", "text": words}
-        case FilePart() if part.url.startswith("data:") and not manners.files:
-            return {"type": "text", "text": f"[file {part.name}, which this model cannot be shown]"}
-        case FilePart() if part.url.startswith("data:"):
-            return {"type": "file", "file": {"file_data": part.url, "filename": part.name or "file"}}
+        case FilePart() if file := inline(part):
+            if not (file.is_pdf and manners.files):
+                return {"type": "text", "text": file.told}
+            return {"type": "file", "file": {"file_data": file.url, "filename": file.name or "file"}}
         case FilePart():
             return {"type": "text", "text": f"[file {part.name}: {part.url}]" if part.name else f"[file: {part.url}]"}
         case _:

@@ -11,7 +11,7 @@ from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.models._chat_reply import ChatReply
 from toolyard.models._chat_request import to_wire
-from toolyard.models._exchange import NO_HEADERS, Exchange, Line, ModelEvent, address, events_in
+from toolyard.models._exchange import Exchange, Line, ModelEvent, address, events_in
 from toolyard.models._http import Deadlines, Retry
 from toolyard.models._reader import ReplyReader
 
@@ -35,14 +35,8 @@ class OpenAIChat:
         self._model = model
         self._provider = provider
         self._options = options
-        key = api_key.strip()
-        self._exchange = Exchange(
-            url=address(base_url, "/chat/completions"),
-            provider=provider,
-            key=key,
-            own={"Authorization": f"Bearer {key}"} if key else NO_HEADERS,
-            **line,
-        )
+        url = address(base_url, "/chat/completions")
+        self._exchange = Exchange(url=url, provider=provider, key=api_key, **line)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import cast
 
+from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, ToolyardError, Unavailable
 from toolyard.engine.service import Service
 from toolyard.surfaces._mcp_peer import OWN, Peer
@@ -36,22 +37,22 @@ class Aside:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._owners: dict[tuple[str, str], str] = {}
-        """Which server listed it last, by kind and name. Forgotten now and then: a list brings it back."""
+        self._owners: dict[tuple[Caller, str, str], str] = {}
+        """Which server listed it last to a caller, by kind and name. Forgotten now and then: a list brings it back."""
 
     async def listed(self, asked: Request, peer: Peer) -> Json:
         capability, field, key = LISTS[asked.method]
         found: list[Json] = []
         servers = self._service.servers(peer.caller, capability)
         for server, items in zip(servers, await self._lists(asked.method, field, servers, peer), strict=True):
-            found += self._named(server, items, key, {str(one.get(key)) for one in found})
+            found += self._named(peer.caller, server, items, key, {str(one.get(key)) for one in found})
         return {field: found[:MOST_LISTED]}
 
     async def read(self, asked: Request, peer: Peer) -> Json:
         """A resource: of the server that listed it, or of the first that knows it, whatever becomes of the others."""
         uri = text_of(asked.params, "uri")
         servers = self._service.servers(peer.caller, "resources")
-        owner = self._owners.get(("uri", uri))
+        owner = self._owners.get((peer.caller, "uri", uri))
         known, others = [one for one in servers if one == owner], [one for one in servers if one != owner]
         failures: list[RpcError | ToolyardError] = []
         for some in (known, others):
@@ -125,7 +126,7 @@ class Aside:
         """The server that lists this, and the name there. A list is asked for if nobody has asked yet."""
         capability, _, key = LISTS[method]
         for again in (False, True):
-            server = self._owners.get((key, name))
+            server = self._owners.get((peer.caller, key, name))
             if server is not None and server in self._service.servers(peer.caller, capability):
                 return server, name.removeprefix(f"{server}__") if key == "name" else name
             if not again:
@@ -151,7 +152,7 @@ class Aside:
             _log.warning("server %s does not list its %s: %s", server, field, error or type(error).__name__)
         return items
 
-    def _named(self, server: str, items: Iterable[Json], key: str, taken: set[str]) -> list[Json]:
+    def _named(self, caller: Caller, server: str, items: Iterable[Json], key: str, taken: set[str]) -> list[Json]:
         """A prompt whose name another server's has already gets its server's before it; an address is an address."""
         shown: list[Json] = []
         for one in items:
@@ -162,7 +163,7 @@ class Aside:
                 name, one = f"{server}__{name}", {**one, "name": f"{server}__{name}"}
             if len(self._owners) >= MOST_OWNERS:
                 self._owners.clear()
-            self._owners[key, name] = server
+            self._owners[caller, key, name] = server
             shown.append(one)
         return shown
 

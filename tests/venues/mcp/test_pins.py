@@ -223,6 +223,24 @@ def test_a_tool_can_be_offered_under_a_name_that_is_chosen(tmp_path: Path) -> No
         in_yard(test, [], servers={"plain": replace(plain.spec, names=names)}, store=store)
 
 
+def test_a_name_that_one_of_our_own_tools_has_got_since_is_left_to_it(tmp_path: Path) -> None:
+    plain, store = Plain(tmp_path), f"sqlite:///{tmp_path}/toolyard.db"
+
+    def look() -> str:
+        """Ours."""
+        return "ours"
+
+    async def first(yard: Yard) -> None:
+        assert "look" in yard.tool_names
+
+    async def second(yard: Yard) -> None:
+        assert result(await events_of(yard.call("look", {}))).content == "ours"
+        assert result(await events_of(yard.call("plain__look", {}))).content.startswith("look of process")
+
+    in_yard(first, [], servers={"plain": plain.spec}, store=store)
+    in_yard(second, [], [look], servers={"plain": plain.spec}, store=store)
+
+
 def test_a_server_that_is_not_pinned_is_taken_at_its_word(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True, pin="off")
 

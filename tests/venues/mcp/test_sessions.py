@@ -13,6 +13,7 @@ from toolyard import Caller, Scripted, Yard
 from toolyard.core.servers import OAuth, ServerSpec
 from toolyard.surfaces._mcp_notices import Notices
 from toolyard.surfaces._mcp_peer import Standing
+from toolyard.venues.mcp._server import least_needed
 from venues.mcp.modern import GUARDED, OverHttp, over_http, over_stdio, settled
 from venues.mcp.plain import Plain
 
@@ -143,6 +144,15 @@ def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
     assert plain.alive == []
 
 
+def test_a_callers_name_is_taken_as_it_is(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
+
+    async def test(yard: Yard) -> None:
+        assert (await looked(yard, Caller(user="{tenant}", tenant="ann")))[1] == "{tenant}@ann"
+
+    in_yard(test, [], servers={"own": plain.spec})
+
+
 def test_a_tool_that_one_caller_does_not_get_stays_for_the_others(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "personal", auth="caller", env={"USER_NAME": "{user}"}, trust=True)
 
@@ -150,6 +160,20 @@ def test_a_tool_that_one_caller_does_not_get_stays_for_the_others(tmp_path: Path
         assert (await looked(yard, BOB))[1] == "bob"
         assert "add" in yard.tool_names
         assert result(await events_of(yard.call("add", {}, caller=ANN))).outcome == "ok"
+
+    in_yard(test, [], servers={"own": plain.spec})
+
+
+def test_of_many_callers_sessions_one_with_a_call_on_its_way_goes_last(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}"})
+
+    async def test(yard: Yard) -> None:
+        slow = asyncio.create_task(events_of(yard.call("slow_look", {}, caller=ANN)))
+        await condition(lambda: plain.noted("began") == ["slow_look"])
+        await looked(yard, BOB)
+        links = {(who.user,): yard.servers.link("own", who) for who in (ANN, BOB)}
+        assert least_needed(links) == ("bob",)
+        slow.cancel()
 
     in_yard(test, [], servers={"own": plain.spec})
 

@@ -769,6 +769,7 @@ export interface TurnSpan {
   started_at: number
   ended_at: number | null
   offered: number
+  search: string
   model: string
   finish: "calls" | "cancelled" | "length" | "paused" | "refused" | "stop" | null
   problem: Problem | null
@@ -784,6 +785,7 @@ export interface TurnStarted {
   offered?: number
   added?: Record<string, string>
   removed?: Array<string>
+  search?: string
 }
 
 export interface Usage {

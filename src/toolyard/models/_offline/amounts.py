@@ -66,6 +66,8 @@ _WHICH = re.compile(
 _LOWER = re.compile(r"over|above|more than|at least|min|from|高于|超过|至少|最少|以上", re.IGNORECASE)
 
 
+_ANY = re.compile(rf"\b(?:{NUMBER})|(?:{CHINESE_NUMBER})", re.IGNORECASE)
+_ONLY = re.compile(rf"(?P<en>{NUMBER})|(?P<zh>{CHINESE_NUMBER})(?:{_MEASURES})?", re.IGNORECASE)
 _PRICED = re.compile(
     r"(?:the )?(?:cheapest|least expensive|most expensive|dearest|priciest)\s*(?:ones?$)?|最(?:便宜|贵)的?(?:那个)?",
     re.IGNORECASE,
@@ -148,13 +150,13 @@ def bounds(text: str) -> list[Bound]:
 
 def only_number(text: str) -> float | None:
     """The number that is all of a text: `two` of `I'll take two`, `两瓶` of `那就来两瓶`."""
-    found = re.fullmatch(rf"(?P<en>{NUMBER})|(?P<zh>{CHINESE_NUMBER})(?:{_MEASURES})?", text, re.IGNORECASE)
+    found = _ONLY.fullmatch(text)
     return number(found["en"] or found["zh"]) if found else None
 
 
 def count_at(text: str) -> int:
     """How many letters at the beginning say how many."""
-    found = _LEADING_ZH.match(text) or _LEADING.match(text) or re.match(rf"(?:{NUMBER})$", text, re.IGNORECASE)
+    found = _LEADING_ZH.match(text) or _LEADING.match(text) or _ANY.fullmatch(text)
     return found.end() if found else 0
 
 
@@ -177,5 +179,4 @@ def priced(text: str) -> tuple[Priced | None, str]:
 
 def numbers(text: str) -> list[tuple[int, int, float]]:
     """Every number in figures or words, with its place."""
-    pattern = rf"\b(?:{NUMBER})|(?:{CHINESE_NUMBER})"
-    return [(one.start(), one.end(), number(one.group())) for one in re.finditer(pattern, text, re.IGNORECASE)]
+    return [(one.start(), one.end(), number(one.group())) for one in _ANY.finditer(text)]

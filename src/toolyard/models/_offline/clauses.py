@@ -1,7 +1,7 @@
 """A message becomes clauses: one for each thing that is asked for, with what is said in it about time and bounds."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from msgspec import Struct
@@ -59,6 +59,11 @@ class Clause(Struct, frozen=True, kw_only=True):
     stems: frozenset[str]
     said: frozenset[str]
     """The things that it names, and the verbs after the first: `search` of `open the search page`."""
+    governing: list[str]
+    leading: str
+    """The stem of its first word that says something, if the lexicon knows nothing of it: `commit`."""
+    unknown: frozenset[str]
+    """The stems of the verbs that only a tool of its own can know: `rename`."""
     tells: bool
     """It says what somebody did or what became of something, rather than what is to be done."""
 
@@ -67,17 +72,8 @@ class Clause(Struct, frozen=True, kw_only=True):
         return next((token for token in self.tokens if token.has("do:")), None)
 
     def actions(self) -> list[str]:
-        """The verbs that may govern it: those of the first word that is one, then those of the next.
-
-        A verb of other requests counts as `other`, unless the thing that is asked for stands before it.
-        """
-        found: list[str] = []
-        named = False
-        for token in self.tokens:
-            named = named or (token.has("of:") and token.text.isascii())
-            meant = token.actions() or (["other"] if token.has("no:") and not named else [])
-            found += [one for one in meant if one not in found]
-        return found
+        """The verbs that may govern it: those of the first word that is one, then those of the next."""
+        return self.governing
 
 
 def clause(text: str, now: datetime) -> Clause:
@@ -91,18 +87,33 @@ def clause(text: str, now: datetime) -> Clause:
     times = times_in(unquoted, now)
     tokens = tuple(tokens_of(text, [(one.start, one.end) for one in (*times.said, *exact)]))
     verbs = [token for token in tokens if token.has("do:")]
+    first = next((token for token in tokens if not token.has("fn:")), None)
     said = {one for token in tokens for one in token.means if one.startswith("of:")}
     return Clause(
         text=text,
         tokens=tokens,
         stems=frozenset(stem(word) for token in tokens for word in token.text.casefold().split()),
         said=frozenset(said | {one for token in verbs[1:] for one in token.means if one.startswith("do:")}),
+        governing=_governing(tokens),
+        leading=first.stem if first and not first.means and first.text.isalpha() else "",
+        unknown=frozenset(token.stem for token in tokens if token.has("no:")),
         times=times,
         bounds=tuple(bounds(unquoted)),
         literals=tuple(exact),
         tells=tells(unquoted),
         asks=bool(_ASKS.search(unquoted)) and not _ORDERS.match(text),
     )
+
+
+def _governing(tokens: Sequence[Token]) -> list[str]:
+    """A verb of other requests counts as `other`, unless the thing that is asked for stands before it."""
+    found: list[str] = []
+    named = False
+    for token in tokens:
+        named = named or (token.has("of:") and token.text.isascii())
+        meant = token.actions() or (("other",) if token.has("no:") and not named else ())
+        found += [one for one in meant if one not in found]
+    return found
 
 
 def sentences(message: str) -> list[str]:

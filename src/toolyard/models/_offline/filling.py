@@ -1,6 +1,7 @@
 """The words of a clause go into the places of a tool; what is left over is what is asked for."""
 
 import re
+from functools import lru_cache
 
 from toolyard.models._offline.amounts import count_before, numbers
 from toolyard.models._offline.choices import choose, composed
@@ -131,11 +132,14 @@ def _literals(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None
 
 def _place_named(before: str, profile: Profile) -> Place | None:
     """The place that the words just before a value name."""
-    for place in profile.places:
-        pattern = _SYNONYMS.get(place.name, re.escape(place.name.replace("_", " ")))
-        if re.search(rf"(?:{pattern})\S*{_NAMED}?$|(?:{pattern})(?:为|是|叫|：|:)?\s*$", before, re.IGNORECASE):
-            return place
-    return None
+    return next((place for place in profile.places if _naming(place.name).search(before)), None)
+
+
+@lru_cache(maxsize=4096)
+def _naming(name: str) -> re.Pattern[str]:
+    """The words that name a place, at the end of a text."""
+    words = _SYNONYMS.get(name, re.escape(name.replace("_", " ")))
+    return re.compile(rf"(?:{words})\S*{_NAMED}?$|(?:{words})(?:为|是|叫|：|:)?\s*$", re.IGNORECASE)
 
 
 def _explicit(sheet: Sheet, profile: Profile, values: dict[str, object], *, titled: bool) -> None:

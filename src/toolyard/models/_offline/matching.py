@@ -118,7 +118,7 @@ class Matcher:
         score -= 3.0 if clause.tells and not filled.chosen else 0.0
         foreign = {one[3:] for one in said - profile.things} & FOREIGN
         thing = bool(common or nouns) and _is_headed(clause, profile, verb)
-        own = verb == 1.0 and bool(_own_verb(clause, profile))
+        own = verb == 1.0 and _own_verb(clause, profile)
         certain = (
             score >= ENOUGH
             and (filled.chosen == "firmly" or not _elsewhere(clause, foreign, thing or own))
@@ -236,10 +236,7 @@ def _verb(clause: Clause, profile: Profile) -> float:
 
 def _own_verb(clause: Clause, profile: Profile) -> bool:
     """Whether a verb that the lexicon knows nothing of is the tool's own: `commit`, `rename`."""
-    first = next((token for token in clause.tokens if not token.has("fn:")), None)
-    if first and not first.means and first.stem in profile.nouns | profile.verbs and first.text.isalpha():
-        return True
-    return any(token.has("no:") and token.stem in profile.verbs for token in clause.tokens)
+    return clause.leading in profile.nouns | profile.verbs or bool(clause.unknown & profile.verbs)
 
 
 def _agreement(action: str, profile: Profile) -> float:

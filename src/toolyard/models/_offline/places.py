@@ -62,6 +62,8 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     tool: Tool
     places: tuple[Place, ...]
+    main: Place | None
+    """Where the thing that is asked for goes."""
     actions: Mapping[str, float]
     things: frozenset[str]
     """The concepts of its name and description: `of:cart`."""
@@ -79,12 +81,6 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     def place(self, name: str) -> Place | None:
         return next((place for place in self.places if place.name == name), None)
-
-    @property
-    def main(self) -> Place | None:
-        """Where the thing that is asked for goes."""
-        wanting = [place for place in self.places if place.wants_item]
-        return next((place for place in wanting if place.required), wanting[0] if wanting else None)
 
     def of_kind(self, *kinds: Kind) -> Place | None:
         return next((place for place in self.places if place.kind in kinds), None)
@@ -129,6 +125,7 @@ def _profile(keyed: _Keyed) -> Profile:
     return Profile(
         tool=tool,
         places=places,
+        main=_main(places),
         actions=_actions(name, description, examples),
         things=frozenset(things),
         nouns=frozenset(
@@ -140,6 +137,11 @@ def _profile(keyed: _Keyed) -> Profile:
         head=frozenset({name[-1].stem, *name[-1].means}) if name else frozenset(),
         verbs=frozenset(token.stem for tokens in (name, description) for token in _first(tokens)),
     )
+
+
+def _main(places: Sequence[Place]) -> Place | None:
+    wanting = [place for place in places if place.wants_item]
+    return next((place for place in wanting if place.required), wanting[0] if wanting else None)
 
 
 def _first(tokens: list[Token]) -> list[Token]:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.models._offline.amounts import CHINESE_NUMBER, NUMBER, number
 
@@ -69,6 +70,7 @@ class Times(Struct, frozen=True):
     now: datetime
     evening: bool = False
     """Whether it speaks of what people do in the evening."""
+    begins: datetime | None = None
 
     @property
     def day(self) -> date | None:
@@ -81,12 +83,15 @@ class Times(Struct, frozen=True):
 
     def moment(self) -> datetime | None:
         """When it begins, if a time of day was said; today or, where that is over, tomorrow if no day was."""
+        return self.begins
+
+    def begun(self) -> "Times":
         clocks = self._clocks()
         if not clocks:
-            return None
+            return self
         day = self.day or self.now.date()
         start = datetime(day.year, day.month, day.day, *clocks[0])
-        return start + timedelta(days=1) if self.day is None and start <= self.now else start
+        return replace(self, begins=start + timedelta(days=1) if self.day is None and start <= self.now else start)
 
     def ending(self) -> datetime | None:
         start, clocks = self.moment(), self._clocks()
@@ -127,7 +132,7 @@ def times_in(text: str, now: datetime) -> Times:
             if said := made(one, now):
                 found.append(said)
     found.sort(key=lambda one: one.start)
-    return Times(tuple(_widened(text, found)), now, bool(_EVENING.search(text)))
+    return Times(tuple(_widened(text, found)), now, bool(_EVENING.search(text))).begun()
 
 
 def _widened(text: str, found: list[Said]) -> Iterator[Said]:

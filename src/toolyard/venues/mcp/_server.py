@@ -118,7 +118,9 @@ class Server:
         self._views = Views()
         self._personal: dict[Who, Personal] = {}
         for remote, pin in self._pins.items():
-            home.router.keep(record.spec.names.get(remote, pin.offered_as), Route(id, remote))
+            name = record.spec.names.get(remote, pin.offered_as)
+            if name not in home.taken():
+                home.router.keep(name, Route(id, remote))
         self._pins = {remote: replace(pin, offered_as=self._name(remote)) for remote, pin in self._pins.items()}
         self._sort_out()
 
@@ -179,10 +181,8 @@ class Server:
         return made
 
     def _make_room(self) -> None:
-        """Of very many callers those go first whose sessions sleep, or failed; then whoever came first."""
         if len(self._links) >= MOST_CALLERS:
-            asleep = next((who for who, link in self._links.items() if link.status in ("idle", "failed")), None)
-            self._end(asleep if asleep is not None else next(iter(self._links)))
+            self._end(least_needed(self._links))
 
     async def listed(self, tools: list[Json], caller: Caller | None) -> None:
         """What it lists now, to all or to one. Kept before anybody is offered it."""
@@ -357,6 +357,15 @@ class Server:
             if pin.state != "accepted" or remote not in known:
                 known.add(remote)
                 yield _shown(pin, callers)
+
+
+def least_needed(links: Mapping[Who, Supervised]) -> Who:
+    """Of very many sessions one that sleeps, or failed; else one without a call; of those, the oldest."""
+
+    def need(who: Who) -> int:
+        return 0 if links[who].status in ("idle", "failed") else 2 if links[who].told().in_flight else 1
+
+    return min(links, key=need)
 
 
 def _shown(pin: Pin, callers: int) -> ServerTool:

@@ -26,7 +26,7 @@ MOST_ROUNDS = 10
 PAUSE_S = 0.1
 CLOSE_S = 0.05
 """A call that is cancelled this near to its deadline was cancelled by it."""
-_CODES = {-32602: "validation_error", -32601: "not_found", -32001: "timeout"}
+_CODES = {-32602: "validation_error", -32601: "not_found", -32001: "timeout", 403: "permission_denied"}
 
 
 class McpVenue:
