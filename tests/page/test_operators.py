@@ -242,9 +242,7 @@ def test_a_run_is_found_and_drawn_as_a_waterfall(windows: Windows, server: Site)
     expect(page.get_by_text("the vault is closed")).to_be_visible()
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     window.button("Copy as curl").click()
-    expect(window.button("Copied")).to_be_visible()
-    copied: str = page.evaluate("() => navigator.clipboard.readText()")
-    assert copied == f"curl {server.url}/traces/{page.url.rpartition('/')[2]}"
+    assert window.copied("curl ") == f"curl {server.url}/traces/{page.url.rpartition('/')[2]}"
     page.get_by_role("link", name="All traces").click()
     page.get_by_label("Ending").select_option("failed")
     expect(page.get_by_text("No runs found.")).to_be_visible()
