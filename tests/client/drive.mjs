@@ -2,8 +2,8 @@
 
 import { ToolError, createClient } from "../../web/client/dist/index.js";
 
-const { url, key, say, images, stop } = JSON.parse(process.argv[2]);
-const seen = { executed: [], texts: [], finals: [], failure: "" };
+const { url, key, say, images, conversation, stop } = JSON.parse(process.argv[2]);
+const seen = { executed: [], texts: [], finals: [], cited: [], failure: "" };
 
 function ran(name, args) {
   seen.executed.push([name, args]);
@@ -30,6 +30,13 @@ const tools = {
       return { ok: true };
     },
   },
+  whose: {
+    description: "Which division it is for.",
+    run: (_, { division }) => {
+      ran("whose", { division });
+      return division;
+    },
+  },
   sold_out: {
     description: "Fails.",
     run: () => {
@@ -44,6 +51,43 @@ const tools = {
       throw new ToolError("no ".repeat(10_000), "");
     },
   },
+  huge: {
+    description: "Tells very much.",
+    run: () => {
+      ran("huge", {});
+      return "m".repeat(20_000_000);
+    },
+  },
+  large: {
+    description: "Tells much.",
+    run: () => {
+      ran("large", {});
+      return "m".repeat(3_000_000);
+    },
+  },
+  odd: {
+    description: "Fails with what nobody can write.",
+    run: () => {
+      ran("odd", {});
+      throw new ToolError("odd", "odd", { things: [1n], many: "m".repeat(20_000_000) });
+    },
+  },
+  deep: {
+    description: "Tells what nobody reads.",
+    run: () => {
+      ran("deep", {});
+      let told = [];
+      for (let level = 0; level < 2000; level += 1) told = [told];
+      return told;
+    },
+  },
+  halved: {
+    description: "Tells half a character.",
+    run: () => {
+      ran("halved", {});
+      return { told: "cat \u{1F408}".slice(0, 5) };
+    },
+  },
   for_ever: {
     description: "Does not end by itself.",
     run: () => {
@@ -53,7 +97,7 @@ const tools = {
     },
   },
 };
-const client = createClient({ url, key, tools, systemPrompt: "Be kind.", context: { page: "home" } });
+const client = createClient({ url, key, tools, systemPrompt: "Be kind.", context: { page: "home" }, conversationId: conversation });
 
 try {
   for (const text of say) {
@@ -62,6 +106,7 @@ try {
     for await (const event of client.send(text, { images })) {
       if (event.type === "text.delta") words += event.content;
       if (event.type === "text.delta" && stop === "text") await client.stop();
+      if (event.type === "text.cited") seen.cited.push(...event.citations.map(({ start, end, url }) => [start, end, url]));
       if (event.type === "message") seen.finals.push([event.stopReason, event.message.content]);
     }
     seen.texts.push(words);

@@ -2,6 +2,7 @@
 
 import asyncio
 import fcntl
+import json
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Sequence
@@ -11,8 +12,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from toolyard import ToolError, ToolyardError, tool
-from toolyard.client import AppClient, Final, TextDelta
+from toolyard import Context, ToolError, ToolyardError, tool
+from toolyard.client import AppClient, Final, TextCited, TextDelta
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent.parent / "web" / "client"
@@ -24,6 +25,8 @@ class Seen(Struct, kw_only=True):
     texts: list[str] = []
     """The pieces of each answer, put together."""
     finals: list[tuple[str, str | None]] = []
+    cited: list[tuple[int, int, str]] = []
+    """Where the answers come from."""
     failure: str = ""
 
 
@@ -32,6 +35,7 @@ class Case(Struct, frozen=True, kw_only=True):
     key: str = ""
     say: Sequence[str] = ("Add milk to my cart",)
     images: Sequence[str] = ()
+    conversation: str = ""
     stop: str = ""
     """Stop when a `tool` runs, when the first `text` comes, or `early`: before the server has said anything."""
 
@@ -42,7 +46,14 @@ Driver = Callable[[Case], Awaitable[Seen]]
 async def python(case: Case) -> Seen:
     seen, running = Seen(), asyncio.Event()
     tools = local_tools(seen, running)
-    app = AppClient(case.url, case.key, tools=tools, system_prompt="Be kind.", context={"page": "home"})
+    app = AppClient(
+        case.url,
+        case.key,
+        tools=tools,
+        system_prompt="Be kind.",
+        context={"page": "home"},
+        conversation_id=case.conversation,
+    )
     async with app, asyncio.TaskGroup() as tasks:
 
         async def stop() -> None:
@@ -74,6 +85,11 @@ def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
         seen.executed.append(("add_to_cart", {"code": code}))
         return {"ok": True}
 
+    def whose(context: Context) -> str:
+        """Which division it is for."""
+        seen.executed.append(("whose", {"division": context.caller.division}))
+        return context.caller.division
+
     def sold_out() -> None:
         """Fails."""
         seen.executed.append(("sold_out", {}))
@@ -84,13 +100,51 @@ def local_tools(seen: Seen, running: asyncio.Event) -> list[object]:
         seen.executed.append(("wordy", {}))
         raise ToolError("no " * 10_000, "")
 
+    return [search_products, add_to_cart, whose, sold_out, wordy, *odd_tools(seen), endless(seen, running)]
+
+
+def odd_tools(seen: Seen) -> list[object]:
+    """What they tell is more, or other, than a server takes."""
+
+    def huge() -> str:
+        """Tells very much."""
+        seen.executed.append(("huge", {}))
+        return "m" * 20_000_000
+
+    def large() -> str:
+        """Tells much."""
+        seen.executed.append(("large", {}))
+        return "m" * 3_000_000
+
+    def odd() -> None:
+        """Fails with what nobody can write."""
+        seen.executed.append(("odd", {}))
+        raise ToolError("odd", "odd", {"things": [object()], "many": "m" * 20_000_000})
+
+    def deep() -> object:
+        """Tells what nobody reads."""
+        seen.executed.append(("deep", {}))
+        told: list[object] = []
+        for _ in range(2000):
+            told = [told]
+        return told
+
+    def halved() -> dict[str, str]:
+        """Tells half a character."""
+        seen.executed.append(("halved", {}))
+        return {"told": "cat \ud83d"}
+
+    return [huge, large, odd, deep, halved]
+
+
+def endless(seen: Seen, running: asyncio.Event) -> object:
     async def for_ever() -> None:
         """Does not end by itself."""
         seen.executed.append(("for_ever", {}))
         running.set()
         await asyncio.Event().wait()
 
-    return [search_products, add_to_cart, sold_out, wordy, for_ever]
+    return for_ever
 
 
 async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:
@@ -102,6 +156,8 @@ async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:
                 words += content
                 if case.stop == "text":
                     await app.stop()
+            case TextCited(citations=citations):
+                seen.cited += [(one.start, one.end, one.url) for one in citations]
             case Final():
                 seen.finals.append((event.stop_reason, event.message.content))
             case _:
@@ -111,7 +167,7 @@ async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:
 
 async def typescript(case: Case) -> Seen:
     process = await asyncio.create_subprocess_exec(
-        node(), str(HERE / "drive.mjs"), msgspec.json.encode(case).decode(), stdout=subprocess.PIPE
+        node(), str(HERE / "drive.mjs"), json.dumps(msgspec.to_builtins(case)), stdout=subprocess.PIPE
     )
     told, _ = await process.communicate()
     return msgspec.json.decode(told, type=Seen)

@@ -25,14 +25,19 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 class Faults:
-    """Posts are counted from 1; what is planned for one happens to it. The first look-ups get these answers."""
+    """Posts are counted from 1; what is planned for one happens to it. The first look-ups and stops are answered so."""
 
     def __init__(
-        self, plan: dict[int, Fault] | None = None, always: Fault | None = None, lookups: Sequence[bytes] = ()
+        self,
+        plan: dict[int, Fault] | None = None,
+        always: Fault | None = None,
+        lookups: Sequence[bytes] = (),
+        stops: Sequence[bytes] = (),
     ) -> None:
         self._plan = plan or {}
         self._always = always or Fault()
-        self._lookups = list(lookups)
+        self._lookups, self._stops = list(lookups), list(stops)
+        self.lookup_times: list[float] = []
         self.posts: list[bytes] = []
         self.times: list[float] = []
         self.followed = asyncio.Event()
@@ -67,8 +72,11 @@ class Faults:
             self.posts.append(body)
             self.times.append(time.monotonic())
             fault = self._plan.get(len(self.posts), self._always)
-        if head.startswith(b"GET /traces/") and self._lookups:
-            fault = Fault(answer=self._lookups.pop(0))
+        if head.startswith(b"GET /traces/"):
+            self.lookup_times.append(time.monotonic())
+            fault = Fault(answer=self._lookups.pop(0) if self._lookups else b"")
+        if b"/cancel HTTP" in head and self._stops:
+            fault = Fault(answer=self._stops.pop(0))
         if head.startswith(b"GET /conversations/"):
             self.followed.set()
         if fault.meanwhile is not None:

@@ -8,11 +8,12 @@ import pytest
 
 from client.drivers import DRIVERS, Case, Seen, build_package
 from client.faults import Fault, Faults
+from support import until
 from surfaces.served import served
 from surfaces.talk import key, wired
 from toolyard import Limits, Scripted, Yard, call, say, tool
-from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
+from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.engine.access import LOCAL
 from toolyard.models.scripted import Script, Turn, together
@@ -35,6 +36,8 @@ SLOW_DOWN = (
 )
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
+TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
 
 class OneWord:
     """A model that begins and does not go on."""
@@ -42,6 +45,18 @@ class OneWord:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         yield TextAppended(turn=request.turn, offset=0, text="One ")
         await asyncio.Event().wait()
+
+    async def close(self) -> None: ...
+
+
+class Cites:
+    """A model that says where its answer comes from."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        yield TextAppended(turn=request.turn, offset=0, text="It is so.")
+        source = Citation(start=0, end=9, url="https://example.org/a")
+        said = ModelText(id=request.mint.id("text"), at=request.mint.now(), text="It is so.", citations=(source,))
+        yield TurnEnded(items=(said,), finish="stop")
 
     async def close(self) -> None: ...
 
@@ -170,12 +185,59 @@ def test_a_message_that_is_stopped_while_it_waits_is_not_sent(client: str, answe
 
 
 @CLIENTS
+def test_a_message_that_is_stopped_in_line_leaves_the_one_in_front_alone(client: str) -> None:
+    @tool(approval="ask")
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def run() -> None:
+        async with (
+            asyncio.timeout(120),
+            wired([call("pay"), say("Paid.")], tools=[pay]) as yard,
+            served(yard) as url,
+        ):
+            asking, first = await until(yard.run("Pay"), RunSuspended)
+            seen = await DRIVERS[client](Case(url=url, conversation=first.conversation, stop="early"))
+            assert seen.finals == [("cancelled", None)]
+            await yard.approve(first.conversation, asking.waiting_for[0])
+            ended = [event async for event in first][-1]
+            assert isinstance(ended, RunEnded) and ended.ending == "done"
+
+    asyncio.run(run())
+
+
+@CLIENTS
+def test_a_stop_that_does_not_reach_the_server_is_told_again(client: str) -> None:
+    seen = driven(client, [call("for_ever")], Faults(stops=[UNAVAILABLE]), {"stop": "tool"})
+    assert seen.finals == [("cancelled", None)] and seen.failure == ""
+
+
+@CLIENTS
+def test_after_a_stop_the_server_is_not_asked_without_a_pause(client: str) -> None:
+    """The answer to the message is lost, and so is the first attempt to learn what became of it."""
+    faults = Faults({1: Fault(cut_after=0)}, lookups=[UNAVAILABLE])
+    seen = driven(client, OneWord(), faults, {"stop": "early"})
+    assert [reason for reason, _ in seen.finals] == ["cancelled"]
+    first, second = faults.lookup_times
+    assert second - first >= 0.5
+
+
+@CLIENTS
 def test_a_limit_is_told_with_its_reason(client: str) -> None:
     def for_ever(request: ModelRequest) -> Turn:
         return call("search_products", query="milk")
 
     seen = driven(client, Scripted(for_ever), limits=Limits(turns_per_request=3))
     assert len(seen.executed) == 3 and [reason for reason, _ in seen.finals] == ["max_tool_turns"]
+
+
+@pytest.mark.proves("000.division-scoped")
+@CLIENTS
+def test_a_tool_is_told_for_which_division_its_call_is(client: str) -> None:
+    who = key("ann", divisions=frozenset({"clothing"}))
+    seen = driven(client, [call("whose"), say("ok")], case={"key": "ann"}, keys=[who])
+    assert seen.executed == [("whose", {"division": "clothing"})]
 
 
 @CLIENTS
@@ -194,6 +256,60 @@ def test_what_a_tool_throws_is_cut_to_what_the_server_takes(client: str) -> None
     (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert told.error is not None and told.error.error == ("no " * 10_000)[:4000]
     assert told.error.error_type == "execution_error"
+
+
+@CLIENTS
+def test_a_result_that_is_too_large_ends_as_an_error_and_the_others_are_kept(client: str) -> None:
+    wanted = together(call("huge"), call("search_products", query="milk"))
+    model = Scripted([wanted, say("Sorry")])
+    assert driven(client, model).texts == ["Sorry"]
+    huge, found = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert huge.error is not None and huge.error.error_type == "too_large" and "return a link" in huge.error.error
+    assert found.content == '{"products":[{"code":"M1"}]}'
+
+
+@CLIENTS
+def test_results_that_are_too_large_together_are_sent_one_after_the_other(client: str) -> None:
+    names = ("large", "large", "large")
+    model = Scripted([together(*(call(name) for name in names)), say("ok")])
+    seen = driven(client, model)
+    assert seen.executed == [(name, {}) for name in names] and seen.texts == ["ok"]
+    told = [item.whole_bytes for item in model.requests[1].history if isinstance(item, Result)]
+    assert told == [3_000_000] * 3
+
+
+@CLIENTS
+def test_a_result_that_a_proxy_finds_too_large_ends_as_an_error(client: str) -> None:
+    model = Scripted([call("large"), say("Sorry")])
+    assert driven(client, model, Faults({2: Fault(answer=TOO_LARGE)})).texts == ["Sorry"]
+    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert told.error is not None and told.error.error_type == "too_large"
+
+
+@CLIENTS
+def test_a_server_that_takes_no_result_at_all_is_told_to_the_app(client: str) -> None:
+    faults = Faults({number: Fault(answer=TOO_LARGE) for number in (2, 4)})
+    seen = driven(client, [call("large")], faults)
+    assert "413" in seen.failure and len(faults.posts) == 4
+
+
+@CLIENTS
+@pytest.mark.parametrize("name", ["odd", "deep"])
+def test_what_no_server_can_read_ends_as_an_error(client: str, name: str) -> None:
+    model = Scripted([together(call(name), call("search_products", query="milk")), say("Sorry")])
+    seen = driven(client, model)
+    assert seen.texts == ["Sorry"] and len(seen.executed) == 2, seen
+    told, found = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert told.outcome == "error" and found.outcome == "ok"
+
+
+@CLIENTS
+def test_half_a_character_does_no_harm(client: str) -> None:
+    model = Scripted([call("halved"), say("ok")])
+    assert driven(client, model, case={"say": ["half \ud83d"]}).texts == ["ok"]
+    asked, *_, told = model.requests[1].history
+    assert isinstance(asked, UserMessage) and asked.text[:-1] == "half "
+    assert isinstance(told, Result)
 
 
 @CLIENTS
@@ -262,3 +378,9 @@ def test_a_key_that_is_not_known_is_said_at_once(client: str) -> None:
 def _turns(script: Script) -> list[Turn]:
     assert not callable(script)
     return list(script)
+
+
+@CLIENTS
+def test_the_app_is_told_where_an_answer_comes_from(client: str) -> None:
+    seen = driven(client, Cites())
+    assert (seen.texts, seen.cited) == (["It is so."], [(0, 9, "https://example.org/a")])

@@ -1,7 +1,9 @@
 """An application's MCP servers, in its process, beside it and elsewhere, behind one router."""
 
 import asyncio
+import json
 import socket
+import subprocess
 import sys
 import threading
 from collections.abc import Generator
@@ -11,8 +13,11 @@ from pathlib import Path
 import pytest
 import uvicorn
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 
+from client.drivers import build_package, node
+from real_servers import npm_package
 from surfaces.served import served
 from surfaces.talk import wired
 from toolyard import Scripted, call, say
@@ -36,6 +41,11 @@ def shop() -> MCPServer:
     def sold_out() -> str:
         """Fails."""
         raise ToolError("sold out")
+
+    @server.tool()
+    def whose(context: Context) -> str:
+        """Which division it is for."""
+        return f"of {(context.request_context.meta or {}).get('toolyard/division')}"
 
     return server
 
@@ -98,7 +108,38 @@ def test_tools_of_several_servers_and_functions_are_offered_together_and_each_ca
 def test_one_server_alone_is_enough() -> None:
     model = Scripted([call("search_products", query="milk"), say("ok")])
     asked(model, servers={"ecommerce": shop()})
-    assert [tool.name for tool in model.requests[0].offer.tools] == ["search_products", "sold_out"]
+    assert [tool.name for tool in model.requests[0].offer.tools] == ["search_products", "sold_out", "whose"]
+
+
+def test_a_server_of_the_app_is_told_for_which_division_a_call_is() -> None:
+    model = Scripted([call("whose"), say("ok")])
+    asked(model, servers={"ecommerce": shop()}, context={"division": "clothing"})
+    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert "of clothing" in told.content
+
+
+@pytest.mark.proves("000.many-servers-routed")
+def test_in_typescript_clients_of_several_servers_are_routed_as_well() -> None:
+    """The app's own functions, a server of its process and a child of it, by the clients of MCP's own SDK."""
+    build_package()
+    names = ("search_products", "screens__search_products", "open_checkout", "get_cart", "shop__get_cart", "sold_out")
+    given = {"screens__search_products": {"query": "milk"}}
+    calls = [call(name, **given.get(name, {})) for name in (*names, "whose", "show_product_")]
+    model = Scripted([together(*calls), say("ok")])
+    modules = str(npm_package("@modelcontextprotocol").parent)
+
+    async def run() -> bytes:
+        async with asyncio.timeout(120), wired(model) as yard, served(yard) as url:
+            words = [node(), str(Path(__file__).parent / "drive_servers.mjs"), url, modules, json.dumps(CHILD)]
+            process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
+            return (await process.communicate())[0]
+
+    assert asyncio.run(run()) == b"ok\n"
+    told = [item for item in model.requests[1].history if isinstance(item, Result)]
+    said = ["milk 1 L", "page for milk", "checkout is open", "the app's own", '{"things": 2}', None]
+    assert [one.content if one.error is None else None for one in told[:6]] == said
+    assert told[5].error is not None and (told[5].error.error, told[5].error.error_type) == ("sold out", "not_found")
+    assert [one.content for one in told[6:]] == ["of clothing", "[image: image/png, 3 bytes]"]
 
 
 def test_what_is_no_server_is_said() -> None:

@@ -20,7 +20,7 @@ from toolyard.core.events import CallEnded, CallParked
 from toolyard.core.servers import OAuth, ServerSpec, SignInAnswer
 
 Json = Any
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 BACK = "http://127.0.0.1:8765/callback"
 SIGN_IN = "toolyard servers login"
 MOST_TRIES = 4

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
-from playwright.async_api import Page, expect
+from playwright.async_api import Page, Route, expect
 
 from client.drivers import build_package
 from examples.browser import page_of
@@ -185,6 +185,66 @@ def test_a_customer_can_do_without_the_assistant(tmp_path: Path) -> None:
         await expect(page.locator("main[data-page=orders]")).to_contain_text("Order 1001")
 
     shopping(test, tmp_path)
+
+
+def test_no_more_than_there_is_gets_into_the_cart(tmp_path: Path) -> None:
+    async def test(page: Page) -> None:
+        """Of one product there are three."""
+        await page.get_by_role("link", name="Meat and fish").click()
+        add = page.locator("main[data-page=category] button.add[data-stock='3']")
+        for words in ("Add", "Add · 1", "Add · 2"):
+            await expect(add).to_have_text(words)
+            await add.click()
+        await expect(add).to_have_text("No more")
+        await page.get_by_role("link", name="Cart").first.click()
+        await expect(page.get_by_role("button", name="More")).to_be_disabled()
+        await page.get_by_role("button", name="Less").click()
+        await page.get_by_role("button", name="More").click()
+        await expect(page.locator("#cart-count")).to_have_text("3")
+
+    shopping(test, tmp_path)
+
+
+def test_two_tabs_have_one_cart(tmp_path: Path) -> None:
+    async def test(page: Page) -> None:
+        await expect(page.locator("main .card").first).to_be_visible()
+        async with page.expect_popup() as opened:
+            await page.evaluate("void window.open(location.href)")
+        other = await opened.value
+        await other.locator("main .card button.add").first.click()
+        await expect(page.locator("#cart-count")).to_have_text("1")
+        await page.locator("main .card button.add").nth(1).click()
+        await expect(other.locator("#cart-count")).to_have_text("2")
+
+    shopping(test, tmp_path)
+
+
+def test_a_page_that_is_loaded_anew_goes_on_where_it_was_and_no_call_runs_twice(tmp_path: Path) -> None:
+    """The result of a call is lost with the page; the page that comes back is handed the call again."""
+    model = Scripted([call("add_to_cart", code="01001"), say("It is in your cart."), say("You are welcome.")])
+
+    async def test(page: Page) -> None:
+        async def lose(route: Route) -> None:
+            if "toolResults" in (route.request.post_data or ""):
+                lost.set()  # it stays on its way until the page has gone
+            else:
+                await route.continue_()
+
+        lost = asyncio.Event()
+        await page.route("**/chat/v1/conversation", lose)
+        await say_to_it(page, "Add milk")
+        await lost.wait()
+        await page.unroute("**/chat/v1/conversation")
+        await page.reload()
+        await expect(page.locator("#chat .said", has_text="Add milk")).to_have_count(1)
+        await expect(page.locator("#chat .said", has_text="It is in your cart.")).to_have_count(1)
+        await expect(page.locator("#cart-count")).to_have_text("1")
+        await say_to_it(page, "Thanks")
+        await expect(page.locator("#chat").get_by_text("You are welcome.")).to_be_visible()
+        await page.reload()
+        await expect(page.locator("#chat .said:not(.mine)")).to_have_count(3)
+
+    shopping(test, tmp_path, model)
 
 
 def test_the_catalogue_is_some_hundreds_of_products_and_the_same_every_time(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
-// The customer's cart and orders: they live in this browser and nowhere else. Whoever listens hears of each change.
+// The customer's cart and orders: they live in this browser and nowhere else, for all its tabs. Whoever listens hears of
+// each change.
 
 const listeners = new Set();
 let lines = read("cart", []);
@@ -11,6 +12,17 @@ function read(name, otherwise) {
     return otherwise;
   }
 }
+
+/** Another tab may have changed them. */
+function refresh() {
+  lines = read("cart", []);
+  orders = read("orders", []);
+}
+
+window.addEventListener("storage", () => {
+  refresh();
+  for (const listener of listeners) listener();
+});
 
 function changed() {
   localStorage.setItem("grocer.cart", JSON.stringify(lines));
@@ -30,6 +42,7 @@ export function contents() {
 
 /** Put some of a product into the cart. Throws what the customer, or the assistant, should know. */
 export function add(product, quantity = 1) {
+  refresh();
   const wanted = quantityOf(product.code) + quantity;
   if (product.stock === 0) throw new Error(`${product.name} (${product.brand}) is sold out`);
   if (wanted > product.stock) throw new Error(`only ${product.stock} of ${product.name} are in stock`);
@@ -37,11 +50,12 @@ export function add(product, quantity = 1) {
 }
 
 export function setQuantity(product, quantity) {
+  refresh();
   const line = lines.find((one) => one.code === product.code);
   if (line) line.quantity = quantity;
   else {
-    const { code, name, brand, category, size, cents } = product;
-    lines.push({ code, name, brand, category, size, cents, quantity });
+    const { code, name, brand, category, size, cents, stock } = product;
+    lines.push({ code, name, brand, category, size, cents, stock, quantity });
   }
   lines = lines.filter((one) => one.quantity > 0);
   changed();
@@ -49,6 +63,7 @@ export function setQuantity(product, quantity) {
 
 /** Take a product out of the cart, some of it or all. */
 export function remove(code, quantity) {
+  refresh();
   const line = lines.find((one) => one.code === code);
   if (!line) throw new Error(`there is no product ${code} in the cart`);
   setQuantity(line, quantity === undefined ? 0 : Math.max(0, line.quantity - quantity));
@@ -56,6 +71,7 @@ export function remove(code, quantity) {
 
 /** The cart becomes an order. */
 export function placeOrder(name) {
+  refresh();
   const { lines: bought, total_cents } = contents();
   const order = { number: String(1001 + orders.length), at: new Date().toISOString(), name, lines: bought, total_cents };
   orders = [order, ...orders];

@@ -1,7 +1,11 @@
 // The assistant's panel: what is said, which tools run, and the cards that they draw.
 
 import { createClient } from "../client/index.js";
+import { product } from "./catalogue.js";
 import { cartCard, element, productCard } from "./parts.js";
+
+/** Where a tab keeps which conversation it is in. */
+const KEPT = "grocer.conversation";
 
 const DOING = {
   search_products: ({ query }) => `Searching “${query}”`,
@@ -31,15 +35,29 @@ export function startChat({ panel, tools, context }) {
     products: (products) => put(element("div", { class: "cards" }, products.map(productCard))),
     cart: () => put(cartCard()),
   };
-  const client = createClient({ url: new URL("assistant", document.baseURI).href, tools: tools(show), context });
+  const url = new URL("assistant", document.baseURI).href;
+  const begun = (conversationId) => createClient({ url, tools: tools(show), context, conversationId });
+  let client = begun(sessionStorage.getItem(KEPT) ?? "");
 
   async function say(text) {
     log.querySelector(".suggestions")?.remove();
     put(element("p", { class: "said mine" }, text));
+    await run(async () => {
+      try {
+        await answered(client.send(text));
+      } catch (error) {
+        if (error.status !== 404) throw error;
+        client = begun(""); // the server does not know this conversation any more
+        await answered(client.send(text));
+      }
+    });
+  }
+
+  async function run(work) {
     running = true;
     send.textContent = "Stop";
     try {
-      await answered(client.send(text));
+      await work();
     } catch (error) {
       put(element("p", { class: "said problem" }, error.message));
     } finally {
@@ -52,6 +70,7 @@ export function startChat({ panel, tools, context }) {
     let bubble;
     const steps = new Map();
     for await (const event of events) {
+      sessionStorage.setItem(KEPT, client.conversationId);
       if (event.type === "text.delta") {
         bubble ??= put(element("p", { class: "said" }));
         bubble.textContent += event.content;
@@ -61,10 +80,30 @@ export function startChat({ panel, tools, context }) {
       } else if (event.type === "tool.status") {
         bubble = undefined;
         step(steps, event);
-      } else if (event.type === "message" && event.stopReason !== "done") {
-        put(element("p", { class: "said problem" }, `${ENDED[event.stopReason] ?? "It ended early."} ${event.detail ?? ""}`.trim()));
+      } else if (event.type === "message") {
+        const { content } = event.message;
+        if (content) (bubble ??= put(element("p", { class: "said" }))).textContent = content;
+        if (event.stopReason !== "done") put(element("p", { class: "said problem" }, ENDED[event.stopReason] ?? "It ended early."));
       }
     }
+  }
+
+  /** What was said before this page was loaded anew; what was under way then goes on. */
+  async function takeUp() {
+    const answer = await fetch(`${url}/conversations/${client.conversationId}/messages`);
+    if (!answer.ok) return void (client = begun("")); // the server does not know it any more
+    const { messages } = await answer.json();
+    const ran = new Set(messages.map((one) => one.tool_call_id));
+    for (const { role, content, tool_calls } of messages) {
+      if (content && role !== "tool") put(element("p", { class: role === "user" ? "said mine" : "said" }, content));
+      for (const call of tool_calls ?? []) if (ran.has(call.id)) await redraw(call.function);
+    }
+    const last = messages.at(-1);
+    if (last?.role !== "assistant" || last.tool_calls?.length) await answered(client.follow());
+  }
+
+  async function redraw({ name, arguments: given }) {
+    if (name === "show_products") show.products((await Promise.all(JSON.parse(given).codes.map(product))).filter(Boolean));
   }
 
   function step(steps, { state, call_id, name, ok, error, arguments: given = {} }) {
@@ -76,7 +115,7 @@ export function startChat({ panel, tools, context }) {
 
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    if (running) return void client.stop();
+    if (running) return void client.stop().catch((error) => put(element("p", { class: "said problem" }, error.message)));
     const text = box.value.trim();
     box.value = "";
     if (text) say(text);
@@ -93,5 +132,6 @@ export function startChat({ panel, tools, context }) {
     fold.textContent = open ? "–" : "+";
   });
   put(element("p", { class: "said" }, "Hello! I can fill your cart and find my way around this shop. What do you need?"));
+  if (client.conversationId) return void run(takeUp);
   put(element("div", { class: "suggestions" }, SUGGESTIONS.map((text) => element("button", { type: "button", onclick: () => say(text) }, text))));
 }

@@ -7,7 +7,7 @@ import { picture } from "./pictures.js";
 
 const heading = (text, more) => element("div", { class: "heading" }, element("h1", {}, text), more);
 const grid = (products) => element("div", { class: "grid" }, products.map(productCard));
-const nothing = (text) => element("div", { class: "nothing" }, element("p", {}, text), link("#/home", "Back to the shop", "button"));
+export const nothing = (text) => element("div", { class: "nothing" }, element("p", {}, text), link("#/home", "Back to the shop", "button"));
 
 /** The first of each kind. */
 function varied(products, most) {

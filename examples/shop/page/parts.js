@@ -20,17 +20,27 @@ export const link = (href, text, kind) => element("a", { href, class: kind }, te
 /** Who made it and how much of it; a number stays with its unit. */
 const maker = ({ brand, size }) => `${brand} · ${size.replace(" ", "\u00a0")}`;
 
+/** What the button of a card says: how many are in the cart, or that there are no more. */
+export function label(add) {
+  const { code, name, stock } = add.dataset;
+  const inCart = cart.quantityOf(code);
+  add.disabled = inCart >= stock;
+  add.textContent = stock === "0" ? "Sold out" : add.disabled ? "No more" : inCart ? `Add · ${inCart}` : "Add";
+  add.title = add.disabled && inCart ? `all ${inCart} that are in stock are in your cart` : "";
+  add.setAttribute("aria-label", `${add.textContent}: ${name}`);
+}
+
 export function productCard(product) {
-  const soldOut = product.stock === 0;
-  const add = element("button", { type: "button", disabled: soldOut ? "" : undefined, "aria-label": soldOut ? undefined : `Add ${product.name}` }, soldOut ? "Sold out" : "Add");
-  add.addEventListener("click", () => {
+  const { code, name, stock } = product;
+  const onclick = () => {
     try {
       cart.add(product);
-    } catch (error) {
-      add.textContent = "No more";
-      add.title = error.message;
+    } catch {
+      label(add); // another tab took the last one
     }
-  });
+  };
+  const add = element("button", { type: "button", class: "add", "data-code": code, "data-name": name, "data-stock": stock, onclick });
+  label(add);
   return element(
     "article",
     { class: "card", "data-code": product.code },
@@ -61,9 +71,10 @@ export function cartLines(small = false) {
 }
 
 function stepper(line) {
-  const step = (by, text, label) =>
-    element("button", { type: "button", "aria-label": `${label} ${line.name}`, onclick: () => cart.setQuantity(line, line.quantity + by) }, text);
-  return element("span", { class: "stepper" }, step(-1, "−", "Less"), element("span", {}, String(line.quantity)), step(1, "+", "More"));
+  const step = (by, text, label, more = {}) =>
+    element("button", { type: "button", "aria-label": `${label} ${line.name}`, onclick: () => cart.setQuantity(line, line.quantity + by), ...more }, text);
+  const last = line.quantity >= line.stock ? { disabled: "", title: `only ${line.stock} are in stock` } : {};
+  return element("span", { class: "stepper" }, step(-1, "−", "Less"), element("span", {}, String(line.quantity)), step(1, "+", "More", last));
 }
 
 export function total() {

@@ -3,8 +3,8 @@
 import * as cart from "./cart.js";
 import { categories } from "./catalogue.js";
 import { startChat } from "./chat.js";
-import { PAGES } from "./pages.js";
-import { link } from "./parts.js";
+import { PAGES, nothing } from "./pages.js";
+import { label, link } from "./parts.js";
 import { shopTools } from "./tools.js";
 
 const page = document.getElementById("page");
@@ -13,18 +13,34 @@ let shown = 0;
 
 function place() {
   const [, name = "home", argument = ""] = location.hash.split("/");
-  return { name: Object.hasOwn(PAGES, name) ? name : "home", argument: decodeURIComponent(argument) };
+  return { name: Object.hasOwn(PAGES, name) ? name : "home", argument: decoded(argument) };
+}
+
+function decoded(text) {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // an address that somebody typed
+  }
 }
 
 async function show() {
   const { name, argument } = place();
   const number = ++shown;
-  const content = await PAGES[name](argument);
+  const content = await contentOf(name, argument);
   if (number !== shown) return; // another page was opened meanwhile
   page.replaceChildren(...content);
   page.dataset.page = name;
   for (const one of document.querySelectorAll("#categories a")) {
     one.classList.toggle("here", name === "category" && one.textContent === argument);
+  }
+}
+
+async function contentOf(name, argument) {
+  try {
+    return await PAGES[name](argument);
+  } catch {
+    return [nothing("The shop cannot be reached. Try again in a moment.")];
   }
 }
 
@@ -39,6 +55,7 @@ async function open(name, argument = "") {
 
 function count() {
   document.getElementById("cart-count").textContent = cart.count();
+  for (const add of document.querySelectorAll("button.add")) label(add);
 }
 
 window.addEventListener("popstate", show);

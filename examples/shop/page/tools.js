@@ -17,6 +17,17 @@ async function known(code) {
 
 const told = ({ code, name, brand, size, cents, stock }) => ({ code, name: `${name}, ${brand}, ${size}`, cents, stock });
 
+/** A call runs once in this browser, also if the page is loaded anew before its result is told, or is there twice. */
+const once = (run) => (args, { callId }) =>
+  navigator.locks.request(callId, async () => {
+    const before = JSON.parse(localStorage.getItem("grocer.calls") ?? "[]");
+    const known = before.find(([id]) => id === callId);
+    if (known) return known[1];
+    const result = await run(args);
+    localStorage.setItem("grocer.calls", JSON.stringify([...before, [callId, result]].slice(-100)));
+    return result;
+  });
+
 function cartTools() {
   return {
     search_products: tool({
@@ -30,20 +41,20 @@ function cartTools() {
       examples: ["Add milk to my cart", "I need two loaves of bread"],
       sources: { code: "search_products" },
       parameters: takes({ code: CODE, quantity: QUANTITY }, "code"),
-      run: async ({ code, quantity = 1 }) => {
+      run: once(async ({ code, quantity = 1 }) => {
         cart.add(await known(code), quantity);
         return { ok: true, in_cart: cart.quantityOf(code) };
-      },
+      }),
     }),
     remove_from_cart: tool({
       description: "Take a product out of the cart: some of it, or all if no quantity is given.",
       examples: ["Remove the bread", "Take the milk out of my cart"],
       sources: { code: "get_cart" },
       parameters: takes({ code: CODE, quantity: { type: "integer", minimum: 1 } }, "code"),
-      run: ({ code, quantity }) => {
+      run: once(({ code, quantity }) => {
         cart.remove(code, quantity);
         return { ok: true, in_cart: cart.quantityOf(code) };
-      },
+      }),
     }),
     get_cart: tool({ description: "What is in the cart, and what it costs, in cents.", run: () => cart.contents() }),
   };

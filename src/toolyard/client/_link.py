@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from io import BytesIO
 from typing import TypeVar
 
 import aiohttp
@@ -22,12 +23,21 @@ from toolyard.core.errors import (
 CONNECT_S = 10.0
 SILENCE_S = 60.0
 """A stream is alive while something comes now and then: the server sends a heartbeat every 15 s."""
+REQUEST_TIMEOUT = 408
 _KINDS: Mapping[int, type[ToolyardError]] = {401: Unauthenticated, 403: Forbidden, 404: NotFound, 409: Refused}
 T = TypeVar("T")
 
 
 class Lost(Unavailable):
     """The connection broke, or the server is about to stop: whether it took the request is not known."""
+
+
+class Unfit(ToolyardError):
+    """The server takes nothing like this, however often it is sent: it is too large, or cannot be read."""
+
+    def __init__(self, message: str, error_type: str) -> None:
+        super().__init__(message)
+        self.error_type = error_type
 
 
 class _Told(msgspec.Struct):
@@ -72,7 +82,7 @@ class Link:
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
         self._session = self._session or aiohttp.ClientSession(headers=self._headers)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
-        data = None if body is None else msgspec.json.encode(body)
+        data = None if body is None else BytesIO(msgspec.json.encode(body))  # a file: in pieces, however large
         kind = {"content-type": "application/json"} if data is not None else {}
         try:
             async with self._session.request(
@@ -92,12 +102,16 @@ def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ToolyardError:
         told = _Told()
     said = told.error or f"the server answered {response.status}"
     match response.status:
+        case 400:
+            return Unfit(said, "validation_error")
+        case 413:
+            return Unfit(said, "too_large")
         case 422:
             return Invalid(said, told.details)
         case 429:
             after = response.headers.get("retry-after", "")
             return RateLimited(said, retry_after_s=float(after) if after.isdigit() else 1.0, per_minute=0)
-        case status if status >= 500:
+        case status if status >= 500 or status == REQUEST_TIMEOUT:
             return Lost(said)
         case status:
             return _KINDS.get(status, ToolyardError)(said)

@@ -11,6 +11,7 @@ from typing import cast
 import msgspec
 from mcp import Client
 from mcp.server import MCPServer
+from mcp_types import RequestParamsMeta
 
 from toolyard.app import SystemMint
 from toolyard.core.errors import Misconfigured
@@ -19,7 +20,7 @@ from toolyard.core.ports import Context, Failure, Later, Own, Value, Venue
 from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import Tool
 from toolyard.stores.memory import MemoryStore
-from toolyard.venues.mcp import Connector, Fleet, McpVenue, Route, Router, outcome, tool_of
+from toolyard.venues.mcp import Connector, Fleet, McpVenue, Route, Router, meta_of, outcome, tool_of
 
 Json = dict[str, object]
 
@@ -70,7 +71,8 @@ class InProcess:
         return Own()
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
-        result = await self._clients[tool.server].call_tool(tool.remote, call.arguments)
+        meta = cast(RequestParamsMeta, meta_of(context))
+        result = await self._clients[tool.server].call_tool(tool.remote, call.arguments, meta=meta)
         return outcome(result.model_dump(by_alias=True, mode="json", exclude_none=True))
 
     async def close(self) -> None:

@@ -15,16 +15,19 @@ from urllib.parse import quote
 from msgspec import Struct
 
 from toolyard.client._events import Answer, Done, Event, Final, Said, Started, Told, ToolCalls, Waiting, read
-from toolyard.client._link import Link, Lost
+from toolyard.client._link import Link, Lost, Unfit
 from toolyard.client._local_tools import LocalTools
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Misconfigured, NotFound, RateLimited, Refused, RunFailed
+from toolyard.core.errors import Invalid, Misconfigured, NotFound, RateLimited, Refused, RunFailed
+from toolyard.core.results import plain
 from toolyard.venues.function import FunctionVenue
 
 PATH = "/chat/v1/conversation"
 BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before each attempt to find the server again."""
 MOST_RATE_WAIT_S = 120.0
+STOPPING_S = 0.5
+"""Between two looks at whether a request that was stopped has ended."""
 MOST_OTHERS = 100
 """How many requests of others may end before ours does."""
 
@@ -67,6 +70,7 @@ class AppClient:
         self._open = AsyncExitStack()
         self._place = ""
         self._run_id = ""
+        self._under_way = False
         self._stopped = asyncio.Event()
         """Whether the request that is under way was stopped here. Each has its own."""
 
@@ -102,7 +106,6 @@ class AppClient:
             "interrupt": interrupt,
         }
         body |= {"conversationId": self.conversation_id} if self.conversation_id else {"keep": True}
-        self._run_id, self._stopped = "", asyncio.Event()
         async with aclosing(self._driven(body)) as events:
             async for event in events:
                 yield event
@@ -119,25 +122,45 @@ class AppClient:
 
     async def follow(self) -> AsyncGenerator[Event, None]:
         """Take up what runs or waits in the conversation, perhaps begun on another device, to its end."""
-        self._run_id, self._stopped = "", asyncio.Event()
         async with aclosing(self._driven(self._resume())) as events:
             async for event in events:
                 yield event
 
     async def stop(self) -> None:
-        """Stop what runs, here and on the server. The request then ends as cancelled; one not yet sent never is."""
+        """Stop the request that is under way, here and on the server, or what runs there if none is.
+
+        It then ends as cancelled. One that stands in line leaves the one in front alone; one not yet sent never is.
+        """
         self._stopped.set()
         try:
-            if self.conversation_id:
+            if self.conversation_id and (self._run_id or not self._under_way):
                 await self._cancel()
         finally:
             self._tools.stop()
 
     async def _cancel(self) -> None:
-        with suppress(Refused):  # it may have ended by itself in this very moment
-            await self._link.ask("POST", f"/conversations/{self.conversation_id}/cancel", dict[str, object], {})
+        """Have the server stop it. It may have ended by itself in this very moment."""
+        path, patience = f"/conversations/{self.conversation_id}/cancel", _Patience(asyncio.Event())
+        while True:
+            try:
+                await self._link.ask("POST", path, dict[str, object], {"run_id": self._run_id})
+            except Refused:
+                return
+            except (RateLimited, Lost) as error:
+                await patience.wait(error)
+            else:
+                return
 
     async def _driven(self, body: Body) -> AsyncGenerator[Event, None]:
+        self._run_id, self._under_way, self._stopped = "", True, asyncio.Event()
+        try:
+            async with aclosing(self._exchanged(body)) as events:
+                async for event in events:
+                    yield event
+        finally:
+            self._under_way = False
+
+    async def _exchanged(self, body: Body) -> AsyncGenerator[Event, None]:
         """Post, run what is handed out, post the results, until the request has ended."""
         others = set[str]()
         while True:
@@ -148,6 +171,10 @@ class AppClient:
                         answer = one
                     elif not isinstance(one, Started | Done):
                         yield one
+            if answer and self._stopped.is_set() and answer.run_id != self._run_id:
+                self._tools.over()
+                yield self._unanswered()  # it was stopped, and somebody else's is in front now
+                return
             if isinstance(answer, Final):
                 self._check(answer, others)
                 yield answer
@@ -171,8 +198,11 @@ class AppClient:
     async def _results(self, answer: Answer | None) -> Sequence[object] | None:
         """What to post next; an empty list if somebody else has to do something first, None to ask how it went on."""
         match answer:
-            case ToolCalls(tool_calls=calls, run_id=run_id) if not self._stopped.is_set():
-                return await self._tools.results(calls, self.conversation_id, run_id)
+            case ToolCalls() if not self._stopped.is_set():
+                return await self._tools.results(answer)
+            case ToolCalls():
+                await asyncio.sleep(STOPPING_S)
+                return None
             case Waiting():
                 return []
             case _:
@@ -183,26 +213,28 @@ class AppClient:
         correlation_id, patience = secrets.token_hex(16), _Patience(self._stopped)
         while True:
             if "messages" in body and self._stopped.is_set():
-                yield self._unsent()
+                yield self._unanswered()
                 return
             began = False
             try:
                 async with aclosing(self._posted(body, correlation_id)) as told:
                     async for one in told:
                         began = True
-                        if isinstance(one, Started) and one.run_id == self._run_id and self._stopped.is_set():
+                        if isinstance(one, Started) and self._stopped.is_set():
                             await self._cancel()  # the server could not be told before it had the message
                         patience.renew()
                         yield one
                 return
-            except Refused:
-                if "toolResults" not in body:
+            except (Refused, Unfit, Invalid) as error:
+                if "toolResults" not in body or not self._tools.give_way(error):
                     raise
-                body = self._resume()  # somebody else was first, or this was delivered before the connection broke
-            except (RateLimited, Lost) as error:
+                body = self._resume()  # what still waits is handed out again
+            except RateLimited as error:
+                if "messages" not in body or not self._stopped.is_set():
+                    await patience.wait(error)
+            except Lost as error:
                 await patience.wait(error)
-                if isinstance(error, Lost):
-                    body = self._resume() if began else await self._again(body, correlation_id, patience)
+                body = self._resume() if began else await self._again(body, correlation_id, patience)
 
     async def _posted(self, body: Body, correlation_id: str) -> AsyncGenerator[Told, None]:
         """What comes over one connection. Raises Lost if it ends before its `done`."""
@@ -218,8 +250,8 @@ class AppClient:
                     return
         raise Lost("the server has ended the stream")
 
-    def _unsent(self) -> Final:
-        return Final(conversation_id=self.conversation_id, run_id="", message=Said(), stop_reason="cancelled")
+    def _unanswered(self) -> Final:
+        return Final(conversation_id=self.conversation_id, run_id=self._run_id, message=Said(), stop_reason="cancelled")
 
     def _note(self, one: Told) -> None:
         if isinstance(one, Started):
@@ -260,7 +292,7 @@ class AppClient:
 
 
 class _Patience:
-    """How long to wait before the next attempt, unless stopped. Raises the error again when it is used up."""
+    """How long to wait before the next attempt; a stop wakes it up. Raises the error again when it is used up."""
 
     def __init__(self, stopped: asyncio.Event) -> None:
         self._stopped = stopped
@@ -283,12 +315,16 @@ class _Patience:
         self._tries += 1
 
     async def _pause(self, delay_s: float) -> None:
+        if self._stopped.is_set():
+            await asyncio.sleep(delay_s)
+            return
         with suppress(TimeoutError):
             async with asyncio.timeout(delay_s):
                 await self._stopped.wait()
 
 
 def _content(text: str, images: Sequence[str]) -> object:
+    words = plain(text)
     if not images:
-        return text
-    return [{"type": "text", "text": text}, *({"type": "image", "url": url} for url in images)]
+        return words
+    return [{"type": "text", "text": words}, *({"type": "image", "url": url} for url in images)]

@@ -31,6 +31,8 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     hashes: dict[str, str]
     note: str = ""
     """What the model is told about them besides."""
+    search: str = ""
+    """Where a search of the web runs, and why there, if anybody spoke of one."""
 
 
 KEPT_TURN = "turn."
@@ -61,6 +63,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """The conversation's scratch pad: a wire keeps what it has encoded here, under its own name."""
     keep: "Callable[[Exchanged], None] | None" = None
     """Told what went over the wire, if somebody wants to look at it."""
+    hasty: bool = False
+    """Another model is asked if this one cannot answer now: it is not worth a wait."""
 
 
 class Model(Protocol):

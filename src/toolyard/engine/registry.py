@@ -333,9 +333,10 @@ class Registry:
         entries = [*(self._native[name] for name in sought.native if name not in taken), *elsewhere]
         hashes = {entry.tool.name: entry.hash for entry in entries}
         digest = hashlib.blake2b("".join(f"{k}{v}" for k, v in hashes.items()).encode(), digest_size=8).hexdigest()
-        made = Offer(tools=tuple(e.tool for e in entries), digest=digest, hashes=hashes, note=sought.note)
-        known = self._offers.get((digest, made.note))
-        return known or self._kept((digest, made.note), made)
+        key, tools = (digest, sought.note, sought.told), tuple(entry.tool for entry in entries)
+        return self._offers.get(key) or self._kept(
+            key, Offer(tools=tools, digest=digest, hashes=hashes, note=sought.note, search=sought.told)
+        )
 
     def _kept(self, key: object, offer: Offer) -> Offer:
         if len(self._offers) >= MOST_OFFERS:

@@ -26,7 +26,6 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, ModelText, Usage
 from toolyard.core.state import State
-from toolyard.core.tools import Tool
 from toolyard.engine.readers import Published
 from toolyard.surfaces._chat import Awaited, WaitingCall
 
@@ -58,6 +57,8 @@ class ToolCalls(_About, kw_only=True, rename="camel"):
     """Run each of these and post the results; `waiting` lists what waits for somebody else."""
 
     tool_calls: list[HandedCall]
+    division: str = ""
+    """For which division it was asked."""
     waiting: list[WaitingCall] = []
     type: Literal["tool_calls"] = "tool_calls"
 
@@ -105,12 +106,12 @@ class AppCourse:
         self.mine = run_id
         self._conversation = conversation
         self.known_seq = known_seq
-        self._app_tools = {queued.id: _names(queued.request.app_tools) for queued in state.queue}
+        self._asked = {queued.id: queued.request for queued in state.queue}
         self.kept = not state.settings.ephemeral
         self._ended: RunEnded | None = None
         self._begin("", "")
         if state.run is not None:
-            self._app_tools[state.run.id] = _names(state.run.request.app_tools)
+            self._asked[state.run.id] = state.run.request
             self._take_up(state)
 
     def _begin(self, run_id: str, correlation_id: str) -> None:
@@ -169,8 +170,8 @@ class AppCourse:
 
     def _add(self, entry: Entry) -> None:
         match entry.event:
-            case RunQueued(app_tools=app_tools):
-                self._app_tools[entry.run] = _names(app_tools)
+            case RunQueued():
+                self._asked[entry.run] = entry.event
             case RunStarted():
                 self._begin(entry.run, entry.correlation_id)
             case TurnEnded(items=items, usage=usage):
@@ -208,9 +209,11 @@ class AppCourse:
                 pass
 
     def _request(self, calls: Iterable[Call]) -> None:
+        asked = self._asked.get(self.front)
+        names = {tool.name for tool in asked.app_tools} if asked else set[str]()
         for call in calls:
             self._calls[call.id] = call
-            if call.tool in self._app_tools.get(self.front, ()):
+            if call.tool in names:
                 self._coming.add(call.id)
 
     def _wait(self, call_id: str, awaited: Awaited) -> None:
@@ -237,11 +240,13 @@ class AppCourse:
             for call in self.handed
         ]
         if calls:
+            asked = self._asked.get(run_id)
             return ToolCalls(
                 conversation_id=conversation,
                 run_id=run_id,
                 correlation_id=self.correlation_id,
                 tool_calls=calls,
+                division=asked.caller.division if asked else "",
                 waiting=others,
                 overridden_tools=overridden,
             )
@@ -266,7 +271,3 @@ class AppCourse:
             kept=self.kept,
             overridden_tools=overridden,
         )
-
-
-def _names(tools: Iterable[Tool]) -> frozenset[str]:
-    return frozenset(tool.name for tool in tools)

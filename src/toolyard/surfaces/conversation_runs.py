@@ -48,9 +48,10 @@ class ChatBody(Searched, forbid_unknown_fields=True, kw_only=True):
 
 
 class CancelBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """One call, or nothing for the whole run."""
+    """One call, one run, which may still stand in line, or nothing for the run in front."""
 
     call_id: str = ""
+    run_id: str = ""
 
 
 class Cancelled(Struct, kw_only=True):
@@ -115,12 +116,11 @@ def _routes_of_runs(service: Service) -> list[HTTPRouteHandler]:
     @post(f"{CONVERSATION}/cancel", status_code=200, responses=ERRORS, tags=["runs"])
     async def cancel(request: Visitor, conversation_id: PathId, data: JSONBody[CancelBody | None] = None) -> Cancelled:
         """Stop the run, or one call of it: the model's stream is closed and tools are cancelled."""
-        visit, call_id = visit_of(request.scope), data.call_id if data else ""
+        visit, named = visit_of(request.scope), data or CancelBody()
         await state_of(service, conversation_id, visit.caller, "decide")
-        await service.submit(
-            conversation_id, Stop(by=visit.caller, correlation_id=visit.correlation_id, call_id=call_id)
-        )
-        return Cancelled(message="The call is being stopped" if call_id else "The run is being stopped")
+        stop = Stop(by=visit.caller, correlation_id=visit.correlation_id, call_id=named.call_id, run_id=named.run_id)
+        await service.submit(conversation_id, stop)
+        return Cancelled(message="The call is being stopped" if named.call_id else "The run is being stopped")
 
     return [events, cancel]
 

@@ -118,6 +118,18 @@ def test_callers_of_one_server_share_its_session(tmp_path: Path) -> None:
     in_yard(test, [], servers={"shared": Plain(tmp_path).spec})
 
 
+@pytest.mark.proves("000.division-scoped")
+def test_a_server_is_told_for_which_division_each_call_is(tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+
+    async def test(yard: Yard) -> None:
+        await looked(yard, Caller(user="ann", division="clothing"))
+        await looked(yard, ANN)
+        assert plain.noted("for") == ["clothing", "all"]
+
+    in_yard(test, [], servers={"shared": plain.spec})
+
+
 def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
     plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
 

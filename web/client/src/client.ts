@@ -3,12 +3,15 @@
 
 import { type Answer, type ClientEvent, type Final, type Json, type Told, read } from "./events.js";
 import { Link, Lost, ToolyardError } from "./link.js";
+import { type McpClient, routed } from "./servers.js";
 import { LocalTools, type Tool, type ToolResult } from "./tools.js";
 
 const PATH = "/chat/v1/conversation";
 /** How long to wait before each attempt to find the server again. */
 const BACKOFF_MS = [0, 500, 1000, 2000, 4000, 8000];
 const MOST_RATE_WAIT_MS = 120_000;
+/** Between two looks at whether a request that was stopped has ended. */
+const STOPPING_MS = 500;
 /** How many requests of others may end before ours does. */
 const MOST_OTHERS = 100;
 
@@ -17,6 +20,8 @@ export interface ClientOptions {
   url: string;
   key?: string;
   tools?: Readonly<Record<string, Tool>>;
+  /** MCP servers of the application, by name: their tools are offered beside its own. Each is a connected client. */
+  servers?: Readonly<Record<string, McpClient>>;
   /** Comes after the server's own prompt. */
   systemPrompt?: string;
   /** What the model is told of the application besides; a function is asked with each message. */
@@ -42,7 +47,10 @@ export interface Client {
   ask(text: string): Promise<string>;
   /** Take up what runs or waits in the conversation, perhaps begun on another device, to its end. */
   follow(): AsyncGenerator<ClientEvent, void, undefined>;
-  /** Stop what runs, here and on the server. The request then ends as cancelled; one not yet sent never is. */
+  /**
+   * Stop the request that is under way, here and on the server, or what runs there if none is. It then ends as
+   * cancelled. One that stands in line leaves the one in front alone; one not yet sent never is.
+   */
   stop(): Promise<void>;
 }
 
@@ -58,6 +66,7 @@ class AppClient implements Client {
   private readonly tools: LocalTools;
   private place = "";
   private runId = "";
+  private underWay = false;
   /** Aborted when the request that is under way is stopped here. Each has its own. */
   private halt = new AbortController();
 
@@ -65,21 +74,19 @@ class AppClient implements Client {
     this.conversationId = options.conversationId ?? "";
     const key = options.key ? { authorization: `Bearer ${options.key}` } : {};
     this.link = new Link(options.url, { ...options.headers, ...key });
-    this.tools = new LocalTools(options.tools ?? {});
+    this.tools = new LocalTools(options.tools ?? {}, (taken) => routed(options.servers ?? {}, taken));
   }
 
   async *send(text: string, { images = [], interrupt = false }: SendOptions = {}): AsyncGenerator<ClientEvent, void, undefined> {
     const { systemPrompt, context } = this.options;
-    this.runId = "";
-    this.halt = new AbortController();
-    yield* this.driven({
+    yield* this.driven(() => ({
       messages: [{ role: "user", content: images.length ? [{ type: "text", text }, ...images.map((url) => ({ type: "image", url }))] : text }],
       tools: this.tools.definitions(),
       interrupt,
       ...(systemPrompt === undefined ? {} : { systemPrompt }),
       ...(context === undefined ? {} : { context: typeof context === "function" ? context() : context }),
       ...(this.conversationId ? this.resume() : { keep: true }),
-    });
+    }));
   }
 
   async ask(text: string): Promise<string> {
@@ -94,36 +101,57 @@ class AppClient implements Client {
   }
 
   async *follow(): AsyncGenerator<ClientEvent, void, undefined> {
-    this.runId = "";
-    this.halt = new AbortController();
-    yield* this.driven(this.resume());
+    yield* this.driven(() => this.resume());
   }
 
   async stop(): Promise<void> {
     this.halt.abort();
     try {
-      if (this.conversationId) await this.cancel();
+      if (this.conversationId && (this.runId || !this.underWay)) await this.cancel();
     } finally {
       this.tools.stop();
     }
   }
 
+  /** Have the server stop it. It may have ended by itself in this very moment. */
   private async cancel(): Promise<void> {
+    const patience = new Patience(new AbortController().signal);
+    for (;;) {
+      try {
+        await this.link.ask("POST", `/conversations/${this.conversationId}/cancel`, { run_id: this.runId });
+        return;
+      } catch (error) {
+        if (isRefused(error)) return;
+        await patience.wait(error);
+      }
+    }
+  }
+
+  private async *driven(made: () => Body): AsyncGenerator<ClientEvent, void, undefined> {
+    this.runId = "";
+    this.underWay = true;
+    this.halt = new AbortController();
     try {
-      await this.link.ask("POST", `/conversations/${this.conversationId}/cancel`, {});
-    } catch (error) {
-      if (!isRefused(error)) throw error; // it may have ended by itself in this very moment
+      if (this.options.servers) await this.tools.open();
+      yield* this.exchanged(made());
+    } finally {
+      this.underWay = false;
     }
   }
 
   /** Post, run what is handed out, post the results, until the request has ended. */
-  private async *driven(body: Body): AsyncGenerator<ClientEvent, void, undefined> {
+  private async *exchanged(body: Body): AsyncGenerator<ClientEvent, void, undefined> {
     const others = new Set<string>();
     for (;;) {
       let answer: Answer | undefined;
       for await (const told of this.answered(body)) {
         if (told.type === "message" || told.type === "tool_calls" || told.type === "waiting") answer = told;
         else if (told.type !== "started" && told.type !== "done") yield told;
+      }
+      if (answer && this.halt.signal.aborted && answer.runId !== this.runId) {
+        this.tools.over();
+        yield this.unanswered(); // it was stopped, and somebody else's is in front now
+        return;
       }
       if (answer?.type === "message") {
         this.check(answer.runId, others);
@@ -150,7 +178,8 @@ class AppClient implements Client {
 
   /** What to post next; empty if somebody else has to do something first, nothing to ask how it went on. */
   private async results(answer: Answer | undefined): Promise<ToolResult[] | undefined> {
-    if (answer?.type === "tool_calls" && !this.halt.signal.aborted) return this.tools.results(answer.toolCalls, this.conversationId);
+    if (answer?.type === "tool_calls" && !this.halt.signal.aborted) return this.tools.results(answer);
+    if (answer?.type === "tool_calls") await pause(STOPPING_MS, this.halt.signal);
     return answer?.type === "waiting" ? [] : undefined;
   }
 
@@ -161,7 +190,7 @@ class AppClient implements Client {
     const patience = new Patience(signal);
     for (;;) {
       if ("messages" in body && signal.aborted) {
-        yield this.unsent(correlationId);
+        yield this.unanswered(correlationId);
         return;
       }
       let began = false;
@@ -169,7 +198,7 @@ class AppClient implements Client {
         for await (const told of this.posted(body, correlationId)) {
           began = true;
           // the server could not be told before it had the message
-          if (told.type === "started" && told.runId === this.runId && signal.aborted) await this.cancel();
+          if (told.type === "started" && signal.aborted) await this.cancel();
           patience.renew();
           yield told;
         }
@@ -179,15 +208,20 @@ class AppClient implements Client {
           body = this.resume(); // somebody else was first, or this was delivered before the connection broke
           continue;
         }
-        await patience.wait(error);
+        if (isUnfit(error) && "toolResults" in body && this.tools.giveWay(error)) {
+          body = this.resume(); // what was not taken is handed out again
+          continue;
+        }
+        if (error instanceof Lost || !("messages" in body) || !signal.aborted) await patience.wait(error);
         if (error instanceof Lost) body = began ? this.resume() : await this.again(body, correlationId, patience);
       }
     }
   }
 
-  private unsent(correlationId: string): Final {
+  private unanswered(correlationId = ""): Final {
+    const { conversationId, runId } = this;
     const message = { role: "assistant" as const, content: null };
-    return { type: "message", conversationId: this.conversationId, runId: "", correlationId, message, stopReason: "cancelled" };
+    return { type: "message", conversationId, runId, correlationId, message, stopReason: "cancelled" };
   }
 
   /** What comes over one connection. Throws Lost if it ends before its `done`. */
@@ -257,11 +291,16 @@ function randomId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
+/** The server takes nothing like this, however often it is sent: it is too large, or cannot be read. */
+function isUnfit(error: unknown): error is ToolyardError {
+  return error instanceof ToolyardError && [400, 413, 422].includes(error.status);
+}
+
 function isRefused(error: unknown): boolean {
   return error instanceof ToolyardError && error.status === 409;
 }
 
-/** How long to wait before the next attempt, unless stopped. Throws the error again when it is used up, or if waiting is no use. */
+/** How long to wait before the next attempt; a stop wakes it up. Throws the error again when it is used up, or if waiting is no use. */
 class Patience {
   private tries = 0;
   private rateWaitsMs = 0;
@@ -287,7 +326,6 @@ class Patience {
 
 function pause(delayMs: number, stopped: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    if (stopped.aborted) return resolve();
     const over = () => {
       clearTimeout(timer);
       stopped.removeEventListener("abort", over);

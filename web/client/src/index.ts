@@ -5,6 +5,7 @@ export type { Client, ClientOptions, SendOptions } from "./client.js";
 export type {
   ApprovalRequired,
   Arguments,
+  Citation,
   ClientCall,
   ClientEvent,
   Final,
@@ -13,11 +14,13 @@ export type {
   QuestionAsked,
   ReasoningDelta,
   StopReason,
+  TextCited,
   TextDelta,
   ToolProgress,
   ToolStatus,
   TurnRestarted,
 } from "./events.js";
 export { Lost, ToolyardError } from "./link.js";
+export type { McpClient, McpTool } from "./servers.js";
 export { ToolError, tool } from "./tools.js";
 export type { Running, Tool } from "./tools.js";

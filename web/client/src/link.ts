@@ -85,7 +85,7 @@ export class Link {
         method,
         headers: { ...this.headers, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
         signal: abort.signal,
-        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        ...(body === undefined ? {} : { body: JSON.stringify(body, wholeCharacters) }),
       });
     } catch (error) {
       throw new Lost(`no server answers at ${this.url}: ${said(error)}`);
@@ -95,6 +95,11 @@ export class Link {
     if (!response.ok) throw await refusal(response);
     return response;
   }
+}
+
+/** Half a character, as a cut text may end with, can be read by nobody. */
+function wholeCharacters(_: string, value: unknown): unknown {
+  return typeof value === "string" ? value.replace(/\p{Surrogate}/gu, "\ufffd") : value;
 }
 
 async function* lines(response: Response, abort: AbortController): AsyncGenerator<string, void, undefined> {
@@ -127,7 +132,7 @@ async function refusal(response: Response): Promise<Error> {
     // not one of ours: the status has to do
   }
   const words = told.error ?? `the server answered ${response.status}`;
-  if (response.status >= 500) return new Lost(words);
+  if (response.status >= 500 || response.status === 408) return new Lost(words);
   const after = Number(response.headers.get("retry-after") ?? "1");
   const retryAfterMs = response.status === 429 ? (Number.isFinite(after) ? after : 1) * 1000 : 0;
   return new ToolyardError(words, response.status, told.error_type ?? "", told.details, retryAfterMs);

@@ -10,7 +10,7 @@ from toolyard.venues.mcp._definitions import tool_of
 from toolyard.venues.mcp._server import Connector
 from toolyard.venues.mcp.fleet import Fleet
 from toolyard.venues.mcp.router import Route, Router
-from toolyard.venues.mcp.venue import McpVenue
+from toolyard.venues.mcp.venue import McpVenue, meta_of
 
 __all__ = [
     "Answer",
@@ -22,6 +22,7 @@ __all__ = [
     "Rejected",
     "Route",
     "Router",
+    "meta_of",
     "outcome",
     "tool_of",
 ]

@@ -80,7 +80,7 @@ class _Asking:
         self._promised = fleet.definition(tool.server, tool.remote, context.caller).get("outputSchema")
         self._prepared: dict[str, Json] = {}
         """Answers that are known, by their questions: a server that was started anew asks them again."""
-        self._params: Json = {"name": tool.remote, "arguments": call.arguments, "_meta": _meta(context)}
+        self._params: Json = {"name": tool.remote, "arguments": call.arguments, "_meta": meta_of(context)}
 
     async def begin(self) -> Value | Failure | Later:
         ticket = Ticket(self._context.call_id, self._link, prepared=self._prepared)
@@ -198,12 +198,14 @@ class _Asking:
         return self._fleet.unfit(cast(Json, schema), reply.get("content"))
 
 
-def _meta(context: Context) -> Json:
-    """Under which trace this runs, and what to tell a repeated request by."""
+def meta_of(context: Context) -> Json:
+    """Under which trace this runs, what to tell a repeated request by, and for which division it is."""
     digits = hashlib.blake2b(context.correlation_id.encode(), digest_size=16).hexdigest()
     trace = context.correlation_id if _is_trace(context.correlation_id) else digits
     span = hashlib.blake2b(context.idempotency_key.encode(), digest_size=8).hexdigest()
-    return {"traceparent": f"00-{trace}-{span}-01", "toolyard/idempotency-key": context.idempotency_key}
+    known: Json = {"traceparent": f"00-{trace}-{span}-01", "toolyard/idempotency-key": context.idempotency_key}
+    division = context.caller.division
+    return {**known, "toolyard/division": division} if division else known
 
 
 def _is_trace(text: str) -> bool:

@@ -143,6 +143,7 @@ def run(request: object, name: str, params: dict[str, object]) -> dict[str, obje
 def call(request: object, params: dict[str, object]) -> None:
     name = str(params["name"])
     note(f"began {name}")
+    note(f"for {cast(dict[str, object], params.get('_meta', {})).get('toolyard/division', 'all')}")
     if "tells" in TRICKS:
         send({"method": "notifications/prompts/list_changed"})
     if "stalls" in TRICKS:
