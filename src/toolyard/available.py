@@ -2,6 +2,7 @@
 
 import importlib.util
 from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 
 import aiohttp
 import msgspec
@@ -14,6 +15,7 @@ from toolyard.models.providers import PROVIDERS
 from toolyard.settings import Config
 
 OLLAMA = "ollama"
+PLANNER = "a planner, not a language model: no key, no network"
 ANSWER_S = 1.0
 MOST_BYTES = 1_000_000
 MOST_MODELS = 100
@@ -35,11 +37,12 @@ class _Tags(Struct):
 
 async def available(config: Config, environment: Mapping[str, str]) -> AsyncIterator[Available]:
     """Those of the configuration first, then what else there is."""
-    for name in config.models:
-        yield _configured(name, config, environment)
-    yield Available(True, OFFLINE, "a planner, not a language model: no key, no network")
-    yield _local()
     running = await ollama_models(ollama_address(config, environment))
+    for name in config.models:
+        yield _configured(name, config, environment, running)
+    if OFFLINE not in config.models:
+        yield Available(True, OFFLINE, PLANNER)
+    yield _local()
     if running is None:
         said = f"no Ollama answers at {ollama_address(config, environment)}: start one with `ollama serve`"
         yield Available(False, f"{OLLAMA}:…", said)
@@ -73,12 +76,14 @@ def ollama_address(config: Config, environment: Mapping[str, str]) -> str:
     return place.base_url.rstrip("/").removesuffix("/v1")
 
 
-def _configured(name: str, config: Config, environment: Mapping[str, str]) -> Available:
+def _configured(name: str, config: Config, environment: Mapping[str, str], running: list[str] | None) -> Available:
     if name == OFFLINE:
-        return Available(True, name, "configured; a script")
+        return Available(True, name, f"configured; {PLANNER}")
     if name.startswith(LOCAL):
-        local = _local()
-        return Available(local.usable, name, "configured" if local.usable else local.said)
+        return _file(name)
+    if name.startswith(f"{OLLAMA}:") and not _pulled(name.removeprefix(f"{OLLAMA}:"), running or []):
+        why = "no Ollama answers: start one with `ollama serve`" if running is None else "Ollama has no such model"
+        return Available(False, name, f"configured, but {why}")
     try:
         place = model_place(name, config, environment)
     except Misconfigured as error:
@@ -86,6 +91,19 @@ def _configured(name: str, config: Config, environment: Mapping[str, str]) -> Av
     if place.key_variable:
         return Available(False, name, f"configured, but needs a key: set {place.key_variable}")
     return Available(True, name, f"configured, at {place.base_url}")
+
+
+def _pulled(name: str, running: list[str]) -> bool:
+    """Whether an Ollama has it: `qwen3` is its `qwen3:latest`."""
+    return name in running or f"{name}:latest" in running
+
+
+def _file(name: str) -> Available:
+    local, path = _local(), name.removeprefix(LOCAL).partition("?")[0]
+    if not local.usable:
+        return Available(False, name, local.said)
+    there = Path(path).expanduser().is_file()
+    return Available(there, name, "configured" if there else f"configured, but there is no file {path}")
 
 
 def _local() -> Available:

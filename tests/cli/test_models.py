@@ -64,6 +64,19 @@ def test_the_models_of_the_configuration_come_first(tmp_path: Path) -> None:
     assert third.startswith("✓ http://127.0.0.1:9/v1#m")
 
 
+def test_a_configured_model_is_usable_only_if_it_is_there_now(tmp_path: Path) -> None:
+    (tmp_path / "there.gguf").write_bytes(b"GGUF")
+    wanted = ["ollama:qwen3", "ollama:phi4", f"local:{tmp_path}/there.gguf", f"local:{tmp_path}/gone.gguf"]
+    (tmp_path / "toolyard.toml").write_text(f"model = {json.dumps([*wanted, 'toolyard:offline'])}")
+    with ollama("qwen3:latest") as address:
+        done = toolyard(tmp_path, "models", OLLAMA_BASE_URL=address)
+    assert [marks(done.out)[name] for name in wanted] == ["✓", "✗", "✓", "✗"]
+    assert "has no such model" in done.out and "there is no file" in done.out
+    assert done.out.count("toolyard:offline") == 1
+    alone = toolyard(tmp_path, "models")
+    assert marks(alone.out)["ollama:qwen3"] == "✗" and "start one" in alone.out.splitlines()[0]
+
+
 @pytest.mark.parametrize("body", [b"<html>", b'{"models": 7}', b""])
 def test_something_else_on_that_port_is_no_ollama(tmp_path: Path, body: bytes) -> None:
     with ollama(body=body) as address:

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import datetime
 from typing import cast
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -14,7 +16,11 @@ from toolyard.core.history import History, faults
 from toolyard.core.items import Call, Item, Problem, Result, result_id
 from toolyard.core.results import failed
 from toolyard.core.tools import Tool
+from toolyard.models._offline.clauses import MOST_TEXT, Clause
+from toolyard.models._offline.matching import Match, Matcher
+from toolyard.models._offline.places import profile_of
 from toolyard.models._offline.plan import MOST_TURNS
+from toolyard.models._offline.requests import MOST_READ, understand
 from toolyard.models.offline import Offline
 from toolyard.venues.finding import TOOL as FINDER
 from wire.local import NOW, CountingMint, offer, request, user
@@ -212,3 +218,20 @@ def test_without_tools_nothing_is_called(message: str, data: st.DataObject) -> N
 def test_the_same_conversation_leads_to_the_same_turn(message: str) -> None:
     one, other = (asyncio.run(turn(Offline(), [user(message)], SHOP, "auto", CountingMint())) for _ in range(2))
     assert one == other
+
+
+class Counting(Matcher):
+    """Counts the letters that are read."""
+
+    letters = 0
+
+    def best(self, clause: Clause, only: str = "") -> Match | None:
+        self.letters += len(clause.text)
+        return super().best(clause, only)
+
+
+@pytest.mark.parametrize("piece", ["x,", "add milk, no, ", "and add tea ", "然后查", "I fed the cat and "])
+def test_a_message_is_read_to_a_bound_however_often_it_could_be_cut(piece: str) -> None:
+    matcher = Counting([profile_of(tool, "") for tool in SHOP])
+    understand((piece * MOST_TEXT)[:MOST_TEXT], matcher, datetime(2026, 11, 15))
+    assert matcher.letters <= 2 * (MOST_READ + MOST_TEXT)

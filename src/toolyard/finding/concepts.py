@@ -103,7 +103,7 @@ def does(name: Iterable[str]) -> frozenset[str]:
 
 
 def asks(query: str) -> frozenset[str]:
-    """What somebody may want done: what the first word that tells says, and the first verb that is not only asked with."""
+    """What somebody may want done: by the first word that tells, and by the first that is more than a way to ask."""
     found, asking = words(query, stop=frozenset()), _asking()
     first = _first(found, _actions())
     said = next((frozenset({action}) for action, said in _sayings() if said.search(query)), _NOTHING)

@@ -17,6 +17,7 @@ from toolyard.models._offline.words import Token, plain, quoted, tokens_of
 
 MOST_CLAUSES = 12
 MOST_TEXT = 2000
+MOST_JOINTS = 24
 _SENTENCE = re.compile(r"(?<=[!?;。！？；\n])\s*|(?<=[a-z)\"'\u3400-\u9fff]{2}\.)\s+(?=[A-Z\"'])")
 _JOINT = re.compile(
     r"\s*(?:,\s*)?\b(?:and then|and also|then|and|but|also|plus)\b\s+"
@@ -131,7 +132,7 @@ def joints(text: str) -> list[tuple[int, int]]:
         found.span()
         for found in _JOINT.finditer(text)
         if found.end() > found.start() and not _inside(found.start(), kept)
-    ]
+    ][:MOST_JOINTS]
 
 
 def starts_a_request(text: str) -> bool:

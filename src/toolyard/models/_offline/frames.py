@@ -9,12 +9,14 @@ from toolyard.models._offline.words import Token, is_chinese
 
 _LOOSE = ("fn:here", "fn:attribute", "fn:polite", "fn:determiner", "fn:preposition", "fn:question", "fn:and")
 
+MOST_SMALL = 8
+"""Small words in a row that are looked at together."""
+
 
 def framed(sheet: Sheet, profile: Profile) -> list[Token]:
     """The free tokens without the verb that governs them and without the phrases that name the tool's own thing."""
     tokens = [token for token in sheet.tokens() if not re.fullmatch(r"[?？!！.。…]", token.text)]
     kept: list[Token] = []
-    titled = bool(profile.main and profile.main.role == "title")
     dated = profile.of_kind("moment") is not None and sheet.clause.times.moment() is not None
     at, acted = 0, False
     while at < len(tokens):
@@ -23,14 +25,21 @@ def framed(sheet: Sheet, profile: Profile) -> list[Token]:
         if length:
             at += length
             continue
-        inside = titled and (dated or any(not one.has("fn:") for one in kept))
-        foreign = (token.has("of:") or (inside and token.text != "去")) and not _governs(token, profile)
-        if not acted and token.has("do:") and not foreign:
+        if not acted and token.has("do:") and not _belongs(token, kept, profile, dated=dated):
             acted = True
         else:
             kept.append(token)
         at += 1
     return kept
+
+
+def _belongs(token: Token, before: list[Token], profile: Profile, *, dated: bool) -> bool:
+    """Whether a verb is part of what is asked for: of a title, `see the dentist`, or a thing that is called so."""
+    if _governs(token, profile):
+        return False
+    titled = bool(profile.main and profile.main.role == "title")
+    inside = titled and token.text != "去" and (dated or any(not one.has("fn:") for one in before))
+    return token.has("of:") or inside
 
 
 def _governs(token: Token, profile: Profile) -> bool:
@@ -43,7 +52,9 @@ def _phrase_length(tokens: list[Token], at: int, profile: Profile) -> int:
     start = at
     if not tokens[at].has("fn:preposition"):
         return 0
-    while at < len(tokens) and (tokens[at].has("fn:preposition") or tokens[at].has("fn:determiner")):
+    while at < min(len(tokens), start + MOST_SMALL) and (
+        tokens[at].has("fn:preposition") or tokens[at].has("fn:determiner")
+    ):
         at += 1
     things = at
     while at < len(tokens) and (

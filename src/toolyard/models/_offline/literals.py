@@ -12,7 +12,7 @@ _LITERAL = re.compile(
     r"(?P<url>https?://[^\s，。]+[^\s，。.,;:!?)])"
     r"|(?P<mail>[\w.+-]+@[\w-]+\.[\w.-]*\w)"
     r"|(?P<zone>\b[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)?\b|\bUTC\b)"
-    rf"|(?P<pattern>(?:[\w./-]*\*\*?/?)+[\w.*-]*|\*\.\w+)"
+    r"|(?P<pattern>(?<![\w./-])[\w./-]*\*[\w./*-]*)"
     rf"|(?P<path>(?<![\w/.])(?:~|\.{{0,2}})/(?:[\w.@%+-]+/?)*|\b[\w-]+(?:/[\w-]+)*\.(?:{_ENDINGS})\b)"
 )
 _KINDS: tuple[tuple[Written, re.Pattern[str]], ...] = (

@@ -20,6 +20,8 @@ from toolyard.models._offline.words import is_chinese, tokens_of
 
 MOST_REQUESTS = 16
 MOST_REMEMBERED = 256
+MOST_READ = 6000
+"""Letters that are read of one message, those of its parts counted anew: twelve requests of a line each take half."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -71,10 +73,11 @@ def understand(
 
 def _understand(message: str, matcher: Matcher, now: datetime, earlier: Sequence[str], only: str) -> Understood:
     matches: list[Match] = []
+    reading = _Reading(matcher, now, only)
     for sentence in sentences(message):
-        found = list(_matches(sentence, matcher, now, only))
+        found = list(_matches(sentence, reading))
         if not any(match.certain for match in found) and (steps := otherwise(sentence)):
-            found = list(_matches(steps, matcher, now, only))
+            found = list(_matches(steps, reading))
         for match in found:
             matches += _joined(matches, match)
     good = [match for match in matches if match.certain]
@@ -107,26 +110,41 @@ def _lacks(match: Match) -> bool:
     return filled.pronoun or nothing
 
 
-def _matches(sentence: str, matcher: Matcher, now: datetime, only: str) -> Iterator[Match]:
+class _Reading:
+    """Parts of one message, each read once, and only so much in all, however many places there are to cut it at."""
+
+    def __init__(self, matcher: Matcher, now: datetime, only: str) -> None:
+        self._matcher, self._now, self._only = matcher, now, only
+        self._read: dict[str, Match | None] = {}
+        self._left = MOST_READ
+
+    def best(self, text: str) -> Match | None:
+        if text not in self._read and self._left > 0:
+            self._left -= len(text)
+            self._read[text] = _best(text, self._matcher, self._now, self._only)
+        return self._read.get(text)
+
+
+def _matches(sentence: str, reading: _Reading) -> Iterator[Match]:
     """The requests of a sentence, which falls into two where both parts are requests."""
-    whole = _best(sentence, matcher, now, only)
+    whole = reading.best(sentence)
     for start, end in joints(sentence):
         rest = sentence[end:]
         if not (starts_a_request(rest) or tells(rest)) or not sentence[:start].strip():
             continue
-        left, right = _best(sentence[:start], matcher, now, only), _best(rest, matcher, now, only)
+        left, right = reading.best(sentence[:start]), reading.best(rest)
         if left and right and left.certain and right.certain and _apart(left, right):
             yield left
-            yield from _matches(rest, matcher, now, only)
+            yield from _matches(rest, reading)
             return
-    yield from _last(sentence, whole, matcher, now, only)
+    yield from _last(sentence, whole, reading)
 
 
-def _last(sentence: str, whole: Match | None, matcher: Matcher, now: datetime, only: str) -> Iterator[Match]:
+def _last(sentence: str, whole: Match | None, reading: _Reading) -> Iterator[Match]:
     """The sentence as one request; if it is none, what it comes to: `I changed my mind, take it out`."""
     for _, end in joints(sentence) if whole and not whole.certain else ():
         rest = sentence[end:]
-        if starts_a_request(rest) and (found := _best(rest, matcher, now, only)) and found.certain:
+        if starts_a_request(rest) and (found := reading.best(rest)) and found.certain:
             yield found
             return
     if whole:
