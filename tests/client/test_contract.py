@@ -389,7 +389,8 @@ def test_what_somebody_else_has_to_approve_is_waited_for(client: str) -> None:
 
 
 @CLIENTS
-def test_what_cannot_be_followed_is_not_asked_for_without_a_pause(client: str) -> None:
+@pytest.mark.parametrize("answer", [SIGN_IN, SLOW_DOWN], ids=["page", "429"])
+def test_what_cannot_be_followed_is_not_asked_for_without_a_pause(client: str, answer: bytes) -> None:
     @tool(approval="ask")
     def pay() -> str:
         """Pay."""
@@ -401,7 +402,7 @@ def test_what_cannot_be_followed_is_not_asked_for_without_a_pause(client: str) -
         (asking,) = (await yard.service.state(card.id)).calls_in("asking")
         await yard.approve(card.id, asking.call.id)
 
-    faults = Faults(follows=[SIGN_IN])
+    faults = Faults(follows=[answer])
     seen = driven(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])
     assert seen.finals == [("done", "Paid.")]
     assert faults.follow_times[1] - faults.follow_times[0] >= 0.5

@@ -280,7 +280,7 @@ class AppClient:
         """Everything until the run goes on: a decision was made, or another device has answered."""
         path = f"/conversations/{self.conversation_id}/events"
         async with aclosing(self._link.events("GET", path, None, {"last-event-id": self._place})) as events:
-            with suppress(Lost):
+            with suppress(Lost, RateLimited):
                 async for place, raw in events:
                     one = read(raw)
                     self._place = place or self._place

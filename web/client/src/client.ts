@@ -277,7 +277,7 @@ class AppClient implements Client {
         }
       }
     } catch (error) {
-      if (!(error instanceof Lost)) throw error;
+      if (!(error instanceof Lost) && !isTooSoon(error)) throw error;
     }
     return false;
   }
@@ -297,6 +297,10 @@ function isUnfit(error: unknown): error is ToolyardError {
   return error instanceof ToolyardError && [400, 413, 422].includes(error.status);
 }
 
+function isTooSoon(error: unknown): error is ToolyardError {
+  return error instanceof ToolyardError && error.status === 429;
+}
+
 function isRefused(error: unknown): boolean {
   return error instanceof ToolyardError && error.status === 409;
 }
@@ -313,7 +317,7 @@ class Patience {
   }
 
   async wait(error: unknown): Promise<void> {
-    if (error instanceof ToolyardError && error.status === 429) {
+    if (isTooSoon(error)) {
       this.rateWaitsMs += error.retryAfterMs;
       if (this.rateWaitsMs > MOST_RATE_WAIT_MS) throw error;
       return pause(error.retryAfterMs, this.stopped);
