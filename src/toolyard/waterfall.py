@@ -104,6 +104,7 @@ def _head(trace: Trace, width: int) -> list[Text]:
     about = [_clean(one) for one in (trace.model, trace.user) if one]
     when = datetime.fromtimestamp(trace.queued_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
     texts = [" · ".join([*about, when, _tokens(trace.usage)]), f"trace {_clean(trace.correlation_id)}"]
+    texts += [f"search {_clean(one)}" for one in dict.fromkeys(turn.search for turn in trace.turns) if one]
     if trace.detail:
         texts.append(_clean(trace.detail))
     lines = [first, *(Text(one, style="bright_black") for one in texts)]
@@ -121,7 +122,7 @@ def rows(trace: Trace) -> list[Row]:
     found += [(turn.started_at, _turn_row(turn)) for turn in trace.turns]
     found += [(call.requested_at, _call_row(call)) for call in trace.calls]
     found += [(wait.started_at, _wait_row(wait)) for wait in trace.waits]
-    found += [(room.at, _room_row(room)) for room in trace.compactions]
+    found += [(room.started_at, _room_row(room)) for room in trace.compactions]
     return [row for _, row in sorted(found, key=lambda pair: pair[0])]
 
 
@@ -185,7 +186,8 @@ def _wait_row(wait: Wait) -> Row:
 def _room_row(room: Compaction) -> Row:
     how = "summarised" if room.summarised else "results left out" if room.results_dropped else "left out"
     told = f"history {how}: {room.tokens_before:,} to {room.tokens_after:,} tokens"
-    return Row("  room", (Stretch(room.at, room.at, WAIT),), 0.0, told, "bright_black")
+    bar = Stretch(room.started_at, room.at, TURN if room.summarised else WAIT)
+    return Row("  room", (bar,), _took(bar), told, "bright_black")
 
 
 def _took(stretch: Stretch) -> float | None:

@@ -17,7 +17,7 @@ from http.client import HTTPResponse
 from pathlib import Path
 from typing import cast
 
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 DROPPED = ("TOOLYARD_", "OPENAI_", "OLLAMA_", "EDITOR", "VISUAL")
 NO_OLLAMA = "http://127.0.0.1:9/v1"
 

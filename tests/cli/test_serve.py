@@ -3,7 +3,9 @@
 import os
 import signal
 import socket
+from collections.abc import Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -36,6 +38,17 @@ def answered(server: Serving, conversation: str) -> str:
         done = until(objects, type="done", ending="done")
     assert done["conversation_id"] == conversation
     return listed(f"{server.url}/conversations/{conversation}/messages", "messages")[-1]["content"]
+
+
+def logged(objects: Iterator[dict[str, object]], until_type: str) -> list[tuple[object, str, object]]:
+    """Number, type and time of the log's entries up to the first of that type; what is fleeting is passed over."""
+    found: list[tuple[object, str, object]] = []
+    for one in objects:
+        if "seq" in one:
+            found.append((one["seq"], cast(dict[str, str], one["event"])["type"], one["at"]))
+            if found[-1][1] == until_type:
+                return found
+    raise AssertionError(f"no {until_type} came: {found}")
 
 
 def test_it_says_where_it_is_and_the_line_that_it_prints_works(tmp_path: Path) -> None:
@@ -89,19 +102,29 @@ def test_a_stop_ends_streams_refuses_runs_lets_calls_end_and_the_run_goes_on_at_
         assert answered(server, only["id"]) == "I've added milk to the grocery list."
 
 
-def test_a_killed_server_takes_its_run_up_again(tmp_path: Path) -> None:
+def test_a_killed_server_takes_its_run_up_again_and_who_comes_back_misses_nothing(tmp_path: Path) -> None:
     where = pipes(tmp_path)
     with serving(tmp_path, "--tools", SLOW, PIPES=where) as server:
         assert ask(f"{server.url}/conversations", {"title": "groceries"})[0] == 201
         (conversation,) = listed(f"{server.url}/conversations", "conversations")
-        with stream(f"{server.url}/conversations/{conversation['id']}/chat", {"content": "add milk"}) as objects:
-            until(objects, type="tool.status", state="started")
+        path = f"/conversations/{conversation['id']}"
+        with (
+            stream(f"{server.url}{path}/events?format=entries") as entries,
+            stream(f"{server.url}{path}/chat", {"content": "add milk"}),
+        ):
+            before = logged(entries, "call.started")
             assert began(tmp_path) == "milk\n"
             server.process.kill()
             server.ended()
     with serving(tmp_path, "--tools", SLOW, PIPES=where) as server:
         assert began(tmp_path) == "milk\n"
         go_on(tmp_path)
+        last = {"last-event-id": str(before[-1][0])}
+        with stream(f"{server.url}{path}/events?format=entries", headers=last) as entries:
+            after = logged(entries, "run.ended")
+        with stream(f"{server.url}{path}/events?format=entries") as entries:
+            assert [*before, *after] == logged(entries, "run.ended")
+        assert [seq for seq, _, _ in (*before, *after)] == list(range(1, len(before) + len(after) + 1))
         assert answered(server, conversation["id"]) == "I've added milk to the grocery list."
 
 

@@ -3,7 +3,7 @@
 import { ToolError, createClient } from "../../web/client/dist/index.js";
 
 const { url, key, say, images, conversation, stop } = JSON.parse(process.argv[2]);
-const seen = { executed: [], texts: [], finals: [], failure: "" };
+const seen = { executed: [], texts: [], finals: [], cited: [], failure: "" };
 
 function ran(name, args) {
   seen.executed.push([name, args]);
@@ -114,6 +114,7 @@ try {
     for await (const event of client.send(text, { images })) {
       if (event.type === "text.delta") words += event.content;
       if (event.type === "text.delta" && stop === "text") await client.stop();
+      if (event.type === "text.cited") seen.cited.push(...event.citations.map(({ start, end, url }) => [start, end, url]));
       if (event.type === "message") seen.finals.push([event.stopReason, event.message.content]);
     }
     seen.texts.push(words);

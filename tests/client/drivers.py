@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from toolyard import Context, ToolError, ToolyardError, tool
-from toolyard.client import AppClient, Final, TextDelta
+from toolyard.client import AppClient, Final, TextCited, TextDelta
 
 HERE = Path(__file__).parent
 PACKAGE = HERE.parent.parent / "web" / "client"
@@ -25,6 +25,8 @@ class Seen(Struct, kw_only=True):
     texts: list[str] = []
     """The pieces of each answer, put together."""
     finals: list[tuple[str, str | None]] = []
+    cited: list[tuple[int, int, str]] = []
+    """Where the answers come from."""
     failure: str = ""
 
 
@@ -160,6 +162,8 @@ async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:
                 words += content
                 if case.stop == "text":
                     await app.stop()
+            case TextCited(citations=citations):
+                seen.cited += [(one.start, one.end, one.url) for one in citations]
             case Final():
                 seen.finals.append((event.stop_reason, event.message.content))
             case _:

@@ -14,7 +14,7 @@ from surfaces.served import served
 from surfaces.talk import key, wired
 from toolyard import Limits, Scripted, Yard, call, say, tool
 from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
+from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.engine.access import LOCAL
 from toolyard.models.scripted import Script, Turn, together
@@ -48,6 +48,18 @@ class OneWord:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         yield TextAppended(turn=request.turn, offset=0, text="One ")
         await asyncio.Event().wait()
+
+    async def close(self) -> None: ...
+
+
+class Cites:
+    """A model that says where its answer comes from."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        yield TextAppended(turn=request.turn, offset=0, text="It is so.")
+        source = Citation(start=0, end=9, url="https://example.org/a")
+        said = ModelText(id=request.mint.id("text"), at=request.mint.now(), text="It is so.", citations=(source,))
+        yield TurnEnded(items=(said,), finish="stop")
 
     async def close(self) -> None: ...
 
@@ -426,3 +438,9 @@ def test_a_key_that_is_not_known_is_said_at_once(client: str) -> None:
 def _turns(script: Script) -> list[Turn]:
     assert not callable(script)
     return list(script)
+
+
+@CLIENTS
+def test_the_app_is_told_where_an_answer_comes_from(client: str) -> None:
+    seen = driven(client, Cites())
+    assert (seen.texts, seen.cited) == (["It is so."], [(0, 9, "https://example.org/a")])

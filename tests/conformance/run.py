@@ -17,8 +17,31 @@ from real_servers import node
 REVISIONS = ("2025-11-25", "2026-07-28")
 INSPECTOR = "2.12.0"
 PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+SIGN_IN = (
+    "auth/metadata-default",
+    "auth/metadata-var1",
+    "auth/metadata-var2",
+    "auth/metadata-var3",
+    "auth/basic-cimd",
+    "auth/scope-from-www-authenticate",
+    "auth/scope-from-scopes-supported",
+    "auth/scope-omitted-when-undefined",
+    "auth/scope-step-up",
+    "auth/scope-retry-limit",
+    "auth/token-endpoint-auth-basic",
+    "auth/token-endpoint-auth-post",
+    "auth/token-endpoint-auth-none",
+    "auth/pre-registration",
+)
 CLIENT = {
-    "2025-11-25": ("initialize", "tools_call", "elicitation-sep1034-client-defaults", "sse-retry"),
+    "2025-11-25": (
+        "initialize",
+        "tools_call",
+        "elicitation-sep1034-client-defaults",
+        "sse-retry",
+        "json-schema-2020-12-preservation",
+        *SIGN_IN,
+    ),
     "2026-07-28": (
         "tools_call",
         "request-metadata",
@@ -28,9 +51,21 @@ CLIENT = {
         "http-invalid-tool-headers",
         "json-schema-ref-no-deref",
         "json-schema-2020-12-preservation",
+        *SIGN_IN,
+        "auth/resource-mismatch",
+        "auth/offline-access-scope",
+        "auth/offline-access-not-supported",
+        "auth/authorization-server-migration",
+        "auth/iss-supported",
+        "auth/iss-not-advertised",
+        "auth/iss-supported-missing",
+        "auth/iss-wrong-issuer",
+        "auth/iss-unexpected",
+        "auth/iss-normalized",
+        "auth/metadata-issuer-mismatch",
     ),
 }
-"""Those that need no user at a browser."""
+"""All that a revision has for clients; extensions are no part of one."""
 SERVERS: tuple[Era, ...] = ("legacy", "modern")
 
 

@@ -16,7 +16,7 @@ from toolyard.core.ports import ModelRequest
 from toolyard.core.settings import SettingsChange
 from toolyard.engine.summary import ASKED, LEFT_OUT, SUMMARISED
 from toolyard.engine.trace import trace_of
-from toolyard.models.scripted import Script, Turn
+from toolyard.models.scripted import Script, Turn, fail
 from toolyard.venues.function import as_tool
 
 WORDS = "word " * 1000
@@ -72,6 +72,44 @@ def test_a_long_conversation_is_summarised_and_goes_on() -> None:
             trace = trace_of(log, run)
             assert trace is not None and trace.usage.input_tokens == 70
             assert [room.summarised for room in trace.compactions] == [True]
+            (room,) = trace.compactions
+            assert trace.queued_at <= room.started_at <= room.at <= trace.turns[0].started_at
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+@pytest.mark.parametrize(
+    "summary", [Turn(text=("They said word.",), usage=Usage(input_tokens=70)), fail("no room", "x")]
+)
+def test_a_summary_is_a_model_call_of_the_request_that_it_was_made_for(summary: Turn) -> None:
+    def script(request: ModelRequest) -> Turn:
+        return summary if asks_for_summary(request) else Turn(text=(WORDS,), usage=SILENT)
+
+    async def test() -> None:
+        async with wired(script) as yard:
+            done = [await yard.execute(content=WORDS, conversation="c") for _ in range(9)]
+            log = await yard.service.entries("c")
+            ran = [entry.run for entry in log if isinstance(entry.event, HistoryCompacted)]
+            assert ran
+            for one in done:
+                summaries = ran.count(one.run_id)
+                assert one.model_calls == 1 + summaries
+                assert one.usage.input_tokens == (0 if summary.failure else 70 * summaries)
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+def test_a_request_that_was_too_long_at_first_counts_as_often_as_it_was_sent() -> None:
+    sent: list[ModelRequest] = []
+
+    def script(request: ModelRequest) -> Turn:
+        sent.append(request)
+        return fail("too long", "too_large") if len(sent) == 4 else say(WORDS)
+
+    async def test() -> None:
+        async with wired(script, window=0) as yard:
+            *_, last = [await yard.execute(content=WORDS, conversation="c") for _ in range(4)]
+            assert last.model_calls == len(sent) - 3 == 3
 
     asyncio.run(asyncio.wait_for(test(), 20))
 

@@ -28,6 +28,7 @@ from toolyard.models.gemini import Gemini
 from toolyard.models.openai_responses import OpenAIResponses
 from toolyard.models.scripted import Turn, Wanted
 from toolyard.venues.provider import provider_tool
+from toolyard.waterfall import draw
 from venues.mcp.plain import Plain
 from wire import gemini_bytes, responses_bytes, strict_gemini
 from wire.messages_streams import cited, search, searched
@@ -101,6 +102,8 @@ def test_a_provider_searches_and_it_is_seen_like_any_other_call(provider: Provid
             trace = trace_of(log, done.run_id)
             assert trace is not None
             assert [(one.tool, one.provider_ran_it, one.outcome) for one in trace.calls] == [("web_search", True, "ok")]
+            why = "the provider searches itself" if wish == "auto" else "it was asked for"
+            assert [turn.search for turn in trace.turns] == [f"native: {why}"]
 
     asyncio.run(run())
 
@@ -380,3 +383,19 @@ def test_an_offer_is_the_same_object_as_long_as_its_search_is() -> None:
         assert model.requests[0].offer is model.requests[1].offer
 
     in_yard(test, Hosting([Turn(calls=[Wanted(tool="add", arguments={"a": 1, "b": 1})]), say("2")]), add)
+
+
+def test_a_trace_tells_why_a_search_runs_where_it_does_and_nothing_where_nobody_spoke_of_one() -> None:
+    async def run() -> None:
+        async with Yard(model=Scripted([say("No."), say("No.")])) as yard:
+            done = [await yard.execute("What is new?", web_search=wish, conversation="c") for wish in ("auto", "")]
+            log = await yard.service.entries("c")
+        first, second = (trace_of(log, one.run_id) for one in done)
+        assert first is not None and second is not None and [turn.search for turn in second.turns] == [""]
+        (turn,) = first.turns
+        assert turn.search.startswith(
+            "off: the model given cannot search natively: its provider has no web_search, and no"
+        )
+        assert turn.search in draw([first], 400).plain
+
+    asyncio.run(run())

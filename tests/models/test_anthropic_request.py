@@ -321,6 +321,9 @@ def test_the_model_thinks_unless_it_is_forced_or_began_without() -> None:
     assert not thinks(user("hi"), tool_choice="required")
 
 
+PNG = "iVBORw0KGgo="
+
+
 def test_a_model_may_think_as_much_as_it_likes() -> None:
     sent = to_wire(request([user("hi")]), options=Options(max_tokens=4_000, thinking="adaptive"))
     assert faults_of(sent) == []
@@ -331,11 +334,11 @@ def test_a_model_may_think_as_much_as_it_likes() -> None:
     ("part", "sent"),
     [
         (ImagePart(url="https://a.org/a.png"), {"type": "url", "url": "https://a.org/a.png"}),
-        (ImagePart(url="data:image/png;base64,AAAA"), {"type": "base64", "media_type": "image/png", "data": "AAAA"}),
-        (FilePart(url="data:image/png;base64,AAAA"), {"type": "base64", "media_type": "image/png", "data": "AAAA"}),
+        (ImagePart(url=f"data:image/png;base64,{PNG}"), {"type": "base64", "media_type": "image/png", "data": PNG}),
+        (FilePart(url=f"data:image/jpeg;base64,{PNG}"), {"type": "base64", "media_type": "image/png", "data": PNG}),
         (
-            FilePart(url="data:application/pdf;base64,AAAA", name="a.pdf"),
-            {"type": "base64", "media_type": "application/pdf", "data": "AAAA"},
+            FilePart(url="data:application/pdf;base64,JVBERi0xLjQ=", name="a.pdf"),
+            {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0xLjQ="},
         ),
         (FilePart(url="https://a.org/a.PDF"), {"type": "url", "url": "https://a.org/a.PDF"}),
         (FilePart(url="data:,a%20b"), {"type": "text", "media_type": "text/plain", "data": "a b"}),

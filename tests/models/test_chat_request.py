@@ -114,15 +114,15 @@ def test_images_and_files_become_content_parts() -> None:
     parts = (
         TextPart(text="look"),
         ImagePart(url="https://example.org/a.png"),
-        FilePart(url="data:application/pdf;base64,AA==", name="a.pdf"),
+        FilePart(url="data:application/pdf;base64,JVBERi0xLjQ=", name="a.pdf"),
         FilePart(url="data:,x"),
         FilePart(url="https://example.org/b.pdf", name="b.pdf"),
     )
     assert messages(UserMessage(id="u2", at=NOW, parts=parts))[0]["content"] == [
         {"type": "text", "text": "look"},
         {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}},
-        {"type": "file", "file": {"file_data": "data:application/pdf;base64,AA==", "filename": "a.pdf"}},
-        {"type": "file", "file": {"file_data": "data:,x", "filename": "file"}},
+        {"type": "file", "file": {"file_data": "data:application/pdf;base64,JVBERi0xLjQ=", "filename": "a.pdf"}},
+        {"type": "text", "text": "[file without a name]\nx"},
         {"type": "text", "text": "[file b.pdf: https://example.org/b.pdf]"},
     ]
 

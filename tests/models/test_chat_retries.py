@@ -59,6 +59,20 @@ def test_a_request_that_is_too_long_is_known_by_the_provider_s_words(said: str) 
     assert isinstance(problem, Problem) and problem.error_type == "too_large"
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "max_tokens: 16384 > 4096, which is the maximum allowed number of output tokens for claude-3-haiku-20240307",
+        "max_tokens is too large: 99999. This model supports at most 16384 completion tokens, whereas you…",
+    ],
+)
+def test_where_more_is_asked_for_than_a_model_gives_it_is_told_what_to_set(said: str) -> None:
+    problem = asyncio.run(against(StrictChat(refuses(400, said)), Naps()))
+    assert isinstance(problem, Problem) and problem.error_type == "model_error"
+    assert said in problem.error
+    assert problem.error.endswith("; set a smaller max_tokens for this model in [model_options]")
+
+
 def test_the_wait_is_bounded_and_shortened_by_chance() -> None:
     retry = Retry(attempts=9, first_s=0.5, most_s=8)
     assert [retry.wait_s(attempt, 0.0) for attempt in (1, 5, 8)] == [0.5, 8, 8]

@@ -12,8 +12,11 @@ from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.models.fallback import Fallback
+from toolyard.models.openai_chat import OpenAIChat
 from toolyard.models.scripted import Scripted, Turn, fail, say
-from wire.local import request, user
+from wire.local import Naps, opened, request, user
+from wire.strict import Reply, refuses
+from wire.strict_chat import StrictChat, says
 
 
 def asked(*turns: Turn) -> tuple[list[ModelDelta | TurnEnded | TurnFailed], list[int]]:
@@ -74,3 +77,49 @@ def test_a_yard_of_several_models_answers_with_the_first_that_can_be_had() -> No
 
     assert asyncio.run(run()) == "from b"
     assert [len(model.requests) for model in models.values()] == [1, 1]
+
+
+def line_of_two(first: StrictChat, second: StrictChat) -> tuple[str, list[float], list[float]]:
+    """What two providers come to, asked for one turn, and how long each was waited for."""
+    naps = Naps(), Naps()
+
+    async def run() -> str:
+        async with (
+            first.serving() as one,
+            second.serving() as other,
+            opened(OpenAIChat(base_url=one, sleep=naps[0], random=lambda: 0.0)) as a,
+            opened(OpenAIChat(base_url=other, sleep=naps[1], random=lambda: 0.0)) as b,
+        ):
+            line = Fallback(["a", "b"], {"a": a, "b": b}.__getitem__)
+            events = [event async for event in line.stream(request([user("hi")]))]
+        return "".join(event.text for event in events if isinstance(event, TextAppended))
+
+    return asyncio.run(run()), naps[0].taken, naps[1].taken
+
+
+def test_a_provider_that_asks_to_wait_is_passed_over_at_once_where_another_can_answer() -> None:
+    first = StrictChat(refuses(429, "slow down", Retry_After="60"), says("never"))
+    assert line_of_two(first, StrictChat(says("here"))) == ("here", [], [])
+    assert len(first.bodies) == 1
+
+
+@pytest.mark.parametrize(
+    ("refusal", "waited", "times"),
+    [
+        (refuses(429, "slow down", Retry_After="1"), [1.0], 2),
+        (refuses(503, "down"), [0.5], 2),
+        (refuses(504, "it took too long"), [], 1),
+    ],
+)
+def test_any_but_the_last_is_tried_once_more_at_most(refusal: Reply, waited: list[float], times: int) -> None:
+    first = StrictChat(*[refusal] * 9)
+    assert line_of_two(first, StrictChat(says("here"))) == ("here", waited, [])
+    assert len(first.bodies) == times
+
+
+def test_the_last_one_is_waited_for() -> None:
+    second = StrictChat(
+        refuses(429, "slow down", Retry_After="60"), refuses(503, "down"), refuses(504, ""), says("late")
+    )
+    said, _, waited = line_of_two(StrictChat(refuses(429, "no", Retry_After="60")), second)
+    assert (said, waited) == ("late", [60.0, 1.0, 2.0])

@@ -19,11 +19,33 @@ from wire.test_messages_types import wrong as messages_wrong
 from wire.test_request_types import wrong as chat_wrong
 from wire.test_responses_types import wrong as responses_wrong
 
-PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n....").decode()
+
+def written(body: bytes) -> str:
+    return base64.b64encode(body).decode()
+
+
+def png(width: int, height: int) -> bytes:
+    """As far as it is looked at."""
+    return b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR" + width.to_bytes(4, "big") + height.to_bytes(4, "big")
+
+
+def jpeg(width: int, height: int) -> bytes:
+    """With a segment before the one that says how large it is."""
+    said = b"\xff\xe0\0\x04ab" + b"\xff\xc2\0\x11\x08" + height.to_bytes(2, "big") + width.to_bytes(2, "big")
+    return b"\xff\xd8" + said + b"\0" * 9
+
+
+def gif(width: int, height: int) -> bytes:
+    return b"GIF89a" + width.to_bytes(2, "little") + height.to_bytes(2, "little")
+
+
+PNG, JPEG, SVG = written(png(2, 3)), written(jpeg(2, 3)), written(b"<svg/>")
+WEBP, WAV = written(b"RIFF\0\0\0\0WEBPVP8 "), written(b"RIFF\0\0\0\0WAVEfmt ")
 SHOWN = ImagePart(url=f"data:image/png;base64,{PNG}")
 JUNK: tuple[Part, ...] = (
     ImagePart(url="data:image/png;base64,AAAA"),
-    ImagePart(url=f"data:image/svg+xml;base64,{PNG}"),
+    ImagePart(url=f"data:image/svg+xml;base64,{SVG}"),
+    ImagePart(url=f"data:image/webp;base64,{WAV}"),
     ImagePart(url="data:image/png;base64,not base64"),
     ImagePart(url="data:image/png,plain"),
     ImagePart(url="file:///etc/passwd"),
@@ -79,31 +101,99 @@ def test_a_model_that_may_not_look_is_told_in_words(wire: Wire) -> None:
     assert sent(wire, SHOWN, model=wire.blind) == sent(wire, model=wire.blind)
 
 
-three = pytest.mark.parametrize("wire", [WIRES[name] for name in ("chat", "responses", "gemini")])
-
-
 def shows(*parts: Part) -> list[Item]:
     return [UserMessage(id="u1", at=NOW, parts=parts), user("and now?", "u2")]
 
 
-@three
-@pytest.mark.parametrize("junk", [part for part in JUNK if isinstance(part, ImagePart) and part.url.startswith("data")])
-def test_what_a_user_shows_that_is_no_image_is_told_in_words(wire: Wire, junk: ImagePart) -> None:
-    body = wire.to_wire(request(shows(SHOWN, junk)), wire.model)
+def told(wire: Wire, *parts: Part) -> bytes:
+    """What is sent of what a user shows."""
+    body = wire.to_wire(request(shows(*parts)), wire.model)
     assert (wire.faults_of(body), wire.wrong(json.loads(body))) == ([], [])
-    assert body.count(PNG.encode()) == 1 and body.count(b"[an image that cannot be shown]") == 1
-    assert junk.url.encode() not in body
+    return body
 
 
-@three
+INLINE = [part for part in JUNK if isinstance(part, ImagePart) and part.url.startswith("data")]
+
+
+@each
+@pytest.mark.parametrize("junk", [*INLINE, FilePart(url=f"data:image/png;base64,{SVG}", name="a.png")])
+def test_what_a_user_shows_that_is_no_image_is_told_in_words(wire: Wire, junk: ImagePart | FilePart) -> None:
+    body = told(wire, SHOWN, junk)
+    assert body.count(PNG.encode()) == 1 and body.count(b"[an image that cannot be shown: it is no PNG, JPEG,") == 1
+    assert junk.url.encode() not in body and f'"{junk.url.partition(",")[2]}"'.encode() not in body
+
+
+@each
+@pytest.mark.parametrize(("data", "kind"), [(PNG, b"image/png"), (JPEG, b"image/jpeg"), (WEBP, b"image/webp")])
+@pytest.mark.parametrize("declared", ["image/png", "image/jpg", "image/x-icon", "application/octet-stream"])
+def test_an_image_is_what_its_bytes_say_whatever_it_is_called(
+    wire: Wire, data: str, kind: bytes, declared: str
+) -> None:
+    body = told(wire, ImagePart(url=f"data:{declared};base64,{data}"))
+    assert data.encode() in body and kind in body
+    assert declared.encode() in (kind, b"application/octet-stream") or declared.encode() not in body
+
+
+@each
+def test_a_file_that_is_an_image_is_shown_as_one(wire: Wire) -> None:
+    url = f"data:image/png;base64,{PNG}"
+    assert told(wire, FilePart(url=url, name="a.png")) == told(wire, ImagePart(url=url))
+
+
+@each
 def test_what_a_user_shows_elsewhere_is_sent_as_it_is(wire: Wire) -> None:
-    assert b'"https://example.org/a.png"' in wire.to_wire(
-        request(shows(ImagePart(url="https://example.org/a.png"))), wire.model
-    )
+    assert b'"https://example.org/a.png"' in told(wire, ImagePart(url="https://example.org/a.png"))
 
 
-@three
-def test_a_jpeg_is_known_by_its_short_name_too(wire: Wire) -> None:
-    jpeg = base64.b64encode(b"\xff\xd8\xff....").decode()
-    body = wire.to_wire(request(shows(ImagePart(url=f"data:image/jpg;base64,{jpeg}"))), wire.model)
-    assert jpeg.encode() in body and b"image/jpeg" in body and b"image/jpg" not in body
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (png(8_001, 10), "it is 8,001 pixels long, and 8,000 are taken; ask for a smaller one]"),
+        (jpeg(10, 9_000), "it is 9,000 pixels long, and 8,000 are taken; ask for a smaller one]"),
+        (gif(10, 8_001), "it is 8,001 pixels long, and 8,000 are taken; ask for a smaller one]"),
+        (
+            png(9, 9) + b"x" * 4_000_000,
+            "it has 5,333,368 characters in base64, and 5,242,880 are taken; ask for a smaller",
+        ),
+    ],
+    ids=["png", "jpeg", "gif", "bytes"],
+)
+def test_an_image_that_is_too_large_for_anthropic_is_told_in_words_and_left_out_of_a_result(
+    body: bytes, words: str
+) -> None:
+    wire, large = WIRES["messages"], ImagePart(url=f"data:image/png;base64,{written(body)}")
+    assert f"[an image that cannot be shown: {words}".encode() in told(wire, large)
+    assert sent(wire, large) == sent(wire)
+    assert written(body).encode() in told(WIRES["gemini"], large)
+
+
+@pytest.mark.parametrize("body", [png(8_000, 8_000), jpeg(8_000, 1), gif(1, 8_000), jpeg(1, 1)[:12], png(1, 1)[:17]])
+def test_an_image_that_is_not_surely_too_large_is_shown(body: bytes) -> None:
+    assert written(body).encode() in told(WIRES["messages"], ImagePart(url=f"data:image/png;base64,{written(body)}"))
+
+
+BINARY = written(b"PK\x03\x04\xff\0")
+
+
+@each
+@pytest.mark.parametrize(
+    "url",
+    [f"data:application/pdf;base64,{BINARY}", "data:application/pdf;base64,?", "data:text/plain;base64,AA=="],
+)
+def test_a_file_that_is_not_what_it_is_called_is_told_in_words(wire: Wire, url: str) -> None:
+    body = told(wire, FilePart(url=url, name="a.pdf"))
+    assert b"[file a.pdf: " in body and b"which cannot be read here; ask for its text]" in body
+    assert url.encode() not in body and b'"application/pdf"' not in body
+
+
+@each
+@pytest.mark.parametrize("end", [b"\xff", b"in plain letters"])
+def test_a_pdf_is_known_by_its_bytes(wire: Wire, end: bytes) -> None:
+    pdf = written(b"\n%PDF-1.7 " + end)
+    body = told(wire, FilePart(url=f"data:application/octet-stream;base64,{pdf}", name="a"))
+    assert pdf.encode() in body and b"application/pdf" in body and b"octet-stream" not in body
+
+
+@each
+def test_a_text_is_told_in_its_own_words(wire: Wire) -> None:
+    assert b"a,b" in told(wire, FilePart(url="data:application/json;base64,YSxi", name="a.csv"))

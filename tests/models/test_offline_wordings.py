@@ -46,6 +46,40 @@ def test_each_wording_leads_to_its_calls(domain: Domain) -> None:
 
 
 @pytest.mark.parametrize(
+    ("domain", "messages", "last"),
+    [
+        ("shop", ("show me milk", "add the second one"), {"code": "DAI-002"}),
+        ("shop", ("do you have yoghurt?", "I'll take the second one"), {"code": "DAI-007"}),
+        ("shop", ("find bread", "add two of the last one to my cart"), {"code": "BAK-002", "qty": 2}),
+        ("shop", ("do you have cheese?", "show me the first one"), {"codes": ["DAI-008"]}),
+        ("shop", ("有没有酸奶？", "把第二个加入购物车"), {"code": "DAI-007"}),
+        ("shop", ("有面包吗", "第一个来两个"), {"code": "BAK-001", "qty": 2}),
+        ("shop", ("有蜂蜜吗？", "那就加两瓶"), {"code": "PAN-008", "qty": 2}),
+        ("shop", ("do you have milk and eggs?", "add both to my cart"), {"code": "DAI-005"}),
+        ("shop", ("add milk to my cart", "and bread"), {"code": "BAK-001"}),
+        ("shop", ("add honey", "sorry, I meant peanut butter"), {"code": "PAN-010"}),
+        ("household", ("add three onions to the list", "and garlic"), {"item": "garlic"}),
+        ("household", ("加牛奶到购物清单", "还有鸡蛋"), {"item": "鸡蛋"}),
+        ("household", ("add milk to the groceries", "I bought it"), {"item": "milk", "status": "Bought"}),
+    ],
+)
+def test_what_a_later_message_points_at_is_found(
+    domain: Domain, messages: tuple[str, ...], last: dict[str, object]
+) -> None:
+    model = Called()
+    exchanges = tuple(Exchange(message=one) for one in messages)
+    check(domain, Request(id="points", kind="wording", language="en", exchanges=exchanges), lambda: model)
+    assert model.arguments[-1] == last
+
+
+def test_a_place_in_a_list_that_is_too_short_is_not_filled_with_something_else() -> None:
+    model = Called()
+    exchanges = (Exchange(message="find honey"), Exchange(message="add the third one to my cart"))
+    check("shop", Request(id="short", kind="wording", language="en", exchanges=exchanges), lambda: model)
+    assert model.called == ["search_products", "search_products"]
+
+
+@pytest.mark.parametrize(
     ("domain", "messages", "calls"),
     [
         ("shop", ("Do you have oat milk?", "add it to my cart"), ["search_products", "search_products", "add_to_cart"]),
@@ -77,13 +111,15 @@ def test_a_later_message_is_understood_from_the_ones_before(
 
 
 class Called(Offline):
-    """The planner, and the names of what it called."""
+    """The planner, the names of what it called, and with what."""
 
     def __init__(self) -> None:
         super().__init__()
         self.called: list[str] = []
+        self.arguments: list[dict[str, object]] = []
 
     def step(self, request: ModelRequest) -> Step:
         step = super().step(request)
         self.called += [one.tool for one in step.calls]
+        self.arguments += [one.arguments for one in step.calls]
         return step

@@ -49,6 +49,38 @@ def test_how_a_model_answers_is_configured_by_its_name(tmp_path: Path) -> None:
         load(file, {}, {})
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "room"),
+    [
+        ("anthropic:claude-sonnet-4-5", "temperature = 0", 200_000),  # 16,384 fit in what is left at 80 %
+        ("anthropic:claude-sonnet-4-5", "max_tokens = 64_000", 170_000),
+        ("anthropic:claude-sonnet-4-5", 'max_tokens = 64_000\nthinking = "high"', 139_280),
+        ("anthropic:claude-sonnet-4-5", "window = 40_000", 29_520),
+        ("mine:claude-x", "max_tokens = 64_000\nthinking = 16_000", 150_000),
+        ("openai:gpt-4o", "max_tokens = 16_000", 128_000),
+        ("http://h/v1#m", "window = 8_192\nmax_tokens = 4_096", 5_120),
+        ("openai:gpt-5", "max_tokens = 128_000", 272_000),
+        ("gemini:gemini-3-flash", "max_tokens = 65_536", 1_048_576),
+    ],
+)
+def test_room_is_made_early_enough_for_the_answer_that_is_asked_for(
+    name: str, given: str, room: int, tmp_path: Path
+) -> None:
+    file = tmp_path / "toolyard.toml"
+    file.write_text(
+        f'store = "memory:"\nmodel = "{name}"\n[model_options."{name}"]\n{given}\n'
+        '[providers.mine]\nbase_url = "http://h"\nwire = "messages"\n'
+    )
+    assert wiring(load(file, {}, {}), tmp_path).windows == {name: room}
+
+
+def test_an_answer_that_leaves_no_room_is_told_before_anything_starts(tmp_path: Path) -> None:
+    file = tmp_path / "toolyard.toml"
+    file.write_text('store = "memory:"\n[model_options."http://h/v1#m"]\nwindow = 4_096\nmax_tokens = 4_096\n')
+    with pytest.raises(Misconfigured, match=r"window of 4,096 tokens: answers of 4,096 \(max_tokens\) leave no room"):
+        wiring(load(file, {}, {}), tmp_path)
+
+
 def test_the_configuration_goes_before_what_is_known_and_a_line_takes_what_its_smallest_takes(tmp_path: Path) -> None:
     file = tmp_path / "toolyard.toml"
     file.write_text(

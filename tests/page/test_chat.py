@@ -126,6 +126,26 @@ def test_escape_stops_a_run_and_what_was_said_stays(windows: Windows, server: Si
     expect(window.thread).not_to_contain_text("a time.")
 
 
+def test_escape_that_is_meant_for_something_else_stops_nothing(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    page = window.page
+    window.send("talk")
+    expect(window.answer).to_contain_text("Once upon")
+    page.evaluate(
+        """() => document.activeElement.dispatchEvent(
+            new KeyboardEvent("keydown", { key: "Escape", isComposing: true, bubbles: true }))"""
+    )
+    page.get_by_role("button", name="Actions for talk").first.click()
+    expect(window.button("Rename")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(window.button("Rename")).to_be_hidden()
+    page.get_by_role("searchbox", name="Search conversations").fill("x")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("searchbox", name="Search conversations")).to_have_value("")
+    server.go_on()
+    expect(window.answer).to_contain_text("a time.")
+
+
 def test_calls_are_decided_in_any_order_and_with_other_arguments(windows: Windows, server: Site) -> None:
     RAN.clear()
     window = windows.open(server)
@@ -168,6 +188,9 @@ def test_arguments_that_do_not_fit_are_refused_and_said_so(windows: Windows, ser
     card.get_by_role("textbox", name="As JSON").fill('{"entity": "x", "on": "perhaps"}')
     card.get_by_role("button", name="Approve with these").click()
     expect(card.get_by_role("alert")).to_contain_text("on")
+    card.get_by_role("textbox", name="As JSON").fill("null")
+    expect(card).to_contain_text("Arguments are a JSON object")
+    expect(card.get_by_role("button", name="Approve with these")).to_be_disabled()
     card.get_by_role("textbox", name="As JSON").fill('{"entity": "y", "on": false}')
     card.get_by_role("button", name="Approve with these").click()
     expect(window.answer).to_have_text("Ok.")

@@ -34,6 +34,18 @@ SCENES = {
 WIRING = {"limits": Limits(calls_per_turn=CALLS, parallel_calls=16), "pace_s": 0.005}
 
 
+WATCH = """() => {
+    window.acted = { first: null, slowest_ms: 0 }
+    const first = (list) => acted.first = list.getEntries()[0]
+    const any = (list) => acted.slowest_ms = Math.max(acted.slowest_ms, ...list.getEntries().map((one) => one.duration))
+    new PerformanceObserver(first).observe({ type: "first-input", buffered: true })
+    new PerformanceObserver(any).observe({ type: "event", durationThreshold: 16, buffered: true })
+}"""
+"""The browser's own timing of what is done, up to the picture that shows it; below 16 ms it tells of the first only."""
+ACTED = """() => ({ delay_ms: acted.first.processingStart - acted.first.startTime, first_ms: acted.first.duration,
+    slowest_ms: Math.max(acted.slowest_ms, acted.first.duration) })"""
+
+
 class Busy:
     """The longest task of the page's own thread: by the clock, and in processor time, whatever else goes on."""
 
@@ -90,6 +102,28 @@ def test_a_first_visit_loads_less_than_250_kilobytes(
         f"first visit: {total:,} bytes, paint after {paint['paint']:.0f} ms, loaded after {paint['ready']:.0f} ms",
     )
     assert 0 < total < MOST_BYTES, loaded
+
+
+def test_what_a_visitor_does_is_answered_and_the_time_is_told(
+    windows: Windows, server: Site, capsys: pytest.CaptureFixture[str]
+) -> None:
+    window = windows.open(server)
+    page = window.page
+    expect(window.composer).to_be_focused()
+    page.evaluate(WATCH)
+    page.keyboard.type("hello")
+    page.keyboard.press("Enter")
+    expect(window.answer).to_have_text("You said: hello")
+    page.get_by_role("link", name="Overview").click()
+    expect(page.get_by_role("heading", name="Overview")).to_be_visible()
+    page.wait_for_function("() => acted.first")
+    acted: dict[str, float] = page.evaluate(ACTED)
+    told(
+        capsys,
+        f"first key: begun after {acted['delay_ms']:.1f} ms, seen after {acted['first_ms']:.0f} ms; "
+        f"slowest key or click of a chat and a change of view: seen after {acted['slowest_ms']:.0f} ms",
+    )
+    assert acted["delay_ms"] >= 0 and acted["slowest_ms"] > 0
 
 
 def test_two_thousand_messages_are_few_nodes_and_an_answer_streams_below_them(

@@ -1,6 +1,8 @@
 """What an operator does on the page: tools tried by hand, servers and their changes, traces, figures."""
 
+import re
 from collections.abc import Generator
+from contextlib import ExitStack
 
 import pytest
 from playwright.sync_api import Locator, Route, expect
@@ -43,6 +45,8 @@ IS_DRAWN = """() => {
     return data.some((_, at) => at % 4 === 0 && isSo(at))
 }"""
 """Whether the first chart has bars of the colour that its legend names."""
+A_DOT = re.compile(r"^(M[\d.]+ [\d.]+h0)+$")
+A_TIME = re.compile(r"^p95: (<1|[\d.]+) (ms|s)$")
 SCENES = {
     "sell it": [call("sell", item="milk"), say("Sold.")],
     "look": [together(call("stock", item="milk"), call("stock", item="gold")), say("One of two.")],
@@ -90,6 +94,19 @@ def test_a_tool_is_tried_by_hand_with_a_form_made_of_its_schema(windows: Windows
     expect(window.card("sell")).to_contain_text("bread is sold")
 
 
+def test_how_a_tool_does_is_told_in_words(windows: Windows, server: Site) -> None:
+    window = at(windows, server, "tools/stock")
+    page = window.page
+    page.get_by_label("item").fill("gold")
+    window.button("Call stock").click()
+    expect(window.card("stock")).to_contain_text("the vault is closed")
+    about = page.get_by_role("article")
+    expect(about).to_contain_text(re.compile(r"Calls in 7 days: \d+, of which [\d.]+% failed"))
+    expect(about).to_contain_text(re.compile(r"last called (now|.* ago)"))
+    expect(about).to_contain_text(re.compile(r"Last error, (now|.* ago): .*the vault is closed"))
+    expect(page.get_by_role("link", name="stock")).to_contain_text("fails")
+
+
 def test_a_picture_is_shown_as_one(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.send("draw")
@@ -107,6 +124,23 @@ def test_a_tool_can_be_taken_from_a_conversation(windows: Windows, server: Site)
     expect(window.answer).to_have_text("One of two.")
     window.card("stock").get_by_role("button").first.click()
     expect(window.card("stock")).to_contain_text("not enabled")
+
+
+def test_tools_of_the_same_name_are_taken_one_by_one(
+    windows: Windows, sites: ExitStack, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    twins = {name: Plain(tmp_path_factory.mktemp(name), trust=True).spec for name in ("one", "two")}
+    window = windows.open(sites.enter_context(site(servers=twins)))
+    window.send("hello")
+    expect(window.answer).to_have_text("You said: hello")
+    window.button("Tools for this conversation").click()
+    boxes = window.page.get_by_role("dialog").get_by_role("checkbox", name="slow_look")
+    with window.page.expect_response(lambda answer: answer.request.method == "DELETE"):
+        boxes.and_(window.page.get_by_label("one")).uncheck()
+    window.page.reload()
+    window.button("Tools for this conversation").click()
+    expect(boxes.and_(window.page.get_by_label("one"))).not_to_be_checked()
+    expect(boxes.and_(window.page.get_by_label("two"))).to_be_checked()
 
 
 def test_a_message_waits_for_the_change_of_tools_before_it(windows: Windows, server: Site) -> None:
@@ -144,6 +178,8 @@ def test_a_server_is_seen_stopped_and_started_again(windows: Windows, server: Si
     card.get_by_role("link", name="steps").click()
     window.button("Call steps").click()
     expect(window.card("steps")).to_contain_text("MCP server plain")
+    window.page.goto(f"{server.url}/#/servers")
+    expect(card).to_contain_text("Calls in 7 days: ")
 
 
 def test_a_question_of_a_server_is_answered_with_its_form(windows: Windows, server: Site) -> None:
@@ -167,6 +203,9 @@ def test_a_changed_definition_is_read_and_accepted(windows: Windows, server: Sit
     card.get_by_role("button", name="Restart").click()
     changed = page.get_by_role("article", name="look")
     expect(changed).to_contain_text("sends all files away")
+    page.set_viewport_size({"width": 375, "height": 800})
+    assert page.evaluate("() => document.querySelector('main').scrollWidth") <= 375
+    page.set_viewport_size({"width": 1200, "height": 800})
     page.goto(f"{server.url}/#/tools")
     expect(page.get_by_role("heading", name="Tools")).to_be_visible()
     expect(page.get_by_role("link", name="slow_look")).to_be_visible()
@@ -229,6 +268,10 @@ def test_the_overview_counts_and_draws(windows: Windows, server: Site) -> None:
     expect(row).to_be_visible()
     expect(page.locator(".uplot canvas")).to_have_count(5)
     page.wait_for_function(IS_DRAWN)
+    for name in ("stock", "scripted"):
+        own = page.get_by_role("figure", name=f"Latency of {name}")
+        expect(own.locator(".p95_ms .dots")).to_have_attribute("d", A_DOT)
+        expect(own.get_by_role("cell", name="p95: ").first).to_have_text(A_TIME)
     window.button("7 days").click()
     expect(window.button("7 days")).to_have_attribute("aria-pressed", "true")
     expect(row).to_be_visible()

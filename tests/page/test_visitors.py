@@ -130,6 +130,7 @@ def test_from_a_limit_one_can_go_on(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.send("again")
     expect(window.thread.get_by_text("A limit ended this run")).to_be_visible()
+    expect(window.thread.get_by_text("One request may take so many turns with tools")).to_be_visible()
     window.button("Go on").click()
     expect(window.answer).to_have_text("You said: Please go on.")
     expect(window.button("Go on")).to_be_hidden()
@@ -179,11 +180,16 @@ def test_conversations_are_found_renamed_and_deleted(windows: Windows, sites: Ex
     window.button("Save").click()
     expect(listed.get_by_role("link", name="Bakery")).to_be_visible()
     expect(page.get_by_role("heading", name="Bakery")).to_be_visible()
+    expect(page).to_have_title("Bakery · Toolyard")
     page.get_by_role("button", name="Actions for Bakery").click()
     window.button("Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(listed.get_by_role("listitem")).to_have_text(["apples and pears"])
     expect(page.get_by_role("heading", name="What shall we do?")).to_be_visible()
+    page.get_by_role("link", name="Live").click()
+    expect(page).to_have_title("Live · Toolyard")
+    listed.get_by_role("link", name="apples and pears").click()
+    expect(page).to_have_title("apples and pears · Toolyard")
 
 
 def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites: ExitStack) -> None:
@@ -217,6 +223,10 @@ def test_with_keys_one_signs_in_and_sees_what_is_theirs(windows: Windows, sites:
     expect(olga.card("switch")).to_contain_text("needs approval")
     expect(olga.page.get_by_text("This conversation belongs to ann.")).to_be_visible()
     expect(olga.button("Approve")).to_have_count(0)
+    olga.page.keyboard.press("Escape")
+    olga.page.goto(f"{server.url}/#/live")
+    expect(olga.page.locator(".card").filter(has_text="lights")).to_contain_text("needs approval")
+    expect(olga.page.get_by_role("button", name="Stop")).to_have_count(0)
     ann.button("Sign out").click()
     expect(ann.page.get_by_role("textbox", name="API key")).to_be_visible()
     assert ann.page.evaluate("() => sessionStorage.getItem('toolyard.key')") is None

@@ -156,6 +156,15 @@ WRITTEN: tuple[Durable, ...] = (
         limits=LIMITS,
         web_search="native",
     ),
+    events.TurnStarted(
+        number=2,
+        epoch=3,
+        offer="0a1b",
+        offered=4,
+        added={"add": "ff00"},
+        removed=("sub",),
+        search="mcp: it was asked for",
+    ),
 )
 
 

@@ -34,7 +34,7 @@ Json = Any
 Case = schemathesis.Case[Any]
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "4"))
 """How many requests of each kind; `make fuzz` makes more."""
-PATIENCE_S = 20.0
+PATIENCE_S = 60.0
 SILENCE_S = 0.05
 """A stream that says nothing for so long is left: one that follows a conversation has no end."""
 

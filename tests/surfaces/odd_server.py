@@ -1,6 +1,10 @@
-"""A legacy MCP server over standard streams that says things which no SDK knows. Its argument is its name."""
+"""A legacy MCP server over standard streams that says things which no SDK knows. Its argument is its name.
+
+One named `dies` does so when it is asked for a resource, and one named `silent` then says nothing.
+"""
 
 import json
+import os
 import sys
 from typing import Any
 
@@ -44,6 +48,8 @@ def answer(method: str, params: Any) -> Any:
             return RESULT if not params["arguments"].get("fail") else None
         case "resources/list" if NAME != "refuses":
             return {"resources": [{"uri": f"odd://{NAME}", "name": NAME}]}
+        case "resources/subscribe" if params["uri"] == f"odd://{NAME}":
+            return {}
         case "resources/read" if params["uri"] == f"odd://{NAME}":
             return {"contents": [{"uri": params["uri"], "text": "1", "x-also": True}]}
         case "prompts/list":
@@ -63,6 +69,10 @@ FAILURES: Any = {
 
 for line in sys.stdin:
     message = json.loads(line)
+    if message.get("method") in ("resources/read", "resources/subscribe") and NAME in ("dies", "silent"):
+        if NAME == "dies":
+            os._exit(3)
+        continue
     if "id" in message and "method" in message:
         result = answer(message["method"], message.get("params"))
         refused = FAILURES.get(message["method"], {"code": -32601, "message": "Method not found"})

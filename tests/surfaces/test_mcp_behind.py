@@ -3,19 +3,21 @@
 import asyncio
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from support import entries
+from support import PATIENCE_S, condition, entries
 from surfaces.mcp_host import OWN, Answer, Host, Json, hosting
 from surfaces.talk import key, wired
 from toolyard import Tool, Yard
 from toolyard.core.events import RunEnded
 from toolyard.core.servers import ServerSpec
+from venues.mcp.modern import over_http, settled
 
+BRIDGE = Path(__file__).with_name("bridge.py")
 FIXTURES = Path(__file__).parents[1] / "conformance" / "fixtures.py"
 ODD = Path(__file__).with_name("odd_server.py")
 
@@ -25,19 +27,33 @@ def child(script: Path, *args: str, **more: object) -> ServerSpec:
     return ServerSpec(command=sys.executable, args=(str(script), *args), **about)
 
 
-def behind(test: Callable[[Host, Yard], Awaitable[None]], servers: dict[str, ServerSpec], **wiring: object) -> None:
+def behind(
+    test: Callable[[Host, Yard], Awaitable[None]], servers: dict[str, ServerSpec], way: str = "stdio", **wiring: object
+) -> None:
+    """With these servers behind us; over `http` each is another process, which we do not start."""
+
     async def run() -> None:
-        async with asyncio.timeout(60), wired((), servers=servers, **wiring) as yard, hosting(yard) as host:
-            await test(host, yard)
+        async with asyncio.timeout(PATIENCE_S * 2), AsyncExitStack() as stack:
+            there = servers if way == "stdio" else {name: await _apart(servers[name], stack) for name in servers}
+            yard = await stack.enter_async_context(wired((), servers=there, **wiring))
+            await settled(yard)
+            await test(await stack.enter_async_context(hosting(yard)), yard)
 
     asyncio.run(run())
 
 
+async def _apart(spec: ServerSpec, stack: AsyncExitStack) -> ServerSpec:
+    server = await stack.enter_async_context(over_http(BRIDGE, *spec.args))
+    return replace(spec, command="", args=(), url=server.spec().url)
+
+
 both_eras = pytest.mark.parametrize("era", ["modern", "legacy"])
+both_ways = pytest.mark.parametrize("way", ["stdio", "http"])
 
 
+@both_ways
 @both_eras
-def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(era: str) -> None:
+def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(era: str, way: str) -> None:
     async def test(host: Host, yard: Yard) -> None:
         async with host.session() as legacy:
 
@@ -63,11 +79,12 @@ def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(era: st
             prompted = (await ask("prompts/get", {"name": "odd"})).result
             assert prompted["messages"][0]["content"]["x-deep"] == {"er": 1}
 
-    behind(test, {"odd": child(ODD)})
+    behind(test, {"odd": child(ODD)}, way)
 
 
+@both_ways
 @both_eras
-def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: str) -> None:
+def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: str, way: str) -> None:
     async def test(host: Host, yard: Yard) -> None:
         async with host.session() as legacy:
 
@@ -93,7 +110,7 @@ def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: str) ->
             assert completed.result["completion"]["values"] == ["from two: odd"]
             assert (await ask("resources/list", {"cursor": "x"})).error["code"] == -32602
 
-    behind(test, {"one": child(ODD, "one"), "two": child(ODD, "two")})
+    behind(test, {"one": child(ODD, "one"), "two": child(ODD, "two")}, way)
 
 
 def test_a_server_that_does_not_answer_is_left_out_and_keeps_nobody() -> None:
@@ -102,6 +119,46 @@ def test_a_server_that_does_not_answer_is_left_out_and_keeps_nobody() -> None:
         assert [one["uri"] for one in listed] == ["odd://one"]
 
     behind(test, {"one": child(ODD, "one"), "two": child(ODD, "refuses")})
+
+
+def test_a_resource_is_read_whatever_becomes_of_the_servers_that_do_not_have_it() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        read = await host.modern("resources/read", {"uri": "odd://one"})
+        assert read.result["contents"][0]["uri"] == "odd://one"
+
+    behind(test, {"dies": child(ODD, "dies"), "silent": child(ODD, "silent"), "one": child(ODD, "one")})
+
+
+def test_a_server_that_sleeps_or_is_started_anew_still_has_its_resources() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        uris: Json = [{"uri": "odd://one", "name": "one"}, {"uri": "odd://dies", "name": "dies"}]
+        await condition(lambda: yard.servers.cards()[0].status == "idle")
+        assert (await host.modern("resources/list")).result["resources"] == uris
+        for _ in range(2):
+            gone = await host.modern("resources/read", {"uri": "odd://dies"})
+            assert "not available" in gone.error["message"], gone.error
+
+    behind(test, {"one": child(ODD, "one", idle_s=0.1), "dies": child(ODD, "dies")})
+
+
+def test_what_no_server_has_is_not_found_though_one_of_them_is_away() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        await host.modern("resources/list")
+        assert "not available" in (await host.modern("resources/read", {"uri": "odd://dies"})).error["message"]
+        assert (await host.modern("resources/read", {"uri": "odd://three"})).error["code"] == -32602
+
+    behind(test, {"dies": child(ODD, "dies"), "one": child(ODD, "one")})
+
+
+def test_a_client_listens_to_what_can_be_watched_though_a_server_is_away() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        wants: Json = {"notifications": {"resourceSubscriptions": ["odd://dies", "odd://one", "odd://none"]}}
+        body, headers = host.modern_body("subscriptions/listen", wants)
+        async with host.open("POST", body, **headers) as (_, _, stream), aclosing(stream):
+            first = await anext(stream)
+            assert first["params"]["notifications"] == {"resourceSubscriptions": ["odd://one"]}
+
+    behind(test, {"dies": child(ODD, "dies"), "one": child(ODD, "one")})
 
 
 def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> None:
@@ -119,16 +176,40 @@ def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> None:
     behind(test, {"one": child(ODD, "one")}, keys=[key("anna"), key("maria", "manager")], ruled=ruled)
 
 
-def test_a_servers_own_error_is_passed_on_with_its_code() -> None:
+def test_what_a_name_stands_for_is_each_callers_own() -> None:
+    """To one who sees a single server its prompt has the name that for others is another server's."""
+
+    def ruled(tool: Tool) -> Tool:
+        return replace(tool, roles=frozenset({"manager"})) if tool.server == "one" else tool
+
+    async def test(host: Host, yard: Yard) -> None:
+        anna, maria = host.by("anna"), host.by("maria")
+
+        async def names(who: Host) -> list[str]:
+            return [one["name"] for one in (await who.modern("prompts/list")).result["prompts"]]
+
+        async def said(who: Host) -> str:
+            return (await who.modern("prompts/get", {"name": "odd"})).result["messages"][0]["content"]["text"]
+
+        assert (await names(maria), await names(anna)) == (["odd", "two__odd"], ["odd"])
+        assert (await said(maria), await said(anna)) == ("from one", "from two")
+
+    servers = {"one": child(ODD, "one"), "two": child(ODD, "two")}
+    behind(test, servers, keys=[key("anna"), key("maria", "manager")], ruled=ruled)
+
+
+@both_ways
+def test_a_servers_own_error_is_passed_on_with_its_code(way: str) -> None:
     async def test(host: Host, yard: Yard) -> None:
         answer = await host.call("odd", {"fail": True})
         assert (answer.status, answer.error) == (200, {"code": -31999, "message": "odd", "data": {"why": "asked"}})
 
-    behind(test, {"odd": child(ODD)})
+    behind(test, {"odd": child(ODD)}, way)
 
 
+@both_ways
 @both_eras
-def test_a_question_of_either_era_reaches_a_client_of_either_era(era: str) -> None:
+def test_a_question_of_either_era_reaches_a_client_of_either_era(era: str, way: str) -> None:
     async def test(host: Host, yard: Yard) -> None:
         asks: Json = {"name": "test_input_required_result_multi_round", "arguments": {}}
         answers = [{"name": "Anna"}, {"color": "blue"}]
@@ -150,7 +231,7 @@ def test_a_question_of_either_era_reaches_a_client_of_either_era(era: str) -> No
                         said = message["result"]["content"][0]["text"]
             assert said == "Anna likes blue"
 
-    behind(test, {"fixtures": child(FIXTURES, "--era", era)})
+    behind(test, {"fixtures": child(FIXTURES, "--era", era)}, way)
 
 
 @both_eras
@@ -166,8 +247,9 @@ def test_a_client_that_cannot_be_asked_is_told_so_and_the_call_is_over(era: str)
     behind(test, {"fixtures": child(FIXTURES, "--era", era)})
 
 
+@both_ways
 @both_eras
-def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: str) -> None:
+def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: str, way: str) -> None:
     async def test(host: Host, yard: Yard) -> None:
         wants = {"notifications": {"toolsListChanged": True}}
         body, headers = host.modern_body("subscriptions/listen", wants)
@@ -185,10 +267,11 @@ def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: str) -
                 assert news["params"]["_meta"] == {f"{OWN}subscriptionId": 1}
                 assert (await anext(told))["method"] == "notifications/tools/list_changed"
 
-    behind(test, {"fixtures": child(FIXTURES, "--era", era)})
+    behind(test, {"fixtures": child(FIXTURES, "--era", era)}, way)
 
 
-def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it() -> None:
+@both_ways
+def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(way: str) -> None:
     async def test(host: Host, yard: Yard) -> None:
         uri = "test://watched-resource"
         async with (
@@ -205,4 +288,4 @@ def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it() -> None:
             assert (await client.ask("resources/unsubscribe", {"uri": uri})).result == {}
             assert (await client.ask("resources/subscribe", {"uri": "test://none"})).error["code"] == -32602
 
-    behind(test, {"fixtures": child(FIXTURES, "--era", "legacy")})
+    behind(test, {"fixtures": child(FIXTURES, "--era", "legacy")}, way)

@@ -6,7 +6,13 @@ from surfaces.talk import Json, Talk, key, talk
 from toolyard import tool
 from toolyard.models.scripted import call, fail, say, together
 
-KEYS = [key("ann"), key("bob"), key("olga", "operator"), key("eve", "operator", tenant="other")]
+KEYS = [
+    key("ann"),
+    key("bob"),
+    key("olga", "operator"),
+    key("abe", "approver"),
+    key("eve", "operator", tenant="other"),
+]
 
 
 @tool(idempotent=True)
@@ -114,6 +120,7 @@ def test_the_overview_counts_runs_calls_tokens_and_times() -> None:
         (tool,) = told["tools"]
         assert (tool["tool"], tool["calls"], tool["errors"]) == ("stock", 2, 1)
         assert 0 < tool["p50_ms"] <= tool["p95_ms"]
+        assert "the vault is closed" in tool["last_error"] and tool["last_error_at"] <= tool["last_at"]
         assert [(model["model"], model["turns"], model["failed"]) for model in told["models"]] == [
             ("scripted", 2, 0),
             ("given", 1, 1),
@@ -135,14 +142,20 @@ def test_live_shows_what_waits_and_what_it_waits_for() -> None:
     async def ask(http: Talk) -> None:
         ann = http.by("ann")
         conversation = await asked(ann, "sell it", "Selling")
-        for who, query in (("ann", ""), ("olga", "?whose=tenant")):
+        for who, query, may_stop in (
+            ("ann", "", True),
+            ("olga", "?whose=tenant", False),
+            ("abe", "?whose=tenant", True),
+        ):
             (run,) = (await http.by(who).get(f"/live{query}"))["runs"]
+            assert run["may_stop"] is may_stop
             assert (run["conversation"], run["title"], run["user"]) == (conversation, "Selling", "ann")
             assert run["status"] == "waiting"
             assert [(one["tool"], one["phase"]) for one in run["calls"]] == [("sell", "asking")]
         assert (await http.by("bob").get("/live"))["runs"] == []
         assert (await http.by("eve").get("/live?whose=tenant"))["runs"] == []
-        await ann.post(f"/conversations/{conversation}/cancel", {})
+        await http.by("olga").post(f"/conversations/{conversation}/cancel", {}, expect=404)
+        await http.by("abe").post(f"/conversations/{conversation}/cancel", {})
         await ann.until_done(f"/conversations/{conversation}")
         assert (await ann.get("/live"))["runs"] == []
 

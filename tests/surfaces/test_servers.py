@@ -7,6 +7,9 @@ import pytest
 from support import condition
 from surfaces.talk import Talk, key, talk
 from toolyard import Settings, call, say, tool
+from toolyard.core.servers import OAuth, ServerSpec
+from toolyard.settings import OAuthConfig, Server
+from toolyard.surfaces.servers import NewConfig, NewOAuth
 from venues.mcp.modern import SIGNED, blocking
 from venues.mcp.plain import Plain
 
@@ -190,3 +193,9 @@ def test_the_health_of_the_tools_tells_how_each_server_is(tmp_path: Path) -> Non
         assert told["status"] == "warning" and told["tools"]["schema_only"] == []
 
     talk(test, servers={"good": good.spec, "bad": bad.spec})
+
+
+def test_a_server_can_be_told_the_same_in_the_file_and_over_http() -> None:
+    """Each edge holds what it takes to types of its own; what there is to say is the same."""
+    assert ServerSpec.__struct_fields__ == Server.__struct_fields__ == NewConfig.__struct_fields__
+    assert OAuth.__struct_fields__ == OAuthConfig.__struct_fields__ == NewOAuth.__struct_fields__

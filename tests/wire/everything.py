@@ -33,7 +33,7 @@ PARTS = (
     TextPart(text="look"),
     ImagePart(url="https://example.org/a.png"),
     ImagePart(url="data:image/png;base64,iVBORw0KGgo="),
-    FilePart(url="data:application/pdf;base64,AA==", name="a.pdf"),
+    FilePart(url="data:application/pdf;base64,JVBERi0xLjQ=", name="a.pdf"),
     FilePart(url="https://example.org/b.pdf"),
 )
 HISTORY: list[Item] = [

@@ -39,6 +39,9 @@ SCHEMAS: dict[str, Schema] = {
     "old_bound": of({"a": {"type": "number", "minimum": 0, "exclusiveMinimum": True}}),
     "pattern": of({"a": {"type": "string", "pattern": "^(?=x)[a-z]+\\d{2}$"}}, "a"),
     "map": of({"env": {"type": "object", "additionalProperties": TEXT, "propertyNames": {"pattern": "^[A-Z]+$"}}}),
+    "map_alone": {"type": "object", "additionalProperties": TEXT},
+    "anything_alone": {"type": "object", "additionalProperties": True},
+    "patterns_alone": {"type": "object", "patternProperties": {"^x-": TEXT}, "additionalProperties": False},
     "patterns": of({"a": {"type": "object", "patternProperties": {"^x-": TEXT}}}),
     "enums": of({"a": {"enum": ["", "x", None, 1, True]}, "b": {"type": "integer", "enum": [1, 2]}}),
     "conditional": of(

@@ -279,7 +279,8 @@ def _tool_faults(asked: Body, model: str) -> list[str]:
 
 
 def _schema_faults(name: str, schema: dict[str, object]) -> list[str]:
-    found = [] if schema.get("properties") else ["properties should be non-empty for OBJECT type"]
+    known = schema.get("properties") or ("additionalProperties" in schema and "properties" not in schema)
+    found = [] if known else ["properties should be non-empty for OBJECT type"]
     return [f"{name}: {fault}" for fault in [*found, *gemini_faults(schema)]]
 
 

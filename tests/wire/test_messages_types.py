@@ -23,7 +23,7 @@ PARTS = (
     TextPart(text="look"),
     ImagePart(url="https://example.org/a.png"),
     ImagePart(url="data:image/png;base64,AAAA"),
-    FilePart(url="data:application/pdf;base64,AAAA", name="a.pdf"),
+    FilePart(url="data:application/pdf;base64,JVBERi0xLjQ=", name="a.pdf"),
     FilePart(url="data:,text", name="a.txt"),
     FilePart(url="https://example.org/b.pdf"),
 )
@@ -84,6 +84,27 @@ def test_how_a_model_is_to_answer_is_said_in_the_provider_s_words(options: Optio
     plain, body = (json.loads(to_wire(request([user("hi")]), options=given)) for given in (Options(), options))
     assert wrong(body) == []
     assert body == {**plain, **said}
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "tokens"),
+    [
+        ("claude-sonnet-4-5", Options(), 16_384),
+        ("claude-3-haiku-20240307", Options(), 4_096),
+        ("claude-3-opus-latest", Options(), 4_096),
+        ("anthropic.claude-3-sonnet-20240229-v1:0", Options(), 4_096),
+        ("claude-3-5-haiku-latest", Options(), 8_192),
+        ("claude-3-7-sonnet-latest", Options(), 16_384),
+        ("claude-3-haiku-20240307", Options(max_tokens=5_000), 5_000),
+        ("claude-sonnet-4-5", Options(thinking="high"), 40_960),
+        ("claude-opus-4-1-20250805", Options(thinking="high"), 32_000),
+        ("claude-opus-4-20250514", Options(thinking="high"), 32_000),
+        ("claude-opus-4-5", Options(thinking="high"), 40_960),
+        ("claude-opus-4-1", Options(max_tokens=20_000, thinking="high"), 44_576),
+    ],
+)
+def test_an_answer_may_have_what_its_model_gives_unless_it_is_set(model: str, options: Options, tokens: int) -> None:
+    assert json.loads(to_wire(request([user("hi")]), model, options=options))["max_tokens"] == tokens
 
 
 @pytest.mark.parametrize("choice", ["auto", "none", "required", "add", "web_search"])

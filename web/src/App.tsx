@@ -9,6 +9,7 @@ import { useTheme } from "./theme"
 import { Refusal, ask, visitor } from "./wire/http"
 import type { Me } from "./wire/types"
 import { useRoute } from "./route"
+import { Titled } from "./title"
 import { Words, preferred, sayIn, useSay, type Language } from "./words"
 
 const Tools = lazy(() => import("./tools/Tools"))
@@ -65,6 +66,7 @@ function Inside({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>; se
   return (
     <CallerContext value={me}>
       <Shell route={route} theme={theme} setLanguage={setLanguage} signOut={signOut}>
+        {route.page !== "chat" && <Titled title={say(`nav.${route.page}`)} />}
         <Boundary place={`${route.page}/${route.id}`} words={say("common.broken")}>
           <Suspense fallback={<Waiting offline={false} />}>
             {route.page === "chat" && <Chat id={route.id} />}

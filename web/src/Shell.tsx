@@ -30,7 +30,11 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
   useEffect(() => setOpen(false), [route.page, route.id])
   useEffect(() => {
     if (!open) return
-    const close = (event: KeyboardEvent) => event.key === "Escape" && setOpen(false)
+    const close = (event: KeyboardEvent) => {
+      if (event.key !== "Escape") return
+      event.preventDefault()
+      setOpen(false)
+    }
     addEventListener("keydown", close)
     return () => removeEventListener("keydown", close)
   }, [open])

@@ -14,7 +14,16 @@ const PAGES = ["chat", "tools", "servers", "traces", "live", "overview"] as cons
 export function parseRoute(hash: string): Route {
   const [page = "", ...rest] = hash.replace(/^#\/?/, "").split("/")
   const known = PAGES.find((one) => one === page)
-  return { page: known ?? "chat", id: known ? rest.map(decodeURIComponent).join("/") : "" }
+  return { page: known ?? "chat", id: known ? rest.map(decoded).join("/") : "" }
+}
+
+/** An address that somebody typed or cut may be no good: then it is taken as it is. */
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    return text
+  }
 }
 
 export function hrefOf(page: Route["page"], id = ""): string {

@@ -5,6 +5,8 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
+from toolyard.core.items import Citation
+
 
 class _Object(Struct, frozen=True, kw_only=True, tag_field="type"):
     pass
@@ -12,6 +14,12 @@ class _Object(Struct, frozen=True, kw_only=True, tag_field="type"):
 
 class TextDelta(_Object, frozen=True, kw_only=True, tag="text.delta"):
     content: str
+
+
+class TextCited(_Object, frozen=True, kw_only=True, tag="text.cited"):
+    """Where the text of the turn that has just ended comes from; the places count its characters."""
+
+    citations: list[Citation]
 
 
 class ReasoningDelta(_Object, frozen=True, kw_only=True, tag="reasoning.delta"):
@@ -123,7 +131,7 @@ class Done(_Object, frozen=True, kw_only=True, tag="done"):
 
 
 Event = (
-    TextDelta | ReasoningDelta | ToolStatus | ToolProgress | ClientCall | ApprovalRequired | QuestionAsked
+    TextDelta | TextCited | ReasoningDelta | ToolStatus | ToolProgress | ClientCall | ApprovalRequired | QuestionAsked
     | TurnRestarted | ModelError | Final
 )  # fmt: skip
 Answer = ToolCalls | Waiting | Final
@@ -137,8 +145,8 @@ class _Kind(Struct):
 
 _KNOWN = frozenset(
     str(kind.__struct_config__.tag)
-    for kind in (TextDelta, ReasoningDelta, ToolStatus, ToolProgress, ClientCall, ApprovalRequired, QuestionAsked,
-                 TurnRestarted, ModelError, Final, ToolCalls, Waiting, Started, Done)
+    for kind in (TextDelta, TextCited, ReasoningDelta, ToolStatus, ToolProgress, ClientCall, ApprovalRequired,
+                 QuestionAsked, TurnRestarted, ModelError, Final, ToolCalls, Waiting, Started, Done)
 )  # fmt: skip
 
 

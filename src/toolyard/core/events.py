@@ -99,6 +99,8 @@ class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn.started"):
     offered: int = 0
     added: dict[str, str] = {}
     removed: tuple[str, ...] = ()
+    search: str = ""
+    """Where a search of the web runs, and why there, if anybody spoke of one."""
 
     def applied_to(self, offered: dict[str, str]) -> dict[str, str]:
         """What is offered from this turn on: the same object where nothing changed."""

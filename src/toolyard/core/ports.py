@@ -1,6 +1,6 @@
 """The seams. Each is one small protocol; each implementation is one file, wired in `app.py`."""
 
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
 from msgspec import Struct
@@ -31,6 +31,8 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     hashes: dict[str, str]
     note: str = ""
     """What the model is told about them besides."""
+    search: str = ""
+    """Where a search of the web runs, and why there, if anybody spoke of one."""
 
 
 KEPT_TURN = "turn."
@@ -61,6 +63,8 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     """The conversation's scratch pad: a wire keeps what it has encoded here, under its own name."""
     keep: "Callable[[Exchanged], None] | None" = None
     """Told what went over the wire, if somebody wants to look at it."""
+    hasty: bool = False
+    """Another model is asked if this one cannot answer now: it is not worth a wait."""
 
 
 class Model(Protocol):
@@ -150,6 +154,21 @@ class Venue(Protocol):
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later: ...
 
     async def close(self) -> None: ...
+
+
+class Personal(Struct, frozen=True, eq=False):
+    """Where a caller gets other tools than the rest: by name the tool as it is for this caller, or None for none."""
+
+    tools: Mapping[str, Tool | None]
+
+
+@runtime_checkable
+class Personally(Protocol):
+    """A venue of which some callers get other tools than the rest."""
+
+    def personal(self, caller: Caller) -> tuple[Personal, ...]:
+        """The same objects as long as nothing changes for this caller."""
+        ...
 
 
 class Verdict(Struct, frozen=True):
@@ -362,8 +381,8 @@ class Beside(Protocol):
         """The servers that run now and have said that they can do this."""
         ...
 
-    def definition(self, server: str, tool: str) -> dict[str, object]:
-        """A tool as its server lists it, with fields that nobody here knows; empty if it does not."""
+    def definition(self, server: str, tool: str, caller: Caller) -> dict[str, object]:
+        """A tool as its server lists it for this caller, with fields that nobody here knows; empty if it does not."""
         ...
 
     async def ask(self, server: str, caller: Caller, method: str, params: dict[str, object]) -> dict[str, object]:

@@ -35,3 +35,9 @@ class Deadline:
         self.passed = True
         self._task.cancel()
         self._timer = self._loop.call_later(STUBBORN_S, self._give_up)
+
+
+def is_own_cancellation(error: BaseException) -> bool:
+    """Whether somebody stops this task; a CancelledError that comes from inside is a failure like any other."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -17,6 +17,7 @@ from toolyard.engine.trace import Status, Trace, trace_of
 
 MOST_KEPT = 2000
 PAGE = 50
+LONGEST_ERROR = 300
 
 
 class TurnDigest(Struct, frozen=True, kw_only=True):
@@ -32,6 +33,8 @@ class CallDigest(Struct, frozen=True, kw_only=True):
     tool: str
     outcome: Outcome | None
     took_ms: float | None
+    error: str = ""
+    """The beginning of what it said went wrong."""
 
 
 class RunDigest(Struct, frozen=True, kw_only=True):
@@ -111,7 +114,13 @@ def _digest(trace: Trace, card: Card) -> RunDigest:
             if turn.ended_at is not None
         ),
         calls=tuple(
-            CallDigest(at=call.requested_at, tool=call.tool, outcome=call.outcome, took_ms=call.duration_ms)
+            CallDigest(
+                at=call.requested_at,
+                tool=call.tool,
+                outcome=call.outcome,
+                took_ms=call.duration_ms,
+                error=call.error.error[:LONGEST_ERROR] if call.error else "",
+            )
             for call in trace.calls
         ),
     )

@@ -6,7 +6,16 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.errors import RunFailed, RunWaiting
-from toolyard.core.events import CallEnded, Ending, Entry, HistoryCompacted, RunEnded, RunSuspended, TurnEnded
+from toolyard.core.events import (
+    CallEnded,
+    Ending,
+    Entry,
+    HistoryCompacted,
+    RunEnded,
+    RunSuspended,
+    TurnEnded,
+    TurnFailed,
+)
 from toolyard.core.items import Citation, Item, ModelText, Outcome, Result, Usage
 from toolyard.core.tools import Tool, VenueName
 
@@ -29,6 +38,7 @@ class Executed(Struct, frozen=True, kw_only=True):
     run_id: str
     ending: Ending
     model_calls: int
+    """How often a model was asked, for a summary of what was said before as well."""
     usage: Usage
     tools: tuple[Ran, ...] = ()
     citations: tuple[Citation, ...] = ()
@@ -50,7 +60,10 @@ class Execution:
         match entry.event:
             case TurnEnded(items=items, usage=usage):
                 self._turn(items, usage)
-            case HistoryCompacted(usage=usage):
+            case TurnFailed():
+                self._model_calls += 1
+            case HistoryCompacted(usage=usage, summarised=summarised, problem=problem):
+                self._model_calls += summarised or problem is not None
                 self._usage = self._usage.plus(usage)
             case CallEnded(result=result):
                 self._tools.append(self._ran(result))

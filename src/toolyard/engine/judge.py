@@ -70,7 +70,7 @@ class Judge:
         return None
 
     def find(self, call: CallState, state: State) -> Registered | None:
-        return self._registry.find(call.call.tool, state.run.request.app_tools if state.run else ())
+        return self._registry.called(call, state)
 
     def _verdict(self, entry: Registered, call: CallState, state: State) -> Verdict:
         question = self._registry.verdict_question(entry.tool, state, call.arguments)

@@ -24,8 +24,9 @@ from toolyard.core.plan import (
 )
 from toolyard.core.results import over
 from toolyard.core.state import State
+from toolyard.engine.deps import Deps
 from toolyard.engine.journal import Journal
-from toolyard.engine.workers import Deps, Workers
+from toolyard.engine.workers import Workers
 
 
 async def drive(journal: Journal, deps: Deps) -> None:

@@ -28,6 +28,14 @@ class Point(Struct, frozen=True, kw_only=True):
     turn_p95_ms: float | None
 
 
+class Latency(Struct, frozen=True, kw_only=True):
+    """How long it took in one step of time, from `at` on."""
+
+    at: float
+    p50_ms: float
+    p95_ms: float
+
+
 class ToolFigures(Struct, frozen=True, kw_only=True):
     """Calls of a tool; the times are of those that ran here."""
 
@@ -36,6 +44,12 @@ class ToolFigures(Struct, frozen=True, kw_only=True):
     errors: int
     p50_ms: float | None
     p95_ms: float | None
+    times: list[Latency]
+    """Of the steps in which it ran."""
+    last_at: float
+    """When it was called last."""
+    last_error: str
+    last_error_at: float | None
 
 
 class ModelFigures(Struct, frozen=True, kw_only=True):
@@ -46,6 +60,8 @@ class ModelFigures(Struct, frozen=True, kw_only=True):
     output_tokens: int
     p50_ms: float | None
     p95_ms: float | None
+    times: list[Latency]
+    """Of the steps in which it was asked."""
 
 
 class Overview(Struct, frozen=True, kw_only=True):
@@ -64,18 +80,19 @@ def overview(runs: Iterable[RunDigest], since: float, until: float) -> Overview:
     for run in runs:
         if since <= run.queued_at < until:
             by_step[min(STEPS - 1, int((run.queued_at - since) / step_s))].append(run)
-    calls: defaultdict[str, list[CallDigest]] = defaultdict(list)
-    turns: defaultdict[str, list[TurnDigest]] = defaultdict(list)
-    for run in (run for step in by_step for run in step):
+    starts = [since + number * step_s for number in range(STEPS)]
+    calls: defaultdict[str, list[tuple[float, CallDigest]]] = defaultdict(list)
+    turns: defaultdict[str, list[tuple[float, TurnDigest]]] = defaultdict(list)
+    for at, run in ((at, run) for at, step in zip(starts, by_step, strict=True) for run in step):
         for call in run.calls:
-            calls[call.tool].append(call)
+            calls[call.tool].append((at, call))
         for turn in run.turns:
-            turns[turn.model].append(turn)
+            turns[turn.model].append((at, turn))
     return Overview(
         since=since,
         until=until,
         step_s=step_s,
-        points=[_point(since + number * step_s, step) for number, step in enumerate(by_step)],
+        points=[_point(at, step) for at, step in zip(starts, by_step, strict=True)],
         tools=sorted((_tool(name, made) for name, made in calls.items()), key=lambda one: -one.calls),
         models=sorted((_model(name, made) for name, made in turns.items()), key=lambda one: -one.turns),
     )
@@ -100,18 +117,26 @@ def _point(at: float, runs: Sequence[RunDigest]) -> Point:
     )
 
 
-def _tool(name: str, calls: Sequence[CallDigest]) -> ToolFigures:
+def _tool(name: str, made: Sequence[tuple[float, CallDigest]]) -> ToolFigures:
+    calls = [call for _, call in made]
     took = [call.took_ms for call in calls if call.took_ms is not None]
+    failed = [call for call in calls if _is_error(call)]
+    last = max(failed, key=_at, default=None)
     return ToolFigures(
         tool=name,
         calls=len(calls),
-        errors=sum(map(_is_error, calls)),
+        errors=len(failed),
+        last_at=max(map(_at, calls)),
+        last_error=last.error if last else "",
+        last_error_at=last.at if last else None,
         p50_ms=percentile(took, 50),
         p95_ms=percentile(took, 95),
+        times=_times((at, call.took_ms) for at, call in made if call.took_ms is not None),
     )
 
 
-def _model(name: str, turns: Sequence[TurnDigest]) -> ModelFigures:
+def _model(name: str, made: Sequence[tuple[float, TurnDigest]]) -> ModelFigures:
+    turns = [turn for _, turn in made]
     took = [turn.took_ms for turn in turns]
     return ModelFigures(
         model=name,
@@ -121,7 +146,19 @@ def _model(name: str, turns: Sequence[TurnDigest]) -> ModelFigures:
         output_tokens=sum(turn.usage.output_tokens for turn in turns),
         p50_ms=percentile(took, 50),
         p95_ms=percentile(took, 95),
+        times=_times((at, turn.took_ms) for at, turn in made),
     )
+
+
+def _times(made: Iterable[tuple[float, float]]) -> list[Latency]:
+    by_step: defaultdict[float, list[float]] = defaultdict(list)
+    for at, took_ms in made:
+        by_step[at].append(took_ms)
+    return [Latency(at=at, p50_ms=_nearest(took, 50), p95_ms=_nearest(took, 95)) for at, took in by_step.items()]
+
+
+def _at(call: CallDigest) -> float:
+    return call.at
 
 
 def _is_error(call: CallDigest) -> bool:
@@ -131,6 +168,8 @@ def _is_error(call: CallDigest) -> bool:
 
 def percentile(values: Sequence[float], percent: int) -> float | None:
     """The smallest value that so many of a hundred do not exceed."""
-    if not values:
-        return None
+    return _nearest(values, percent) if values else None
+
+
+def _nearest(values: Sequence[float], percent: int) -> float:
     return sorted(values)[max(0, ceil(len(values) * percent / 100) - 1)]

@@ -10,9 +10,9 @@ from functools import partial
 from toolyard.core.errors import NotFound, Refused, StoreDown, ToolyardError, Unavailable
 from toolyard.core.plan import Rest, plan
 from toolyard.core.ports import Store
+from toolyard.engine.deps import Deps
 from toolyard.engine.journal import Journal, Observe
 from toolyard.engine.loop import drive
-from toolyard.engine.workers import Deps
 
 MOST_IDLE = 1024
 LONGEST_NAP_S = 3600.0
@@ -196,7 +196,8 @@ class Owner:
             try:
                 self.wake(await self.journal(conversation))
             except Exception as error:
-                _log.error("conversation %s cannot be taken up: %s", conversation, error)
+                ours = not isinstance(error, ToolyardError)  # then where it happened matters, too
+                _log.error("conversation %s cannot be taken up: %s", conversation, error, exc_info=ours)
         return LONGEST_NAP_S if next_at is None else min(LONGEST_NAP_S, max(0.0, next_at - now))
 
 

@@ -8,9 +8,8 @@ import hashlib
 import itertools
 import logging
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.codec import checked
@@ -20,12 +19,14 @@ from toolyard.core.events import Decision
 from toolyard.core.items import Problem
 from toolyard.core.limits import Budget
 from toolyard.core.ports import Gate, Offer, Own, Policy, Question, Venue, Verdict
+from toolyard.core.running import CallState
 from toolyard.core.search import SEARCH
 from toolyard.core.settings import Settings
 from toolyard.core.state import State
 from toolyard.core.tools import NAME, Tool, definition_hash
 from toolyard.engine.offering import Offering
 from toolyard.engine.searching import NOTHING, Asked, Searching, Sought
+from toolyard.engine.tables import Registered, Table, Tables, When
 from toolyard.finding.told import shown_bytes
 
 if TYPE_CHECKING:  # loaded by name, where it is wired: typed functions do without
@@ -36,18 +37,6 @@ TOO_MANY = Offer(tools=(), digest="", hashes={})
 """Stands for an offer of more tools than are shown."""
 _log = logging.getLogger("toolyard.registry")
 MOST_NAMED = 20
-
-
-When = Literal["always", "cut", "many"]
-"""Tools of our own: for a conversation that holds a result which was cut, or one with too many tools to show."""
-
-
-class Registered(Struct, frozen=True, kw_only=True):
-    tool: Tool
-    venue: Venue
-    own: Own
-    hash: str
-    on_demand: When = "always"
 
 
 class Registry:
@@ -71,6 +60,7 @@ class Registry:
         """Whether providers run more than a search."""
         self._search_tools: list[str] = []
         self._gates: dict[str, Gate] = {}
+        self._tables = Tables(self._fit)
         self._version = 0
         self.listeners: list[Callable[[], None]] = []
         """Told when the tools are others than before."""
@@ -101,19 +91,28 @@ class Registry:
             if before is not None and before.venue is venue and before.tool is tool:
                 kept[tool.name] = before
                 continue
-            entry = Registered(tool=tool, venue=venue, own=venue.own(tool.name), hash=definition_hash(tool))
-            try:
-                self._check(entry, kept)
-            except Misconfigured as error:
-                _log.warning("a tool of the venue %s is not offered: %s", tool.venue, error)
-                continue
-            kept[tool.name] = entry
+            if (entry := self._fit(tool, venue, kept)) is not None:
+                kept[tool.name] = entry
         self._tools = kept
+        self._tables.renew(venue)
         self._changed()
+
+    def _fit(self, tool: Tool, venue: Venue, others: Mapping[str, Registered]) -> Registered | None:
+        entry = Registered(tool=tool, venue=venue, own=venue.own(tool.name), hash=definition_hash(tool))
+        try:
+            self._check(entry, others)
+        except Misconfigured as error:
+            _log.warning("a tool of the venue %s is not offered: %s", tool.venue, error)
+            return None
+        return entry
+
+    def _seen_by(self, caller: Caller) -> Table:
+        return self._tables.seen_by(caller, self._tools)
 
     def _changed(self) -> None:
         self._version += 1
         self._offers.clear()
+        self._tables.renew()
         self._more_native = bool(self._native.keys() - {SEARCH})
         self._search_tools = [name for name, entry in self._tools.items() if self._searching.is_search(entry.tool)]
         for told in list(self.listeners):
@@ -137,7 +136,7 @@ class Registry:
         """What this caller may use in a conversation where everything is enabled."""
         ours = [
             entry.tool
-            for entry in self._tools.values()
+            for entry in self._seen_by(caller).values()
             if entry.on_demand == "always" and not shut(entry.own.gate, caller)
         ]
         questions = (Question(tool=tool, caller=caller, settings=Settings()) for tool in (*ours, *self.hosted()))
@@ -152,17 +151,25 @@ class Registry:
         venues = {id(entry.venue): entry.venue for entry in self._tools.values()}
         return [tool.name for venue in venues.values() for tool in venue.tools()]
 
-    def find(self, name: str, app_tools: Iterable[Tool] = ()) -> Registered | None:
-        """The tool of that name: the server's own, then the application's, then one that providers run."""
-        return self._elsewhere(name, app_tools) or self._native.get(name)
+    def find(self, name: str, app_tools: Iterable[Tool] = (), caller: Caller | None = None) -> Registered | None:
+        """The tool of that name: the server's own, then the application's, then one that providers run.
+
+        It is as this caller gets it; without a caller, as all do.
+        """
+        return self._elsewhere(name, app_tools, caller) or self._native.get(name)
+
+    def called(self, call: CallState, state: State) -> Registered | None:
+        """The tool of a call, as the caller of its run gets it."""
+        request = state.run.request if state.run else None
+        return self.find(call.call.tool, request.app_tools, request.caller) if request else self.find(call.call.tool)
 
     def is_taken(self, name: str) -> bool:
         """Whether the server has a tool of its own by that name."""
         return name in self._tools
 
-    def _elsewhere(self, name: str, app_tools: Iterable[Tool]) -> Registered | None:
+    def _elsewhere(self, name: str, app_tools: Iterable[Tool], caller: Caller | None) -> Registered | None:
         """The tool of that name that runs anywhere but at a provider."""
-        if found := self._tools.get(name):
+        if found := (self._seen_by(caller) if caller else self._tools).get(name):
             return found
         app_tool = next((tool for tool in app_tools if tool.name == name), None)
         if app_tool is None:
@@ -195,7 +202,15 @@ class Registry:
         caller = run.request.caller
         sought = self.sought(state)
         gated = self._shut_out(caller) | sought.left_out
-        basis = (self._version, caller, in_effect(state).tools, state.has_handles, gated, sought)
+        basis = (
+            self._version,
+            caller,
+            self._tables.apart(caller),
+            in_effect(state).tools,
+            state.has_handles,
+            gated,
+            sought,
+        )
         key: object = (basis, run.id) if run.request.app_tools else basis
         if self._policy.steady and (offer := self._offers.get(key)):
             return offer if offer is not TOO_MANY else self._narrowed(key, state, gated, sought)
@@ -217,7 +232,8 @@ class Registry:
         def judge(tool: Tool) -> Decision:
             return self._policy.judge(self.verdict_question(tool, state, None)).decision
 
-        ours = [self._tools[name].tool for name in self._search_tools if name not in gated]
+        table = self._seen_by(request.caller)
+        ours = [table[name].tool for name in self._search_tools if name in table and name not in gated]
         return self._searching.sought(
             Asked(
                 model=run.model,
@@ -234,14 +250,15 @@ class Registry:
 
     def _has_others(self, state: State, gated: Container[str]) -> bool:
         """Whether any tool would be offered that is no search."""
-        entries = (entry for name, entry in self._tools.items() if name not in gated)
+        table = self._seen_by(caller_of(state))
+        entries = (entry for name, entry in table.items() if name not in gated)
         every = itertools.chain(self._app_tools(state), entries)
         return any(not self._searching.is_search(entry.tool) and self._offered(entry, state) for entry in every)
 
     def _few(self, state: State, gated: Container[str]) -> list[Registered] | None:
         """All that may be used, unless that is more than the budget."""
         few, left = list[Registered](), self._offering.budget.schema_bytes
-        for name, entry in self._tools.items():
+        for name, entry in self._seen_by(caller_of(state)).items():
             if name in gated or not self._offered(entry, state):
                 continue
             few.append(entry)
@@ -255,15 +272,15 @@ class Registry:
         if self._policy.steady and Offering.unmoved(state) and (offer := self._offers.get((key, state.offer))):
             return offer
         self._index()
-        app_tools = state.run.request.app_tools if state.run else ()
+        app_tools, caller = state.run.request.app_tools if state.run else (), caller_of(state)
 
         def usable(name: str) -> Tool | None:
-            entry = self._elsewhere(name, app_tools)
+            entry = self._elsewhere(name, app_tools, caller)
             return entry.tool if entry and name not in gated and self._offered(entry, state, many=True) else None
 
         whole = dict.fromkeys(entry.tool.name for entry in self._app_tools(state, gated))
         names = self._offering.names(state, usable, whole)
-        entries = (self._elsewhere(name, app_tools) for name in names)
+        entries = (self._elsewhere(name, app_tools, caller) for name in names)
         offer = self._made([entry for entry in entries if entry], sought)
         return self._kept((key, offer.digest), offer)
 
@@ -274,7 +291,7 @@ class Registry:
 
     def may_use(self, tool: Tool, state: State) -> bool:
         """Whether this conversation's caller may use one of the yard's tools, as things stand."""
-        entry = self._tools.get(tool.name)
+        entry = self._seen_by(caller_of(state)).get(tool.name)
         if entry is None or state.run is None or shut(entry.own.gate, state.run.request.caller):
             return False
         return self._offered(entry, state) and tool.name not in self.sought(state).left_out
@@ -286,9 +303,12 @@ class Registry:
             self._indexed = self._version
 
     def verdict_question(self, tool: Tool, state: State, arguments: dict[str, object] | None) -> Question:
-        caller = state.run.request.caller if state.run else Caller()
         return Question(
-            tool=tool, caller=caller, settings=in_effect(state), remembered=state.remembered, arguments=arguments
+            tool=tool,
+            caller=caller_of(state),
+            settings=in_effect(state),
+            remembered=state.remembered,
+            arguments=arguments,
         )
 
     def _offered(self, entry: Registered, state: State, *, many: bool = False) -> bool:
@@ -299,8 +319,9 @@ class Registry:
 
     def _app_tools(self, state: State, gated: Container[str] = ()) -> list[Registered]:
         tools = state.run.request.app_tools if state.run else ()
-        wanted = (tool.name for tool in tools if tool.name not in self._tools and tool.name not in gated)
-        found = (self._elsewhere(name, tools) for name in wanted)
+        table = self._seen_by(caller_of(state)) if tools else self._tools
+        wanted = (tool.name for tool in tools if tool.name not in table and tool.name not in gated)
+        found = (self._elsewhere(name, tools, None) for name in wanted)
         return [entry for entry in found if entry and self._offered(entry, state)]
 
     def _made(self, elsewhere: Sequence[Registered], sought: Sought = NOTHING) -> Offer:
@@ -312,9 +333,10 @@ class Registry:
         entries = [*(self._native[name] for name in sought.native if name not in taken), *elsewhere]
         hashes = {entry.tool.name: entry.hash for entry in entries}
         digest = hashlib.blake2b("".join(f"{k}{v}" for k, v in hashes.items()).encode(), digest_size=8).hexdigest()
-        made = Offer(tools=tuple(e.tool for e in entries), digest=digest, hashes=hashes, note=sought.note)
-        known = self._offers.get((digest, made.note))
-        return known or self._kept((digest, made.note), made)
+        key, tools = (digest, sought.note, sought.told), tuple(entry.tool for entry in entries)
+        return self._offers.get(key) or self._kept(
+            key, Offer(tools=tools, digest=digest, hashes=hashes, note=sought.note, search=sought.told)
+        )
 
     def _kept(self, key: object, offer: Offer) -> Offer:
         if len(self._offers) >= MOST_OFFERS:
@@ -338,6 +360,10 @@ class Registry:
             )
         if taken:
             raise Misconfigured(f"two tools are named {tool.name!r}: rename one, for example with @tool(name=…)")
+
+
+def caller_of(state: State) -> Caller:
+    return state.run.request.caller if state.run else Caller()
 
 
 def in_effect(state: State) -> Settings:

@@ -46,6 +46,11 @@ class Sought(Struct, frozen=True, kw_only=True):
         return self.search is not None and self.search.alone
 
     @property
+    def told(self) -> str:
+        """Where a search runs, and why there."""
+        return f"{self.search.where}: {self.search.why}" if self.search is not None else ""
+
+    @property
     def note(self) -> str:
         return CANNOT if self.search is not None and self.search.where == "off" else ""
 

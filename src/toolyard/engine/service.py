@@ -9,41 +9,39 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from toolyard.codec import checked
 from toolyard.core.caller import Caller
-from toolyard.core.commands import AddMessage, Approve, Change, Command, Deliver, Open, Start
+from toolyard.core.commands import Change, Command, Deliver, Start
 from toolyard.core.cursor import Cursor
 from toolyard.core.decide import decide
 from toolyard.core.errors import (
     Forbidden,
     Invalid,
-    Misconfigured,
     NotFound,
     RateLimited,
     Refused,
     Unavailable,
 )
-from toolyard.core.events import Entry, RunQueued
-from toolyard.core.history import faults
+from toolyard.core.events import Entry
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Allowance, Beside, Card, Failure, Mint, Place, Selection, Store, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import failed
-from toolyard.core.running import CallState, RunState
+from toolyard.core.running import CallState
 from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
+from toolyard.engine.checks import check
+from toolyard.engine.deps import Deps
 from toolyard.engine.journal import Observe
 from toolyard.engine.kept import Keeper
 from toolyard.engine.metrics import Load, Metrics
 from toolyard.engine.owner import STOPPING, Owner
 from toolyard.engine.readers import Reader
 from toolyard.engine.telemetry import Observers, Telemetry
-from toolyard.engine.workers import Deps
 
 MOST_OPEN = 200
 
@@ -77,7 +75,7 @@ class Service:
             raise Unavailable(STOPPING)
         journal = await self._owner.journal(conversation)
         checked(command)
-        self._check(command, journal.state)
+        check(command, journal.state, self._deps)
         events = decide(journal.state, command, self._deps.mint.now())
         run_id = command.run_id if isinstance(command, Start) else ""
         journal.emit(*events, run=run_id, correlation_id=command.correlation_id)
@@ -317,65 +315,8 @@ class Service:
         """Begin nothing new, let running work end for a while, then let go. What was cut off is taken up later."""
         await self._owner.close(grace_s)
 
-    def _check(self, command: Command, state: State) -> None:
-        """What needs the tools to be checked, and so cannot be left to `decide`."""
-        if isinstance(command, Open | AddMessage | Start):
-            self._check_model(command.settings.model)
-        if isinstance(command, Start):
-            self._check_start(command)
-            self._check_search(command, state)
-        elif isinstance(command, Change):
-            self._check_model(command.change.model or "")
-        elif isinstance(command, Approve) and command.arguments is not None:
-            call = state.calls.get(command.call_id)
-            problem = self._deps.judge.check(call, state, command.arguments) if call else None
-            if problem:
-                raise Invalid(problem.error, problem.details)
-
-    def _check_start(self, command: Start) -> None:
-        registry = self._deps.registry
-        self._check_model(command.model)
-        if not command.input:
-            raise Invalid("there is nothing to answer: send a message", {"field": "input"})
-        if wrong := faults(command.input, open_end=True):
-            raise Invalid(f"no model would take this history: {'; '.join(wrong)}", {"field": "input"})
-        try:
-            registry.check_app_tools(command.app_tools)
-        except Misconfigured as error:
-            raise Invalid(str(error)) from None
-        choice = command.tool_choice
-        if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools) is None:
-            raise Invalid(registry.unknown(choice, registry.names()).error, {"field": "tool_choice"})
-
-    def _check_search(self, command: Start, state: State) -> None:
-        """Raises Invalid for a search that was asked for by name and cannot be had."""
-        settings = state.settings if state.owner else command.settings
-        if not (command.web_search or settings.web_search):
-            return
-        request = RunQueued(
-            caller=command.by, input=(), app_tools=command.app_tools, web_search=command.web_search
-        )  # as the run would begin now
-        run = RunState(
-            id=command.run_id,
-            correlation_id="",
-            request=request,
-            model=command.model or settings.model or self._deps.default_model,
-            limits=self._deps.limits,
-            settings=settings,
-            started_at=0.0,
-        )
-        search = self._deps.registry.sought(replace(state, settings=settings, run=run)).search
-        if search is not None and search.refused:
-            raise Invalid(search.why, {"field": "web_search"})
-
-    def _check_model(self, model: str) -> None:
-        allowed = self._deps.allowed_models
-        if model and allowed is not None and model not in allowed:
-            known = ", ".join(sorted(allowed))
-            raise Invalid(f"the model {model[:80]!r} is not one of: {known}", {"field": "model"})
-
     def _tool(self, call: CallState, state: State) -> Tool | None:
-        entry = self._deps.registry.find(call.call.tool, state.run.request.app_tools if state.run else ())
+        entry = self._deps.registry.called(call, state)
         return entry.tool if entry else None
 
 

@@ -22,7 +22,7 @@ from toolyard.core.window import Window, compacted
 
 SUMMARY_S = 120.0
 MOST_CHARACTERS = 16_000
-_log = logging.getLogger("toolyard.workers")
+_log = logging.getLogger("toolyard.summary")
 
 ASKED = """\
 This conversation has become too long to be kept whole. Everything above this line will be replaced by what you write \

@@ -48,6 +48,8 @@ class TurnSpan(Struct, frozen=True, kw_only=True):
     started_at: float
     ended_at: float | None = None
     offered: int = 0
+    search: str = ""
+    """Where a search of the web runs, and why there, if anybody spoke of one."""
     model: str = ""
     """The one that answered, as its provider names it."""
     finish: Finish | None = None
@@ -99,6 +101,8 @@ class Wait(Struct, frozen=True, kw_only=True):
 class Compaction(Struct, frozen=True, kw_only=True):
     """Room that was made in the history before a turn."""
 
+    started_at: float
+    """When what came before it was over: nothing is noted when it begins."""
     at: float
     tokens_before: int
     tokens_after: int
@@ -164,7 +168,7 @@ class _Folding:
         return replace(self._run, turns=tuple(self._turns), calls=calls, waits=tuple(self._waits))
 
     def add(self, entry: Entry) -> None:
-        event = entry.event
+        event, before = entry.event, self._run.last_at
         self._run = replace(self._run, last_at=entry.at)
         match event:
             case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
@@ -178,7 +182,7 @@ class _Folding:
                 self._resume(entry.at)
                 self._add_call(event, entry.at)
             case HistoryCompacted():
-                self._add_compaction(event, entry.at)
+                self._add_compaction(event, before, entry.at)
             case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
                 pass  # of the conversation, not of its run
             case _:
@@ -202,8 +206,9 @@ class _Folding:
             case _:
                 assert_never(event)
 
-    def _add_compaction(self, event: HistoryCompacted, at: float) -> None:
+    def _add_compaction(self, event: HistoryCompacted, before: float, at: float) -> None:
         made = Compaction(
+            started_at=before,
             at=at,
             tokens_before=event.tokens_before,
             tokens_after=event.tokens_after,
@@ -222,12 +227,12 @@ class _Folding:
 
     def _add_turn(self, event: TurnEvent, at: float) -> None:
         match event:
-            case TurnStarted(number=number, offered=offered):
+            case TurnStarted(number=number, offered=offered, search=search):
                 if self._turns and self._turns[-1].number == number:
                     again = self._turns[-1]
                     self._turns[-1] = replace(again, offered=offered, restarted=again.restarted + 1)
                 else:
-                    self._turns.append(TurnSpan(number=number, started_at=at, offered=offered))
+                    self._turns.append(TurnSpan(number=number, started_at=at, offered=offered, search=search))
             case TurnEnded(finish=finish, usage=usage, model=model, items=items):
                 turn = replace(self._turns[-1], ended_at=at, finish=finish, usage=usage, model=model)
                 self._turns[-1] = turn

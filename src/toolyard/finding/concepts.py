@@ -3,11 +3,12 @@
 The words stand in `concepts.txt`; a Chinese one has two characters there, as the index reads them in pairs.
 """
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from importlib import resources
 
-from toolyard.finding.words import stem
+from toolyard.finding.words import stem, words
 
 _VERBS = {
     "make": "create add new insert register make 新建",
@@ -32,6 +33,14 @@ _ACTIONS = {
         status history available upcoming latest recent overview compare track download
         查看 显示 获取 看看 列出 全部 所有 哪些 搜索 查找 查询 寻找 检索 多少 什么 哪里 怎么 几个 有没 查一 看一""",
 }
+_ASKING = "what which where who whose when how is are was were do does did any have has know open see tell get"
+"""Words that ask for a look where they come first; further on they stand in any sentence."""
+_SAYINGS = (
+    ("remove", r"\bany ?more\b|\bno longer\b|\bg[eo]t rid\b|\btake [\w' ]+ (?:off|out)\b|\b(?:is|called) off\b"
+     r"|\bthrow[\w' ]* (?:away|out)\b|不要了|不用了"),
+    ("change", r"\binstead\b|\bis wrong\b|\bshould (?:be|say)\b|改一下|改成|换成"),
+)  # fmt: skip
+"""What people say in place of a verb."""
 _PLAIN = """create add make new delete remove update change edit modify get list show search find view look fetch
     retrieve display see read open"""
 """Verbs that fit any thing, and so say little about which one is meant."""
@@ -64,6 +73,16 @@ def _actions() -> dict[str, frozenset[str]]:
 
 
 @cache
+def _asking() -> frozenset[str]:
+    return frozenset(stem(word) for word in _ASKING.split())
+
+
+@cache
+def _sayings() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((action, re.compile(said, re.IGNORECASE)) for action, said in _SAYINGS)
+
+
+@cache
 def _plain() -> frozenset[str]:
     return frozenset(stem(word) for word in _PLAIN.split())
 
@@ -83,9 +102,14 @@ def does(name: Iterable[str]) -> frozenset[str]:
     return _first(name, _verbs())
 
 
-def asks(said: Iterable[str]) -> frozenset[str]:
-    """What somebody wants done, if a word says so; the first word that does decides."""
-    return _first(said, _actions())
+def asks(query: str) -> frozenset[str]:
+    """What somebody may want done: what the first word that tells says, and the first verb that is not only asked with."""
+    found, asking = words(query, stop=frozenset()), _asking()
+    first = _first(found, _actions())
+    said = next((frozenset({action}) for action, said in _sayings() if said.search(query)), _NOTHING)
+    if said or (found and found[0] in asking):
+        return first | said
+    return first | _first((word for word in found if word not in asking), _actions())
 
 
 _NOTHING: frozenset[str] = frozenset()

@@ -90,7 +90,7 @@ class Index:
         for found in by_word:
             for name, score in found.items():
                 scores[name] = known(name, 0.0) + score
-        wanted = asks(words(query, stop=frozenset()))
+        wanted = asks(query[:MOST_TEXT])
         best = [
             Found(tool, score * fits(self._does[tool.name], wanted))
             for tool, score in self._best(scores, most + SPARE, allowed)

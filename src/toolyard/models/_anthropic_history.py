@@ -12,8 +12,8 @@ import msgspec
 
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, Seal, SystemText, UserMessage
 from toolyard.models._anthropic_blocks import HOSTED, REDACTED, RESULT, SealedCall, SealedResult
-from toolyard.models._anthropic_parts import Block, is_blank, parts, text_block
-from toolyard.models._images import Image, images_of
+from toolyard.models._anthropic_parts import IMAGES, Block, image_block, is_blank, parts, text_block
+from toolyard.models._images import images_of
 from toolyard.models._kept import NO_RESULT
 from toolyard.models._names import to_provider
 from toolyard.models._unicode import encoded
@@ -172,16 +172,12 @@ def _tool_result(call: Call, result: Result | None) -> Block:
     content = result.content if result else NO_RESULT
     if result is None or result.outcome != "ok":
         return {**block, **({} if is_blank(content) else {"content": content}), "is_error": True}
-    shown = [{"type": "image", "source": _source(image)} for image in images_of(result)]
+    shown = [image_block(image) for image in images_of(result, IMAGES)]
     if shown:
         block["content"] = [*([] if is_blank(content) else [text_block(content)]), *shown]
     elif not is_blank(content):
         block["content"] = content
     return block
-
-
-def _source(image: Image) -> Block:
-    return {"type": "base64", "media_type": image.kind, "data": image.data}
 
 
 def _id(call_id: str) -> str:

@@ -1,16 +1,15 @@
 """The parts of a user's message as blocks of the Messages API. What it cannot take is named in words. Pure."""
 
-import base64
-import binascii
 from collections.abc import Iterator
 from typing import assert_never
-from urllib.parse import unquote_to_bytes, urlsplit
+from urllib.parse import urlsplit
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
+from toolyard.models._files import PDF, inline
+from toolyard.models._images import Bounds, Image, as_shown, image_in
 
 Block = dict[str, object]
-IMAGES = ("image/jpeg", "image/png", "image/gif", "image/webp")
-PDF = "application/pdf"
+IMAGES = Bounds(characters=5 * 1024 * 1024, pixels=8_000)
 
 
 def parts(message: UserMessage) -> Iterator[Block]:
@@ -27,38 +26,38 @@ def is_blank(text: str) -> bool:
 
 
 def _part(part: Part) -> Block | None:
-    match part:
+    match part := as_shown(part):
         case TextPart():
             return None if is_blank(part.text) else text_block(part.text)
         case ImagePart():
-            shown = "that cannot be shown" if part.url.startswith("data:") else f"at {part.url}"
-            return _image(part.url) or text_block(f"[an image {shown}]")
+            return _image(part.url)
         case FilePart():
             return _file(part)
         case _:
             assert_never(part)
 
 
-def _image(url: str) -> Block | None:
-    if not url.startswith("data:"):
-        return {"type": "image", "source": {"type": "url", "url": url}} if _is_web(url) else None
-    kind, body = _inline(url)
-    if kind not in IMAGES or not body:
-        return None
-    return {"type": "image", "source": _base64(kind, body)}
+def image_block(image: Image) -> Block:
+    return {"type": "image", "source": {"type": "base64", "media_type": image.kind, "data": image.data}}
+
+
+def _image(url: str) -> Block:
+    if _is_web(url):
+        return {"type": "image", "source": {"type": "url", "url": url}}
+    if url[:5].lower() != "data:":
+        return text_block(f"[an image at {url}]")
+    image = image_in(url, IMAGES)
+    return image_block(image) if isinstance(image, Image) else text_block(image)
 
 
 def _file(part: FilePart) -> Block:
     titled: Block = {"type": "document", "title": part.name} if part.name.strip() else {"type": "document"}
-    if part.url.startswith("data:"):
-        kind, body = _inline(part.url)
-        if kind in IMAGES and body:
-            return {"type": "image", "source": _base64(kind, body)}
-        if kind == PDF and body:
-            return {**titled, "source": _base64(kind, body)}
-        if (text := _text(body)) is not None:
-            return {**titled, "source": {"type": "text", "media_type": "text/plain", "data": text}}
-        return text_block(f"[file {part.name or 'without a name'}: {kind}, which cannot be read here]")
+    if file := inline(part):
+        if file.is_pdf:
+            return {**titled, "source": {"type": "base64", "media_type": PDF, "data": file.data}}
+        if file.text is not None:
+            return {**titled, "source": {"type": "text", "media_type": "text/plain", "data": file.text}}
+        return text_block(file.told)
     if _is_web(part.url) and urlsplit(part.url).path.lower().endswith(".pdf"):
         return {**titled, "source": {"type": "url", "url": part.url}}
     return text_block(f"[file {part.name}: {part.url}]" if part.name else f"[file: {part.url}]")
@@ -67,28 +66,3 @@ def _file(part: FilePart) -> Block:
 def _is_web(url: str) -> bool:
     """Whether the provider fetches it itself."""
     return url.startswith("https://")
-
-
-def _inline(url: str) -> tuple[str, bytes]:
-    """The type and the bytes of a `data:` address; no bytes if they cannot be read."""
-    head, _, data = url[len("data:") :].partition(",")
-    kind = head.partition(";")[0].strip().lower() or "text/plain"
-    body = unquote_to_bytes(data)
-    if not head.lower().endswith(";base64"):
-        return kind, body
-    try:
-        return kind, base64.b64decode(body, validate=True)
-    except binascii.Error:
-        return kind, b""
-
-
-def _base64(kind: str, body: bytes) -> Block:
-    return {"type": "base64", "media_type": kind, "data": base64.b64encode(body).decode()}
-
-
-def _text(body: bytes) -> str | None:
-    try:
-        text = body.decode()
-    except UnicodeDecodeError:
-        return None
-    return None if is_blank(text) or "\0" in text else text

@@ -12,14 +12,13 @@ import msgspec
 from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import ProviderOptions, Tool
+from toolyard.models._answers import answer_tokens, thinking_tokens
 from toolyard.models._anthropic_history import PAUSED, Writer, joined
 from toolyard.models._anthropic_parts import Block, is_blank, text_block
 from toolyard.models._dialects import convert
 from toolyard.models._kept import Kept, kept
 from toolyard.models._unicode import encoded
 
-MAX_TOKENS = 16_384
-LEAST_THINKING = 1_024
 MARK = b',"cache_control":{"type":"ephemeral"}'
 GO_ON = "[go on]"
 """Ends one that the model would end: its words would be taken for the beginning of its answer."""
@@ -48,7 +47,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "anthropic",
             b'{"model":',
             encoded(model or request.model),
             b',"stream":true,"max_tokens":',
-            encoded((options.max_tokens or MAX_TOKENS) + (_budget(options) if thinks else 0)),
+            encoded(answer_tokens(model or request.model, options, thinks=thinks)),
             b',"thinking":' + encoded(_thinking(options)) if thinks else b"",
             tools and b',"tools":' + tools,
             known.system and b',"system":' + known.system,
@@ -62,12 +61,8 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "anthropic",
 
 
 def _thinking(options: Options) -> Block:
-    budget = _budget(options)
+    budget = thinking_tokens(options)
     return {"type": "enabled", "budget_tokens": budget} if budget else {"type": "adaptive"}
-
-
-def _budget(options: Options) -> int:
-    return max(options.budget, LEAST_THINKING) if options.budget else 0
 
 
 def _may_think(known: Kept, open_end: bytes) -> bool:

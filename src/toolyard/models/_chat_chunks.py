@@ -23,6 +23,7 @@ class Delta(Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
+    reasoning_details: object = None
     refusal: str | None = None
     tool_calls: list[CallDelta] | None = None
 

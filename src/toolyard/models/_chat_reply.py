@@ -12,6 +12,7 @@ from toolyard.core.items import Call, Item, ModelText, Reasoning, Usage
 from toolyard.core.ports import Mint
 from toolyard.models._chat_calls import Calls
 from toolyard.models._chat_chunks import CallDelta, Choice, Chunk, UsageCounts, decode_chunk
+from toolyard.models._chat_details import Detail, pieces_in, sealed
 from toolyard.models._problems import WireFailure, error_type_in_stream, failure, words_in, words_of
 from toolyard.models._reader import UNREADABLE, decoded
 
@@ -23,8 +24,10 @@ class ChatReply:
     """What the model has said so far in one turn."""
 
     __slots__ = (
+        "_asked",
         "_calls",
         "_counts",
+        "_details",
         "_provider",
         "_reasoning",
         "_reasoning_bytes",
@@ -36,13 +39,16 @@ class ChatReply:
         "model",
     )
 
-    def __init__(self, turn: int, provider: str) -> None:
+    def __init__(self, turn: int, provider: str, asked: str = "") -> None:
+        """`asked` is the model that was asked, as the provider is told its name."""
         self._turn = turn
         self._provider = provider
+        self._asked = asked
         self._text: list[str] = []
         self._text_bytes = 0
         self._reasoning: list[str] = []
         self._reasoning_bytes = 0
+        self._details: list[Detail] = []
         self._calls = Calls()
         self._counts: UsageCounts | None = None
         self._refused = False
@@ -88,6 +94,8 @@ class ChatReply:
         if delta is not None:
             if thought := delta.reasoning_content or delta.reasoning:
                 self._add_reasoning(thought, events)
+            if delta.reasoning_details:
+                self._details += pieces_in(delta.reasoning_details)
             if delta.content:
                 self._add_text(delta.content, events)
             if delta.refusal:
@@ -128,9 +136,13 @@ class ChatReply:
             raise failure(f"the provider broke the reply off ({self.finish_reason})", "unavailable")
         at = mint.now()
         items: list[Item] = []
-        if self._reasoning:
+        signature = sealed(self._details, self._asked)
+        if self._reasoning or signature:
             thought = "".join(self._reasoning)
-            items.append(Reasoning(id=mint.id("reasoning"), at=at, text=thought, provider=self._provider))
+            known = Reasoning(
+                id=mint.id("reasoning"), at=at, text=thought, provider=self._provider, signature=signature
+            )
+            items.append(known)
         if self._text:
             items.append(ModelText(id=mint.id("text"), at=at, text="".join(self._text)))
         calls = self._ended_calls(mint, at)

@@ -30,8 +30,10 @@ from toolyard.core.items import (
 from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
+from toolyard.models._chat_details import details_of
 from toolyard.models._dialects import convert
-from toolyard.models._images import UNSHOWN, address_of, images_of, sees
+from toolyard.models._files import inline
+from toolyard.models._images import address_of, as_shown, images_of, sees
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
 from toolyard.models._unicode import encoded
@@ -47,12 +49,15 @@ class Manners(Struct, frozen=True, kw_only=True):
     forced_choice: bool = True
     """That the model must call, or call this tool."""
     files: bool = True
+    """PDFs; a text is told in its own words."""
     max_tokens: str = "max_completion_tokens"
     """What the bound of an answer is called."""
     budgets: bool = False
     """How much it thinks is said in tokens, not as an effort."""
     thought: str = ""
     """Where the thought before a call goes back, for who refuses the call without it; empty if nowhere."""
+    details: bool = False
+    """A thought goes back as it came, to the model that signed it."""
 
 
 OPENAI, OTHERS = Manners(), Manners(max_tokens="max_tokens")
@@ -60,7 +65,7 @@ MANNERS = {
     "dashscope": Manners(forced_choice=False, files=False, max_tokens="max_tokens", budgets=True),
     "ollama": OTHERS,
     "deepseek": Manners(max_tokens="max_tokens", thought="reasoning_content"),
-    "openrouter": OTHERS,
+    "openrouter": Manners(max_tokens="max_tokens", details=True),
 }
 _encoder = msgspec.json.Encoder()
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
@@ -69,10 +74,10 @@ _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
 def to_wire(request: ModelRequest, model: str = "", provider: str = "openai", options: Options = PLAIN) -> bytes:
     """The body. `model` is the name on the wire, if it is not the request's own."""
     manners = MANNERS.get(provider, OPENAI)
-    looks = sees(model or request.model)
-    known = kept(request, _memo(provider, manners, looks))
+    to = _To(provider, model or request.model, manners, sees(model or request.model))
+    known = kept(request, _memo(to))
     known.set_system(request.system, _encoded_system)
-    open_end, _ = known.extend(request.history.since(known.count), partial(_encoded_group, provider, looks))
+    open_end, _ = known.extend(request.history.since(known.count), partial(_encoded_group, to))
     messages: list[bytes | bytearray | memoryview] = [part for part in (known.system, known.joined, open_end) if part]
     if messages:
         messages[-1] = memoryview(messages[-1])[:-1]  # without the last comma
@@ -80,7 +85,7 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai", op
     return b"".join(
         (
             b'{"model":',
-            _encoder.encode(model or request.model),
+            _encoder.encode(to.model),
             b',"stream":true,"stream_options":{"include_usage":true}',
             b"" if options is PLAIN else _encoded_options(options, manners),
             tools and b',"tools":',
@@ -94,10 +99,21 @@ def to_wire(request: ModelRequest, model: str = "", provider: str = "openai", op
     )
 
 
-def _memo(provider: str, manners: Manners, looks: bool) -> str:
+class _To(Struct, frozen=True):
+    """Whom a request is for."""
+
+    provider: str
+    model: str
+    manners: Manners
+    looks: bool
+    """The model looks at images."""
+
+
+def _memo(to: _To) -> str:
     """Providers that are sent the same share what is kept."""
-    whose = f":{provider}" if manners.thought else ""
-    return MEMO + whose + (":looks" if looks else "") + ("" if manners.files else ":no files")
+    whose = f":{to.provider}" if to.manners.thought or to.manners.details else ""
+    which = f":{to.model}" if to.manners.details else ""
+    return MEMO + whose + which + (":looks" if to.looks else "") + ("" if to.manners.files else ":no files")
 
 
 def _encoded_options(options: Options, manners: Manners) -> bytes:
@@ -119,13 +135,13 @@ def _encoded_system(text: str) -> bytes:
     return encoded({"role": "system", "content": text}) + b","
 
 
-def _encoded_group(provider: str, looks: bool, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
+def _encoded_group(to: _To, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
     """The messages of a group, each with a comma after it."""
-    return b"".join([encoded(message) + b"," for message in _messages(group, provider, looks)]), role
+    return b"".join([encoded(message) + b"," for message in _messages(group, to)]), role
 
 
-def _messages(group: Sequence[Item], provider: str, looks: bool) -> list[dict[str, object]]:
-    first, manners = group[0], MANNERS.get(provider, OPENAI)
+def _messages(group: Sequence[Item], to: _To) -> list[dict[str, object]]:
+    first, manners = group[0], to.manners
     if isinstance(first, SystemText):
         return [{"role": "system", "content": first.text or NOTHING}]
     if isinstance(first, UserMessage):
@@ -135,16 +151,18 @@ def _messages(group: Sequence[Item], provider: str, looks: bool) -> list[dict[st
     if not texts and not calls:
         return []
     said: dict[str, object] = {"role": "assistant", "content": "\n\n".join(texts) if texts else None}
+    if manners.details and (details := details_of(group, to.provider, to.model)):
+        said["reasoning_details"] = details
     if calls:
         if manners.thought:
-            said[manners.thought] = _thought(group, provider)
+            said[manners.thought] = _thought(group, to.provider)
         said["tool_calls"] = [_call(call) for call in calls.values()]
     results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
     told = {call_id: result.content for call_id, result in results.items()}
     answers: list[dict[str, object]] = [
         {"role": "tool", "tool_call_id": call_id, "content": told.get(call_id, NO_RESULT)} for call_id in calls
     ]
-    return [said, *answers, *(_images([results[one] for one in calls if one in results]) if looks else ())]
+    return [said, *answers, *(_images([results[one] for one in calls if one in results]) if to.looks else ())]
 
 
 def _thought(group: Sequence[Item], provider: str) -> str:
@@ -176,17 +194,16 @@ def _content(message: UserMessage, manners: Manners) -> object:
 
 
 def _part(part: Part, manners: Manners) -> dict[str, object]:
-    match part:
+    match part := as_shown(part):
         case TextPart():
             return {"type": "text", "text": part.text or NOTHING}
-        case ImagePart() if url := address_of(part):
-            return {"type": "image_url", "image_url": {"url": url}}
         case ImagePart():
-            return {"type": "text", "text": UNSHOWN}
-        case FilePart() if part.url.startswith("data:") and not manners.files:
-            return {"type": "text", "text": f"[file {part.name}, which this model cannot be shown]"}
-        case FilePart() if part.url.startswith("data:"):
-            return {"type": "file", "file": {"file_data": part.url, "filename": part.name or "file"}}
+            url, words = address_of(part.url)
+            return {"type": "image_url", "image_url": {"url": url}} if url else {"type": "text", "text": words}
+        case FilePart() if file := inline(part):
+            if not (file.is_pdf and manners.files):
+                return {"type": "text", "text": file.told}
+            return {"type": "file", "file": {"file_data": file.url, "filename": file.name or "file"}}
         case FilePart():
             return {"type": "text", "text": f"[file {part.name}: {part.url}]" if part.name else f"[file: {part.url}]"}
         case _:

@@ -17,6 +17,7 @@ from toolyard.models._reader import ReplyReader
 
 ModelEvent = ModelDelta | TurnEnded | TurnFailed
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
+BEARER = "Authorization"
 DEADLINES = Deadlines()
 RETRY = Retry()
 _SENT = {
@@ -48,15 +49,17 @@ class Exchange:
         url: str,
         provider: str,
         key: str,
-        own: Mapping[str, str],
+        key_header: str = BEARER,
         headers: Mapping[str, str] = NO_HEADERS,
         deadlines: Deadlines = DEADLINES,
         retry: Retry = RETRY,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = randomness.random,
     ) -> None:
-        """`own` are the wire's headers, which carry the key; `headers` those that were asked for."""
-        headers = {**own, **headers}
+        """`key_header` is what the key goes into; `headers` that were asked for go before it."""
+        key = key.strip()
+        carried = {key_header: f"Bearer {key}" if key_header == BEARER else key} if key else NO_HEADERS
+        headers = {**carried, **headers}
         self._provider = provider
         self._url = url
         self._shown = {name: HIDDEN if _SECRET.search(name) else value for name, value in headers.items()}
@@ -70,7 +73,8 @@ class Exchange:
         problem: Problem | None = None
         kept = bytearray() if request.keep else None
         try:
-            answer = await self._http.post(body, _correlation(request.correlation_id), request.mint.now)
+            known_by = _correlation(request.correlation_id)
+            answer = await self._http.post(body, known_by, request.mint.now, hasty=request.hasty)
             packet = answer.first
             while packet:
                 if kept is not None:

@@ -1,13 +1,11 @@
 """A user's message as Gemini's parts. Pure."""
 
-import base64
-import binascii
 import mimetypes
 from typing import assert_never
-from urllib.parse import unquote_to_bytes
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
-from toolyard.models._images import UNSHOWN, address_of
+from toolyard.models._files import PDF, Inline, inline
+from toolyard.models._images import address_of, as_shown
 
 NOTHING = "[no text]"
 """Stands in for a message without a word: Gemini refuses one that is empty."""
@@ -22,34 +20,39 @@ def parts_of(message: UserMessage) -> list[object]:
 
 
 def _part(part: Part) -> dict[str, object]:
-    match part:
+    match part := as_shown(part):
         case TextPart():
             return text_part(part.text)
         case ImagePart():
-            url = address_of(part)
-            return _media(url, "", "image/jpeg") if url else text_part(UNSHOWN)
+            url, words = address_of(part.url)
+            return _at(url, "", "image/jpeg") if url else text_part(words)
+        case FilePart() if file := inline(part):
+            return _file(file)
         case FilePart():
-            return _media(part.url, part.name, "application/pdf")
+            return _at(part.url, part.name, PDF)
         case _:
             assert_never(part)
 
 
-def _media(url: str, name: str, otherwise: str) -> dict[str, object]:
-    if not url.startswith("data:"):
-        kind = _guessed(name) or _guessed(url.partition("?")[0]) or otherwise
-        return {"fileData": {"fileUri": url, "mimeType": kind}}
-    head, _, body = url.removeprefix("data:").partition(",")
-    kind, *flags = head.split(";")
-    inline = body if "base64" in flags and _is_base64(body) else base64.b64encode(unquote_to_bytes(body)).decode()
-    return {"inlineData": {"mimeType": kind or _guessed(name) or "text/plain", "data": inline}}
+def _file(file: Inline) -> dict[str, object]:
+    if file.is_pdf:
+        return _media(PDF, file.data)
+    heard = file.kind.startswith(("audio/", "video/")) and file.body
+    return _media(file.kind, file.data) if heard else text_part(file.told)
+
+
+def _at(url: str, name: str, otherwise: str) -> dict[str, object]:
+    """What is elsewhere, or an image that comes along."""
+    head, inline, data = url.partition(";base64,")
+    if inline and head.startswith("data:"):
+        return _media(head.removeprefix("data:"), data)
+    kind = _guessed(name) or _guessed(url.partition("?")[0]) or otherwise
+    return {"fileData": {"fileUri": url, "mimeType": kind}}
+
+
+def _media(kind: str, data: str) -> dict[str, object]:
+    return {"inlineData": {"mimeType": kind, "data": data}}
 
 
 def _guessed(name: str) -> str | None:
     return mimetypes.guess_type(name)[0] if name else None
-
-
-def _is_base64(body: str) -> bool:
-    try:
-        return bool(base64.b64decode(body, validate=True)) or not body
-    except (binascii.Error, ValueError):
-        return False

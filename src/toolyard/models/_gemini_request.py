@@ -184,7 +184,8 @@ def _encoded_tools(offer: Offer, model: str) -> _Tools:
 
 def _function(tool: Tool) -> dict[str, object]:
     shape = convert(tool.parameters, "gemini")
-    takes = {"parametersJsonSchema": shape} if shape.get("properties") else {}
+    any_at_all = shape.get("properties") or "additionalProperties" in shape
+    takes = {"parametersJsonSchema": shape} if any_at_all else {}
     return {"name": to_provider(tool.name, GEMINI), "description": tool.description or tool.name, **takes}
 
 

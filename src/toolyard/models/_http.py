@@ -7,13 +7,13 @@ import asyncio
 import contextlib
 import ssl
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 
 from toolyard.core.items import Problem
 from toolyard.models._connection import Connection
 from toolyard.models._dialing import address_of, dial, proxy_headers
-from toolyard.models._problems import WireFailure, error_type_of, failure, words_of
+from toolyard.models._problems import WireFailure, advice, error_type_of, failure, words_of
 
 MAX_ERROR_BYTES = 65_536
 DRAIN_S = 0.25
@@ -23,6 +23,8 @@ LARGE_BYTES = 65_536
 KEEP_ALIVE_S = 30.0
 MOST_IDLE = 100
 """Connections that are kept for the next requests."""
+HASTY_S = 1.0
+"""As long as a provider may ask to wait where another one can answer."""
 POINTLESS = ("insufficient_quota",)
 """Codes of a 429 that no waiting helps."""
 
@@ -43,6 +45,13 @@ class Retry:
     most_s: float = 8.0
     most_retry_after_s: float = 60.0
     """A provider that asks to wait longer is not waited for."""
+    after_timeouts: bool = True
+    """What took its time is tried again, too."""
+
+    def hasty(self) -> "Retry":
+        """For a request that somebody else can answer: once more at most, and only if that is soon."""
+        attempts, asked = min(self.attempts, 2), min(self.most_retry_after_s, HASTY_S)
+        return replace(self, attempts=attempts, most_retry_after_s=asked, after_timeouts=False)
 
     def wait_s(self, attempt: int, random: float) -> float:
         """Twice as long each time, less up to a half so that many clients do not come back together."""
@@ -128,14 +137,17 @@ class Http:
         self._idle: list[Connection] = []
         self._closed = False
 
-    async def post(self, body: bytes, headers: Mapping[str, str], now: Callable[[], float]) -> Answer:
+    async def post(
+        self, body: bytes, headers: Mapping[str, str], now: Callable[[], float], *, hasty: bool = False
+    ) -> Answer:
         """The answer once its body begins. Raises WireFailure when no attempt came to one."""
+        retry = self._retry.hasty() if hasty else self._retry
         attempt = 1
         while True:
             outcome = await self._attempt(body, headers, now)
             if isinstance(outcome, Answer):
                 return outcome
-            wait_s = self._wait_s(outcome, attempt)
+            wait_s = self._wait_s(outcome, attempt, retry)
             if wait_s is None:
                 raise WireFailure(_counted(outcome.problem, attempt))
             await self._sleep(wait_s)
@@ -146,15 +158,16 @@ class Http:
         while self._idle:
             self._idle.pop().close()
 
-    def _wait_s(self, refusal: _Refusal, attempt: int) -> float | None:
+    def _wait_s(self, refusal: _Refusal, attempt: int, retry: Retry) -> float | None:
         """How long to wait before the next attempt; None if there is none."""
-        if not refusal.passing or attempt >= self._retry.attempts:
+        over = attempt >= retry.attempts or (refusal.problem.error_type == "timeout" and not retry.after_timeouts)
+        if over or not refusal.passing:
             return None
         asked = refusal.retry_after_s
         if asked is None:
-            return self._retry.wait_s(attempt, self._random())
-        if asked > self._retry.most_retry_after_s:
-            said = f"; it asks to wait {asked:g} s, and at most {self._retry.most_retry_after_s:g} s are waited"
+            return retry.wait_s(attempt, self._random())
+        if asked > retry.most_retry_after_s:
+            said = f"; it asks to wait {asked:g} s, and at most {retry.most_retry_after_s:g} s are waited"
             problem = refusal.problem
             details = {**problem.details, "retry_after_s": asked, "attempts": attempt}
             raise WireFailure(Problem(error=problem.error + said, error_type=problem.error_type, details=details))
@@ -229,7 +242,7 @@ async def _refused(connection: Connection, due: float, now: float) -> _Refusal:
     if request_id := _request_id(connection):
         details["request_id"] = request_id
     problem = Problem(
-        error=f"the provider answered {status} {connection.reason}: {words}",
+        error=f"the provider answered {status} {connection.reason}: {words}{advice(words)}",
         error_type=error_type_of(status, f"{words} {given}"),
         details=details,
     )

@@ -95,6 +95,16 @@ _TOO_LARGE = re.compile(
 """How providers say that a request is more than the model takes: there is no status for it."""
 
 
+_TOO_MUCH = re.compile(
+    r"max_tokens: \d+ > \d+|maximum allowed number of output tokens|max_(?:completion_)?tokens is too large"
+)
+
+
+def advice(said: str) -> str:
+    """What to do about an error that is in the configuration; empty where nobody knows."""
+    return "; set a smaller max_tokens for this model in [model_options]" if _TOO_MUCH.search(said) else ""
+
+
 def error_type_of(status: int, said: str = "") -> str:
     """`said` is what the provider says, with its codes."""
     if status in (400, 413, 422) and _TOO_LARGE.search(said):

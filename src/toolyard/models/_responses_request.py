@@ -31,7 +31,8 @@ from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import Inexpressible, convert
-from toolyard.models._images import UNSHOWN, address_of, images_of, sees
+from toolyard.models._files import PDF, inline
+from toolyard.models._images import address_of, as_shown, images_of, sees
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import to_provider
 from toolyard.models._responses_events import OutputItem
@@ -214,15 +215,18 @@ def _content(message: UserMessage) -> object:
 
 
 def _part(part: Part) -> dict[str, object]:
-    match part:
+    match part := as_shown(part):
         case TextPart():
             return {"type": "input_text", "text": part.text}
-        case ImagePart() if url := address_of(part):
-            return {"type": "input_image", "image_url": url, "detail": "auto"}
         case ImagePart():
-            return {"type": "input_text", "text": UNSHOWN}
-        case FilePart() if part.url.startswith("data:"):
-            return {"type": "input_file", "file_data": part.url, "filename": part.name or "file"}
+            url, words = address_of(part.url)
+            shown: dict[str, object] = {"type": "input_image", "image_url": url, "detail": "auto"}
+            return shown if url else {"type": "input_text", "text": words}
+        case FilePart() if file := inline(part):
+            said = file.text is not None or not file.body or file.kind.startswith(("text/", PDF))
+            if said and not file.is_pdf:
+                return {"type": "input_text", "text": file.told}
+            return {"type": "input_file", "file_data": file.url, "filename": file.name or "file"}
         case FilePart():
             return {"type": "input_file", "file_url": part.url}
         case _:

@@ -13,7 +13,7 @@ from toolyard.core.search import Native
 from toolyard.models._anthropic_history import open_calls
 from toolyard.models._anthropic_reply import MessagesReply
 from toolyard.models._anthropic_request import to_wire
-from toolyard.models._exchange import Exchange, Line, ModelEvent, address, events_in
+from toolyard.models._exchange import NO_HEADERS, Exchange, Line, ModelEvent, address, events_in
 from toolyard.models._native import native
 from toolyard.models._reader import ReplyReader
 
@@ -39,14 +39,9 @@ class Anthropic:
         self._model = model
         self._provider = provider
         self._options = options
-        key = api_key.strip()
-        self._exchange = Exchange(
-            url=_address(base_url),
-            provider=provider,
-            key=key,
-            own={"anthropic-version": VERSION, **({"x-api-key": key} if key else {})},
-            **line,
-        )
+        line["headers"] = {"anthropic-version": VERSION, **line.get("headers", NO_HEADERS)}
+        url = _address(base_url)
+        self._exchange = Exchange(url=url, provider=provider, key=api_key, key_header="x-api-key", **line)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""

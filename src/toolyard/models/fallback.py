@@ -1,6 +1,7 @@
 """One model, and the next in line where it cannot be had: each is asked in turn until one begins to answer.
 
-It does not know who they are. Once a model has begun, its failure is the turn's: nobody hears two beginnings.
+It does not know who they are. Only the last one is waited for; any other is to say at once that it cannot. Once a model
+has begun, its failure is the turn's: nobody hears two beginnings.
 """
 
 import logging
@@ -27,7 +28,7 @@ class Fallback:
         *before, last = self._names
         for name in before:
             begun = False
-            async with aclosing(self._made(name).stream(replace(request, model=name))) as events:
+            async with aclosing(self._made(name).stream(replace(request, model=name, hasty=True))) as events:
                 async for event in events:
                     if isinstance(event, TurnFailed) and not begun and event.problem.error_type in PASSED_ON:
                         _log.warning("model %s cannot be had, the next is asked: %s", name, event.problem.error)

@@ -12,7 +12,7 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.core.search import Native
-from toolyard.models._exchange import NO_HEADERS, Exchange, Line, ModelEvent, address, events_in
+from toolyard.models._exchange import Exchange, Line, ModelEvent, address, events_in
 from toolyard.models._gemini_native import beside_functions
 from toolyard.models._gemini_reply import GeminiReply
 from toolyard.models._gemini_request import to_wire
@@ -41,15 +41,9 @@ class Gemini:
         self._model = model
         self._provider = provider
         self._options = options
-        key = api_key.strip()
         path = quote(model if "/" in model else f"models/{model}")
-        self._exchange = Exchange(
-            url=_with_sse(address(base_url, f"/{path}:streamGenerateContent")),
-            provider=provider,
-            key=key,
-            own={"x-goog-api-key": key} if key else NO_HEADERS,
-            **line,
-        )
+        url = _with_sse(address(base_url, f"/{path}:streamGenerateContent"))
+        self._exchange = Exchange(url=url, provider=provider, key=api_key, key_header="x-goog-api-key", **line)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""

@@ -11,7 +11,7 @@ from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.models._chat_reply import ChatReply
 from toolyard.models._chat_request import to_wire
-from toolyard.models._exchange import NO_HEADERS, Exchange, Line, ModelEvent, address, events_in
+from toolyard.models._exchange import Exchange, Line, ModelEvent, address, events_in
 from toolyard.models._http import Deadlines, Retry
 from toolyard.models._reader import ReplyReader
 
@@ -35,18 +35,12 @@ class OpenAIChat:
         self._model = model
         self._provider = provider
         self._options = options
-        key = api_key.strip()
-        self._exchange = Exchange(
-            url=address(base_url, "/chat/completions"),
-            provider=provider,
-            key=key,
-            own={"Authorization": f"Bearer {key}"} if key else NO_HEADERS,
-            **line,
-        )
+        url = address(base_url, "/chat/completions")
+        self._exchange = Exchange(url=url, provider=provider, key=api_key, **line)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
-        reader = ReplyReader(ChatReply(request.turn, self._provider), request.mint)
+        reader = ReplyReader(ChatReply(request.turn, self._provider, self._model or request.model), request.mint)
         return self._exchange.stream(to_wire(request, self._model, self._provider, self._options), reader, request)
 
     async def close(self) -> None:
@@ -55,4 +49,4 @@ class OpenAIChat:
 
 def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "openai") -> list[ModelEvent]:
     """The events of a reply whose body is these packets."""
-    return events_in(packets, ReplyReader(ChatReply(request.turn, provider), request.mint))
+    return events_in(packets, ReplyReader(ChatReply(request.turn, provider, request.model), request.mint))

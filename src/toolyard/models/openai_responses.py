@@ -10,7 +10,7 @@ from typing import Unpack
 from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.core.search import Native
-from toolyard.models._exchange import NO_HEADERS, Exchange, Line, ModelEvent, address, events_in
+from toolyard.models._exchange import Exchange, Line, ModelEvent, address, events_in
 from toolyard.models._native import native
 from toolyard.models._reader import ReplyReader
 from toolyard.models._responses_reply import ResponsesReply
@@ -36,14 +36,8 @@ class OpenAIResponses:
         self._model = model
         self._provider = provider
         self._options = options
-        key = api_key.strip()
-        self._exchange = Exchange(
-            url=address(base_url, "/responses"),
-            provider=provider,
-            key=key,
-            own={"Authorization": f"Bearer {key}"} if key else NO_HEADERS,
-            **line,
-        )
+        url = address(base_url, "/responses")
+        self._exchange = Exchange(url=url, provider=provider, key=api_key, **line)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""

@@ -7,14 +7,17 @@ of the server that listed it. A caller sees the servers that have a tool for tha
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import cast
 
-from toolyard.core.errors import Declined, ToolyardError
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Declined, ToolyardError, Unavailable
 from toolyard.engine.service import Service
 from toolyard.surfaces._mcp_peer import OWN, Peer
 from toolyard.surfaces._mcp_wire import INVALID_PARAMS, RESOURCE_NOT_FOUND, Json, Request, RpcError, object_of, text_of
 
 LIST_S = 10.0
+MOST_AT_ONCE = 32
 ASK_S = 60.0
 MOST_PAGES = 100
 MOST_LISTED = 10_000
@@ -34,29 +37,47 @@ class Aside:
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._owners: dict[tuple[str, str], str] = {}
-        """Which server listed it last, by kind and name. Forgotten now and then: a list brings it back."""
+        self._owners: dict[tuple[Caller, str, str], str] = {}
+        """Which server listed it last to a caller, by kind and name. Forgotten now and then: a list brings it back."""
 
     async def listed(self, asked: Request, peer: Peer) -> Json:
         capability, field, key = LISTS[asked.method]
         found: list[Json] = []
         servers = self._service.servers(peer.caller, capability)
         for server, items in zip(servers, await self._lists(asked.method, field, servers, peer), strict=True):
-            found += self._named(server, items, key, {str(one.get(key)) for one in found})
+            found += self._named(peer.caller, server, items, key, {str(one.get(key)) for one in found})
         return {field: found[:MOST_LISTED]}
 
     async def read(self, asked: Request, peer: Peer) -> Json:
-        """A resource: of the server that listed it, or of the first that knows it."""
+        """A resource: of the server that listed it, or of the first that knows it, whatever becomes of the others."""
         uri = text_of(asked.params, "uri")
         servers = self._service.servers(peer.caller, "resources")
-        owner = self._owners.get(("uri", uri))
-        failure = RpcError(INVALID_PARAMS if peer.modern else RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
-        for server in sorted(servers, key=lambda server: server != owner):
-            try:
-                return await self._ask(server, asked, peer)
-            except RpcError as error:
-                failure = error
-        raise failure
+        owner = self._owners.get((peer.caller, "uri", uri))
+        known, others = [one for one in servers if one == owner], [one for one in servers if one != owner]
+        failures: list[RpcError | ToolyardError] = []
+        for some in (known, others):
+            if (found := await self._first(some, asked, peer, failures)) is not None:
+                return found
+        unknown = RpcError(INVALID_PARAMS if peer.modern else RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
+        said = failures[:1] if known else [one for one in failures if isinstance(one, RpcError)]
+        raise next(iter([*said, *failures]), unknown)
+
+    async def _first(
+        self, servers: Sequence[str], asked: Request, peer: Peer, failures: list[RpcError | ToolyardError]
+    ) -> Json | None:
+        """The first answer of these servers, which are asked all at once; what the others say against it is noted."""
+        asking = [asyncio.ensure_future(self._ask(server, asked, peer)) for server in servers]
+        try:
+            for answer in asyncio.as_completed(asking):
+                try:
+                    return await answer
+                except (RpcError, ToolyardError) as error:
+                    failures.append(error)
+        finally:
+            for one in asking:
+                one.cancel()
+            await asyncio.gather(*asking, return_exceptions=True)
+        return None
 
     async def prompt(self, asked: Request, peer: Peer) -> Json:
         server, name = await self._owner("prompts/list", text_of(asked.params, "name"), peer)
@@ -69,6 +90,25 @@ class Aside:
             return await self._ask(server, asked, peer, ref={**ref, "name": name})
         server, _ = await self._owner("resources/templates/list", text_of(ref, "uri"), peer)
         return await self._ask(server, asked, peer)
+
+    async def watch_all(self, uris: Iterable[str], peer: Peer, watched: set[str]) -> None:
+        """Have all of them told of that can be, asked for at once; what cannot, or takes too long, is left out."""
+        few = asyncio.Semaphore(MOST_AT_ONCE)
+
+        async def one(uri: str) -> None:
+            async with few:
+                watched.add(uri)  # before: what is told at once is not missed
+                try:
+                    await self.watch(uri, peer)
+                except BaseException as error:
+                    watched.discard(uri)
+                    if not isinstance(error, RpcError | ToolyardError):
+                        raise
+
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LIST_S), asyncio.TaskGroup() as group:
+                for uri in uris:
+                    group.create_task(one(uri))
 
     async def watch(self, uri: str, peer: Peer) -> None:
         """Have the server that has this resource tell of its changes. Raises RpcError if none has it, or it cannot."""
@@ -86,7 +126,7 @@ class Aside:
         """The server that lists this, and the name there. A list is asked for if nobody has asked yet."""
         capability, _, key = LISTS[method]
         for again in (False, True):
-            server = self._owners.get((key, name))
+            server = self._owners.get((peer.caller, key, name))
             if server is not None and server in self._service.servers(peer.caller, capability):
                 return server, name.removeprefix(f"{server}__") if key == "name" else name
             if not again:
@@ -112,7 +152,7 @@ class Aside:
             _log.warning("server %s does not list its %s: %s", server, field, error or type(error).__name__)
         return items
 
-    def _named(self, server: str, items: Iterable[Json], key: str, taken: set[str]) -> list[Json]:
+    def _named(self, caller: Caller, server: str, items: Iterable[Json], key: str, taken: set[str]) -> list[Json]:
         """A prompt whose name another server's has already gets its server's before it; an address is an address."""
         shown: list[Json] = []
         for one in items:
@@ -123,7 +163,7 @@ class Aside:
                 name, one = f"{server}__{name}", {**one, "name": f"{server}__{name}"}
             if len(self._owners) >= MOST_OWNERS:
                 self._owners.clear()
-            self._owners[key, name] = server
+            self._owners[caller, key, name] = server
             shown.append(one)
         return shown
 
@@ -138,6 +178,8 @@ class Aside:
         except Declined as error:
             code = INVALID_PARAMS if peer.modern and error.code == RESOURCE_NOT_FOUND else error.code
             raise RpcError(code, str(error), error.data) from None
+        except TimeoutError:
+            raise Unavailable(f"the server {server!r} did not answer within {ASK_S:g} s") from None
 
 
 def _objects(value: object) -> list[Json]:

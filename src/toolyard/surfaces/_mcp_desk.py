@@ -75,7 +75,7 @@ class Desk:
     async def _tools(self, asked: Request, peer: Peer) -> Json:
         definition = self.service.beside.definition
         tools = [
-            render.tool(tool, definition(tool.server, tool.remote) if tool.venue == "mcp" else {})
+            render.tool(tool, definition(tool.server, tool.remote, peer.caller) if tool.venue == "mcp" else {})
             for tool in self.service.tools(peer.caller, hosted=False)
         ]
         return {"tools": tools}

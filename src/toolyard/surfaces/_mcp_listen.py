@@ -6,7 +6,7 @@ from contextlib import aclosing
 from toolyard.surfaces._mcp_beside import Aside
 from toolyard.surfaces._mcp_notices import Feed, Notices, wanted
 from toolyard.surfaces._mcp_peer import OWN, Peer, Standing
-from toolyard.surfaces._mcp_wire import Json, Request, RpcError, notification
+from toolyard.surfaces._mcp_wire import Json, Request, notification
 
 
 class Listening:
@@ -28,12 +28,7 @@ class Listening:
         watched = standing.watched
         self._feed = feed = self._notices.open(self._peer.caller, self._lists, standing)
         try:
-            for uri in self._uris:
-                try:
-                    await self._aside.watch(uri, self._peer)
-                    watched.add(uri)
-                except RpcError:
-                    pass  # what cannot be watched is left out of what is agreed to
+            await self._aside.watch_all(self._uris, self._peer, watched)
             agreed: Json = dict.fromkeys(self._lists, True)
             if watched:
                 agreed["resourceSubscriptions"] = sorted(watched)

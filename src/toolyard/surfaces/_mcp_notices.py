@@ -112,7 +112,7 @@ class Notices:
             feed.tell("notifications/tools/list_changed", {})
 
     def _heard(self, server: str, method: str, params: Json, caller: Caller | None) -> None:
-        """Of tools our own list counts; of the rest, what the servers say. A log line goes to whose call it is.
+        """Of all's tools our own list counts; of the rest, what the servers say. A log line goes to whose call it is.
 
         What a caller's own session says is for that caller alone.
         """
@@ -126,7 +126,7 @@ class Notices:
             for feed in feeds:
                 if server in self._service.servers(feed.caller, "resources"):
                     feed.tell(method, params)
-        elif method in LISTS and not method.startswith("notifications/tools/"):
+        elif method in LISTS and (caller is not None or not method.startswith("notifications/tools/")):
             for feed in feeds:
                 feed.tell(method, {})
 

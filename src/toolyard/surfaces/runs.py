@@ -13,7 +13,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.events import Ending
 from toolyard.core.items import Outcome
-from toolyard.core.ports import Place
+from toolyard.core.ports import Card, Place
 from toolyard.core.running import Phase
 from toolyard.core.state import State
 from toolyard.engine.digest import Digests, RunDigest
@@ -91,6 +91,8 @@ class OpenRun(Struct, kw_only=True):
     started_at: float
     queued: int
     calls: list[OpenCall]
+    may_stop: bool
+    """Whether the caller may: operators look, the owner and the tenant's approvers stop."""
 
 
 class LiveAnswer(Struct, kw_only=True):
@@ -139,7 +141,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         """The runs that are at work or wait now."""
         caller = visit_of(request.scope).caller
         cards = await service.open_conversations(caller, everyone=whose == "tenant")
-        runs = [made for card in cards if (made := open_run(card.id, card.title, await service.state(card.id)))]
+        runs = [made for card in cards if (made := open_run(card, await service.state(card.id), caller))]
         runs.sort(key=lambda run: run.started_at)
         return LiveAnswer(runs=runs, count=len(runs))
 
@@ -177,7 +179,7 @@ async def changed_since(
     return runs, True
 
 
-def open_run(conversation: str, title: str, state: State) -> OpenRun | None:
+def open_run(card: Card, state: State, caller: Caller) -> OpenRun | None:
     run = state.run
     if run is None:
         return None
@@ -187,8 +189,8 @@ def open_run(conversation: str, title: str, state: State) -> OpenRun | None:
         if call.phase != "closed"
     ]
     return OpenRun(
-        conversation=conversation,
-        title=title,
+        conversation=card.id,
+        title=card.title,
         user=run.request.caller.user,
         run_id=run.id,
         correlation_id=run.correlation_id,
@@ -197,4 +199,5 @@ def open_run(conversation: str, title: str, state: State) -> OpenRun | None:
         started_at=run.started_at,
         queued=len(state.queue),
         calls=calls,
+        may_stop=caller.may_decide_for(Caller(user=card.user, tenant=card.tenant)),
     )

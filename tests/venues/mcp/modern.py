@@ -16,6 +16,7 @@ from toolyard.core.servers import ServerSpec
 SCRIPT = Path(__file__).parent / "servers" / "modern.py"
 GUARDED = SCRIPT.with_name("guarded.py")
 SIGNED = SCRIPT.with_name("signed.py")
+PERSONAL = SCRIPT.with_name("personal.py")
 
 
 def over_stdio(**more: object) -> ServerSpec:
@@ -25,8 +26,9 @@ def over_stdio(**more: object) -> ServerSpec:
 class OverHttp:
     """A server that can be stopped and started again at the same port."""
 
-    def __init__(self, script: Path, port: int) -> None:
+    def __init__(self, script: Path, port: int, *args: str) -> None:
         self._script = script
+        self._args = args
         self.port = port
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -34,7 +36,7 @@ class OverHttp:
         return ServerSpec(url=f"http://127.0.0.1:{self.port}/mcp", **more)  # pyright: ignore[reportArgumentType]
 
     async def start(self) -> None:
-        self._process = subprocess.Popen([sys.executable, str(self._script), str(self.port)])  # noqa: ASYNC220
+        self._process = subprocess.Popen([sys.executable, str(self._script), str(self.port), *self._args])  # noqa: ASYNC220
         await condition(self._listens)
 
     def stop(self) -> None:
@@ -68,9 +70,9 @@ def blocking(script: Path) -> Generator[OverHttp]:
 
 
 @asynccontextmanager
-async def over_http(script: Path = SCRIPT) -> AsyncGenerator[OverHttp]:
+async def over_http(script: Path = SCRIPT, *args: str) -> AsyncGenerator[OverHttp]:
     with held_port() as port:
-        server = OverHttp(script, port)
+        server = OverHttp(script, port, *args)
         await server.start()
         try:
             yield server

@@ -25,10 +25,10 @@ def listing(**descriptions: str) -> list[dict[str, object]]:
 
 
 def pins(*listings: list[dict[str, object]], trusting: bool = False) -> Pins:
-    found: Pins = {}
+    found: Pins | None = None
     for one in listings:
         found = compared(found, one, trusting=trusting, name=lambda name: name)
-    return found
+    return found or {}
 
 
 def states(found: Pins) -> dict[str, str]:
@@ -41,6 +41,10 @@ def test_the_first_listing_is_accepted_and_what_changes_is_not() -> None:
     assert '-  "description": "A",' in found["a"].shown.why and '+  "description": "A!",' in found["a"].shown.why
     assert states(accepted(found, ["a"])) == {"a": "accepted", "b": "accepted", "c": "new"}
     assert set(states(accepted(found)).values()) == {"accepted"}
+
+
+def test_a_first_listing_that_is_empty_was_the_first() -> None:
+    assert states(pins([], listing(a="A"))) == {"a": "new"}
 
 
 def test_what_was_rejected_stays_out_until_it_is_listed_as_something_else() -> None:
@@ -190,6 +194,23 @@ def test_pins_outlive_the_process(tmp_path: Path) -> None:
     talk(third, servers={"plain": plain.spec}, store=store)
 
 
+def test_what_follows_an_empty_listing_waits_also_after_a_restart(tmp_path: Path) -> None:
+    plain, store = Plain(tmp_path, "bare", trust=True), f"sqlite:///{tmp_path}/toolyard.db"
+
+    async def first(yard: Yard) -> None:
+        assert yard.servers.cards()[0].tools == ()
+
+    async def second(yard: Yard) -> None:
+        await condition(lambda: yard.servers.cards()[0].status == "running")
+        assert {tool.state for tool in yard.servers.cards()[0].tools} == {"new"} and "look" not in yard.tool_names
+        await yard.servers.act("plain", "accept")
+        assert "look" in yard.tool_names
+
+    in_yard(first, [], servers={"plain": plain.spec}, store=store)
+    plain.notes.with_suffix(".changed").write_text(EVIL)
+    in_yard(second, [], servers={"plain": plain.spec}, store=store)
+
+
 def test_a_tool_can_be_offered_under_a_name_that_is_chosen(tmp_path: Path) -> None:
     plain, store = Plain(tmp_path), f"sqlite:///{tmp_path}/toolyard.db"
 
@@ -200,6 +221,24 @@ def test_a_tool_can_be_offered_under_a_name_that_is_chosen(tmp_path: Path) -> No
 
     for names in ({}, {"look": "web_search"}):
         in_yard(test, [], servers={"plain": replace(plain.spec, names=names)}, store=store)
+
+
+def test_a_name_that_one_of_our_own_tools_has_got_since_is_left_to_it(tmp_path: Path) -> None:
+    plain, store = Plain(tmp_path), f"sqlite:///{tmp_path}/toolyard.db"
+
+    def look() -> str:
+        """Ours."""
+        return "ours"
+
+    async def first(yard: Yard) -> None:
+        assert "look" in yard.tool_names
+
+    async def second(yard: Yard) -> None:
+        assert result(await events_of(yard.call("look", {}))).content == "ours"
+        assert result(await events_of(yard.call("plain__look", {}))).content.startswith("look of process")
+
+    in_yard(first, [], servers={"plain": plain.spec}, store=store)
+    in_yard(second, [], [look], servers={"plain": plain.spec}, store=store)
 
 
 def test_a_server_that_is_not_pinned_is_taken_at_its_word(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Sessions over HTTP and over stdio: shared by all, or one for each caller; lost, and found again."""
 
 import asyncio
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -9,9 +10,10 @@ from mcp_types import METHOD_NOT_FOUND
 
 from support import PATIENCE_S, condition, events_of, in_yard, result
 from toolyard import Caller, Scripted, Yard
-from toolyard.core.servers import OAuth
+from toolyard.core.servers import OAuth, ServerSpec
 from toolyard.surfaces._mcp_notices import Notices
 from toolyard.surfaces._mcp_peer import Standing
+from toolyard.venues.mcp._server import least_needed
 from venues.mcp.modern import GUARDED, OverHttp, over_http, over_stdio, settled
 from venues.mcp.plain import Plain
 
@@ -135,10 +137,20 @@ def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
         said = await asyncio.gather(*(looked(yard, caller) for caller in (ANN, BOB, OTHER_ANN, ANN)))
         assert [name for _, name in said] == ["ann@acme", "bob@acme", "ann@other", "ann@acme"]
         assert said[0] == said[3] and len({process for process, _ in said}) == 3
+        await condition(lambda: len(plain.alive) == 3)  # that of nobody, which only listed, is no more
         assert yard.servers.cards()[0].sessions == 3
 
     in_yard(test, [], servers={"own": plain.spec})
     assert plain.alive == []
+
+
+def test_a_callers_name_is_taken_as_it_is(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
+
+    async def test(yard: Yard) -> None:
+        assert (await looked(yard, Caller(user="{tenant}", tenant="ann")))[1] == "{tenant}@ann"
+
+    in_yard(test, [], servers={"own": plain.spec})
 
 
 def test_a_tool_that_one_caller_does_not_get_stays_for_the_others(tmp_path: Path) -> None:
@@ -152,6 +164,20 @@ def test_a_tool_that_one_caller_does_not_get_stays_for_the_others(tmp_path: Path
     in_yard(test, [], servers={"own": plain.spec})
 
 
+def test_of_many_callers_sessions_one_with_a_call_on_its_way_goes_last(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}"})
+
+    async def test(yard: Yard) -> None:
+        slow = asyncio.create_task(events_of(yard.call("slow_look", {}, caller=ANN)))
+        await condition(lambda: plain.noted("began") == ["slow_look"])
+        await looked(yard, BOB)
+        links = {(who.user,): yard.servers.link("own", who) for who in (ANN, BOB)}
+        assert least_needed(links) == ("bob",)
+        slow.cancel()
+
+    in_yard(test, [], servers={"own": plain.spec})
+
+
 def test_a_callers_session_that_sleeps_makes_room(tmp_path: Path) -> None:
     plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}"}, idle_s=0.2)
 
@@ -161,6 +187,30 @@ def test_a_callers_session_that_sleeps_makes_room(tmp_path: Path) -> None:
         assert (await looked(yard, ANN))[1] == "ann"
 
     in_yard(test, [], servers={"own": plain.spec})
+
+
+def test_a_server_that_takes_longer_to_start_than_it_may_idle_is_used_all_the_same(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, "late", idle_s=0.2)
+
+    async def test(yard: Yard) -> None:
+        for times in (1, 2, 3):
+            await condition(lambda: yard.servers.cards()[0].status == "idle")
+            assert (await looked(yard, ANN))[1] == "all"
+            assert len(plain.processes) == times + 1
+
+    in_yard(test, [], servers={"late": plain.spec})
+
+
+def test_a_child_works_in_the_folder_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "work").mkdir()
+    plain = Plain(tmp_path, cwd=str(tmp_path / "work"))
+    other = ServerSpec(command=sys.executable, args=plain.spec.args, cwd=str(tmp_path / "nowhere"))
+
+    async def test(yard: Yard) -> None:
+        await condition(lambda: plain.noted("folder") == [str(tmp_path / "work")])
+        await condition(lambda: "nowhere" in yard.servers.cards()[1].error)
+
+    in_yard(test, [], servers={"plain": plain.spec, "other": other})
 
 
 def test_a_tool_that_comes_later_is_listed_and_waits_to_be_accepted() -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
-from support import PATIENCE_S, condition, events_of, result
+from support import PATIENCE_S, condition, events_of, problem, result
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.errors import Invalid, Refused, ToolyardError
 from toolyard.core.servers import OAuth, ServerCard, SignInAnswer
@@ -313,3 +313,27 @@ def test_a_slow_call_does_not_hold_up_the_others_of_a_server_that_wants_a_token(
                 assert result(await slow).content == "waited"
 
     asyncio.run(test())
+
+
+def test_a_call_that_needs_more_rights_says_so_and_the_next_sign_in_asks_for_them() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard)
+        await control(server, more="archive")
+        denied = result(await events_of(yard.call("mailbox", {}, caller=ANN)))
+        assert problem(denied) == ("error", "permission_denied")
+        assert "archive" in denied.content and "toolyard servers login mail" in denied.content
+        assert (card(yard).status, card(yard).restarts) == ("running", 0), "others go on with what was granted"
+        await signed_in(yard)
+        assert result(await events_of(yard.call("mailbox", {}, caller=ANN))).content == "the mailbox of ann"
+
+    with_signed(test)
+
+
+def test_a_server_that_knows_no_old_way_to_begin_is_told_to_want_a_sign_in_all_the_same() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await control(server, modern="yes")
+        started = await yard.servers.act("mail", "start")
+        assert "toolyard servers login mail" in started.error, started
+        assert (await signed_in(yard)).status == "running"
+
+    with_signed(test)

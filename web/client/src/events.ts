@@ -8,6 +8,21 @@ export interface TextDelta {
   content: string;
 }
 
+/** Where a piece of a text comes from: its places count the characters of the turn's text, of which an emoji is one. */
+export interface Citation {
+  start: number;
+  end: number;
+  url?: string;
+  title?: string;
+  quote?: string;
+}
+
+/** Where the text of the turn that has just ended comes from. */
+export interface TextCited {
+  type: "text.cited";
+  citations: Citation[];
+}
+
 export interface ReasoningDelta {
   type: "reasoning.delta";
   content: string;
@@ -87,6 +102,7 @@ export interface Final {
 
 export type ClientEvent =
   | TextDelta
+  | TextCited
   | ReasoningDelta
   | ToolStatus
   | ToolProgress
@@ -134,6 +150,7 @@ export type Told = ClientEvent | Answer | Started | Done;
 
 const KNOWN: ReadonlySet<string> = new Set<Told["type"]>([
   "text.delta",
+  "text.cited",
   "reasoning.delta",
   "tool.status",
   "tool.progress",

@@ -5,6 +5,7 @@ export type { Client, ClientOptions, SendOptions } from "./client.js";
 export type {
   ApprovalRequired,
   Arguments,
+  Citation,
   ClientCall,
   ClientEvent,
   Final,
@@ -13,6 +14,7 @@ export type {
   QuestionAsked,
   ReasoningDelta,
   StopReason,
+  TextCited,
   TextDelta,
   ToolProgress,
   ToolStatus,

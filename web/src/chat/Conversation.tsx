@@ -4,6 +4,7 @@ import { conversationsChanged } from "../state/conversations"
 import { following } from "../state/following"
 import { isJudging, waitingCalls } from "../state/view"
 import { ask, part } from "../wire/http"
+import { useTitle } from "../title"
 import { useSay } from "../words"
 import { sendMessage } from "./Chat"
 import { ApproveAll } from "./ApproveAll"
@@ -13,24 +14,32 @@ import { Announcer } from "./Announcer"
 import { Thread } from "./Thread"
 import { Toolbar } from "./Toolbar"
 
+/** Closes a menu or a dialog, empties a search, or ends the writing of a character. */
+function isForAnother(event: KeyboardEvent): boolean {
+  const isSearch = event.target instanceof HTMLInputElement && event.target.type === "search"
+  return event.defaultPrevented || event.isComposing || isSearch || document.querySelector("dialog[open], .popup, [data-menu=open]") !== null
+}
+
 export function Conversation({ id }: { id: string }) {
   const say = useSay()
   const me = useMe()
   const source = useMemo(() => following(id), [id])
   const { view, status, problem } = useSyncExternalStore(source.subscribe, source.snapshot)
   const send = useCallback((text: string) => sendMessage(id, text), [id])
+  useTitle(view.title)
   const running = view.run !== null
+  const mine = view.owner ? view.owner === me.user : me.keyless || !seesTenant(me)
   const stop = useCallback(() => void ask("POST", `conversations/${part(id)}/cancel`, {}).catch(() => undefined), [id])
   useEffect(() => {
     if (!running) return conversationsChanged()
+    if (!mine) return
     const onKey = (event: KeyboardEvent) => {
-      if (event.key === "Escape" && !document.querySelector("dialog[open]") && !event.defaultPrevented) stop()
+      if (event.key === "Escape" && !isForAnother(event)) stop()
     }
     addEventListener("keydown", onKey)
     return () => removeEventListener("keydown", onKey)
-  }, [running, stop])
+  }, [running, mine, stop])
   const waiting = useMemo(() => waitingCalls(view), [view])
-  const mine = view.owner ? view.owner === me.user : me.keyless || !seesTenant(me)
   const decides = mine || me.roles.includes("approver")
   const context = useMemo(() => ({ conversation: id, send: mine ? send : null, decides }), [id, send, mine, decides])
   if (status === "gone") {

@@ -77,7 +77,9 @@ function Listed({ conversation, current }: { conversation: ConversationSummary; 
   useEffect(() => {
     if (open !== "menu") return
     const close = (event: Event) => {
-      if (event instanceof KeyboardEvent ? event.key === "Escape" : !menu.current?.contains(event.target as Node)) setOpen(null)
+      if (event instanceof KeyboardEvent ? event.key !== "Escape" : menu.current?.contains(event.target as Node)) return
+      if (event instanceof KeyboardEvent) event.preventDefault()
+      setOpen(null)
     }
     addEventListener("pointerdown", close)
     addEventListener("keydown", close)

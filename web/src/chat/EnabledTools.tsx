@@ -2,7 +2,7 @@ import { useEffect, useState } from "react"
 import { Dialog } from "../parts/Dialog"
 import { inTurn } from "../state/turns"
 import { ask, part, said } from "../wire/http"
-import type { AvailableTools, EnabledTools as Answer } from "../wire/types"
+import type { AvailableTools, EnabledTools as Answer, ToolName } from "../wire/types"
 import { useAnswer } from "../wire/useAnswer"
 import { useSay } from "../words"
 
@@ -17,11 +17,11 @@ export function EnabledTools({ conversation, onClose }: { conversation: string; 
   useEffect(() => {
     if (first.data) setEnabled(names(first.data))
   }, [first.data])
-  const change = async (server_id: string, tool_name: string, on: boolean) => {
+  const change = async ({ server_id, tool_name }: ToolName, on: boolean) => {
     const before = enabled
     const expected = new Set(before)
-    if (on) expected.add(tool_name)
-    else expected.delete(tool_name)
+    if (on) expected.add(keyOf({ server_id, tool_name }))
+    else expected.delete(keyOf({ server_id, tool_name }))
     setEnabled(expected)
     try {
       setEnabled(names(await inTurn(conversation, () => ask<Answer>(on ? "POST" : "DELETE", path, { server_id, tool_name }))))
@@ -40,11 +40,11 @@ export function EnabledTools({ conversation, onClose }: { conversation: string; 
       )}
       <ul className="choices" aria-busy={!enabled}>
         {enabled && available.data?.available_tools.map((tool) => (
-          <li key={`${tool.server_id}/${tool.tool_name}`}>
+          <li key={keyOf(tool)}>
             <label>
-              <input type="checkbox" checked={enabled.has(tool.tool_name)} onChange={(event) => void change(tool.server_id, tool.tool_name, event.target.checked)} />
+              <input type="checkbox" checked={enabled.has(keyOf(tool))} onChange={(event) => void change(tool, event.target.checked)} />
               <span>
-                <code>{tool.tool_name}</code>
+                <code>{tool.tool_name}</code> {tool.server_id !== "function" && <span className="pill">{tool.server_name}</span>}
                 <small>{tool.tool_description}</small>
               </span>
             </label>
@@ -56,5 +56,10 @@ export function EnabledTools({ conversation, onClose }: { conversation: string; 
 }
 
 function names(answer: Answer): Set<string> {
-  return new Set(answer.enabled_tools.map((one) => one.tool_name))
+  return new Set(answer.enabled_tools.map(keyOf))
+}
+
+/** Two servers may have a tool of the same name. */
+function keyOf({ server_id, tool_name }: ToolName): string {
+  return `${server_id}/${tool_name}`
 }

@@ -1,5 +1,6 @@
 import { CircleAlert, CircleSlash, Hourglass } from "lucide-react"
 import type { Ending } from "../state/view"
+import { inWords } from "../parts/detail"
 import { hrefOf } from "../route"
 import { useSay } from "../words"
 import { useConversation } from "./context"
@@ -23,8 +24,8 @@ export function EndingRow({ row, last }: { row: Ending; last: boolean }) {
       <Icon aria-hidden />
       <div>
         <strong>{say(row.ending === "limit" ? "ending.limit" : "ending.failed")}</strong>
-        <p>{row.message || row.detail}</p>
-        {row.message && row.detail && <small>{row.detail}</small>}
+        <p>{row.message || inWords(row.detail, say)}</p>
+        {row.message && row.detail && <small>{inWords(row.detail, say)}</small>}
       </div>
       <div className="ending-actions">
         {row.correlationId && <a href={hrefOf("traces", row.correlationId)}>{say("chat.trace")}</a>}

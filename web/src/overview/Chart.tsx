@@ -2,9 +2,11 @@
 import { useEffect, useRef } from "react"
 import uPlot from "uplot"
 import "uplot/dist/uPlot.min.css"
-import { clock, day, duration, moment } from "../parts/times"
+import "../style/charts.css"
+import { clock, day, duration } from "../parts/times"
 import type { Point } from "../wire/types"
 import { useLanguage, type Language } from "../words"
+import { TableToRead } from "./TableToRead"
 
 export interface Series {
   name: string
@@ -57,27 +59,16 @@ export function Chart({ title, points, series, lines = false }: ChartProps) {
         </span>
       </figcaption>
       <div ref={place} aria-hidden className="chart-place" />
-      <div className="unseen">
-      <table>
-        <caption>{title}</caption>
-        <tbody>
-          {points
-            .filter((point) => series.some((one) => (point[one.field] ?? 0) > 0))
-            .map((point) => (
-              <tr key={point.at}>
-                <th scope="row">{moment(point.at, language)}</th>
-                {series.map((one) => (
-                  <td key={one.field}>
-                    {one.name}: {point[one.field] ?? "–"}
-                  </td>
-                ))}
-              </tr>
-            ))}
-        </tbody>
-      </table>
-      </div>
+      <TableToRead title={title} rows={rowsOf(points, series, lines)} />
     </figure>
   )
+}
+
+/** The points at which there is something to tell. */
+function rowsOf(points: Point[], series: Series[], lines: boolean): { at: number; cells: string[] }[] {
+  const told = points.filter((point) => series.some((one) => (point[one.field] ?? 0) > 0))
+  const figure = (value: number | null) => (value === null ? "–" : lines ? duration(value) : String(value))
+  return told.map((point) => ({ at: point.at, cells: series.map((one) => `${one.name}: ${figure(point[one.field])}`) }))
 }
 
 /** Half of the time between two points: so much room the first and the last bar need. */

@@ -3,11 +3,12 @@ import { useState } from "react"
 import { Whose, useEveryone } from "../parts/Whose"
 import { count, duration } from "../parts/times"
 import { hrefOf } from "../route"
-import type { ModelFigures, OverviewAnswer, Point, ToolFigures } from "../wire/types"
+import type { Overview as Figures, OverviewAnswer, Point } from "../wire/types"
 import { useAnswer } from "../wire/useAnswer"
 import { Figure } from "../tools/ToolPage"
 import { useLanguage, useSay } from "../words"
 import { Chart } from "./Chart"
+import { Latencies } from "./Latencies"
 
 const HOURS = [1, 24, 168, 720] as const
 const LOOK_EVERY_MS = 15_000
@@ -52,14 +53,15 @@ export default function Overview() {
           <Chart title={say("overview.turnTimes")} points={points} lines series={[{ name: "p50", field: "turn_p50_ms", tone: "accent" }, { name: "p95", field: "turn_p95_ms", tone: "warn" }]} />
         </div>
       )}
-      {data && <ToolTable tools={data.overview.tools} />}
-      {data && <ModelTable models={data.overview.models} />}
+      {data && <ToolTable overview={data.overview} />}
+      {data && <ModelTable overview={data.overview} />}
     </div>
   )
 }
 
-function ToolTable({ tools }: { tools: ToolFigures[] }) {
+function ToolTable({ overview }: { overview: Figures }) {
   const say = useSay()
+  const { tools } = overview
   return (
     <section>
       <h2>{say("overview.tools")}</h2>
@@ -71,13 +73,15 @@ function ToolTable({ tools }: { tools: ToolFigures[] }) {
           rows={tools.map((tool) => ({ name: tool.tool, href: hrefOf("tools", tool.tool), cells: [String(tool.calls), String(tool.errors), ms(tool.p50_ms), ms(tool.p95_ms)], bad: tool.errors > 0 }))}
         />
       )}
+      <Latencies of={tools.map(({ tool, times }) => ({ name: tool, times }))} time={overview} />
     </section>
   )
 }
 
-function ModelTable({ models }: { models: ModelFigures[] }) {
+function ModelTable({ overview }: { overview: Figures }) {
   const say = useSay()
   const language = useLanguage()
+  const { models } = overview
   if (!models.length) return null
   return (
     <section>
@@ -91,6 +95,7 @@ function ModelTable({ models }: { models: ModelFigures[] }) {
           bad: model.failed > 0,
         }))}
       />
+      <Latencies of={models.map(({ model, times }) => ({ name: model, times }))} time={overview} />
     </section>
   )
 }

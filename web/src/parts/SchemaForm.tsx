@@ -25,16 +25,20 @@ export function SchemaForm({ schema, value, onChange, problems = {} }: FormProps
   useEffect(() => {
     if (text === null) tell.current(missing(schema, values).length ? null : values)
   }, [values, text, schema])
+  const refuse = (why: string) => {
+    setWrong(why)
+    onChange(null)
+  }
   const changeText = (written: string) => {
     setText(written)
     try {
-      const read = JSON.parse(written) as Values
+      const read: unknown = JSON.parse(written)
+      if (!isValues(read)) return refuse(say("common.notObject"))
       setWrong("")
       setValues(read)
       onChange(read)
     } catch (error) {
-      setWrong(say("common.notJson", { why: error instanceof Error ? error.message : "" }))
-      onChange(null)
+      refuse(say("common.notJson", { why: error instanceof Error ? error.message : "" }))
     }
   }
   return (
@@ -54,6 +58,10 @@ export function SchemaForm({ schema, value, onChange, problems = {} }: FormProps
       )}
     </div>
   )
+}
+
+function isValues(read: unknown): read is Values {
+  return typeof read === "object" && read !== null && !Array.isArray(read)
 }
 
 interface RowProps {

@@ -4,10 +4,13 @@ import { isAdmin, useMe } from "../caller"
 import { hrefOf } from "../route"
 import { loadTools } from "../state/tools"
 import { ask, part, said } from "../wire/http"
-import type { ServerList, ServerTools, ShownServer, ShownTool } from "../wire/types"
+import type { OverviewAnswer, ServerList, ServerTools, ShownServer, ShownTool, ToolFigures } from "../wire/types"
 import { useAnswer } from "../wire/useAnswer"
 import { useLanguage, useSay, type Word } from "../words"
 import { relative } from "../parts/times"
+import { useEveryone } from "../parts/Whose"
+import { healthOf } from "./health"
+import { HealthLines } from "./HealthLines"
 import { Quarantine } from "./Quarantine"
 
 const LOOK_EVERY_MS = 3000
@@ -18,12 +21,13 @@ args = ["-y", "@modelcontextprotocol/server-filesystem", "./docs"]`
 export default function Servers({ id }: { id: string }) {
   const say = useSay()
   const { data, problem, again } = useAnswer<ServerList>("servers", LOOK_EVERY_MS)
+  const week = useAnswer<OverviewAnswer>(`overview?hours=168${useEveryone() ? "&whose=tenant" : ""}`, LOOK_EVERY_MS)
   return (
     <div className="page">
       <header className="page-head">
         <h1>{say("servers.title")}</h1>
       </header>
-      {problem && !data && <p className="empty">{say("servers.missing")}</p>}
+      {problem && !data && <p className="problem">{problem}</p>}
       {data?.count === 0 && (
         <div className="empty">
           <p>{say("servers.none")}</p>
@@ -32,7 +36,7 @@ export default function Servers({ id }: { id: string }) {
       )}
       <ul className="cards">
         {data?.servers.map((server) => (
-          <ServerCard key={server.id} server={server} opened={server.id === id} changed={again} />
+          <ServerCard key={server.id} server={server} figures={week.data?.overview.tools ?? []} opened={server.id === id} changed={again} />
         ))}
       </ul>
     </div>
@@ -41,12 +45,21 @@ export default function Servers({ id }: { id: string }) {
 
 const PILLS: Record<string, string> = { running: "ok", idle: "", starting: "running", restarting: "asking", failed: "bad", stopped: "" }
 
-function ServerCard({ server, opened, changed }: { server: ShownServer; opened: boolean; changed: () => void }) {
+interface ServerCardProps {
+  server: ShownServer
+  /** Of all tools there are. */
+  figures: ToolFigures[]
+  opened: boolean
+  changed: () => void
+}
+
+function ServerCard({ server, figures, opened, changed }: ServerCardProps) {
   const say = useSay()
   const language = useLanguage()
   const admin = isAdmin(useMe())
   const [open, setOpen] = useState(opened)
-  const tools = useAnswer<ServerTools>(open || server.quarantined || server.rejected ? `servers/${part(server.id)}/tools` : null, LOOK_EVERY_MS)
+  const tools = useAnswer<ServerTools>(`servers/${part(server.id)}/tools`, open || server.quarantined || server.rejected ? LOOK_EVERY_MS : 0)
+  const own = new Set(tools.data?.tools.map((tool) => tool.offered_as || tool.name))
   const waiting = tools.data?.tools.filter((tool) => tool.state === "new" || tool.state === "changed" || tool.state === "rejected") ?? []
   const decided = () => {
     tools.again()
@@ -108,6 +121,7 @@ function ServerCard({ server, opened, changed }: { server: ShownServer; opened: 
         {server.protocol && <span>MCP {server.protocol}</span>}
         <span className="clip">{[server.config["command"], ...((server.config["args"] as string[] | undefined) ?? []), server.config["url"]].filter(Boolean).join(" ")}</span>
       </p>
+      <HealthLines health={healthOf(figures.filter((one) => own.has(one.tool)))} />
       {problem && (
         <p className="problem" role="alert">
           {problem}

@@ -4,9 +4,11 @@ import { duration } from "../parts/times"
 import { hrefOf } from "../route"
 import type { ToolCard, ToolFigures } from "../wire/types"
 import { useSay, type Word } from "../words"
+import type { Health } from "./health"
+import { HealthLines } from "./HealthLines"
 import { TryTool } from "./TryTool"
 
-export function ToolPage({ tool, figures, broken }: { tool: ToolCard; figures: ToolFigures | undefined; broken: boolean }) {
+export function ToolPage({ tool, figures, health }: { tool: ToolCard; figures: ToolFigures | undefined; health: Health }) {
   const say = useSay()
   const venue = ["function", "mcp", "client", "provider"].includes(tool.venue) ? say(`venue.${tool.venue}` as Word) : tool.venue
   const facts: [string, string][] = [
@@ -25,7 +27,7 @@ export function ToolPage({ tool, figures, broken }: { tool: ToolCard; figures: T
       </a>
       <header>
         <h2 className="mono-title">{tool.name}</h2>
-        <span className={broken ? "pill bad" : "pill ok"}>{say(broken ? "tools.unhealthy" : "tools.healthy")}</span>
+        <span className={`pill ${health.kind}`}>{say(health.word)}</span>
       </header>
       <p className="about">{tool.description}</p>
       <dl className="figures">
@@ -34,6 +36,7 @@ export function ToolPage({ tool, figures, broken }: { tool: ToolCard; figures: T
         <Figure name={say("tools.p50")} value={figures?.p50_ms == null ? "–" : duration(figures.p50_ms)} />
         <Figure name={say("tools.p95")} value={figures?.p95_ms == null ? "–" : duration(figures.p95_ms)} />
       </dl>
+      <HealthLines health={health} />
       <section>
         <h3>{say("tools.rules")}</h3>
         <dl className="rules">

@@ -5,15 +5,20 @@ import { hrefOf } from "../route"
 import type { OverviewAnswer, ToolCard, ToolList } from "../wire/types"
 import { useAnswer } from "../wire/useAnswer"
 import { useSay } from "../words"
+import { healthOf, type Health } from "./health"
 import { ToolPage } from "./ToolPage"
+
+const LOOK_EVERY_MS = 5000
 
 export default function Tools({ name }: { name: string }) {
   const say = useSay()
   const [text, setText] = useState("")
   const everyone = useEveryone()
   const { data, problem } = useAnswer<ToolList>("tools")
-  const figures = useAnswer<OverviewAnswer>(`overview?hours=168${everyone ? "&whose=tenant" : ""}`)
-  const health = useAnswer<{ tools: { schema_only: string[] } }>("ai/tools/health")
+  const week = useAnswer<OverviewAnswer>(`overview?hours=168${everyone ? "&whose=tenant" : ""}`, LOOK_EVERY_MS)
+  const offered = useAnswer<{ tools: { schema_only: string[] } }>("ai/tools/health")
+  const figuresOf = (tool: ToolCard) => week.data?.overview.tools.find((one) => one.tool === tool.name)
+  const health = (tool: ToolCard) => healthOf([figuresOf(tool) ?? []].flat(), offered.data?.tools.schema_only.includes(tool.name))
   const shown = useMemo(() => matching(data?.tools ?? [], text), [data, text])
   const chosen = data?.tools.find((tool) => tool.name === name)
   return (
@@ -27,7 +32,9 @@ export default function Tools({ name }: { name: string }) {
           {shown.map((tool) => (
             <li key={tool.name}>
               <a href={hrefOf("tools", tool.name)} aria-current={tool.name === name ? "true" : undefined}>
-                <code>{tool.name}</code>
+                <span>
+                  <code>{tool.name}</code> <Trouble health={health(tool)} />
+                </span>
                 <small>{tool.description.split("\n")[0]}</small>
               </a>
             </li>
@@ -36,13 +43,20 @@ export default function Tools({ name }: { name: string }) {
       </section>
       <div className="split-page">
         {chosen ? (
-          <ToolPage key={chosen.name} tool={chosen} figures={figures.data?.overview.tools.find((one) => one.tool === chosen.name)} broken={health.data?.tools.schema_only.includes(chosen.name) ?? false} />
+          <ToolPage key={chosen.name} tool={chosen} figures={figuresOf(chosen)} health={health(chosen)} />
         ) : (
           data && <p className="empty">{name ? say("tools.unknown", { tool: name }) : say("tools.choose")}</p>
         )}
       </div>
     </div>
   )
+}
+
+/** What is well is not worth a word in a list. */
+function Trouble({ health }: { health: Health }) {
+  const say = useSay()
+  if (health.kind === "ok" || health.kind === "") return null
+  return <span className={`pill ${health.kind}`}>{say(health.word)}</span>
 }
 
 function matching(tools: ToolCard[], text: string): ToolCard[] {

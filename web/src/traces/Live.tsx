@@ -46,9 +46,11 @@ function OpenRunCard({ run, changed }: { run: OpenRun; changed: () => void }) {
         <StatusPill status={run.status} />
         <a href={hrefOf("chat", run.conversation)}>{run.title || say("list.untitled")}</a>
         <span className="grow" />
-        <button onClick={stop} aria-label={`${say("chat.stop")}: ${run.title}`}>
-          <Square aria-hidden /> {say("chat.stop")}
-        </button>
+        {run.may_stop && (
+          <button onClick={stop} aria-label={`${say("chat.stop")}: ${run.title}`}>
+            <Square aria-hidden /> {say("chat.stop")}
+          </button>
+        )}
       </header>
       <p className="facts">
         <span>{run.user}</span>

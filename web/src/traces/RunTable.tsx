@@ -31,7 +31,8 @@ export function RunTable({ conversation }: { conversation: string }) {
         <Whose everyone={everyone} onChange={setEveryone} />
       </header>
       <div className="filters">
-        <FindTrace />
+        <FindById label={say("traces.find")} find={(id) => go("traces", id)} />
+        {!conversation && <FindById label={say("traces.findConversation")} find={(id) => go("traces", `in:${id}`)} />}
         {everyone && <TextFilter label={say("traces.user")} value={wanted.user} onChange={set("user")} />}
         <ToolFilter value={wanted.tool} onChange={set("tool")} />
         <Choice label={say("traces.outcome")} value={wanted.outcome} onChange={set("outcome")} options={OUTCOMES} word={(one) => `outcome.${one}` as Word} />
@@ -110,16 +111,16 @@ function Calls({ run }: { run: RunDigest }) {
   )
 }
 
-function FindTrace() {
-  const say = useSay()
+/** An id, looked for when it is complete. */
+function FindById({ label, find }: { label: string; find: (id: string) => void }) {
   const [id, setId] = useState("")
-  const find = (event: FormEvent) => {
+  const submit = (event: FormEvent) => {
     event.preventDefault()
-    if (id.trim()) go("traces", id.trim())
+    if (id.trim()) find(id.trim())
   }
   return (
-    <form onSubmit={find}>
-      <TextFilter label={say("traces.find")} value={id} onChange={setId} />
+    <form onSubmit={submit}>
+      <TextFilter label={label} value={id} onChange={setId} />
     </form>
   )
 }

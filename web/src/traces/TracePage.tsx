@@ -1,5 +1,6 @@
 import { ArrowLeft } from "lucide-react"
 import { Copy } from "../parts/Copy"
+import { inWords } from "../parts/detail"
 import { count, duration, moment } from "../parts/times"
 import { hrefOf } from "../route"
 import { address, part } from "../wire/http"
@@ -39,7 +40,7 @@ function RunTrace({ run }: { run: Trace }) {
   const say = useSay()
   const language = useLanguage()
   const me = useMe()
-  const cost = costOf(run, me.prices)
+  const cost = costOf(run, me.prices, language)
   const { input_tokens: input = 0, output_tokens: output = 0 } = run.usage
   return (
     <section className="run-trace" aria-label={run.run_id}>
@@ -53,7 +54,7 @@ function RunTrace({ run }: { run: Trace }) {
         {cost !== null && <span>{cost}</span>}
         <a href={hrefOf("chat", run.conversation)}>{say("traces.conversation")}</a>
       </header>
-      {run.detail && <p className={run.ending === "failed" ? "problem" : "about"}>{run.detail}</p>}
+      {run.detail && <p className={run.ending === "failed" ? "problem" : "about"}>{inWords(run.detail, say)}</p>}
       <Waterfall trace={run} />
     </section>
   )

@@ -2,7 +2,7 @@
 import { useMemo, useState } from "react"
 import { Json } from "../parts/Json"
 import { count, duration } from "../parts/times"
-import type { CallSpan, Trace, TurnSpan } from "../wire/types"
+import type { CallSpan, Compaction, Trace, TurnSpan } from "../wire/types"
 import { useLanguage, useSay, type Word } from "../words"
 import { KeptTurn } from "./KeptTurn"
 import { axisOf, spansOf, type Axis, type Span } from "./axis"
@@ -16,7 +16,7 @@ const LEGEND = [
 export function Waterfall({ trace }: { trace: Trace }) {
   const say = useSay()
   const axis = useMemo(() => axisOf(trace, Date.now() / 1000), [trace])
-  const spans = useMemo(() => spansOf(trace, { turn: (n) => say("traces.turn", { n }), wait: say("traces.wait") }), [trace, say])
+  const spans = useMemo(() => spansOf(trace, { turn: (n) => say("traces.turn", { n }), wait: say("traces.wait"), room: say("traces.room") }), [trace, say])
   const [open, setOpen] = useState("")
   return (
     <div className="waterfall">
@@ -61,8 +61,26 @@ function Details({ trace, span }: { trace: Trace; span: Span }) {
   const turn = trace.turns.find((one) => `turn-${one.number}` === span.id)
   if (call) return <CallFacts call={call} />
   if (turn) return <TurnFacts trace={trace} turn={turn} />
+  const room = span.kind === "room" && trace.compactions[Number(span.id.replace("room-", ""))]
+  if (room) return <RoomFacts room={room} />
   const wait = trace.waits[Number(span.id.replace("wait-", ""))]
   return <div className="span-details">{wait?.waiting_for.map((id) => <code key={id}>{trace.calls.find((one) => one.id === id)?.tool ?? id} </code>)}</div>
+}
+
+function RoomFacts({ room }: { room: Compaction }) {
+  const say = useSay()
+  const language = useLanguage()
+  const { input_tokens: input = 0, output_tokens: output = 0 } = room.usage
+  return (
+    <div className="span-details">
+      <p className="facts">
+        <span>{say(room.summarised ? "chat.compacted" : room.results_dropped ? "chat.resultsLeftOut" : "chat.leftOut")}</span>
+        <span>{say("traces.roomMade", { before: count(room.tokens_before, language), after: count(room.tokens_after, language) })}</span>
+        {input + output > 0 && <span>{say("traces.inOut", { input: count(input, language), output: count(output, language) })}</span>}
+      </p>
+      {room.problem && <p className="problem">{room.problem.error}</p>}
+    </div>
+  )
 }
 
 function CallFacts({ call }: { call: CallSpan }) {

@@ -28,14 +28,14 @@ export interface Stretch {
 export interface Span {
   id: string
   label: string
-  kind: "turn" | "call" | "wait"
+  kind: "turn" | "call" | "wait" | "room"
   stretches: Stretch[]
   tookMs: number | null
   outcome: string
 }
 
-/** The rows of a waterfall: each turn, then its calls, then the waits that followed, in the order they began. */
-export function spansOf(trace: Trace, words: { turn: (number: number) => string; wait: string }): Span[] {
+/** The rows of a waterfall: each turn, then its calls, then the waits and the room made that followed, in the order they began. */
+export function spansOf(trace: Trace, words: { turn: (number: number) => string; wait: string; room: string }): Span[] {
   const turns: (Span & { at: number })[] = trace.turns.map((turn, index) => ({
     id: `turn-${turn.number}`,
     at: turn.started_at,
@@ -63,7 +63,16 @@ export function spansOf(trace: Trace, words: { turn: (number: number) => string;
     tookMs: wait.ended_at === null ? null : (wait.ended_at - wait.started_at) * 1000,
     outcome: "",
   }))
-  return [...turns, ...calls, ...waits].sort((one, other) => one.at - other.at)
+  const rooms: (Span & { at: number })[] = trace.compactions.map((room, number) => ({
+    id: `room-${number}`,
+    at: room.started_at + 3e-6,
+    label: words.room,
+    kind: "room",
+    stretches: [{ from: room.started_at, to: room.at, kind: room.summarised || room.problem ? "turn" : "wait" }],
+    tookMs: (room.at - room.started_at) * 1000,
+    outcome: room.problem ? "error" : "",
+  }))
+  return [...turns, ...calls, ...waits, ...rooms].sort((one, other) => one.at - other.at)
 }
 
 function callStretches(call: Trace["calls"][number]): Stretch[] {

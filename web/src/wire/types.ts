@@ -70,6 +70,7 @@ export interface CallDigest {
   tool: string
   outcome: "cancelled" | "denied" | "error" | "expired" | "ok" | "timeout" | "unknown" | null
   took_ms: number | null
+  error: string
 }
 
 export interface CallEnded {
@@ -171,6 +172,7 @@ export interface Citation {
 }
 
 export interface Compaction {
+  started_at: number
   at: number
   tokens_before: number
   tokens_after: number
@@ -304,6 +306,12 @@ export interface KeptTurnAnswer {
   success: boolean
 }
 
+export interface Latency {
+  at: number
+  p50_ms: number
+  p95_ms: number
+}
+
 export interface Limits {
   turns_per_request?: number
   turns_per_conversation?: number
@@ -361,6 +369,7 @@ export interface ModelFigures {
   output_tokens: number
   p50_ms: number | null
   p95_ms: number | null
+  times: Array<Latency>
 }
 
 export interface ModelText {
@@ -400,6 +409,7 @@ export interface OpenRun {
   started_at: number
   queued: number
   calls: Array<OpenCall>
+  may_stop: boolean
 }
 
 export interface Overview {
@@ -689,6 +699,10 @@ export interface ToolFigures {
   errors: number
   p50_ms: number | null
   p95_ms: number | null
+  times: Array<Latency>
+  last_at: number
+  last_error: string
+  last_error_at: number | null
 }
 
 export interface ToolList {
@@ -755,6 +769,7 @@ export interface TurnSpan {
   started_at: number
   ended_at: number | null
   offered: number
+  search: string
   model: string
   finish: "calls" | "cancelled" | "length" | "paused" | "refused" | "stop" | null
   problem: Problem | null
@@ -770,6 +785,7 @@ export interface TurnStarted {
   offered?: number
   added?: Record<string, string>
   removed?: Array<string>
+  search?: string
 }
 
 export interface Usage {

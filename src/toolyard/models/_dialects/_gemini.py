@@ -32,7 +32,7 @@ _TOLD = (
 def gemini(given: Schema) -> Schema:
     modern = Modern(given)
     made = _converted({**flat(modern), "type": "object"}, modern, 0)
-    return {**made, "properties": made.get("properties", {})}
+    return made if "additionalProperties" in made else {**made, "properties": made.get("properties", {})}
 
 
 def _converted(node: Schema, modern: Modern, depth: int) -> Schema:
@@ -91,6 +91,8 @@ def _object(node: Schema, made: Schema, modern: Modern, depth: int) -> Schema:
     rest = node.get("additionalProperties")
     if isinstance(rest, dict) and "patternProperties" not in node:
         made["additionalProperties"] = _converted(cast("Schema", rest), modern, depth + 1)
+    elif not shape and (rest is True or "patternProperties" in node):
+        made["additionalProperties"] = True
     return made
 
 

@@ -1,6 +1,7 @@
 """Numbers in words and figures, how many of something, and bounds such as "under 8 euros". English and Chinese."""
 
 import re
+from typing import Literal
 
 from msgspec import Struct
 
@@ -31,8 +32,11 @@ _LEADING = re.compile(
     rf"(?:{_METRIC})\s+(?:of\s+)?|of\s+|(?=\S)))(?:the\s+|my\s+)?",
     re.IGNORECASE,
 )
-_CONTAINER = re.compile(rf"(?:an?\s+)?(?:{UNITS})\s+of\s+", re.IGNORECASE)
-_TRAILING = re.compile(r"[\s,:]*(?:[x×]\s*(?P<a>\d+)|(?P<b>\d+)\s*[x×]|\((?P<c>\d+)\)|:\s*(?P<d>\d+))$", re.IGNORECASE)
+_CONTAINER = re.compile(rf"(?:(?:half )?an?\s+)?(?:{UNITS})\s+of\s+", re.IGNORECASE)
+_TRAILING = re.compile(
+    r"[\s,:]*(?:[x×]\s*(?P<a>\d+)|(?P<b>\d+)\s*[x×]|\((?P<c>\d+)(?: (?:" + UNITS + r"))?\)|:\s*(?P<d>\d+))$",
+    re.IGNORECASE,
+)
 _TRAILING_ZH = re.compile(rf"[\s，,]*(?P<number>{CHINESE_NUMBER}|半打|一打)\s*(?:{_MEASURES})$")
 _LEADING_ZH = re.compile(
     rf"(?:(?P<dozen>半打|(?:{CHINESE_NUMBER})打)|(?P<number>\d+(?:\.\d+)?|[零一二两三四五六七八九十百千]+)"
@@ -52,7 +56,23 @@ _BOUND_ZH = re.compile(
     rf"(?:价格|价钱)?(?P<word>不超过|低于|少于|最多|不到|高于|超过|至少|最少|便宜于)\s*(?P<number>{CHINESE_NUMBER})\s*(?:欧元|元|块钱|块|欧)?的?"
     rf"|(?P<number2>{CHINESE_NUMBER})\s*(?:欧元|元|块钱|块|欧)?(?P<word2>以下|以内|之内|之下|以上)的?"
 )
+_ORDINALS = ("fir", "sec", "thi", "fou", "fif", "six", "sev", "eig", "nin", "ten")
+_WHICH = re.compile(
+    r"(?:the )?(?P<en>first|second|third|fourth|fifth|sixth|seventh|eighth|ninth|tenth|last)"
+    r"(?: (?:one|item|product|result|option|entry))?"
+    rf"|第(?P<zh>{CHINESE_NUMBER})(?:{_MEASURES}|种|款|项)?|最后(?:一)?(?:{_MEASURES}|种|款|项)",
+    re.IGNORECASE,
+)
 _LOWER = re.compile(r"over|above|more than|at least|min|from|高于|超过|至少|最少|以上", re.IGNORECASE)
+
+
+_ANY = re.compile(rf"\b(?:{NUMBER})|(?:{CHINESE_NUMBER})", re.IGNORECASE)
+_ONLY = re.compile(rf"(?P<en>{NUMBER})|(?P<zh>{CHINESE_NUMBER})(?:{_MEASURES})?", re.IGNORECASE)
+_PRICED = re.compile(
+    r"(?:the )?(?:cheapest|least expensive|most expensive|dearest|priciest)\s*(?:ones?$)?|最(?:便宜|贵)的?(?:那个)?",
+    re.IGNORECASE,
+)
+Priced = Literal["cheapest", "dearest"]
 
 
 class Bound(Struct, frozen=True):
@@ -129,11 +149,34 @@ def bounds(text: str) -> list[Bound]:
 
 
 def only_number(text: str) -> float | None:
-    """The number that is all of a text: `two` of `I'll take two`."""
-    return number(text) if re.fullmatch(rf"(?:{NUMBER})|(?:{CHINESE_NUMBER})", text, re.IGNORECASE) else None
+    """The number that is all of a text: `two` of `I'll take two`, `两瓶` of `那就来两瓶`."""
+    found = _ONLY.fullmatch(text)
+    return number(found["en"] or found["zh"]) if found else None
+
+
+def count_at(text: str) -> int:
+    """How many letters at the beginning say how many."""
+    found = _LEADING_ZH.match(text) or _LEADING.match(text) or _ANY.fullmatch(text)
+    return found.end() if found else 0
+
+
+def which(text: str) -> int | None:
+    """The place in a list that a text points to, from 0, or -1 for its end: `the second one`, `最后一个`."""
+    if not (found := _WHICH.fullmatch(text)):
+        return None
+    if found["zh"]:
+        return int(number(found["zh"])) - 1
+    return -1 if not found["en"] or found["en"].casefold() == "last" else _ORDINALS.index(found["en"].casefold()[:3])
+
+
+def priced(text: str) -> tuple[Priced | None, str]:
+    """Whether the cheapest or the dearest of a kind is meant, and the kind: `the cheapest wine`, `最便宜的酒`."""
+    if not (found := _PRICED.match(text)):
+        return None, text
+    cheap = found.group().casefold().strip().removeprefix("the ").startswith(("cheap", "least", "最便宜"))
+    return "cheapest" if cheap else "dearest", text[found.end() :]
 
 
 def numbers(text: str) -> list[tuple[int, int, float]]:
     """Every number in figures or words, with its place."""
-    pattern = rf"\b(?:{NUMBER})|(?:{CHINESE_NUMBER})"
-    return [(one.start(), one.end(), number(one.group())) for one in re.finditer(pattern, text, re.IGNORECASE)]
+    return [(one.start(), one.end(), number(one.group())) for one in _ANY.finditer(text)]

@@ -8,12 +8,13 @@ from msgspec.structs import replace
 
 from toolyard.models._offline.amounts import numbers
 from toolyard.models._offline.choices import composed
-from toolyard.models._offline.clauses import clause
+from toolyard.models._offline.clauses import clause, starts_a_request
 from toolyard.models._offline.filling import as_number, fill, timed
 from toolyard.models._offline.places import Place, fits
 from toolyard.models._offline.requests import Request
 from toolyard.models._offline.sheet import Sheet
 from toolyard.models._offline.things import items_of
+from toolyard.models._offline.words import tokens_of
 
 
 def with_answer(requests: Sequence[Request], text: str, now: datetime) -> tuple[Request, ...]:
@@ -41,18 +42,39 @@ _ABOUT = re.compile(
 )
 
 
-def with_another(requests: Sequence[Request], text: str, now: datetime) -> tuple[Request, ...]:
-    """`What about bread?`: the last request again, for something else; none if that is not what is asked."""
-    found = _ABOUT.match(text)
+_ALSO = re.compile(
+    r"^\W*(?:oh,? )?(?:and|also|plus|and also)\b,?\s+(?P<en>(?!what|how|when|where|who|why|is|are|do|does)[^?]+?)"
+    r"(?:,? (?:too|as well|also))?(?:,? (?:please|thanks))?[.!]?$"
+    r"|^\W*(?:还有|另外|以及|和)(?P<zh>[^，,？?呢吗]{1,16})[。！]?$"
+    r"|^(?:no|sorry|no,? sorry)?,?\s*i meant? (?P<meant>[^?]+?)[.!]?$",
+    re.IGNORECASE,
+)
+
+
+def with_another(requests: Sequence[Request], text: str, now: datetime, *, alone: bool = True) -> tuple[Request, ...]:
+    """`What about bread?`: the last request again, for something else; none if that is not what is asked.
+
+    `And bread` is that too, unless it is a request of its own, or not `alone`.
+    """
+    found = _ABOUT.match(text) or (_ALSO.match(text) if alone else None)
     if not found or len(requests) != 1:
         return ()
-    request, about = requests[0], (found["en"] or found["zh"]).strip()
+    request, about = requests[0], (next(filter(None, found.groups()))).strip()
+    if starts_a_request(about) or any(token.has("no:") for token in tokens_of(about)[:2]):
+        return ()
     values, main = fill(clause(about, now), request.profile).values, request.profile.main
+    request = replace(request, values={name: one for name, one in request.values.items() if not _counts(request, name)})
     if values:
         return (replace(request, values={**request.values, **values}),)
     if main is None or not request.item:
         return ()
     return tuple(_with_item(request, main, item.text, item.quantity) for item in items_of(about, request.profile))
+
+
+def _counts(request: Request, name: str) -> bool:
+    """Whether a value says how many of the last thing there were to be."""
+    place = request.profile.place(name)
+    return bool(request.item and place and place.role == "quantity")
 
 
 def _with_item(request: Request, place: Place, item: str, quantity: float | None) -> Request:

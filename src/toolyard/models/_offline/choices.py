@@ -4,9 +4,11 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
-from toolyard.models._offline.past import done
+from toolyard.models._offline.lexicon import KINDS
+from toolyard.models._offline.past import doing, done
 from toolyard.models._offline.places import Place, Profile, fits
 from toolyard.models._offline.sheet import Sheet
+from toolyard.models._offline.things import parts
 from toolyard.models._offline.words import Span, Token, is_chinese, quoted, value_pattern
 
 Chosen = Literal["", "guessed", "named", "firmly"]
@@ -51,10 +53,16 @@ def _named_choices(sheet: Sheet, profile: Profile) -> Iterator[tuple[int, Place,
     for place in profile.places:
         if place.kind not in ("choice", "word") or place.source or any("." in choice for choice in place.choices):
             continue
-        for choice in place.choices:
+        for choice in _with_their_like(place) if place.kind == "word" else place.choices:
             for one in value_pattern(choice).finditer(sheet.clause.text):
                 if sheet.free(*one.span()):
                     yield one.end() - one.start(), place, choice, one.span()
+
+
+def _with_their_like(place: Place) -> tuple[str, ...]:
+    """The examples of a place, and what else is of their kind: who takes `turn_on` takes `toggle`."""
+    like = [one for kind in KINDS if len(kind & set(place.choices)) > 1 for one in sorted(kind)]
+    return tuple(dict.fromkeys([*place.choices, *like]))
 
 
 def _is_action(sheet: Sheet, start: int) -> bool:
@@ -66,9 +74,13 @@ def finished(sheet: Sheet, profile: Profile, values: dict[str, object]) -> str:
     place, value = ends(profile) or (None, "")
     if place is None or place.name in values or sheet.clause.asks:
         return ""
-    what = done(sheet.clause.text)
-    if what:
+    if (what := done(sheet.clause.text)) and what.split()[-1] not in ("it", "them", "him", "her", "that", "this"):
         values[place.name] = value
+        return what
+    what = ""
+    begun = next((one for one in place.choices if one.casefold() in ("in progress", "doing", "started")), "")
+    if begun and (what := doing(sheet.clause.text)):
+        values[place.name] = begun
     return what
 
 
@@ -81,8 +93,14 @@ def ends(profile: Profile) -> tuple[Place, str] | None:
     return None
 
 
-def composed(sheet: Sheet, profile: Profile, values: dict[str, object], rest: list[Token]) -> None:
-    """A place such as `light.kitchen` is made of another place's value and the words that are left."""
+def composed(
+    sheet: Sheet, profile: Profile, values: dict[str, object], rest: list[Token]
+) -> tuple[dict[str, object], ...]:
+    """A place such as `light.kitchen` is made of another place's value and the words that are left.
+
+    Where the words name several, the values for the others are told: `the kitchen and the bedroom lights`.
+    """
+    others: tuple[dict[str, object], ...] = ()
     for place in profile.places:
         example = next((choice for choice in place.choices if "." in choice), "")
         if place.kind != "word" or not example or place.name in values:
@@ -96,11 +114,18 @@ def composed(sheet: Sheet, profile: Profile, values: dict[str, object], rest: li
         kind = kind or next(
             (str(values[one.name]) for one in profile.places if one.name in values and one.kind == "word"), ""
         )
-        words = [_slug(token) for token in rest if not (token.has(f"of:{kind}") or token.has("fn:"))]
-        words = [word for word in words if word]
-        made = f"{kind}.{'_'.join(word for word in words if word)}"
-        if kind and words and fits(place.pattern, made):
-            values[place.name] = made
+        made = [f"{kind}.{name}" for part in parts(rest) if (name := _name(part, kind))] if kind else []
+        first, *more = [one for one in made if fits(place.pattern, one)] or [""]
+        if first:
+            values[place.name] = first
+            others = tuple({place.name: one} for one in more)
+    return others
+
+
+def _name(tokens: list[Token], kind: str) -> str:
+    """`living_room` of `the living room light`, where the kind is a light."""
+    words = (_slug(token) for token in tokens if not (token.has(f"of:{kind}") or token.has("fn:")))
+    return "_".join(word for word in words if word)
 
 
 def _slug(token: Token) -> str:

@@ -1,13 +1,15 @@
 """A message becomes clauses: one for each thing that is asked for, with what is said in it about time and bounds."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from msgspec import Struct
 
 from toolyard.finding.words import stem
 from toolyard.models._offline.amounts import Bound, bounds
+from toolyard.models._offline.ellipsis import spelt_out
+from toolyard.models._offline.literals import Found, literals
 from toolyard.models._offline.past import IRREGULAR
 from toolyard.models._offline.plainly import plainly
 from toolyard.models._offline.times import Times, times_in
@@ -18,7 +20,7 @@ MOST_TEXT = 2000
 _SENTENCE = re.compile(r"(?<=[!?;。！？；\n])\s*|(?<=[a-z)\"'\u3400-\u9fff]{2}\.)\s+(?=[A-Z\"'])")
 _JOINT = re.compile(
     r"\s*(?:,\s*)?\b(?:and then|and also|then|and|but|also|plus)\b\s+"
-    r"|\s*[,，]\s*(?:然后|并且|接着|另外|再|顺便|还要?|同时|并)?\s*|(?:然后|并且|接着|同时|顺便)\s*"
+    r"|\s*[,，]\s*(?:然后|并且|接着|另外|再|顺便|还要?|同时|并)?\s*|(?:然后|并且|接着|同时|顺便|(?<!合)并)\s*"
     r"|,\s+(?=(?:please|could|can|would)\b)"
 )
 _ASKS = re.compile(
@@ -38,7 +40,8 @@ _TELLS = re.compile(
 )
 _GREETING = re.compile(
     r"^\W*(?:(?:hi|hello|hey|good (?:morning|afternoon|evening)|你好|您好|早上好|下午好|晚上好|嗨"
-    r"|great|perfect|nice|cool|ok(?:ay)?|alright|thanks|thank you|yes|yeah|sure|好的?|行|谢谢|太好了)"
+    r"|great|perfect|nice|cool|ok(?:ay)?|alright|thanks|thank you|yes|yeah|sure|that's all|that's it"
+    r"|好的?|行|谢谢|太好了)"
     r"(?: there| again)?\s*[,，!！.。~]+\s*(?=\S))+",
     re.IGNORECASE,
 )
@@ -50,11 +53,17 @@ class Clause(Struct, frozen=True, kw_only=True):
     tokens: tuple[Token, ...]
     times: Times
     bounds: tuple[Bound, ...]
+    literals: tuple[Found, ...]
     asks: bool
     """A question, and not a wish that is worded as one."""
     stems: frozenset[str]
     said: frozenset[str]
     """The things that it names, and the verbs after the first: `search` of `open the search page`."""
+    governing: list[str]
+    leading: str
+    """The stem of its first word that says something, if the lexicon knows nothing of it: `commit`."""
+    unknown: frozenset[str]
+    """The stems of the verbs that only a tool of its own can know: `rename`."""
     tells: bool
     """It says what somebody did or what became of something, rather than what is to be done."""
 
@@ -63,17 +72,8 @@ class Clause(Struct, frozen=True, kw_only=True):
         return next((token for token in self.tokens if token.has("do:")), None)
 
     def actions(self) -> list[str]:
-        """The verbs that may govern it: those of the first word that is one, then those of the next.
-
-        A verb of other requests counts as `other`, unless the thing that is asked for stands before it.
-        """
-        found: list[str] = []
-        named = False
-        for token in self.tokens:
-            named = named or (token.has("of:") and token.text.isascii())
-            meant = token.actions() or (["other"] if token.has("no:") and not named else [])
-            found += [one for one in meant if one not in found]
-        return found
+        """The verbs that may govern it: those of the first word that is one, then those of the next."""
+        return self.governing
 
 
 def clause(text: str, now: datetime) -> Clause:
@@ -81,28 +81,47 @@ def clause(text: str, now: datetime) -> Clause:
     unquoted = text
     for (start, end), _ in quoted(text):
         unquoted = unquoted[:start] + '"' * (end - start) + unquoted[end:]
+    exact = literals(unquoted)
+    for one in exact:
+        unquoted = unquoted[: one.start] + "_" * (one.end - one.start) + unquoted[one.end :]
     times = times_in(unquoted, now)
-    tokens = tuple(tokens_of(text, [(one.start, one.end) for one in times.said]))
+    tokens = tuple(tokens_of(text, [(one.start, one.end) for one in (*times.said, *exact)]))
     verbs = [token for token in tokens if token.has("do:")]
+    first = next((token for token in tokens if not token.has("fn:")), None)
     said = {one for token in tokens for one in token.means if one.startswith("of:")}
     return Clause(
         text=text,
         tokens=tokens,
         stems=frozenset(stem(word) for token in tokens for word in token.text.casefold().split()),
         said=frozenset(said | {one for token in verbs[1:] for one in token.means if one.startswith("do:")}),
+        governing=_governing(tokens),
+        leading=first.stem if first and not first.means and first.text.isalpha() else "",
+        unknown=frozenset(token.stem for token in tokens if token.has("no:")),
         times=times,
         bounds=tuple(bounds(unquoted)),
-        tells=bool(_TELLS.search(unquoted)),
+        literals=tuple(exact),
+        tells=tells(unquoted),
         asks=bool(_ASKS.search(unquoted)) and not _ORDERS.match(text),
     )
 
 
+def _governing(tokens: Sequence[Token]) -> list[str]:
+    """A verb of other requests counts as `other`, unless the thing that is asked for stands before it."""
+    found: list[str] = []
+    named = False
+    for token in tokens:
+        named = named or (token.has("of:") and token.text.isascii())
+        meant = token.actions() or (("other",) if token.has("no:") and not named else ())
+        found += [one for one in meant if one not in found]
+    return found
+
+
 def sentences(message: str) -> list[str]:
-    """The sentences of a message; what stands in quotation marks is never cut."""
+    """The sentences of a message; what stands in quotation marks, or is a path or an address, is never cut."""
     text = _GREETING.sub("", plain(message[:MOST_TEXT]).strip())
-    kept = [span for span, _ in quoted(text)]
+    kept = [*(span for span, _ in quoted(text)), *((one.start, one.end) for one in literals(text))]
     cuts = [found.end() for found in _SENTENCE.finditer(text) if not _inside(found.start(), kept)]
-    return [part for part in _cut(text, cuts) if re.search(r"\w", part)]
+    return [spelt_out(part) for part in _cut(text, cuts) if re.search(r"\w", part)]
 
 
 def joints(text: str) -> list[tuple[int, int]]:
@@ -123,6 +142,11 @@ def starts_a_request(text: str) -> bool:
         if not (token.has("fn:polite") or token.has("fn:preposition") or token.text in ",，"):
             return False
     return False
+
+
+def tells(text: str) -> bool:
+    """Whether it says what somebody did or what became of something."""
+    return bool(_TELLS.search(text))
 
 
 def _inside(at: int, spans: list[tuple[int, int]]) -> bool:

@@ -1,24 +1,25 @@
 """The words of a clause go into the places of a tool; what is left over is what is asked for."""
 
 import re
+from functools import lru_cache
 
-from msgspec import Struct
-
-from toolyard.models._offline.amounts import count_before, numbers, only_number
-from toolyard.models._offline.choices import Chosen, choose, composed, ends, finished
+from toolyard.models._offline.amounts import count_before, numbers
+from toolyard.models._offline.choices import choose, composed
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.frames import bare, framed
-from toolyard.models._offline.past import infinitive
+from toolyard.models._offline.literals import before, way_of
 from toolyard.models._offline.places import Place, Profile, filter_beside
+from toolyard.models._offline.rest import Filled, location, rest
 from toolyard.models._offline.sheet import EDGE, Sheet
-from toolyard.models._offline.things import POLITE_END, Item, counts, items_in, parts
+from toolyard.models._offline.things import POLITE_END, Item, counts
+from toolyard.models._offline.times import Times
 from toolyard.models._offline.words import quoted
 
 _NAMED = r"(?:\s*(?:is|=|:|：|为|是|叫做?|as|of|to)\s*|\s+)"
 
 _CALLED = re.compile(
     r"\b(?:called|named|titled|entitled|with (?:the )?(?:title|name)|by the name of)(?:\s+of)?\s+"
-    r"(?P<value>.+?)(?=\s+(?:with|and|containing)\s+(?:the\s+)?keyword|$)"
+    r"(?P<value>.+?)(?=\s+(?:with|and|containing)\s+(?:the\s+)?keyword|\s+(?:for|on|about|with|only)\s+[\u3400-\u9fff]|$)"
     r"|\b(?:title|name)\s*:\s*(?P<label>[^,;]+)|(?:标题|名称|名字)\s*[:：]\s*(?P<colon>[^，,。；;]+)"
     r"|(?:名为|名叫|叫做|叫|称为|名称是|名称为|名字是|名字叫|标题为|标题是|题为)\s*(?P<zh>[^，,。的]+)",
     re.IGNORECASE,
@@ -34,16 +35,15 @@ _REMARK = re.compile(
     re.IGNORECASE,
 )
 
-_WHERE = re.compile(
-    r"[,，]?\s*(?:\b(?:at|in|@)\s+(?P<value>(?:the\s+|our\s+|my\s+)?[A-Za-z0-9][\w' .&-]*)$"
-    r"|\b(?:location|place|venue)(?:\s+is|:)?\s+(?P<named>.+)$)"
-    r"|[,，]?\s*地点(?:是|在|为|[:：])?\s*(?P<zh>[^，,。]+)"
-    r"|在(?P<at>[\u3400-\u9fff]{0,6}?(?:馆|院|店|厅|园|校|室|场|站|楼|家|公司|银行|中心|广场|酒吧)里?)",
+_NAMING = re.compile(
+    r"[,，]?\s*(?:(?:以|用)?(?:标题|题目|题|名称|名字|名|关键词|关键字)(?:为|是|写|用|叫做?|[:：])?|(?:用作|叫做?|称为))\s*$"
+    r"|,?\s*\b(?:(?:and|with) )?(?:the |a )?(?:title|name|keyword)(?: (?:is|of)|:)?\s*$|\b(?:called|named|titled)\s*$",
     re.IGNORECASE,
 )
 
-_PRONOUNS = frozenset(
-    {"it", "them", "those", "these", "that", "this", "one", "ones", "它", "它们", "这个", "那个", "这些", "那些"}
+_NAMED_AFTER = re.compile(
+    r"\s*(?:这个|作为|当作|作|为|做)\s*(?P<what>关键词|关键字|标题|名称|名字)"
+    r"|\s+as (?:the |a )?(?P<as>keyword|title|name)\b"
 )
 
 _SYNONYMS = {
@@ -56,28 +56,13 @@ _SYNONYMS = {
 }
 
 
-class Filled(Struct, frozen=True, kw_only=True):
-    """What a clause gives to a tool."""
-
-    values: dict[str, object]
-    items: tuple[Item, ...]
-    """For the main place; empty if the clause names nothing, one that is a pronoun if it points elsewhere."""
-    pronoun: bool = False
-    quantity: float | None = None
-    """How many of what the pronoun points to."""
-    everything: bool = False
-    chosen: Chosen = ""
-    """Whether a choice was named, and firmly: `as done`."""
-    whole: str = ""
-    """The noun phrase as it was said, with the words that the tool itself uses."""
-
-
 def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> Filled:
     """`producer` is the tool that the main place's value comes from: bounds may be meant for it."""
     sheet, values = Sheet(clause), dict[str, object]()
+    _literals(sheet, profile, values)
     items = _quoted(sheet, profile, values)
     _times(sheet, profile, values)
-    _explicit(sheet, profile, values)
+    _explicit(sheet, profile, values, titled=bool(items))
     _bounds(sheet, profile, values)
     if producer:
         _bounds(sheet, producer, {})
@@ -87,11 +72,11 @@ def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> F
     if main and main.name in values:
         items = [Item(str(values.pop(main.name)), quoted=True)]
     if items:
-        _location(sheet, profile, values)
+        location(sheet, profile, values)
         composed(sheet, profile, values, sheet.tokens())
         _filter(sheet, profile, values)
         return Filled(values=values, items=tuple(items), chosen=chosen, whole=items[0].text)
-    return _rest(sheet, profile, values, chosen)
+    return rest(sheet, profile, values, chosen)
 
 
 def _filter(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
@@ -102,42 +87,6 @@ def _filter(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
         values[place.name] = text
 
 
-def _rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Chosen) -> Filled:
-    """What is left when everything else has its place: what the main place is for."""
-    main = profile.main
-    ended = finished(sheet, profile, values)
-    if ended:
-        return Filled(values=values, items=(Item(ended),), chosen="guessed", whole=ended)
-    _location(sheet, profile, values)
-    tokens = framed(sheet, profile)
-    whole = sheet.text_of(bare(tokens, profile, own=None))
-    titled = bool(main and main.role == "title")
-    rest = bare(tokens, profile, own=not titled or filter_beside(profile) is not None)
-    composed(sheet, profile, values, rest)
-    text = sheet.text_of(rest)
-    if rest and all(token.has("fn:pronoun") for token in rest):
-        return Filled(values=values, items=(), pronoun=True, chosen=chosen)
-    if rest and any(token.has("fn:everything") for token in rest) and len(rest) == 1:
-        return Filled(values=values, items=(), everything=True, chosen=chosen)
-    if not text or all(token.has("fn:something") or token.has("fn:determiner") for token in rest):
-        return Filled(values=values, items=(), chosen=chosen, whole=whole)
-    split = main is not None and not titled
-    texts = [sheet.text_of(part) for part in parts(rest)] if split else [text]
-    if chosen and (sheet.clause.tells or ends(profile)) and text.split()[0].endswith("ing"):
-        first, _, more = text.partition(" ")
-        texts = [f"{infinitive(first.casefold()) or first} {more}".strip()]
-    items = tuple(
-        items_in(texts, count=counts(profile), trim=split or filter_beside(profile) is not None or text.isascii())
-    )
-    if len(items) > 1:
-        items = tuple(item for item in items if item.text.casefold() not in _PRONOUNS)
-    if len(items) == 1 and items[0].text.casefold() in _PRONOUNS:
-        return Filled(values=values, items=(), pronoun=True, quantity=items[0].quantity, chosen=chosen)
-    if counts(profile) and len(items) == 1 and (how_many := only_number(items[0].text)) is not None:
-        return Filled(values=values, items=(), pronoun=True, quantity=how_many, chosen=chosen)
-    return Filled(values=values, items=items, chosen=chosen, whole=whole)
-
-
 def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[Item]:
     """What stands in quotation marks goes where the words before it say, or to the main place."""
     items: list[Item] = []
@@ -146,12 +95,16 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
     for (start, end), value in quoted(sheet.clause.text):
         if value.casefold() in choices:
             continue
-        sheet.take(start, end)
         before = sheet.clause.text[max(0, start - 24) : start]
-        place = _place_named(before, profile)
+        named = _NAMING.search(before)
+        sheet.take(start - len(named.group()) if named else start, end)
+        after = _NAMED_AFTER.match(sheet.clause.text, end)
+        if after:
+            sheet.take(end, after.end())
+        place = _place_named((after["what"] or after["as"]) if after else before, profile)
         if place and place is not main and place.kind == "text":
             values[place.name] = value
-        elif main and (not items or not main.role):
+        elif main and (not items or not main.role or _joined(sheet.clause.text[:start], profile)):
             how_many = count_before(sheet.clause.text[:start]) if counts(profile) else None
             items.append(Item(value, how_many, quoted=True))
         elif remark := next((one for one in profile.places if one.role == "remark"), None):
@@ -159,22 +112,43 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
     return items
 
 
+def _joined(before: str, profile: Profile) -> bool:
+    """Whether a second title follows: there is nothing else that a quotation beside the first could be for."""
+    texts = [place for place in profile.places if place.kind == "text" and place.role != "location"]
+    return len(texts) == 1 and bool(re.search(r"(?:[,，、;；&]|\band|和|以及)\s*$", before))
+
+
+def _literals(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+    """Paths, addresses and time zones go to the places that are written so, by `from` and `to`, else in order."""
+    for one in sheet.clause.literals:
+        start, way = before(sheet.clause.text, one.start)
+        open_places = [place for place in profile.places if place.name not in values]
+        fitting = [place for place in open_places if place.written == one.kind]
+        place = next((place for place in fitting if way and way_of(place.name) == way), fitting[0] if fitting else None)
+        if place:
+            values[place.name] = [one.value] if place.many else one.value
+            sheet.take(start, one.end)
+
+
 def _place_named(before: str, profile: Profile) -> Place | None:
     """The place that the words just before a value name."""
-    for place in profile.places:
-        pattern = _SYNONYMS.get(place.name, re.escape(place.name.replace("_", " ")))
-        if re.search(rf"(?:{pattern})\S*{_NAMED}?$|(?:{pattern})(?:为|是|叫|：|:)?\s*$", before, re.IGNORECASE):
-            return place
-    return None
+    return next((place for place in profile.places if _naming(place.name).search(before)), None)
 
 
-def _explicit(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+@lru_cache(maxsize=4096)
+def _naming(name: str) -> re.Pattern[str]:
+    """The words that name a place, at the end of a text."""
+    words = _SYNONYMS.get(name, re.escape(name.replace("_", " ")))
+    return re.compile(rf"(?:{words})\S*{_NAMED}?$|(?:{words})(?:为|是|叫|：|:)?\s*$", re.IGNORECASE)
+
+
+def _explicit(sheet: Sheet, profile: Profile, values: dict[str, object], *, titled: bool) -> None:
     """`called …`, `description: …`: values whose place is named."""
     for place in profile.places:
         if place.role == "remark" and place.kind == "text" and place.name not in values:
             _taken(sheet, _REMARK, place, values)
     main = profile.main
-    if main and main.role == "title" and main.name not in values and not quoted(sheet.clause.text):
+    if main and main.role == "title" and main.name not in values and not titled:
         _taken(sheet, _CALLED, main, values)
         if main.name not in values and filter_beside(profile) and _own_before(sheet, profile):
             _taken(sheet, _AFTER_COLON, main, values)
@@ -202,22 +176,30 @@ def _taken(sheet: Sheet, pattern: re.Pattern[str], place: Place, values: dict[st
 
 def _times(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     times = sheet.clause.times
-    places = [place for place in profile.places if place.kind in ("day", "moment", "month")]
+    places = [place for place in profile.places if place.kind in ("day", "moment", "month", "clock")]
+    if not places and sheet.clause.tells:
+        for said in times.said:
+            sheet.take(said.start, said.end)
     if not places or not times.said:
         return
     for place in places:
-        if place.kind == "month":
-            value = times.month
-        elif place.kind == "day":
-            value = times.day.isoformat() if times.day else ""
-        else:
-            moment = times.ending() if place.role == "ending" else times.moment()
-            value = moment.isoformat(timespec="minutes") if moment else ""
+        value = _time_for(place, times)
         if value and place.name not in values:
             values[place.name] = value
     for said in times.said:
         if not said.month or any(place.kind == "month" for place in places):
             sheet.take(said.start, said.end)
+
+
+def _time_for(place: Place, times: Times) -> str:
+    if place.kind == "month":
+        return times.month
+    if place.kind == "day":
+        return times.day.isoformat() if times.day else ""
+    moment = times.ending() if place.role == "ending" else times.moment()
+    if moment is None:
+        return ""
+    return f"{moment:%H:%M}" if place.kind == "clock" else moment.isoformat(timespec="minutes")
 
 
 def timed(clause: Clause, profile: Profile) -> tuple[str, dict[str, object]]:
@@ -256,22 +238,3 @@ def limits(clause: Clause, profile: Profile) -> dict[str, object]:
 
 def as_number(value: float, place: Place) -> float:
     return int(value) if place.whole or value == int(value) else value
-
-
-def _location(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
-    place = next((one for one in profile.places if one.role == "location"), None)
-    if place is None or place.name in values:
-        return
-    text = "".join(
-        character if sheet.free(at, at + 1) else " " for at, character in enumerate(sheet.clause.text)
-    ).rstrip(EDGE)
-    found = _WHERE.search(text)
-    if not found:
-        return
-    group = next(name for name in ("value", "named", "zh", "at") if found[name])
-    start, end = found.span(group)
-    inside = [token for token in sheet.clause.tokens if start <= token.start < end]
-    if any(token.means & profile.things or token.has("of:calendar") for token in inside):
-        return
-    values[place.name] = found[group].strip(EDGE)
-    sheet.take(found.start(), end)

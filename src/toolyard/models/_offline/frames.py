@@ -14,6 +14,8 @@ def framed(sheet: Sheet, profile: Profile) -> list[Token]:
     """The free tokens without the verb that governs them and without the phrases that name the tool's own thing."""
     tokens = [token for token in sheet.tokens() if not re.fullmatch(r"[?？!！.。…]", token.text)]
     kept: list[Token] = []
+    titled = bool(profile.main and profile.main.role == "title")
+    dated = profile.of_kind("moment") is not None and sheet.clause.times.moment() is not None
     at, acted = 0, False
     while at < len(tokens):
         token = tokens[at]
@@ -21,7 +23,9 @@ def framed(sheet: Sheet, profile: Profile) -> list[Token]:
         if length:
             at += length
             continue
-        if not acted and token.has("do:") and not (token.has("of:") and not _governs(token, profile)):
+        inside = titled and (dated or any(not one.has("fn:") for one in kept))
+        foreign = (token.has("of:") or (inside and token.text != "去")) and not _governs(token, profile)
+        if not acted and token.has("do:") and not foreign:
             acted = True
         else:
             kept.append(token)
@@ -42,7 +46,11 @@ def _phrase_length(tokens: list[Token], at: int, profile: Profile) -> int:
     while at < len(tokens) and (tokens[at].has("fn:preposition") or tokens[at].has("fn:determiner")):
         at += 1
     things = at
-    while at < len(tokens) and (_is_own(tokens[at], profile) or tokens[at].text.casefold() in ("'s", "household's")):
+    while at < len(tokens) and (
+        _is_own(tokens[at], profile)
+        or (things > start + 1 and _searched(tokens[at], profile))
+        or tokens[at].text.casefold() in ("'s", "household's")
+    ):
         at += 1
     if at == things:
         return 0
@@ -55,6 +63,12 @@ def _is_own(token: Token, profile: Profile) -> bool:
     """Whether it is a word for what the tool is about rather than for what is wanted of it."""
     known = token.means & (profile.things | profile.place_words) or token.stem in profile.nouns | profile.place_words
     return bool(known) or _container(token, profile)
+
+
+def _searched(token: Token, profile: Profile) -> bool:
+    """Whether it says where a tool looks, as its description does: `in the knowledge graph`."""
+    known = profile.reads and token.text.isascii() and token.stem in profile.words
+    return known and not any(token.stem in example for example in profile.examples)
 
 
 def _container(token: Token, profile: Profile) -> bool:
@@ -74,7 +88,7 @@ def bare(tokens: list[Token], profile: Profile, *, own: bool | None) -> list[Tok
     seen_own = False
     while first < last:
         token = tokens[first]
-        if _is_own(token, profile) and not (seen_own and titled):
+        if _is_own(token, profile) and not (seen_own and titled) and token.text.casefold() != "new":
             if own is None or (not own and not titled):
                 break
             seen_own = True
@@ -118,7 +132,7 @@ def _loose_start(token: Token, titled: bool, seen_own: bool) -> bool:
 def _loose_end(token: Token, titled: bool) -> bool:
     """At the end only what cannot end a name."""
     if is_chinese(token.text) and len(token.text) == 1:
-        return token.text in ("吗呢吧啊哦" if titled else "吗呢吧啊哦了的里上中在")
+        return token.text in ("吗呢吧啊哦" if titled else "吗呢吧啊哦了的里上中在都也")
     return _loose(token)
 
 

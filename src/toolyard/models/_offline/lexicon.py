@@ -19,6 +19,7 @@ RELATED: Mapping[str, tuple[str, ...]] = {
     "find": ("show", "get", "stat"),
     "stat": ("show", "get", "find"),
     "open": ("show",),
+    "update": ("open",),
 }
 """What an action may also be meant by, with less weight."""
 FOREIGN = frozenset(
@@ -26,6 +27,11 @@ FOREIGN = frozenset(
     | {"doctor", "mail", "message", "recipe"}
 )
 """What people ask assistants for; a request about one of these is for a tool that speaks of it, or for none."""
+KINDS = (
+    frozenset({"light", "switch", "climate", "fan", "cover", "lock", "media_player", "vacuum"}),
+    frozenset({"turn_on", "turn_off", "toggle"}),
+)
+"""Values that come together: a place whose examples are two of them takes the others as well."""
 WEAK = frozenset({"of:list", "of:page", "of:house", "of:product", "of:month", "of:status", "of:card"})
 """Things that so many tools speak of that naming one says little."""
 

@@ -8,9 +8,10 @@ from msgspec import Struct
 from toolyard.finding.index import asked as asked_words
 from toolyard.finding.words import stem
 from toolyard.models._offline.clauses import Clause
-from toolyard.models._offline.filling import Filled, fill
+from toolyard.models._offline.filling import fill
 from toolyard.models._offline.lexicon import FOREIGN, RELATED, WEAK
-from toolyard.models._offline.places import Profile, concepts
+from toolyard.models._offline.places import Place, Profile, concepts
+from toolyard.models._offline.rest import Filled
 from toolyard.models._offline.words import tokens_of, value_pattern, words_for
 
 NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
@@ -19,6 +20,8 @@ LIKELY = 6
 """So many tools are looked at closely, besides those with a shape that fits."""
 ENOUGH = 1.2
 BOUNDS = ("upper", "lower")
+TELLING = ("day", "month", "number", "word", "clock")
+"""Kinds of places that are not filled by chance."""
 CHANGING = frozenset({"update", "remove", "cancel"})
 """Verbs that a later one does not soften: who says `delete` does not mean `find`."""
 
@@ -115,9 +118,10 @@ class Matcher:
         score -= 3.0 if clause.tells and not filled.chosen else 0.0
         foreign = {one[3:] for one in said - profile.things} & FOREIGN
         thing = bool(common or nouns) and _is_headed(clause, profile, verb)
+        own = verb == 1.0 and _own_verb(clause, profile)
         certain = (
             score >= ENOUGH
-            and (filled.chosen == "firmly" or not _elsewhere(clause, foreign, thing))
+            and (filled.chosen == "firmly" or not _elsewhere(clause, foreign, thing or own))
             and _evident(clause, profile, filled, verb, thing)
         )
         return Match(
@@ -172,7 +176,8 @@ def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
 def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing: bool) -> bool:
     if _likeness(clause, profile) >= 0.75 or _frame(clause, profile, filled):
         return True
-    if clause.asks and not profile.reads:
+    exact = any(place.written and place.required for place in profile.places)
+    if not profile.reads and (clause.asks or (exact and not verb)):
         return False
     if thing and (verb or not clause.actions() or filled.chosen or (clause.asks and profile.reads)):
         return True
@@ -182,7 +187,9 @@ def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thin
 def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
     """Whether what was said fills the tool so well that it must be meant."""
     required = [place for place in profile.places if place.required]
-    whole = bool(required) and all(place.name in filled.values for place in required)
+    exact = any(place.written for place in required)
+    given = {*filled.values, profile.main.name} if exact and profile.main and filled.items else filled.values.keys()
+    whole = bool(required) and all(place.name in given for place in required)
     if filled.chosen == "firmly" and verb >= 0.5:
         return True
     if whole and (verb >= 0.9 or filled.chosen == "firmly" or (filled.chosen and verb >= 0.5)):
@@ -196,8 +203,9 @@ def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
     ):
         return True
     if clause.asks:
-        return profile.reads and verb >= 0.5 and bool(filled.values)
-    if not filled.items:
+        monthly = profile.of_kind("month") is not None and any(said.month for said in clause.times.said)
+        return profile.reads and (verb >= 0.5 or monthly) and bool(filled.values)
+    if not filled.items and not (filled.pronoun and clause.tells):
         return False
     chosen = bool(filled.chosen) and profile.of_kind("choice") is not None
     return chosen or _timed(clause, profile) or bool(verb and profile.of_kind("moment") and clause.times.moment())
@@ -218,12 +226,17 @@ def _verb(clause: Clause, profile: Profile) -> float:
     """How well the verbs agree; the first one says most."""
     agreed = 0.0
     tokens = [token for token in clause.tokens if token.has("do:")]
-    if any(token.has("no:") and token.stem in profile.verbs for token in clause.tokens):
+    if _own_verb(clause, profile):
         return 1.0
     later = (1.0, 0.3, 0.3) if tokens and CHANGING & set(tokens[0].actions()) else (1.0, 0.7, 0.5)
     for token, weight in zip(tokens, later, strict=False):
         agreed = max(agreed, weight * max((_agreement(action, profile) for action in token.actions()), default=0.0))
     return agreed
+
+
+def _own_verb(clause: Clause, profile: Profile) -> bool:
+    """Whether a verb that the lexicon knows nothing of is the tool's own: `commit`, `rename`."""
+    return clause.leading in profile.nouns | profile.verbs or bool(clause.unknown & profile.verbs)
 
 
 def _agreement(action: str, profile: Profile) -> float:
@@ -241,22 +254,26 @@ def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
         score -= 1.2 if main.required else 0.2
     if item and main is not None:
         score += 1.0 if main.required else 0.3
-    for place in profile.places:
-        if place.kind == "choice" and place.required:
-            score += 1.5 if filled.chosen and not item else 0.0
-            score += {"": -2.5, "guessed": 1.5, "named": 2.0, "firmly": 4.5}[
-                filled.chosen if place.name in filled.values else ""
-            ]
-        elif place.kind == "moment" and place.required:
-            score += 2.0 if place.name in filled.values else -0.8
-        elif place.kind in ("day", "month", "number", "word") and place.name in filled.values:
-            score += 1.0
-    dated = any(place.kind in ("day", "moment", "month") for place in profile.places)
+    score += sum(_filled(place, filled, item) for place in profile.places)
+    dated = any(place.kind in ("day", "moment", "month", "clock") for place in profile.places)
     if times.said and not dated and not clause.tells:
         score -= 1.0
     if times.moment() and not profile.of_kind("moment"):
         score -= 0.7
     return score
+
+
+def _filled(place: Place, filled: Filled, item: bool) -> float:
+    """What it says for a tool that one of its places is filled, or against it that it is not."""
+    given = place.name in filled.values
+    if place.kind == "choice" and place.required:
+        named = {"": -2.5, "guessed": 1.5, "named": 2.0, "firmly": 4.5}[filled.chosen if given else ""]
+        return named + (1.5 if filled.chosen and not item else 0.0)
+    if place.kind == "moment" and place.required:
+        return 2.0 if given else -0.8
+    if place.written and place.required:
+        return 1.0 if given else -1.2
+    return 1.0 if given and (place.written or place.kind in TELLING) else 0.0
 
 
 def _likeness(clause: Clause, profile: Profile) -> float:

@@ -16,6 +16,11 @@ _HAVE = re.compile(
     r"(?P<verb>[a-z]+(?:ed|ing)|" + "|".join(IRREGULAR) + r")\b(?P<rest>.*)$",
     re.IGNORECASE,
 )
+_AT_IT = re.compile(
+    r"^\W*(?:i'm|i am|we're|we are)(?:\s+(?:currently|just|now|already|busy|still))*\s+"
+    r"(?P<verb>(?!looking|going|having|getting|thinking|asking)[a-z]+ing)(?P<rest>\s+(?:the|my|our)\b.*)$",
+    re.IGNORECASE,
+)
 _IS_DONE = re.compile(
     r"^\W*(?P<what>(?:the|my|our)\s.+?)\s+(?:is|are|has been|have been)\s+"
     r"(?:now\s+|already\s+)?(?P<verb>(?!need)\w+)\W*$",
@@ -31,7 +36,9 @@ _ZH_OBJECT = re.compile(
 _ITSELF = re.compile(r"\s+[a-z]+\s+(?:the|my|our|a)\b", re.IGNORECASE)
 """A verb of its own after `did`: `I did water the plants`."""
 _VOWEL = re.compile("[aeiouy]")
-_TAIL = re.compile(r"\s*(?:today|already|now|just now|yesterday|this morning)?\W*$", re.IGNORECASE)
+_TAIL = re.compile(
+    r"\s*(?:today|already|now|just now|yesterday|this morning|right now|at the moment)?\W*$", re.IGNORECASE
+)
 
 
 def done(text: str) -> str:
@@ -48,6 +55,13 @@ def done(text: str) -> str:
     if found := _ZH_OBJECT.match(text.strip("。！!. ")):
         return found["verb"] + found["what"]
     return ""
+
+
+def doing(text: str) -> str:
+    """What somebody says to be at, as an order: `I'm cleaning the garage` is `clean the garage`."""
+    found = _AT_IT.match(text)
+    base = infinitive(found["verb"].casefold()) if found else ""
+    return f"{base}{_TAIL.sub('', found['rest'])}" if found and base else ""
 
 
 def infinitive(verb: str) -> str:

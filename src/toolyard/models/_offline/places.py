@@ -6,13 +6,15 @@ from functools import lru_cache
 from typing import Literal, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.tools import Tool
 from toolyard.finding.index import DESCRIPTION, EXAMPLE, MOST_TEXT, NAME, SATURATION
 from toolyard.finding.words import words as index_words
+from toolyard.models._offline.literals import Written, written
 from toolyard.models._offline.words import Token, is_chinese, tokens_of
 
-Kind = Literal["text", "word", "choice", "number", "flag", "day", "moment", "month", "other"]
+Kind = Literal["text", "word", "choice", "number", "flag", "day", "moment", "month", "clock", "other"]
 Role = Literal["", "title", "location", "remark", "quantity", "upper", "lower", "ending"]
 _SUCH_AS = re.compile(r"\b(?:such as|for example|e\.g\.|like)\b[:,]?\s*|例如[:：]?|比如[:：]?|如[:：]", re.IGNORECASE)
 _FORMATS: dict[str, Kind] = {"date-time": "moment", "date": "day"}
@@ -27,6 +29,7 @@ _UPPER, _LOWER = (
     re.compile(r"\bmax|up to|at most|upper|limit|不超过|最高|最大", re.I),
     re.compile(r"\bmin|at least|最低|最小", re.I),
 )
+_OF_FILES = re.compile(r"\bfiles?\b|_files?\b|director|folder", re.I)
 _QUANTITY = re.compile(r"qty|quantit|count|amount|number|how many|pieces|数量|个数|件数", re.I)
 
 
@@ -46,10 +49,12 @@ class Place(Struct, frozen=True, kw_only=True):
     """What is said about it, without examples."""
     whole: bool = False
     """Numbers without a fraction."""
+    written: Written = ""
+    """If it takes a path, an address or a time zone: words are nothing for it."""
 
     @property
     def wants_item(self) -> bool:
-        return bool(self.source) or (self.kind == "text" and self.role in ("", "title"))
+        return bool(self.source) or (self.kind == "text" and self.role in ("", "title") and not self.written)
 
 
 class Profile(Struct, frozen=True, kw_only=True):
@@ -57,6 +62,8 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     tool: Tool
     places: tuple[Place, ...]
+    main: Place | None
+    """Where the thing that is asked for goes."""
     actions: Mapping[str, float]
     things: frozenset[str]
     """The concepts of its name and description: `of:cart`."""
@@ -74,12 +81,6 @@ class Profile(Struct, frozen=True, kw_only=True):
 
     def place(self, name: str) -> Place | None:
         return next((place for place in self.places if place.name == name), None)
-
-    @property
-    def main(self) -> Place | None:
-        """Where the thing that is asked for goes."""
-        wanting = [place for place in self.places if place.wants_item]
-        return next((place for place in wanting if place.required), wanting[0] if wanting else None)
 
     def of_kind(self, *kinds: Kind) -> Place | None:
         return next((place for place in self.places if place.kind in kinds), None)
@@ -124,6 +125,7 @@ def _profile(keyed: _Keyed) -> Profile:
     return Profile(
         tool=tool,
         places=places,
+        main=_main(places),
         actions=_actions(name, description, examples),
         things=frozenset(things),
         nouns=frozenset(
@@ -133,8 +135,18 @@ def _profile(keyed: _Keyed) -> Profile:
         examples=tuple(tuple(token.stem for token in tokens) for tokens in examples),
         words=_words(tool, name, description, examples),
         head=frozenset({name[-1].stem, *name[-1].means}) if name else frozenset(),
-        verbs=frozenset(tokens[0].stem for tokens in (name, description) if tokens),
+        verbs=frozenset(token.stem for tokens in (name, description) for token in _first(tokens)),
     )
+
+
+def _main(places: Sequence[Place]) -> Place | None:
+    wanting = [place for place in places if place.wants_item]
+    return next((place for place in wanting if place.required), wanting[0] if wanting else None)
+
+
+def _first(tokens: list[Token]) -> list[Token]:
+    """The first word, and the one that may stand in its place: `move or rename`."""
+    return tokens[:1] + (tokens[2:3] if len(tokens) > 2 and tokens[1].text.casefold() in ("or", "and") else [])
 
 
 def _words(tool: Tool, name: list[Token], description: list[Token], examples: list[list[Token]]) -> dict[str, float]:
@@ -175,9 +187,13 @@ def _places(tool: Tool) -> Iterator[Place]:
     properties = tool.parameters.get("properties")
     required = tool.parameters.get("required")
     wanted = cast("list[str]", required) if isinstance(required, list) else []
+    of_files = _OF_FILES.search(f"{tool.name} {tool.description}") is not None
     for name, schema in cast("Mapping[str, object]", properties).items() if isinstance(properties, Mapping) else ():
         if isinstance(schema, Mapping):
-            yield _place(name, cast("Mapping[str, object]", schema), name in wanted, tool.sources.get(name, ""))
+            place = _place(name, cast("Mapping[str, object]", schema), name in wanted, tool.sources.get(name, ""))
+            yield (
+                replace(place, written=written(name, of_files)) if place.kind == "text" and not place.source else place
+            )
 
 
 def _place(name: str, schema: Mapping[str, object], required: bool, source: str) -> Place:
@@ -236,6 +252,8 @@ def _text_kind(name: str, written: str, pattern: str, description: str) -> Kind:
         return "day"
     if _takes(pattern, "2026-11") or "YYYY-MM" in description:
         return "month"
+    if "HH:MM" in description:
+        return "clock"
     if "ISO 8601" in description:
         return "moment"
     return "text" if fits(pattern, "two words") else "word"

@@ -100,7 +100,8 @@ def _understood(exchanges: Sequence[Exchange], matcher: Matcher, choice: str) ->
         if pending and pending.requests and not own and not _let_go(exchange.text):
             answered = with_answer(pending.requests, exchange.text, exchange.at)
             found = Understood(requests=answered, certain=True) if answered else found
-        if before and (again := with_another(before.requests, exchange.text, exchange.at)):
+        alone = not found.requests
+        if before and (again := with_another(before.requests, exchange.text, exchange.at, alone=alone)):
             found = Understood(requests=again, certain=True)
         things = [one.item for one in found.requests if one.item] or things
         pending, before = found if exchange.asked else None, found

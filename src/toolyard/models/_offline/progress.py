@@ -9,10 +9,15 @@ from msgspec.structs import replace
 
 from toolyard.core.items import Call, Result
 from toolyard.finding.words import words
+from toolyard.models._offline.amounts import Priced
 from toolyard.models._offline.places import Place
 from toolyard.models._offline.requests import Request
 
 MOST_VALUES = 20
+
+
+Found = list[tuple[object, Mapping[str, object]]]
+"""Values that a producer told, each with its row."""
 
 
 class Wanted(Struct, frozen=True):
@@ -56,6 +61,7 @@ def _advance(request: Request, left: list[tuple[Call, Result]]) -> tuple[list[Wa
         return [], [Outcome(request=request, state="failed", result=made)]
     place = next(place for place in request.profile.places if place.source)
     found = list(_values(made, place, request))
+    found = _picked(found, request.which)
     if not found:
         return [], [Outcome(request=request, state="nothing", result=made)]
     if place.many:
@@ -67,6 +73,17 @@ def _advance(request: Request, left: list[tuple[Call, Result]]) -> tuple[list[Wa
         more, ended = _called(request, {**request.values, place.name: value}, left)
         calls, outcomes = calls + more, outcomes + [replace(one, chosen=row) for one in ended]
     return calls, outcomes
+
+
+def _picked(found: Found, which: int | Priced | None) -> Found:
+    """The one that is meant of those that were found; all if none was pointed at."""
+    if which is None:
+        return found
+    if isinstance(which, int):
+        return found[which:][:1]
+    prices = [(price, one) for one in found if isinstance(price := one[1].get("price"), int | float)]
+    pick = min if which == "cheapest" else max
+    return [pick(prices, key=lambda one: one[0])[1]] if prices else found
 
 
 def _called(

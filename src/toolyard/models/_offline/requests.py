@@ -7,10 +7,13 @@ from typing import cast
 from msgspec import Struct
 from msgspec.structs import replace
 
-from toolyard.models._offline.clauses import MOST_CLAUSES, clause, joints, sentences, starts_a_request
-from toolyard.models._offline.filling import Filled, as_number, limits
+from toolyard.models._offline.amounts import Priced
+from toolyard.models._offline.clauses import MOST_CLAUSES, clause, joints, sentences, starts_a_request, tells
+from toolyard.models._offline.ellipsis import otherwise
+from toolyard.models._offline.filling import as_number, limits
 from toolyard.models._offline.matching import Match, Matcher
 from toolyard.models._offline.places import Place, Profile, filter_beside
+from toolyard.models._offline.rest import Filled
 from toolyard.models._offline.things import Item
 from toolyard.models._offline.typing_errors import repaired
 from toolyard.models._offline.words import is_chinese, tokens_of
@@ -30,7 +33,8 @@ class Request(Struct, frozen=True, kw_only=True):
     given: dict[str, object] = {}
     """What the producer is called with."""
     everything: bool = False
-    verb: str = ""
+    which: int | Priced | None = None
+    """Which of those that the producer finds is meant, where it is not the best one."""
 
     @property
     def missing(self) -> Place | None:
@@ -68,7 +72,10 @@ def understand(
 def _understand(message: str, matcher: Matcher, now: datetime, earlier: Sequence[str], only: str) -> Understood:
     matches: list[Match] = []
     for sentence in sentences(message):
-        for match in _matches(sentence, matcher, now, only):
+        found = list(_matches(sentence, matcher, now, only))
+        if not any(match.certain for match in found) and (steps := otherwise(sentence)):
+            found = list(_matches(steps, matcher, now, only))
+        for match in found:
             matches += _joined(matches, match)
     good = [match for match in matches if match.certain]
     used = good or (matches if only else [])
@@ -105,12 +112,22 @@ def _matches(sentence: str, matcher: Matcher, now: datetime, only: str) -> Itera
     whole = _best(sentence, matcher, now, only)
     for start, end in joints(sentence):
         rest = sentence[end:]
-        if not starts_a_request(rest) or not sentence[:start].strip():
+        if not (starts_a_request(rest) or tells(rest)) or not sentence[:start].strip():
             continue
         left, right = _best(sentence[:start], matcher, now, only), _best(rest, matcher, now, only)
         if left and right and left.certain and right.certain and _apart(left, right):
             yield left
             yield from _matches(rest, matcher, now, only)
+            return
+    yield from _last(sentence, whole, matcher, now, only)
+
+
+def _last(sentence: str, whole: Match | None, matcher: Matcher, now: datetime, only: str) -> Iterator[Match]:
+    """The sentence as one request; if it is none, what it comes to: `I changed my mind, take it out`."""
+    for _, end in joints(sentence) if whole and not whole.certain else ():
+        rest = sentence[end:]
+        if starts_a_request(rest) and (found := _best(rest, matcher, now, only)) and found.certain:
+            yield found
             return
     if whole:
         yield whole
@@ -142,22 +159,31 @@ def _shorter(one: Match, other: Match) -> bool:
 def _requests(match: Match, matcher: Matcher, things: Sequence[str]) -> Iterator[Request]:
     filled, profile = match.filled, match.profile
     items: Sequence[Item | None] = filled.items
-    if filled.pronoun:
+    if filled.pronoun or _points_back(match):
         items = [Item(thing, filled.quantity) for thing in things] or [None]
+    if isinstance(filled.which, int) and len(items) > 1:
+        items = items[filled.which :][:1]
+    if profile.main is None:
+        yield from (Request(profile=profile, values=filled.values | other) for other in ({}, *filled.others))
+        return
     for item in items or [None]:
-        yield _request(match, item, matcher) if profile.main else _plain(match)
+        yield _request(match, item, matcher, things)
 
 
-def _plain(match: Match) -> Request:
-    return Request(profile=match.profile, values=match.filled.values)
+def _points_back(match: Match) -> bool:
+    """Whether nothing is named for what another tool must find first: `add to cart` after a search."""
+    main, filled = match.profile.main, match.filled
+    named = filled.items or filled.everything or any(token.has("fn:something") for token in match.clause.tokens)
+    return bool(main and main.required and main.source) and not named
 
 
-def _request(match: Match, item: Item | None, matcher: Matcher) -> Request:
+def _request(match: Match, item: Item | None, matcher: Matcher, things: Sequence[str]) -> Request:
     profile, filled = match.profile, match.filled
     main, values = profile.main, dict(filled.values)
     assert main is not None
-    if item and item.quantity is not None:
-        values |= _counted(profile, item.quantity)
+    quantity = item.quantity if item else filled.quantity
+    if quantity is not None:
+        values |= _counted(profile, quantity)
     if main.source:
         producer = matcher.profiles.get(main.source)
         given = _given(producer, item, match) if producer else {}
@@ -168,6 +194,7 @@ def _request(match: Match, item: Item | None, matcher: Matcher) -> Request:
             producer=producer,
             given=given,
             everything=filled.everything,
+            which=filled.which if len(things) < 2 or isinstance(filled.which, str) else None,
         )
     values |= _main_values(profile, main, item, filled)
     return Request(profile=profile, values=values, item=item.text if item else "")

@@ -18,6 +18,7 @@ _IT_IS = re.compile(
     re.IGNORECASE,
 )
 
+_OR = frozenset({"or", "或", "或者", "还是"})
 POLITE_END = re.compile(r"[,，]?\s*(?:please|thanks|thank you|谢谢)\W*$", re.IGNORECASE)
 
 
@@ -29,11 +30,11 @@ class Item(Struct, frozen=True):
     quoted: bool = False
 
 
-def parts(tokens: Sequence[Token]) -> list[list[Token]]:
-    """`milk, bread and two eggs` as three."""
+def parts(tokens: Sequence[Token], *, either: bool = False) -> list[list[Token]]:
+    """`milk, bread and two eggs` as three; with `either` also `tea or coffee` as two."""
     parts: list[list[Token]] = [[]]
     for token in tokens:
-        if token.has("fn:and") or token.text in ",，、&+":
+        if token.has("fn:and") or token.text in ",，、&+" or (either and token.text.casefold() in _OR):
             parts.append([])
         else:
             parts[-1].append(token)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.models._offline.amounts import CHINESE_NUMBER, NUMBER, number
 
@@ -37,6 +38,11 @@ _AFTER_ZH = re.compile(r"(?:之前|以前|前)(?:要?(?:完成|做完|搞定|做
 PM = ("pm", "p.m.", "下午", "晚上", "傍晚", "今晚", "明晚", "晚", "afternoon", "evening", "tonight", "night")
 
 
+_EVENING = re.compile(
+    r"\b(?:dinner|supper|drinks|concert|opera|cinema|movies?|theatre|theater)\b|晚饭|晚餐|晚宴|晚会", re.I
+)
+
+
 class Clock(Struct, frozen=True):
     hour: int
     minute: int = 0
@@ -62,6 +68,9 @@ class Times(Struct, frozen=True):
 
     said: tuple[Said, ...]
     now: datetime
+    evening: bool = False
+    """Whether it speaks of what people do in the evening."""
+    begins: datetime | None = None
 
     @property
     def day(self) -> date | None:
@@ -74,12 +83,15 @@ class Times(Struct, frozen=True):
 
     def moment(self) -> datetime | None:
         """When it begins, if a time of day was said; today or, where that is over, tomorrow if no day was."""
+        return self.begins
+
+    def begun(self) -> "Times":
         clocks = self._clocks()
         if not clocks:
-            return None
+            return self
         day = self.day or self.now.date()
         start = datetime(day.year, day.month, day.day, *clocks[0])
-        return start + timedelta(days=1) if self.day is None and start <= self.now else start
+        return replace(self, begins=start + timedelta(days=1) if self.day is None and start <= self.now else start)
 
     def ending(self) -> datetime | None:
         start, clocks = self.moment(), self._clocks()
@@ -97,7 +109,7 @@ class Times(Struct, frozen=True):
 
     def _clocks(self) -> list[tuple[int, int]]:
         clocks = [one.clock for one in self.said if one.clock]
-        part = next((one.part for one in self.said if one.part), "")
+        part = next((one.part for one in self.said if one.part), "pm" if self.evening else "")
         late = any(clock.sure and clock.hour >= 12 for clock in clocks)
         return [(_hour(clock, part, late), clock.minute) for clock in clocks]
 
@@ -120,7 +132,7 @@ def times_in(text: str, now: datetime) -> Times:
             if said := made(one, now):
                 found.append(said)
     found.sort(key=lambda one: one.start)
-    return Times(tuple(_widened(text, found)), now)
+    return Times(tuple(_widened(text, found)), now, bool(_EVENING.search(text))).begun()
 
 
 def _widened(text: str, found: list[Said]) -> Iterator[Said]:
@@ -189,6 +201,12 @@ def _relative_month(found: re.Match[str], now: datetime) -> Said | None:
     word = found.group().casefold()
     step = -1 if word.startswith(("last", "previous", "上")) else 1 if word.startswith(("next", "下")) else 0
     months = now.year * 12 + now.month - 1 + step
+    return Said(start=found.start(), end=found.end(), month=f"{months // 12}-{months % 12 + 1:02}")
+
+
+def _months_ago(found: re.Match[str], now: datetime) -> Said | None:
+    said = found["n"] or found["zh"] or "2"
+    months = now.year * 12 + now.month - 1 - int(1 if said.casefold() in ("a", "an") else number(said))
     return Said(start=found.start(), end=found.end(), month=f"{months // 12}-{months % 12 + 1:02}")
 
 
@@ -328,6 +346,8 @@ _PATTERNS = (
     _of(rf"\b{_MONTH} (?:the )?(?P<d>\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (?P<y>\d{{4}}))?", _named),
     _of(rf"(?P<prep>\b(?:in|for|of|during|since|last|this) )?\b{_MONTH}(?!\w)(?:,? (?:of )?(?P<y>\d{{4}}))?",
         _month_named),
+    _of(rf"\b(?P<n>an?|{NUMBER}) months? ago\b|(?P<zh>{_ZH})个月(?:之前|以前|前)|\bthe month before last\b|上上个?月",
+        _months_ago),
     _of(r"(?:last|previous|this|the current|next) month(?:'s)?|(?:上个?|这个?|本|当|下个?)月(?:份)?", _relative_month),
     _of(rf"(?:(?P<y>\d{{4}})年)?(?P<m>{_ZH})月(?P<d>{_ZH})[日号]?", _month_day_zh),
     _of(rf"(?:(?P<y>\d{{4}})年|去年|今年)?(?P<m>{_ZH})月(?:份)?", _month_zh),
@@ -341,7 +361,7 @@ _PATTERNS = (
     _of(r"\b(?:the )?end of (?:the|this) month\b|(?:这个?|本)?月底", _end_of_month),
     _of(r"\bnext week\b|\b(?:this|next|the) weekend\b|下周|下个?星期", _next_week),
     _of(r"\b(?:on )?the (?P<d>\d{1,2})(?:st|nd|rd|th)\b", _day_of_month),
-    _of(rf"(?P<d>{_ZH})[号日]", _day_of_month),
+    _of(rf"(?P<d>{_ZH})[号日](?![会楼线门馆店桌厅仓房教院])", _day_of_month),
     _of(r"(?!\d+[:.]\d\d ?[ap]\.?m)(?P<part>上午|早上|早晨|凌晨|中午|下午|傍晚|晚上|晚)?"
         r"(?P<h>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:点钟?|时|[:：](?=\d\d))"
         r"(?P<rest>半|一刻|三刻|整|[\d一二三四五六七八九十]{1,3}分?)?", _clock_zh),

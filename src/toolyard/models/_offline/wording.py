@@ -80,7 +80,7 @@ def question(request: Request, place: Place, language: str) -> str:
     if place.kind == "choice":
         choices = place.choices[:12]
         return pick(language, f"Which {name}: {', '.join(choices)}?", f"请问{name}是哪一个：{'、'.join(choices)}？")
-    if place.kind in ("day", "moment", "month"):
+    if place.kind in ("day", "moment", "month", "clock"):
         return pick(language, f"When: what date and time should I use as the {name}?", f"请问是什么时间（{name}）？")
     if place.kind == "number":
         return pick(language, f"What {name}, as a number?", f"请问{name}是多少？")

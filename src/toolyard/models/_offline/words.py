@@ -39,8 +39,8 @@ class Token(Struct, frozen=True):
         """A concept such as `fn:and`, or any of a kind such as `do:`."""
         return meant in self.means or meant in self.kinds
 
-    def actions(self) -> list[str]:
-        return [one[3:] for one in sorted(self.means) if one.startswith("do:")]
+    def actions(self) -> tuple[str, ...]:
+        return _actions(self.means)
 
 
 def plain(text: str) -> str:
@@ -49,7 +49,7 @@ def plain(text: str) -> str:
 
 
 def is_chinese(text: str) -> bool:
-    return bool(_CJK.search(text))
+    return not text.isascii() and _CJK.search(text) is not None
 
 
 def language_of(text: str) -> str:
@@ -70,6 +70,11 @@ def quoted(text: str) -> list[tuple[Span, str]]:
 @lru_cache(maxsize=4096)
 def _kinds(means: Concepts) -> Concepts:
     return frozenset(one[:3] for one in means)
+
+
+@lru_cache(maxsize=4096)
+def _actions(means: Concepts) -> tuple[str, ...]:
+    return tuple(one[3:] for one in sorted(means) if one.startswith("do:"))
 
 
 def tokens_of(text: str, apart: Sequence[Span] = ()) -> list[Token]:
@@ -102,33 +107,38 @@ def _plain_tokens(text: str, start: int, end: int) -> list[Token]:
 
 def _phrases(text: str, pieces: list[Token]) -> Iterator[Token]:
     """Words that form a known phrase become one token, the longest first."""
-    table, exact, reach, at = _english(), _small_words(), _reach(), 0
     stems = [one.stem for one in pieces]
     written = [one.text.casefold() for one in pieces]
+    at = 0
     while at < len(pieces):
-        if pieces[at].means or is_chinese(pieces[at].text):
-            yield pieces[at]
+        first = pieces[at]
+        if first.means or is_chinese(first.text):
+            yield first
             at += 1
             continue
-        most = max(reach.get(stems[at], 1), reach.get(written[at], 1))
-        for length in range(min(most, len(pieces) - at), 0, -1):
-            means = table.get(" ".join(stems[at : at + length]), _NO_MATCH)
-            means |= exact.get(" ".join(written[at : at + length]), _NO_MATCH)
-            if means or length == 1:
-                start, end = pieces[at].start, pieces[at + length - 1].end
-                yield Token(text[start:end], start, end, means, _kinds(means))
-                at += length
-                break
+        length, means = _longest(stems, written, at)
+        last = pieces[at + length - 1]
+        yield Token(text[first.start : last.end], first.start, last.end, means, _kinds(means))
+        at += length
+
+
+def _longest(stems: Sequence[str], written: Sequence[str], at: int) -> tuple[int, Concepts]:
+    """How many words from here are the longest known phrase, by their stems or as they are written; 1 if none is."""
+    table, exact, begun = _english(), _small_words(), _beginnings()
+    stemmed, said = stems[at], written[at]
+    best, length = (1, table.get(stemmed, _NO_MATCH) | exact.get(said, _NO_MATCH)), 1
+    while at + length < len(stems) and (stemmed in begun or said in begun):
+        stemmed, said, length = f"{stemmed} {stems[at + length]}", f"{said} {written[at + length]}", length + 1
+        if means := table.get(stemmed, _NO_MATCH) | exact.get(said, _NO_MATCH):
+            best = length, means
+    return best
 
 
 @cache
-def _reach() -> Mapping[str, int]:
-    """How many words the longest phrase has that begins with a word, as it is written or by its stem."""
-    found: dict[str, int] = {}
-    for phrase in (*_english(), *_small_words()):
-        first, *more = phrase.split()
-        found[first] = max(found.get(first, 1), min(1 + len(more), MOST_PHRASE))
-    return found
+def _beginnings() -> frozenset[str]:
+    """What longer phrases begin with, by stems and as written."""
+    phrases = [phrase.split()[:MOST_PHRASE] for phrase in (*_english(), *_small_words())]
+    return frozenset(" ".join(words[:length]) for words in phrases for length in range(1, len(words)))
 
 
 def _chinese(run: str, offset: int, before: Token | None) -> Iterator[Token]:

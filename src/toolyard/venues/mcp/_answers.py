@@ -58,10 +58,27 @@ class Told(Struct, frozen=True, kw_only=True):
     in_flight: int = 0
     opened: Opened = Opened()
     capabilities: Json = {}
+    """Of the session that is open, or was."""
     log: tuple[str, ...] = ()
 
 
-class Supervised(Protocol):
+class Asked(Protocol):
+    """A connection, as a call needs it."""
+
+    async def ready(self) -> None:
+        """Until there is a session, or none is to be had now: then it is known what the server lists."""
+        ...
+
+    async def ask(
+        self, method: str, params: Json, *, progress: Progress | None = None, owner: object = None
+    ) -> Answer: ...
+
+    def suspect(self) -> None:
+        """A request was not answered before its deadline."""
+        ...
+
+
+class Supervised(Asked, Protocol):
     """A connection that is kept up; see `_link`."""
 
     status: ServerStatus
@@ -70,11 +87,3 @@ class Supervised(Protocol):
     async def run(self) -> None: ...
 
     def stop(self) -> None: ...
-
-    def suspect(self) -> None:
-        """A request was not answered before its deadline."""
-        ...
-
-    async def ask(
-        self, method: str, params: Json, *, progress: Progress | None = None, owner: object = None
-    ) -> Answer: ...

@@ -26,6 +26,8 @@ class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True):
     metadata: Json = {}
     resource: Json = {}
     expires_at: float | None = None
+    wanted: str = ""
+    """Scopes that the server asked for beyond those of the token: the next sign-in asks for them, too."""
 
     def __repr__(self) -> str:
         return f"Grant(url={self.url!r}, issuer={self.issuer!r}, …)"

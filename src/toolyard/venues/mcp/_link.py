@@ -7,7 +7,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from time import monotonic
 from typing import cast
 
@@ -50,6 +50,7 @@ class Link:
         self._wanted = asyncio.Event()
         self._stopped = asyncio.Event()
         self._era: Era = ""
+        self._capabilities: Json = {}
 
     def told(self) -> Told:
         session = self._current
@@ -60,20 +61,24 @@ class Link:
             sessions=self.sessions,
             in_flight=session.in_flight if session else 0,
             opened=session.opened if session else Opened(),
-            capabilities=session.capabilities if session else {},
+            capabilities=self._capabilities,
             log=tuple(self._said.log),
         )
 
     async def session(self) -> Session:
         """The open session, waited for while there is hope. Raises Down."""
-        self.used_at = monotonic()
         while True:
             if self._current is not None and not self._current.over.is_set():
+                self.used_at = monotonic()
                 return self._current
             if self.status in ("stopped", "failed"):
                 raise Down(self.error.partition(LAST_WORDS)[0] or "the server is stopped")
             self._wanted.set()
             await self._news.wait()
+
+    async def ready(self) -> None:
+        with suppress(Down):
+            await self.session()
 
     async def ask(self, method: str, params: Json, *, progress: Progress | None = None, owner: object = None) -> Answer:
         """Ask the server; again, where it is certain that it did not read the request the time before."""
@@ -117,9 +122,11 @@ class Link:
         began, answered, idle = monotonic(), False, False
         try:
             async with self._connect(self._era) as session:
+                if self._stopped.is_set():
+                    return  # by what it listed
                 self.sessions += 1
                 self._era = "modern" if session.modern else "legacy"
-                self._current = session
+                self._current, self._capabilities, self.used_at = session, session.capabilities, monotonic()
                 self._tell("running")
                 idle = await self._while_used(session)
                 answered = bool(session.answers)

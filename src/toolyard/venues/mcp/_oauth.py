@@ -11,7 +11,7 @@ from typing import TypeVar, cast
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
-from mcp.client.auth.utils import issuers_match
+from mcp.client.auth.utils import extract_scope_from_www_auth, issuers_match
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthClientMetadata,
@@ -73,6 +73,11 @@ class _Kept(Memory):
         self._grant = replace(self._grant, token=dumped(tokens), expires_at=expires_at)
         await self._keeper.save(self._grant)
 
+    async def want(self, scope: str) -> None:
+        if scope != self._grant.wanted:
+            self._grant = replace(self._grant, wanted=scope)
+            await self._keeper.save(self._grant)
+
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Of another authorization server than the person chose: it is not taken over here."""
 
@@ -96,6 +101,10 @@ class _Renewing(OAuthClientProvider):
             raise SignedOut("the token is not taken any more")
         self.context.current_tokens = tokens
         return await self._refresh_token()
+
+    async def want(self, scope: str) -> None:
+        """More than the token is good for: that only a person can grant."""
+        await self._kept.want(scope)
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         status = response.status_code
@@ -124,11 +133,11 @@ class Signing(httpx2.Auth):
             if token:
                 request.headers["Authorization"] = f"Bearer {token}"
             response = yield request
-            if not _is_refused(response):
-                self._note("")
+            if self._provider is None or not _is_refused(response):
+                self._came_to(response)
                 return
-            if self._provider is None:
-                self._note(self._advice, signed_out=True)
+            if isinstance(self._provider, _Renewing) and response.status_code == FORBIDDEN:
+                await self._deny(self._provider, extract_scope_from_www_auth(response) or "")
                 return
             self._distrust(token)
         assert self._provider is not None
@@ -140,7 +149,7 @@ class Signing(httpx2.Auth):
                 response = yield outgoing
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
-            self._note(self._advice if _is_refused(response) else "", signed_out=_is_refused(response))
+            self._came_to(response)
             return
         except SignedOut as error:
             self._note(f"{error}; {self._advice}", signed_out=True)
@@ -162,6 +171,21 @@ class Signing(httpx2.Auth):
         tokens = self._provider.context.current_tokens
         if tokens is not None and tokens.access_token == token:
             self._provider.context.token_expiry_time = 1.0
+
+    def _came_to(self, response: httpx2.Response) -> None:
+        """Who is not signed in may be refused in one way after the other: only a yes is a yes."""
+        if _is_refused(response):
+            self._note(self._advice, signed_out=True)
+        elif response.is_success:
+            self._note("")
+
+    async def _deny(self, provider: _Renewing, scope: str) -> None:
+        """The token is good, but not for this request: the session goes on."""
+        await provider.want(scope)
+        if (sent := sent_now()) is not None:
+            sent.denied = (
+                f"this needs more rights than the token has ({scope or 'it does not say which'}); {self._advice}"
+            )
 
     def _note(self, why: str, *, signed_out: bool = False) -> None:
         self.refused, self.signed_out = why, signed_out

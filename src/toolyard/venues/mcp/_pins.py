@@ -1,6 +1,7 @@
 """What was accepted of a server's tools, and what it lists now: the difference is quarantined. Pure.
 
-A tool that vanishes keeps its pin: one that comes back as something else is found out.
+A tool that vanishes keeps its pin: one that comes back as something else is found out. Where callers are listed tools
+each on their own, what one of them gets is held to the same pins, and changes them for nobody else.
 """
 
 import difflib
@@ -14,6 +15,8 @@ from toolyard.core.servers import ServerTool, ToolState
 from toolyard.venues.mcp._definitions import PINNED, Json, pin_of, unusable
 
 MOST_DIFF_LINES = 200
+MOST_SAID = 1000
+"""Definitions of one tool, beside the one that all get, of which it is known what somebody said."""
 MOST_COMPARED = 1000
 """Lines of either side: to compare them takes the square of their number."""
 
@@ -26,6 +29,8 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     accepted: Json | None = None
     rejected: Json | None = None
     present: bool = True
+    said: dict[str, bool] = {}
+    """Of definitions that only some callers get, by their hashes: whether somebody accepted or rejected them."""
 
     @property
     def state(self) -> ToolState:
@@ -56,30 +61,45 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
 Pins = dict[str, Pin]
 
 
-def compared(
-    pins: Mapping[str, Pin], listing: Sequence[Json], *, trusting: bool, name: Callable[[str], str], whole: bool = True
-) -> Pins:
-    """The pins after a listing. The first listing of a server is accepted whole, and any of one that is not pinned.
-
-    One that is not `whole` is what a single user gets to see: what it lacks may be there for others.
-    """
-    found: Pins = {}
+def by_name(listing: Sequence[Json]) -> dict[str, Json]:
+    """What a server lists, by the names there; one that lists a name twice is taken at its first word."""
+    found: dict[str, Json] = {}
     for definition in listing:
-        if not isinstance(definition, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - it is what a server sent
-            continue
-        remote = str(definition.get("name", ""))
-        if remote in found:
-            continue  # a server that lists a name twice is taken at its first word
-        known = pins.get(remote)
-        if known is None:
-            known = Pin(offered_as=name(remote), seen=definition)
-        accept = (trusting or not pins) and not unusable(definition)
+        if isinstance(definition, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - it is what a server sent
+            found.setdefault(str(definition.get("name", "")), definition)
+    return found
+
+
+def compared(
+    pins: Mapping[str, Pin] | None, listing: Sequence[Json], *, trusting: bool, name: Callable[[str], str]
+) -> Pins:
+    """The pins after a listing. The first of a server, which has none yet, is accepted whole, though it be empty."""
+    found: Pins = {}
+    for remote, definition in by_name(listing).items():
+        known = (pins or {}).get(remote) or Pin(offered_as=name(remote), seen=definition)
+        accept = (trusting or pins is None) and not unusable(definition)
         accepted = definition if accept or _is_same(known.accepted, definition) else known.accepted
         found[remote] = replace(known, seen=definition, accepted=accepted, present=True)
-    others = {remote: pin for remote, pin in pins.items() if remote not in found}
-    if whole:
-        others = {remote: replace(pin, present=False) for remote, pin in others.items()}
-    return {**found, **others}
+    gone = {remote: replace(pin, present=False) for remote, pin in (pins or {}).items() if remote not in found}
+    return {**found, **gone}
+
+
+def for_caller(pin: Pin, definition: Json, hash: str, *, trusting: bool) -> Pin:
+    """A pin as it is for a caller who gets this definition of the tool."""
+    said = True if trusting and not unusable(definition) else pin.said.get(hash)
+    return replace(
+        pin,
+        seen=definition,
+        accepted=definition if said is True else pin.accepted,
+        rejected=definition if said is False else pin.rejected,
+        present=True,
+    )
+
+
+def decided(pin: Pin, hashes: Sequence[str], accept: bool) -> Pin:
+    """A pin once somebody has said yes or no to definitions that only some callers get. What is oldest is forgotten."""
+    said = {**{hash: told for hash, told in pin.said.items() if hash not in hashes}, **dict.fromkeys(hashes, accept)}
+    return replace(pin, said=dict(list(said.items())[-MOST_SAID:]))
 
 
 def accepted(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:

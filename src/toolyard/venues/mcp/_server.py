@@ -1,10 +1,12 @@
 """One server: its sessions, its tools, and which of them are accepted. It does not know how a session is held.
 
 Most servers have one session that everybody shares. One whose `auth` is `caller` has a session for each user of each
-tenant; what it lists is known from whoever came first, and no session is ever another one's.
+tenant, and no session is ever another one's. What it listed first, to whom it may be, is offered to those whom it has
+not listed anything yet; from then on each gets what it lists for them, as far as that was accepted.
 """
 
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -13,27 +15,28 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.ports import Heard, Mint, Shelf
-from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus, SignInAnswer
+from toolyard.core.ports import Heard, Mint, Personal, Shelf
+from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus, ServerTool, SignInAnswer
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Json, Supervised
-from toolyard.venues.mcp._definitions import tool_of
+from toolyard.venues.mcp._definitions import pin_of, tool_of
 from toolyard.venues.mcp._grants import Keeper
-from toolyard.venues.mcp._pins import Pin, Pins, accepted, compared, rejected
+from toolyard.venues.mcp._pins import Pin, Pins, accepted, by_name, compared, decided, for_caller, rejected
+from toolyard.venues.mcp._views import Seen, Views, Who
 from toolyard.venues.mcp.router import Route, Router
 
 PINS = "mcp.pins"
 MOST_CALLERS = 1000
 CALLER_IDLE_S = 600.0
-Who = tuple[str, str]
-"""A tenant and a user; of a shared session, neither."""
+NOBODY: Who = ()
+TOOLS_CHANGED = "notifications/tools/list_changed"
 _pins = msgspec.json.Decoder(Pins)
 
 
 class Watcher(Protocol):
     """Who is told what a session of a server has to tell."""
 
-    async def listed(self, tools: list[Json]) -> None: ...
+    async def listed(self, tools: list[Json], caller: Caller | None) -> None: ...
 
     def notified(self, method: str, params: Json, caller: Caller | None) -> None:
         """`caller` is whose session it came over; None means everybody's."""
@@ -108,9 +111,16 @@ class Server:
         self._home = home
         self._links: dict[Who, Supervised] = {}
         self._pins: Pins = _pins.decode(pins) if pins else {}
+        self.known = bool(pins)
+        """Whether its tools were listed at any time."""
+        self._keeping = asyncio.Lock()
         self._tools: dict[str, Tool] = {}
+        self._views = Views()
+        self._personal: dict[Who, Personal] = {}
         for remote, pin in self._pins.items():
-            home.router.keep(record.spec.names.get(remote, pin.offered_as), Route(id, remote))
+            name = record.spec.names.get(remote, pin.offered_as)
+            if name not in home.taken():
+                home.router.keep(name, Route(id, remote))
         self._pins = {remote: replace(pin, offered_as=self._name(remote)) for remote, pin in self._pins.items()}
         self._sort_out()
 
@@ -119,28 +129,25 @@ class Server:
         return self.record.spec
 
     @property
-    def known(self) -> bool:
-        """Whether its tools were listed at any time."""
-        return bool(self._pins)
-
-    @property
     def status(self) -> ServerStatus:
         if not self.record.wanted:
             return "stopped"
-        if self.spec.auth == "caller" and self._pins:
+        if self.spec.auth == "caller" and self.known:
             return "running"
-        link = self._links.get(("", ""))
+        link = self._links.get(NOBODY)
         return link.status if link else "idle"
 
     def start(self) -> None:
         """Open its session; that of a server whose callers have their own only to see what it lists."""
         if self.spec.auth == "server" or not self.known:
-            self._link(("", ""), None)
+            self._link(NOBODY, None)
 
     def stop(self) -> None:
         for link in self._links.values():
             link.stop()
         self._links.clear()
+        self._views.clear()
+        self._personal.clear()
 
     def link(self, caller: Caller) -> Supervised:
         """The session for this caller, opened if there is none."""
@@ -148,17 +155,21 @@ class Server:
 
     def seen_as(self, caller: Caller) -> tuple[Who, Caller | None]:
         """Whose session this caller uses: the one of all, or its own."""
-        return (("", ""), None) if self.spec.auth == "server" else ((caller.tenant, caller.user), caller)
+        return (NOBODY, None) if self.spec.auth == "server" else ((caller.tenant, caller.user), caller)
 
     def keeper(self, who: Who) -> Keeper:
-        return Keeper(self._home.shelf, self.id, who, self.spec.url)
+        return Keeper(self._home.shelf, self.id, who or ("", ""), self.spec.url)
 
     def renew(self, caller: Caller) -> Supervised:
         """A session with what is kept for this caller now."""
-        who, _ = self.seen_as(caller)
-        if (before := self._links.pop(who, None)) is not None:
-            before.stop()
+        self._end(self.seen_as(caller)[0])
         return self.link(caller)
+
+    def _end(self, who: Who) -> None:
+        if (link := self._links.pop(who, None)) is not None:
+            link.stop()
+        self._views.forget(who)
+        self._personal.pop(who, None)
 
     def _link(self, who: Who, caller: Caller | None) -> Supervised:
         if (known := self._links.get(who)) is not None:
@@ -170,40 +181,104 @@ class Server:
         return made
 
     def _make_room(self) -> None:
-        """Of very many callers those go first whose sessions sleep, or failed; then whoever came first."""
         if len(self._links) >= MOST_CALLERS:
-            asleep = next((who for who, link in self._links.items() if link.status in ("idle", "failed")), None)
-            self._links.pop(asleep or next(iter(self._links))).stop()
+            self._end(least_needed(self._links))
 
-    async def listed(self, tools: list[Json]) -> None:
-        """What it lists now. Kept before anybody is offered it."""
-        trusting, whole = self.spec.pin == "off", self.spec.auth == "server"
-        found = compared(self._pins, tools, trusting=trusting, name=self._name, whole=whole)
-        await self._keep(found)
-        if self.spec.auth == "caller" and (seen := self._links.pop(("", ""), None)):
-            seen.stop()  # it has served: from here on each caller has a session
+    async def listed(self, tools: list[Json], caller: Caller | None) -> None:
+        """What it lists now, to all or to one. Kept before anybody is offered it."""
+        who = NOBODY if caller is None else self.seen_as(caller)[0]
+        async with self._keeping:
+            if self.known and self.spec.auth == "caller":
+                await self._keep({**self._strange(tools), **self._pins})
+            else:
+                before = self._pins if self.known else None
+                await self._keep(compared(before, tools, trusting=self._trusting, name=self._name))
+            if who in self._links and who != NOBODY:
+                self._views.see(who, tools)
+                self._tell(who)
+        self._home.changed()
+        if self.spec.auth == "caller":
+            self._end(NOBODY)  # it has served: from here on each caller has a session
+
+    def _strange(self, tools: Sequence[Json]) -> Pins:
+        """Pins for what only one caller has been listed so far: they hold the names."""
+        return {
+            remote: Pin(offered_as=self._name(remote), seen=definition, present=False)
+            for remote, definition in by_name(tools).items()
+            if remote not in self._pins
+        }
 
     async def accept(self, tools: Collection[str] = ()) -> None:
-        await self._keep(accepted(self._pins, tuple(tools)))
+        await self._decide(accepted, tuple(tools), accept=True)
 
     async def reject(self, tools: Collection[str] = ()) -> None:
-        await self._keep(rejected(self._pins, tuple(tools)))
+        await self._decide(rejected, tuple(tools), accept=False)
+
+    async def _decide(self, all: Callable[[Pins, Sequence[str]], Pins], tools: Sequence[str], *, accept: bool) -> None:
+        """For what all get, and for what only some do."""
+        async with self._keeping:
+            pins = all(self._pins, tools)
+            meant: dict[str, list[str]] = {}
+            for remote, seen, pin, _ in self._apart():
+                if remote in tools if tools else pin.waits:
+                    meant.setdefault(remote, []).append(seen.hash)
+            await self._keep(pins | {remote: decided(pins[remote], meant[remote], accept) for remote in meant})
+            for who in self._views:
+                self._tell(who)
+        self._home.changed()
 
     async def _keep(self, pins: Pins) -> None:
-        if self.removed:
-            return
-        if pins != self._pins:
+        if not self.removed and (pins != self._pins or not self.known):
             await self._home.shelf.shelve(PINS, self.id, msgspec.json.encode(pins))
-            self._pins = pins
+            self._pins, self.known = pins, True
             self._sort_out()
-        self._home.changed()
 
     def _sort_out(self) -> None:
         """Which tools may be offered; those that are as they were stay the same objects."""
         self._tools = {remote: self._tool(remote, pin) for remote, pin in self._pins.items() if pin.offered}
 
+    @property
+    def _trusting(self) -> bool:
+        return self.spec.pin == "off"
+
+    def _apart(self) -> Iterator[tuple[str, Seen, Pin, int]]:
+        """Each definition that only some callers get, with its pin as it is for them, and how many they are."""
+        for remote, known in self._views.definitions().items():
+            pin = self._pins[remote]
+            for seen, callers in known.values():
+                own = for_caller(pin, seen.definition, seen.hash, trusting=self._trusting)
+                if not pin.present or seen.hash != pin_of(pin.seen):
+                    yield remote, seen, own, callers
+
+    def _personally(self, who: Who) -> Personal:
+        """How what this caller gets differs from what those get of whom nothing is known."""
+        view = self._views.of(who) or {}
+        tools: dict[str, Tool | None] = {
+            self._pins[remote].offered_as: None for remote in self._tools if remote not in view
+        }
+        for remote, seen in view.items():
+            pin = for_caller(self._pins[remote], seen.definition, seen.hash, trusting=self._trusting)
+            tool, all_get = self._tool(remote, pin) if pin.offered else None, self._tools.get(remote)
+            if tool is not all_get:
+                tools[pin.offered_as] = tool
+        return Personal(tools)
+
+    def _tell(self, who: Who) -> None:
+        """A caller hears of it whose tools are others than before, and nobody else."""
+        before, now = self._personal.get(who), self._personally(who)
+        if now.tools != (before.tools if before is not None else {}):
+            self._personal[who] = now
+            tenant, user = who
+            self._home.notified(self.id, TOOLS_CHANGED, {}, Caller(user=user, tenant=tenant))
+
+    def personal(self, caller: Caller) -> Personal | None:
+        """What this caller gets otherwise than those of whom nothing is known; the same object as long as it is so."""
+        found = self._personal.get(self.seen_as(caller)[0])
+        return found if found is not None and found.tools else None
+
     def notified(self, method: str, params: Json, caller: Caller | None) -> None:
-        self._home.notified(self.id, method, params, caller)
+        if method != TOOLS_CHANGED or caller is None:  # what a caller's own list comes to is told once it is known
+            self._home.notified(self.id, method, params, caller)
 
     async def elicited(self, link: object, question: Json, owner: object) -> Json:
         return await self._home.elicited(link, question, owner)
@@ -222,20 +297,40 @@ class Server:
 
     @property
     def capabilities(self) -> Json:
-        """What it says that it can do, by whichever of its sessions is open."""
+        """What it says that it can do, by whichever of its sessions is open, or will be when it is asked."""
         nothing: Json = {}
-        told = (link.told().capabilities for link in self._links.values() if link.status == "running")
+        told = (link.told().capabilities for link in self._links.values() if link.status not in ("stopped", "failed"))
         return next((one for one in told if one), nothing)
+
+    def kept_from(self, remote: str, caller: Caller) -> str:
+        """Why a tool is not for this caller, if that is known."""
+        view = self._views.of(self.seen_as(caller)[0])
+        if view is None:
+            return ""
+        if (seen := view.get(remote)) is None:
+            return f"the server {self.id!r} has no tool {remote[:80]!r} for this caller"
+        if for_caller(self._pins[remote], seen.definition, seen.hash, trusting=self._trusting).offered:
+            return ""
+        said = f"the server {self.id!r} lists the tool {remote[:80]!r} for this caller as nobody has accepted it"
+        return f"{said}: an administrator has to accept it first"
 
     def pin(self, remote: str) -> Pin | None:
         return self._pins.get(remote)
+
+    def definition(self, remote: str, caller: Caller) -> Json:
+        """A tool as it is listed for this caller; empty if it is not."""
+        view = self._views.of(self.seen_as(caller)[0])
+        if view is not None:
+            return view[remote].definition if remote in view else {}
+        pin = self._pins.get(remote)
+        return pin.seen if pin is not None else {}
 
     def _name(self, remote: str) -> str:
         wanted = self.spec.names.get(remote, "")
         return self._home.router.give(Route(self.id, remote), self._home.taken(), wanted)
 
     def card(self) -> ServerCard:
-        shared = self._links.get(("", ""))
+        shared = self._links.get(NOBODY)
         told = shared.told() if shared else None
         return ServerCard(
             id=self.id,
@@ -251,5 +346,30 @@ class Server:
             sessions=sum(link.status == "running" for link in self._links.values()),
             configured=self.configured,
             log=told.log if told else (),
-            tools=tuple(pin.shown for pin in self._pins.values() if pin.present),
+            tools=tuple(self._shown()),
         )
+
+    def _shown(self) -> Iterator[ServerTool]:
+        """What all get; then, where it is another or nobody has accepted it yet, what only some do."""
+        known = {remote for remote, pin in self._pins.items() if pin.present}
+        yield from (self._pins[remote].shown for remote in self._pins if remote in known)
+        for remote, _, pin, callers in self._apart():
+            if pin.state != "accepted" or remote not in known:
+                known.add(remote)
+                yield _shown(pin, callers)
+
+
+def least_needed(links: Mapping[Who, Supervised]) -> Who:
+    """Of very many sessions one that sleeps, or failed; else one without a call; of those, the oldest."""
+
+    def need(who: Who) -> int:
+        return 0 if links[who].status in ("idle", "failed") else 2 if links[who].told().in_flight else 1
+
+    return min(links, key=need)
+
+
+def _shown(pin: Pin, callers: int) -> ServerTool:
+    """What only some callers get says so."""
+    shown = pin.shown
+    said = "one caller gets it" if callers == 1 else f"{callers} callers get it"
+    return shown if shown.state == "accepted" else replace(shown, why=f"as {said}:\n{shown.why}")

@@ -35,7 +35,7 @@ MOST_TOOLS = 10_000
 MOST_LISTING_BYTES = 32 * 1024 * 1024
 FINISH_S = 5.0
 MOST_SILENT = 3
-HTTP_NOT_FOUND = 404
+HTTP_NOT_FOUND, HTTP_FORBIDDEN = 404, 403
 _CLOSED = ("Connection closed", "SSE stream")
 _log = logging.getLogger("toolyard.mcp")
 
@@ -132,6 +132,8 @@ class Session:
             if _is_closed(error) or sent.trouble or self._is_forgotten(sent, error):
                 raise await self._lost(sent, error) from None
             self.answers += 1
+            if sent.denied:
+                raise MCPError(code=HTTP_FORBIDDEN, message=sent.denied) from None
             raise
         except ValidationError as error:
             raise MCPError(code=types.INTERNAL_ERROR, message=f"the answer is not as MCP has it: {error}") from None

@@ -3,11 +3,13 @@
 It does not know where the person is: it shows an address, and waits for what the person came back with.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
+from mcp.client.auth.utils import extract_resource_metadata_from_www_auth as _metadata_of
+from mcp.client.auth.utils import extract_scope_from_www_auth, union_scopes
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull
 from pydantic import ValidationError
 
@@ -15,7 +17,7 @@ from toolyard.core.errors import Refused, Unavailable
 from toolyard.core.servers import ServerSpec, SignInAnswer
 from toolyard.venues.mcp._bounded import PLAIN, Bounded
 from toolyard.venues.mcp._grants import Grant, Keeper
-from toolyard.venues.mcp._oauth import Memory, client_metadata, dumped, in_a_line, issued_by
+from toolyard.venues.mcp._oauth import UNAUTHORIZED, Memory, client_metadata, dumped, in_a_line, issued_by
 
 ANSWER_S = 20.0
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
@@ -29,7 +31,13 @@ class _Asking(OAuthClientProvider):
     """The SDK's flow, for a client that is known to one authorization server, or to none."""
 
     def __init__(
-        self, spec: ServerSpec, memory: Memory, redirect_uri: str, show: Show, answer: Awaitable[SignInAnswer]
+        self,
+        spec: ServerSpec,
+        memory: Memory,
+        redirect_uri: str,
+        show: Show,
+        answer: Awaitable[SignInAnswer],
+        more: str,
     ):
         async def shown(url: str) -> None:
             show(_opened_safely(url))
@@ -40,7 +48,25 @@ class _Asking(OAuthClientProvider):
 
         self._issuer = spec.oauth.issuer if spec.oauth else ""
         self._scope = spec.oauth.scope if spec.oauth else ""
+        self._more = more
         super().__init__(spec.url, client_metadata(redirect_uri), memory, shown, answered)
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Who is known to need more rights asks for them from the start, as if the server had just said so."""
+        flow = super().async_auth_flow(request)
+        try:
+            outgoing = await anext(flow)
+            while True:
+                response = yield outgoing
+                if self._more and response.status_code == UNAUTHORIZED:
+                    scope = union_scopes(extract_scope_from_www_auth(response), self._more)
+                    about = f'resource_metadata="{found}", ' if (found := _metadata_of(response)) else ""
+                    response.headers["www-authenticate"] = f'Bearer {about}scope="{scope}"'
+                outgoing = await flow.asend(response)
+        except StopAsyncIteration:
+            pass
+        finally:
+            await flow.aclose()
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
         return self._issuer if self._issuer in advertised else advertised[0]
@@ -49,7 +75,7 @@ class _Asking(OAuthClientProvider):
         if self._issuer and not issued_by(self.context.oauth_metadata, self._issuer):
             raise OAuthFlowError(f"it names another authorization server than {self._issuer}, which is configured")
         if self._scope:
-            self.context.client_metadata.scope = self._scope
+            self.context.client_metadata.scope = union_scopes(self._scope, self._more)
         return await super()._perform_authorization()
 
 
@@ -65,7 +91,9 @@ async def sign_in(
     memory = Memory()
     if spec.oauth is not None:
         memory.client = _registered(spec, redirect_uri)
-    provider = _Asking(spec, memory, redirect_uri, show, answer)
+    before = await keeper.load()
+    more = union_scopes(str(before.token.get("scope") or ""), before.wanted) if before and before.wanted else ""
+    provider = _Asking(spec, memory, redirect_uri, show, answer, more or "")
     try:
         async with (
             httpx2.AsyncClient(auth=provider, timeout=ANSWER_S, transport=Bounded(), headers=PLAIN) as client,

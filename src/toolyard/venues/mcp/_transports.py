@@ -4,6 +4,7 @@ Over HTTP each request is marked with what became of it on the way, so that a ca
 whose answer was lost; and a failure of one request is not the end of the others.
 """
 
+import re
 import sys
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AsyncExitStack, contextmanager
@@ -27,6 +28,7 @@ ANSWER_S = 30.0
 SILENCE_S = 600.0
 """A call has its own deadline; a stream on which nothing comes for so long is given up."""
 Signed = Callable[[], Awaitable[Signing]]
+_OWN = re.compile(r"\{user\}|\{tenant\}")
 
 
 def streams(spec: ServerSpec, caller: Caller | None, said: Said, warden: Warden, signed: Signed) -> Streams:
@@ -74,7 +76,8 @@ def filled_in(values: Mapping[str, str], caller: Caller | None) -> dict[str, str
     """The values with the caller's own names in place of `{user}` and `{tenant}`."""
     if caller is None:
         return dict(values)
-    return {k: v.replace("{user}", caller.user).replace("{tenant}", caller.tenant) for k, v in values.items()}
+    own = {"{user}": caller.user, "{tenant}": caller.tenant}
+    return {name: _OWN.sub(lambda found: own[found[0]], value) for name, value in values.items()}
 
 
 class _Marking(httpx2.AsyncHTTPTransport):

@@ -33,6 +33,8 @@ class Sent:
     trouble: str = ""
     """Over HTTP: what went wrong on the way, if anything."""
     unreached: bool = False
+    denied: str = ""
+    """Over HTTP: why the server does not do this for us, though it does other things."""
 
 
 sent_for: ContextVar[Sent | None] = ContextVar("sent", default=None)

@@ -16,8 +16,8 @@ class FleetBeside:
     def offering(self, capability: str) -> Sequence[str]:
         return self._fleet.offering(capability)
 
-    def definition(self, server: str, tool: str) -> Json:
-        return self._fleet.definition(server, tool)
+    def definition(self, server: str, tool: str, caller: Caller) -> Json:
+        return self._fleet.definition(server, tool, caller)
 
     async def ask(self, server: str, caller: Caller, method: str, params: Json) -> Json:
         try:

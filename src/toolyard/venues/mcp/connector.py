@@ -36,7 +36,7 @@ class SdkConnector:
             return await watcher.elicited(made, question, owner)
 
         hooks = Hooks(
-            listed=watcher.listed,
+            listed=lambda tools: watcher.listed(tools, caller),
             notified=lambda method, params: watcher.notified(method, params, caller),
             elicited=elicited,
             sampling=spec.sampling,

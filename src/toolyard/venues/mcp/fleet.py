@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Refused
-from toolyard.core.ports import Heard, Mint, Shelf
+from toolyard.core.ports import Heard, Mint, Personal, Shelf
 from toolyard.core.servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Answer, Json, Supervised
@@ -156,11 +156,25 @@ class Fleet:
             raise NotFound(f"there is no server {id[:80]!r}")
         return server
 
-    def definition(self, id: str, tool: str) -> Json:
-        """A tool as its server lists it; empty if there is none, or not any more."""
+    def definition(self, id: str, tool: str, caller: Caller) -> Json:
+        """A tool as its server lists it for this caller; empty if there is none, or not any more."""
         server = self._servers.get(id)
-        pin = server.pin(tool) if server is not None else None
-        return pin.seen if pin is not None else {}
+        return server.definition(tool, caller) if server is not None else {}
+
+    async def kept_from(self, tool: Tool, caller: Caller, link: Supervised) -> str:
+        """Why this caller may not use a tool after all, if so.
+
+        Before a caller's own session is open, what others get was offered: it may be another for this caller.
+        """
+        server = self.server(tool.server)
+        if server.spec.auth == "server":
+            return ""
+        await link.ready()
+        return server.kept_from(tool.remote, caller)
+
+    def personal(self, caller: Caller) -> tuple[Personal, ...]:
+        """What this caller gets otherwise than others, of each server where anything is."""
+        return tuple(found for server in self._servers.values() if (found := server.personal(caller)) is not None)
 
     def listen(self, notified: Heard) -> Callable[[], None]:
         """Be told what servers tell unasked. The answer ends it."""

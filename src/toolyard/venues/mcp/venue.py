@@ -8,10 +8,11 @@ import hashlib
 from collections.abc import Sequence
 from typing import cast
 
+from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import Context, Failure, Later, Own, Value
+from toolyard.core.ports import Context, Failure, Later, Own, Personal, Value
 from toolyard.core.results import problem_of
 from toolyard.core.servers import INPUT_RESPONSES
 from toolyard.core.tools import Tool
@@ -25,7 +26,7 @@ MOST_ROUNDS = 10
 PAUSE_S = 0.1
 CLOSE_S = 0.05
 """A call that is cancelled this near to its deadline was cancelled by it."""
-_CODES = {-32602: "validation_error", -32601: "not_found", -32001: "timeout"}
+_CODES = {-32602: "validation_error", -32601: "not_found", -32001: "timeout", 403: "permission_denied"}
 
 
 class McpVenue:
@@ -40,11 +41,16 @@ class McpVenue:
     def own(self, tool: str) -> Own:
         return Own()
 
+    def personal(self, caller: Caller) -> tuple[Personal, ...]:
+        return self._fleet.personal(caller)
+
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
         try:
             link = self._fleet.link(tool.server, context.caller)
         except (NotFound, Refused) as error:
             return Failure(problem=problem_of(error, "unavailable"))
+        if why := await self._fleet.kept_from(tool, context.caller, link):
+            return Failure(problem=Problem(error=why, error_type="permission_denied"))
         asking = _Asking(self._fleet, self._questions, link, call, tool, context)
         if context.answer is None:
             return await asking.begin()
@@ -71,7 +77,7 @@ class _Asking:
         self._tool = tool
         self._context = context
         self._sampling = fleet.server(tool.server).spec.sampling
-        self._promised = fleet.definition(tool.server, tool.remote).get("outputSchema")
+        self._promised = fleet.definition(tool.server, tool.remote, context.caller).get("outputSchema")
         self._prepared: dict[str, Json] = {}
         """Answers that are known, by their questions: a server that was started anew asks them again."""
         self._params: Json = {"name": tool.remote, "arguments": call.arguments, "_meta": meta_of(context)}

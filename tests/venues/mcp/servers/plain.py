@@ -66,6 +66,8 @@ def tools() -> list[dict[str, object]]:
     if "personal" in TRICKS and os.environ.get("USER_NAME") == "bob":
         listed = [one for one in listed if one["name"] != "add"]
     changed = NOTES.with_suffix(".changed")
+    if "bare" in TRICKS and not changed.exists():
+        return []
     if changed.exists():
         listed[1] = tool("look", changed.read_text(), **reads)
     return listed
@@ -180,6 +182,9 @@ def handle(message: dict[str, object]) -> None:
 
 def main() -> None:
     note(f"process {os.getpid()}")
+    note(f"folder {Path.cwd()}")
+    if "late" in TRICKS:
+        time.sleep(0.5)
     if "crashes" in TRICKS:
         sys.exit("it cannot find its configuration")
     if "hangs" in TRICKS:

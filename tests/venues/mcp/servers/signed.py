@@ -2,7 +2,8 @@
 
 A person who opens the page is whoever `/control?user=…` named last. Other words for `/control`: `deny`; the `lifetime`
 of a token, in seconds, as it is told; `revoke` every access token; `forget` every refresh token too; have the endpoint
-for tokens be `down`, or answer an `odd` one; the `issuer` that the protected resource names instead.
+for tokens be `down`, or answer an `odd` one; the `issuer` that the protected resource names instead; the scope that a
+call needs `more`; that only the `modern` way to begin is known.
 """
 
 import secrets
@@ -26,11 +27,11 @@ from mcp.server.mcpserver import MCPServer
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from starlette.requests import Request
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PORT = int(sys.argv[1])
 BASE = f"http://127.0.0.1:{PORT}"
-SCOPE = "mail"
+SCOPE, MORE = "mail", "archive"
 
 
 class People:
@@ -38,6 +39,7 @@ class People:
 
     def __init__(self) -> None:
         self.user, self.deny, self.lifetime, self.down, self.odd, self.issuer = "ann", False, 3600, False, False, ""
+        self.more, self.modern = "", False
         self.renewed = self.asked = 0
         self._clients: dict[str, OAuthClientInformationFull] = {}
         self._codes: dict[str, AuthorizationCode] = {}
@@ -50,6 +52,8 @@ class People:
         self.down = words.get("down", "") == "yes"
         self.odd = words.get("odd", "") == "yes"
         self.issuer = words.get("issuer", "")
+        self.more = words.get("more", "")
+        self.modern = words.get("modern", "") == "yes"
         self.lifetime = int(words.get("lifetime", self.lifetime))
         if "revoke" in words or "forget" in words:
             self._access.clear()
@@ -90,7 +94,8 @@ class People:
     ) -> OAuthToken:
         if self._codes.pop(authorization_code.code, None) is None:
             raise TokenError("invalid_grant")
-        return self._issued(client, authorization_code.subject or "", authorization_code.resource)
+        scopes = authorization_code.scopes
+        return self._issued(client, authorization_code.subject or "", authorization_code.resource, scopes)
 
     async def load_refresh_token(self, client: OAuthClientInformationFull, refresh_token: str) -> RefreshToken | None:
         return self._refresh.get(refresh_token)
@@ -100,7 +105,7 @@ class People:
     ) -> OAuthToken:
         del self._refresh[refresh_token.token]
         self.renewed += 1
-        return self._issued(client, refresh_token.subject or "", refresh_token.resource)
+        return self._issued(client, refresh_token.subject or "", refresh_token.resource, refresh_token.scopes)
 
     async def load_access_token(self, token: str) -> AccessToken | None:
         self.asked += 1
@@ -110,15 +115,25 @@ class People:
     async def revoke_token(self, token: AccessToken | RefreshToken) -> None:
         self._access.pop(token.token, None)
 
-    def _issued(self, client: OAuthClientInformationFull, subject: str, resource: str | None) -> OAuthToken:
+    def may(self, header: bytes, scope: str) -> bool:
+        found = self._access.get(header.decode().removeprefix("Bearer "))
+        return found is not None and scope in found.scopes
+
+    def _issued(
+        self, client: OAuthClientInformationFull, subject: str, resource: str | None, scopes: list[str]
+    ) -> OAuthToken:
         access, refresh = f"access-{secrets.token_hex(16)}", f"refresh-{secrets.token_hex(16)}"
         about: dict[str, Any] = {
-            "client_id": client.client_id or "", "scopes": [SCOPE], "subject": subject, "resource": resource,
+            "client_id": client.client_id or "", "scopes": scopes, "subject": subject, "resource": resource,
         }  # fmt: skip
         self._access[access] = AccessToken(token=access, expires_at=int(time.time() + 3600), **about)
         self._refresh[refresh] = RefreshToken(token=refresh, **about)
         return OAuthToken(
-            access_token=access, token_type="Bearer", expires_in=self.lifetime, scope=SCOPE, refresh_token=refresh
+            access_token=access,
+            token_type="Bearer",
+            expires_in=self.lifetime,
+            scope=" ".join(scopes),
+            refresh_token=refresh,
         )
 
 
@@ -132,7 +147,7 @@ server = MCPServer(
         required_scopes=[SCOPE],
         validate_token_resource=True,
         client_registration_options=ClientRegistrationOptions(
-            enabled=True, valid_scopes=[SCOPE], default_scopes=[SCOPE]
+            enabled=True, valid_scopes=[SCOPE, MORE], default_scopes=[SCOPE]
         ),
     ),
 )
@@ -165,8 +180,29 @@ class Tricks:
         elif people.issuer and path.startswith("/.well-known/oauth-protected-resource"):
             told = {"resource": f"{BASE}/mcp", "authorization_servers": [people.issuer]}
             await JSONResponse(told)(scope, receive, send)
+        elif (people.more or people.modern) and path == "/mcp" and scope["method"] == "POST":
+            await self._looked_at(scope, receive, send)
         else:
             await self._app(scope, receive, send)
+
+    async def _looked_at(self, scope: Scope, receive: Receive, send: Send) -> None:
+        message = await receive()
+        while message.get("more_body"):
+            later = await receive()
+            message = {**later, "body": message["body"] + later["body"]}
+        token, method = dict(scope["headers"]).get(b"authorization", b""), message["body"]
+        if people.modern and b'"initialize"' in method:
+            await JSONResponse({"error": "what is that?"}, status_code=400)(scope, receive, send)
+        elif people.more and b'"tools/call"' in method and not people.may(token, people.more):
+            wants = {"www-authenticate": f'Bearer error="insufficient_scope", scope="{people.more}"'}
+            await JSONResponse({}, status_code=403, headers=wants)(scope, receive, send)
+        else:
+            told = iter([message])
+
+            async def again() -> Message:
+                return next(told, None) or await receive()
+
+            await self._app(scope, again, send)
 
 
 uvicorn.run(Tricks(server.streamable_http_app()), port=PORT, log_level="warning")

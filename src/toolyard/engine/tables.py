@@ -1,0 +1,65 @@
+"""The tools as one caller gets them, where a venue has others for that caller than for the rest."""
+
+import itertools
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.ports import Own, Personal, Personally, Venue
+from toolyard.core.tools import Tool
+
+MOST_TABLES = 512
+When = Literal["always", "cut", "many"]
+"""Tools of our own: for a conversation that holds a result which was cut, or one with too many tools to show."""
+
+
+class Registered(Struct, frozen=True, kw_only=True):
+    tool: Tool
+    venue: Venue
+    own: Own
+    hash: str
+    on_demand: When = "always"
+
+
+Table = Mapping[str, Registered]
+
+
+class Tables:
+    """Each is made once, for as long as nothing changes for its caller."""
+
+    def __init__(self, fit: Callable[[Tool, Venue, Table], Registered | None]) -> None:
+        self._fit = fit
+        self._venue: Venue | None = None
+        self._personal: Callable[[Caller], tuple[Personal, ...]] | None = None
+        self._known: dict[tuple[Personal, ...], Table] = {}
+
+    def renew(self, venue: Venue | None = None) -> None:
+        """What all get has changed, perhaps by this venue."""
+        self._known.clear()
+        if isinstance(venue, Personally):
+            self._venue, self._personal = venue, venue.personal
+
+    def apart(self, caller: Caller) -> tuple[Personal, ...]:
+        """The same as long as nothing changes for this caller; empty for one who gets what all do."""
+        return self._personal(caller) if self._personal else ()
+
+    def seen_by(self, caller: Caller, tools: Table) -> Table:
+        """Those of all, but for what is there for this caller alone."""
+        apart, venue = self.apart(caller), self._venue
+        if not apart or venue is None:
+            return tools
+        if (known := self._known.get(apart)) is not None:
+            return known
+        table = dict(tools)
+        for name, tool in itertools.chain.from_iterable(one.tools.items() for one in apart):
+            entry = self._fit(tool, venue, {}) if tool else None
+            if entry is not None:
+                table[name] = entry
+            else:
+                table.pop(name, None)
+        if len(self._known) >= MOST_TABLES:
+            self._known.clear()
+        self._known[apart] = table
+        return table

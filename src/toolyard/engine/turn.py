@@ -1,0 +1,63 @@
+"""One model turn: what it begins with, and what the model's stream comes to. Whatever the model does, it ends."""
+
+import logging
+from collections.abc import Callable
+from contextlib import aclosing
+
+from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed, TurnStarted
+from toolyard.core.items import Call, Problem
+from toolyard.core.ports import Model, ModelRequest, Offer
+from toolyard.core.results import problem_of
+from toolyard.core.state import State
+from toolyard.engine.deadline import is_own_cancellation
+
+MOST_CALLS = 1000
+"""A turn that asks for more fails; up to here each call over the limit is answered by itself."""
+_OVER = (TurnEnded, TurnFailed)
+
+_log = logging.getLogger("toolyard.turn")
+
+
+def turn_started(number: int, epoch: int, offer: Offer, state: State) -> TurnStarted:
+    """Of the tools only what is another than at the turn before."""
+    same = offer.digest == state.offer
+    return TurnStarted(
+        number=number,
+        epoch=epoch,
+        offer=offer.digest,
+        offered=len(offer.tools),
+        added={} if same else {k: v for k, v in offer.hashes.items() if state.offered.get(k) != v},
+        removed=() if same else tuple(name for name in state.offered if name not in offer.hashes),
+        search=offer.search,
+    )
+
+
+async def streamed(
+    request: ModelRequest, models: Callable[[str], Model], tell: Callable[[ModelDelta], None]
+) -> TurnEnded | TurnFailed:
+    """How the turn ended; what comes before that is told as it comes."""
+    try:
+        async with aclosing(models(request.model).stream(request)) as events:
+            async for event in events:
+                if isinstance(event, _OVER):
+                    return _bounded(event, request.model)
+                tell(event)
+        why = "it gave neither an end nor a failure"
+    except BaseException as error:  # a model's failure ends the run, not the process
+        if is_own_cancellation(error):
+            raise
+        about = {"correlation_id": request.correlation_id}
+        _log.error("model %s failed", request.model, exc_info=error, extra=about)
+        why = f"{type(error).__name__}: {error}"
+    return TurnFailed(problem=nonsense(request.model, why))
+
+
+def nonsense(model: str, why: str) -> Problem:
+    return problem_of(f"the model {model} failed: {why}", "model_error")
+
+
+def _bounded(event: TurnEnded | TurnFailed, model: str) -> TurnEnded | TurnFailed:
+    calls = sum(isinstance(item, Call) for item in event.items) if isinstance(event, TurnEnded) else 0
+    if calls <= MOST_CALLS:
+        return event
+    return TurnFailed(problem=nonsense(model, f"it asked for {calls} calls at once"))

@@ -1,0 +1,73 @@
+"""What is written as a machine reads it: paths, addresses, time zones. It is never cut up, split or guessed."""
+
+import re
+from typing import Literal
+
+from msgspec import Struct
+
+Written = Literal["", "path", "pattern", "url", "zone", "mail"]
+
+_ENDINGS = "txt|md|py|json|csv|log|html?|css|js|ts|ya?ml|toml|ini|cfg|pdf|png|jpe?g|gif|svg|xml|sh|sql|docx?|xlsx?|zip"
+_LITERAL = re.compile(
+    r"(?P<url>https?://[^\s，。]+[^\s，。.,;:!?)])"
+    r"|(?P<mail>[\w.+-]+@[\w-]+\.[\w.-]*\w)"
+    r"|(?P<zone>\b[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)?\b|\bUTC\b)"
+    rf"|(?P<pattern>(?:[\w./-]*\*\*?/?)+[\w.*-]*|\*\.\w+)"
+    rf"|(?P<path>(?<![\w/.])(?:~|\.{{0,2}})/(?:[\w.@%+-]+/?)*|\b[\w-]+(?:/[\w-]+)*\.(?:{_ENDINGS})\b)"
+)
+_KINDS: tuple[tuple[Written, re.Pattern[str]], ...] = (
+    ("zone", re.compile(r"time_?zone|(?:^|_)tz$", re.IGNORECASE)),
+    ("url", re.compile(r"(?:^|_)ur[il]s?$", re.IGNORECASE)),
+    ("pattern", re.compile(r"(?:^|_)(?:pattern|glob)$", re.IGNORECASE)),
+    ("path", re.compile(r"(?:^|_)(?:file_?)?paths?$|(?:^|_)(?:directory|dir|folder|file_?name)$", re.IGNORECASE)),
+    ("mail", re.compile(r"(?:^|_)e?mail(?:_address)?$", re.IGNORECASE)),
+)
+_ENDS = re.compile(r"^(?:source|destination|src|dest|from|to|target)$", re.IGNORECASE)
+_BEFORE = re.compile(
+    r"(?:\b(?P<small>from|to|into|in|at|of|on|under|inside|within|between|and|as)\s+(?:the\s+)?"
+    r"(?:(?:file|directory|folder|path|url|page|repo|repository)\s+)?|(?:从|到|在|往|把))$",
+    re.IGNORECASE,
+)
+
+
+class Found(Struct, frozen=True):
+    kind: Written
+    value: str
+    start: int
+    end: int
+
+
+def literals(text: str) -> list[Found]:
+    found = (one for one in _LITERAL.finditer(text) if re.search(r"\w|/", one.group()))
+    return [Found(kind, one.group(), *one.span()) for one in found for kind, _ in _KINDS if kind == one.lastgroup]
+
+
+def written(name: str, of_files: bool) -> Written:
+    """What a parameter of this name is written as; `of_files` if its tool deals with files. Empty if in words."""
+    if of_files and _ENDS.match(name):
+        return "path"
+    for kind, pattern in _KINDS:
+        if pattern.search(name):
+            return kind
+    return ""
+
+
+def before(text: str, start: int) -> tuple[int, str]:
+    """Where the small words before a literal begin, and which of `from` and `to` they are, if any."""
+    found = _BEFORE.search(text, 0, start)
+    small = (found["small"] or found.group()).casefold() if found else ""
+    way = (
+        "from"
+        if small in ("from", "从", "between")
+        else "to"
+        if small in ("to", "into", "到", "往", "and", "as")
+        else ""
+    )
+    return (found.start() if found else start), way
+
+
+def way_of(name: str) -> str:
+    """Whether a parameter is where something comes from or where it goes to."""
+    if re.search(r"(?:^|_)(?:source|src|from|old|base)(?:_|$)", name):
+        return "from"
+    return "to" if re.search(r"(?:^|_)(?:destination|dest|target|to|new)(?:_|$)", name) else ""

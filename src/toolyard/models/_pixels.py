@@ -1,0 +1,43 @@
+"""What an image is and how long its sides are, by its bytes. It draws nothing."""
+
+from typing import Literal
+
+_BEGINS = {b"\x89PNG\r\n\x1a\n": "image/png", b"\xff\xd8\xff": "image/jpeg", b"GIF8": "image/gif"}
+_FRAMES = frozenset({*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC})
+"""The segments of a JPEG that say how large it is."""
+
+
+def kind_of(body: bytes) -> str:
+    """Its type; empty for what is none of those that models look at."""
+    if body.startswith(b"RIFF") and body[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for begin, kind in _BEGINS.items() if body.startswith(begin)), "")
+
+
+def longest_side(body: bytes) -> int:
+    """In pixels; 0 where it does not say so in a way that is known here."""
+    match kind_of(body):
+        case "image/png":
+            return _longest(body[16:24], "big")
+        case "image/gif":
+            return _longest(body[6:10], "little")
+        case "image/jpeg":
+            return _longest(_frame(body), "big")
+        case _:
+            return 0
+
+
+def _longest(sides: bytes, order: Literal["big", "little"]) -> int:
+    """Of two numbers side by side."""
+    half = len(sides) // 2
+    return max(int.from_bytes(sides[:half], order), int.from_bytes(sides[half:], order))
+
+
+def _frame(body: bytes) -> bytes:
+    """The two sides as a JPEG has them: its segments are gone through, each of which says how long it is."""
+    at = 2
+    while at + 9 <= len(body) and body[at] == 0xFF:
+        if body[at + 1] in _FRAMES:
+            return body[at + 5 : at + 9]
+        at += 2 + int.from_bytes(body[at + 2 : at + 4], "big")
+    return b""

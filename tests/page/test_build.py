@@ -1,0 +1,61 @@
+"""How the page is built: into the wheel, without Node on the machine; and what is said where it cannot be."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import urllib.request
+import zipfile
+from pathlib import Path
+
+from cli.process import environment, serving
+
+ROOT = Path(__file__).parents[2]
+NOBODY = "http://127.0.0.1:9"
+PATIENCE_S = 120.0
+
+
+def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *words],
+        cwd=folder,
+        env=environment(folder, **more),
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE_S,
+        check=False,
+    )
+
+
+def test_packages_that_cannot_be_had_are_told_in_one_line_that_says_what_to_do(tmp_path: Path) -> None:
+    for name in ("build.py", "package.json", "package-lock.json"):
+        shutil.copy2(ROOT / "web" / name, tmp_path)
+    offline = {"npm_config_registry": NOBODY, "npm_config_fetch_retries": "0", "npm_config_cache": str(tmp_path / "c")}
+    done = run(tmp_path, "build.py", "build", **offline)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    *_, last = done.stderr.splitlines()
+    assert last.startswith("The packages of the web page could not be installed") and "check the network" in last
+
+
+def test_a_wheel_holds_the_page_and_what_is_installed_from_it_serves_it(tmp_path: Path) -> None:
+    source, installed = tmp_path / "source", tmp_path / "installed"
+    left_out = shutil.ignore_patterns("page", "__pycache__", "node_modules")
+    for name in ("src", "web"):
+        shutil.copytree(ROOT / name, source / name, ignore=left_out)
+    for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
+        shutil.copy(ROOT / name, source)
+    (source / "web" / "node_modules").symlink_to(ROOT / "web" / "node_modules")
+    os.utime(source / "web" / "package-lock.json", (0, 0))  # older than the packages: they are not to be fetched again
+    made = run(source, "-m", "hatchling", "build", "-t", "wheel")
+    assert made.returncode == 0, made.stderr
+    (wheel,) = (source / "dist").glob("*.whl")
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(installed)
+    with serving(tmp_path, PYTHONPATH=str(installed)) as server:
+        with urllib.request.urlopen(f"{server.url}/", timeout=PATIENCE_S) as answer:
+            page = answer.read().decode()
+        (script,) = re.findall(r'src="\./(assets/[^"]+\.js)"', page)
+        with urllib.request.urlopen(f"{server.url}/{script}", timeout=PATIENCE_S) as answer:
+            assert answer.read() == (installed / "toolyard" / "page" / script).read_bytes()

@@ -1,0 +1,98 @@
+"""Puts a server of standard streams behind streamable HTTP, byte for byte. `bridge.py PORT SCRIPT [ARGUMENT…]`.
+
+Made by hand, for one client: what the server says of a request goes to that request's stream, what it says of none to
+the newest one that is open, and changes that nobody subscribed to by a request to the stream of a GET.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+Json = Any
+Stream = asyncio.Queue[Json]
+OWN = "io.modelcontextprotocol/"
+
+
+class Bridge:
+    def __init__(self) -> None:
+        self.news: Stream = asyncio.Queue()
+        self.streams: dict[Json, Stream] = {}
+        self.child: asyncio.subprocess.Process | None = None
+
+    def say(self, message: Json) -> None:
+        assert self.child is not None and self.child.stdin is not None
+        self.child.stdin.write(json.dumps(message).encode() + b"\n")
+
+    async def hear(self) -> None:
+        assert self.child is not None and self.child.stdout is not None
+        async for line in self.child.stdout:
+            message = json.loads(line)
+            self._stream(message).put_nowait(message)
+
+    def _stream(self, message: Json) -> Stream:
+        if "method" not in message:
+            return self.streams.get(message["id"], self.news)
+        params: Json = message.get("params") or {}
+        meta: Json = params.get("_meta") or {}
+        about = meta.get(f"{OWN}subscriptionId")
+        if about is not None:
+            return self.streams.get(about, self.news)
+        is_news = message["method"].endswith(("/list_changed", "/updated"))
+        return self.news if is_news or not self.streams else list(self.streams.values())[-1]
+
+    async def post(self, request: Request) -> Response:
+        message = await request.json()
+        if "id" not in message or "method" not in message:
+            self.say(message)
+            return Response(status_code=202)
+        headers = {"mcp-session-id": "only"} if message["method"] == "initialize" else {}
+        stream = self.streams[message["id"]] = asyncio.Queue()
+        self.say(message)
+        return StreamingResponse(self._told(message["id"], stream), media_type="text/event-stream", headers=headers)
+
+    async def _told(self, id: Json, stream: Stream) -> AsyncGenerator[bytes, None]:
+        try:
+            while True:
+                message = await stream.get()
+                yield b"event: message\ndata: " + json.dumps(message).encode() + b"\n\n"
+                if "method" not in message:
+                    return
+        finally:
+            if self.streams.pop(id, None) is not None:
+                self.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
+
+    async def get(self, request: Request) -> Response:
+        return StreamingResponse(self._told(None, self.news), media_type="text/event-stream")
+
+    async def delete(self, request: Request) -> Response:
+        return JSONResponse({})
+
+
+bridge = Bridge()
+
+
+@asynccontextmanager
+async def lifespan(app: Starlette) -> AsyncGenerator[None]:
+    pipe = asyncio.subprocess.PIPE
+    bridge.child = await asyncio.create_subprocess_exec(sys.executable, *sys.argv[2:], stdin=pipe, stdout=pipe)
+    hearing = asyncio.create_task(bridge.hear())
+    yield
+    bridge.child.kill()
+    await hearing
+
+
+routes = [
+    Route("/mcp", bridge.post, methods=["POST"]),
+    Route("/mcp", bridge.get, methods=["GET"]),
+    Route("/mcp", bridge.delete, methods=["DELETE"]),
+]
+uvicorn.run(Starlette(routes=routes, lifespan=lifespan), port=int(sys.argv[1]), log_level="warning")
