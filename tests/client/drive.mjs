@@ -65,6 +65,14 @@ const tools = {
       return "m".repeat(3_000_000);
     },
   },
+  too_slow: {
+    description: "Does not end in time.",
+    timeoutSeconds: 0.2,
+    run: () => {
+      ran("too_slow", {});
+      return new Promise(() => {});
+    },
+  },
   odd: {
     description: "Fails with what nobody can write.",
     run: () => {

@@ -134,7 +134,13 @@ def odd_tools(seen: Seen) -> list[object]:
         seen.executed.append(("halved", {}))
         return {"told": "cat \ud83d"}
 
-    return [huge, large, odd, deep, halved]
+    @tool(timeout_s=0.2)
+    async def too_slow() -> None:
+        """Does not end in time."""
+        seen.executed.append(("too_slow", {}))
+        await asyncio.Event().wait()
+
+    return [huge, large, too_slow, odd, deep, halved]
 
 
 def endless(seen: Seen, running: asyncio.Event) -> object:

@@ -18,6 +18,8 @@ class Fault(Struct, frozen=True, kw_only=True):
     """The connection breaks after so many events; with none the whole answer is lost."""
     twice: bool = False
     """Every event comes two times."""
+    rewritten: Callable[[bytes], bytes] | None = None
+    """Every event comes as the proxy would rather write it."""
     answer: bytes = b""
     """The proxy answers instead of the server."""
     meanwhile: Callable[[bytes], Awaitable[None]] | None = None
@@ -25,7 +27,7 @@ class Fault(Struct, frozen=True, kw_only=True):
 
 
 class Faults:
-    """Posts are counted from 1; what is planned for one happens to it. The first look-ups and stops are answered so."""
+    """Posts are counted from 1; what is planned for one happens to it. The first of other requests are answered so."""
 
     def __init__(
         self,
@@ -33,11 +35,14 @@ class Faults:
         always: Fault | None = None,
         lookups: Sequence[bytes] = (),
         stops: Sequence[bytes] = (),
+        follows: Sequence[bytes] = (),
     ) -> None:
         self._plan = plan or {}
         self._always = always or Fault()
         self._lookups, self._stops = list(lookups), list(stops)
+        self._follows = list(follows)
         self.lookup_times: list[float] = []
+        self.follow_times: list[float] = []
         self.posts: list[bytes] = []
         self.times: list[float] = []
         self.followed = asyncio.Event()
@@ -78,7 +83,11 @@ class Faults:
         if b"/cancel HTTP" in head and self._stops:
             fault = Fault(answer=self._stops.pop(0))
         if head.startswith(b"GET /conversations/"):
-            self.followed.set()
+            self.follow_times.append(time.monotonic())
+            if self._follows:
+                fault = Fault(answer=self._follows.pop(0))
+            else:
+                self.followed.set()
         if fault.meanwhile is not None:
             await fault.meanwhile(body)
         if fault.answer:
@@ -117,7 +126,8 @@ async def _relayed(answer: asyncio.StreamReader, writer: asyncio.StreamWriter, f
         *whole, rest = (rest + piece).split(b"\n\n") if chunked else (piece, b"")
         for event in whole:
             end = b"\n\n" if chunked else b""
-            writer.write((event + end) * (2 if fault.twice and event.startswith((b"id", b"data")) else 1))
+            event = fault.rewritten(event + end) if fault.rewritten else event + end
+            writer.write(event * (2 if fault.twice and event.startswith((b"id", b"data")) else 1))
             await writer.drain()
             events += b"data: " in event
             if events == fault.cut_after:

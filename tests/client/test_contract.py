@@ -1,6 +1,7 @@
 """Both clients of an application against the same server and the same faults: every call runs once, nothing is lost."""
 
 import asyncio
+import re
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 
 import msgspec
@@ -37,6 +38,8 @@ SLOW_DOWN = (
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+SIGN_IN = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 14\r\nConnection: close\r\n\r\n<h1>Hello</h1>"
 
 
 class OneWord:
@@ -139,6 +142,27 @@ def test_a_connection_that_breaks_is_taken_up_from_the_last_event(client: str, a
 
 
 @CLIENTS
+@pytest.mark.parametrize(("before", "after"), [(b"\n", b"\r\n"), (b": ", b":")], ids=["crlf", "close"])
+def test_a_stream_that_a_proxy_has_written_anew_is_read(client: str, before: bytes, after: bytes) -> None:
+    """With other ends of lines, or without a space after a field's name; and cut off, so that its place is named."""
+
+    def rewritten(event: bytes) -> bytes:
+        return event.replace(before, after) if before == b"\n" else re.sub(rb"(?m)^(id|data): ", rb"\1:", event)
+
+    faults = Faults({3: Fault(cut_after=2, rewritten=rewritten)}, always=Fault(rewritten=rewritten))
+    seen = driven(client, CART, faults)
+    assert seen.executed == ONCE and seen.texts == [ADDED] and seen.finals == [("done", ADDED)]
+
+
+@CLIENTS
+def test_a_page_of_somebody_else_is_no_answer(client: str) -> None:
+    """As that of a network which wants its user to sign in first."""
+    faults = Faults({1: Fault(answer=SIGN_IN)}, lookups=[SIGN_IN])
+    seen = driven(client, CART, faults)
+    assert seen.executed == ONCE and seen.finals == [("done", ADDED)]
+
+
+@CLIENTS
 @pytest.mark.parametrize("answer", [UNAVAILABLE, SLOW_DOWN], ids=["503", "429"])
 def test_a_message_is_not_sent_again_before_it_is_known_whether_it_was_taken(client: str, answer: bytes) -> None:
     """The answer is lost, and so is the first attempt to learn what became of the message."""
@@ -159,6 +183,14 @@ def test_429_is_waited_out_as_long_as_the_server_says(client: str) -> None:
     faults = Faults({1: Fault(answer=SLOW_DOWN)})
     assert driven(client, CART, faults).finals == [("done", ADDED)]
     assert faults.times[1] - faults.times[0] >= 1 and faults.posts[0] == faults.posts[1]
+
+
+@CLIENTS
+@pytest.mark.parametrize("after", [b"0", b"-1", b"soon"])
+def test_however_soon_429_says_to_come_again_there_is_a_pause(client: str, after: bytes) -> None:
+    faults = Faults({1: Fault(answer=SLOW_DOWN.replace(b"Retry-After: 1", b"Retry-After: " + after))})
+    assert driven(client, CART, faults).finals == [("done", ADDED)]
+    assert faults.times[1] - faults.times[0] >= 1
 
 
 @CLIENTS
@@ -366,6 +398,34 @@ def test_what_somebody_else_has_to_approve_is_waited_for(client: str) -> None:
     faults = Faults()
     seen = driven(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])
     assert seen.texts == ["Paid."] and seen.finals == [("done", "Paid.")]
+
+
+@CLIENTS
+@pytest.mark.parametrize("answer", [SIGN_IN, SLOW_DOWN], ids=["page", "429"])
+def test_what_cannot_be_followed_is_not_asked_for_without_a_pause(client: str, answer: bytes) -> None:
+    @tool(approval="ask")
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    async def approve(yard: Yard) -> None:
+        await faults.followed.wait()
+        (card,) = await yard.service.conversations(LOCAL)
+        (asking,) = (await yard.service.state(card.id)).calls_in("asking")
+        await yard.approve(card.id, asking.call.id)
+
+    faults = Faults(follows=[answer])
+    seen = driven(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])
+    assert seen.finals == [("done", "Paid.")]
+    assert faults.follow_times[1] - faults.follow_times[0] >= 0.5
+
+
+@CLIENTS
+def test_a_tool_that_does_not_end_in_time_ends_as_an_error(client: str) -> None:
+    model = Scripted([call("too_slow"), say("Sorry")])
+    assert driven(client, model).texts == ["Sorry"]
+    (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]
+    assert told.error is not None and told.error.error_type == "timeout"
 
 
 @CLIENTS

@@ -150,6 +150,7 @@ def shoot(page: Page, server: Site) -> None:
     picture("trace")
     page.goto(f"{server.url}/#/tools/add_to_groceries")
     page.get_by_label("item").fill("oranges")
+    page.get_by_text("Last error").wait_for()
     picture("tools")
     page.goto(f"{server.url}/#/overview")
     page.locator(".uplot canvas").nth(4).wait_for()

@@ -14,6 +14,8 @@ from toolyard import Limits, tool
 from toolyard.models.scripted import call, say, together
 
 MESSAGES, CALLS = 2000, 200
+MOST_DELAY_MS = 2_000
+"""By the clock, on a machine that may have other work: whoever waits longer thinks that the page is broken."""
 MOST_BYTES = 250_000
 MOST_NODES = 1500
 MAIN = "CrRendererMain"
@@ -123,7 +125,7 @@ def test_what_a_visitor_does_is_answered_and_the_time_is_told(
         f"first key: begun after {acted['delay_ms']:.1f} ms, seen after {acted['first_ms']:.0f} ms; "
         f"slowest key or click of a chat and a change of view: seen after {acted['slowest_ms']:.0f} ms",
     )
-    assert acted["delay_ms"] >= 0 and acted["slowest_ms"] > 0
+    assert 0 <= acted["delay_ms"] < MOST_DELAY_MS
 
 
 def test_two_thousand_messages_are_few_nodes_and_an_answer_streams_below_them(

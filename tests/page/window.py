@@ -74,5 +74,12 @@ class Window:
     def card(self, tool: str, number: int = 0) -> Locator:
         return self.page.get_by_role("region", name=f"Call of {tool}").nth(number)
 
+    def copied(self, begin: str) -> str:
+        """What is on the clipboard, once it begins so. The button tells of it for a moment only."""
+        self.page.wait_for_function(
+            "async (begin) => (await navigator.clipboard.readText()).startsWith(begin)", arg=begin
+        )
+        return self.page.evaluate("() => navigator.clipboard.readText()")
+
     def button(self, name: str) -> Locator:
         return self.page.get_by_role("button", name=name, exact=True)

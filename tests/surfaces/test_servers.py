@@ -1,5 +1,7 @@
 """`/servers`: seen by all, changed by administrators, kept in the store; tools called as any other call."""
 
+import urllib.parse
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -10,7 +12,7 @@ from toolyard import Settings, call, say, tool
 from toolyard.core.servers import OAuth, ServerSpec
 from toolyard.settings import OAuthConfig, Server
 from toolyard.surfaces.servers import NewConfig, NewOAuth
-from venues.mcp.modern import SIGNED, blocking
+from venues.mcp.modern import PERSONAL, SIGNED, blocking
 from venues.mcp.plain import Plain
 
 KEYS = [key("boss", "admin"), key("ann")]
@@ -130,6 +132,26 @@ def test_everybody_signs_in_for_themselves_and_an_administrator_for_all() -> Non
 
     with blocking(SIGNED) as server:
         talk(test, servers={"shared": server.spec(), "own": server.spec(auth="caller")}, keys=KEYS)
+
+
+def test_what_only_some_callers_get_is_shown_to_administrators_alone() -> None:
+    async def test(http: Talk) -> None:
+        ann, eve, boss = http.by("ann"), http.by("eve"), http.by("boss")
+        asked: dict[str, object] = {"tool_name": "look", "arguments": {}}
+        _, told, _ = await ann.answer("POST", "/servers/own/tools/call", asked)
+        assert told["outcome"] == "error", told
+        shown = [tool for tool in (await boss.get("/servers/own/tools"))["tools"] if "ann's" in tool["difference"]]
+        assert [(tool["name"], tool["state"]) for tool in shown] == [("look", "changed")]
+        for who in (ann, eve):
+            tools = (await who.get("/servers/own/tools"))["tools"]
+            assert [(tool["name"], tool["state"]) for tool in tools] == [("add", "accepted"), ("look", "accepted")]
+            assert "ann's" not in str(tools)
+
+    with blocking(PERSONAL) as server:
+        words = urllib.parse.urlencode({"user": "ann", "look": "Looks into ann's papers."})
+        urllib.request.urlopen(f"http://127.0.0.1:{server.port}/control?{words}").close()
+        spec = server.spec(auth="caller", headers={"x-user-name": "{user}"})
+        talk(test, servers={"own": spec}, keys=[*KEYS, key("eve")])
 
 
 def test_a_server_of_the_file_is_removed_only_there(tmp_path: Path) -> None:

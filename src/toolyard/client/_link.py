@@ -59,7 +59,11 @@ class Link:
 
     async def ask(self, method: str, path: str, kind: type[T], body: object = None) -> T:
         async with self._request(method, path, body, {}) as response:
-            return msgspec.json.decode(await response.read(), type=kind)
+            body = await response.read()
+        try:
+            return msgspec.json.decode(body, type=kind)
+        except msgspec.DecodeError:
+            raise Lost(f"what answers at {self._url} is no server of ours, but perhaps one before it") from None
 
     async def events(
         self, method: str, path: str, body: object, headers: Mapping[str, str]
@@ -71,10 +75,11 @@ class Link:
             async for piece in response.content.iter_any():
                 *lines, rest = (rest + piece).split(b"\n")
                 for line in lines:
-                    if line.startswith(b"id: "):
-                        last = line[4:].decode()
-                    elif line.startswith(b"data: "):
-                        yield last, line[6:]
+                    name, _, value = line.partition(b":")
+                    if name == b"id":
+                        last = value.strip().decode()
+                    elif name == b"data":
+                        yield last, value.strip()
 
     @asynccontextmanager
     async def _request(
@@ -110,7 +115,7 @@ def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ToolyardError:
             return Invalid(said, told.details)
         case 429:
             after = response.headers.get("retry-after", "")
-            return RateLimited(said, retry_after_s=float(after) if after.isdigit() else 1.0, per_minute=0)
+            return RateLimited(said, retry_after_s=max(1.0, float(after) if after.isdigit() else 1.0), per_minute=0)
         case status if status >= 500 or status == REQUEST_TIMEOUT:
             return Lost(said)
         case status:

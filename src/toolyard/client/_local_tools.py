@@ -23,6 +23,7 @@ MOST_TYPE = 100
 MOST_AT_ONCE = 1000
 MOST_BYTES = 8 * 1000 * 1000
 """Of results in one request; a server takes 8 MiB."""
+MOST_WAIT_S = 86_400.0
 LESS = "ask for less, or have the tool return a link"
 ToolResult = dict[str, object]
 Told = dict[Literal["result", "error"], object]
@@ -54,6 +55,7 @@ class LocalTools:
                 "parameters": one.parameters,
                 "examples": one.examples,
                 "sources": one.sources,
+                **({"timeoutSeconds": min(one.timeout_s, MOST_WAIT_S)} if one.timeout_s > one.client_s else {}),
             }
             for one in found
         ]

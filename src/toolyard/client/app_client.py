@@ -26,8 +26,8 @@ PATH = "/chat/v1/conversation"
 BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before each attempt to find the server again."""
 MOST_RATE_WAIT_S = 120.0
-STOPPING_S = 0.5
-"""Between two looks at whether a request that was stopped has ended."""
+LOOK_S = 0.5
+"""Between two looks at what becomes of a request, where nobody tells."""
 MOST_OTHERS = 100
 """How many requests of others may end before ours does."""
 
@@ -183,9 +183,12 @@ class AppClient:
                     return
             results = await self._results(answer)
             if results == []:
+                heard = False
                 async with aclosing(self._news()) as events:
                     async for event in events:
+                        heard = True
                         yield event
+                await asyncio.sleep(0 if heard else LOOK_S)
             body = {**self._resume(), "toolResults": results} if results else self._resume()
 
     def _check(self, final: Final, others: set[str]) -> None:
@@ -201,7 +204,7 @@ class AppClient:
             case ToolCalls() if not self._stopped.is_set():
                 return await self._tools.results(answer)
             case ToolCalls():
-                await asyncio.sleep(STOPPING_S)
+                await asyncio.sleep(LOOK_S)
                 return None
             case Waiting():
                 return []
@@ -277,7 +280,7 @@ class AppClient:
         """Everything until the run goes on: a decision was made, or another device has answered."""
         path = f"/conversations/{self.conversation_id}/events"
         async with aclosing(self._link.events("GET", path, None, {"last-event-id": self._place})) as events:
-            with suppress(Lost):
+            with suppress(Lost, RateLimited):
                 async for place, raw in events:
                     one = read(raw)
                     self._place = place or self._place

@@ -85,6 +85,8 @@ class ServerTool(Struct, frozen=True, kw_only=True):
     state: ToolState = "accepted"
     why: str = ""
     """For a quarantined one the difference to what was accepted, line by line; for an unusable one the reason."""
+    callers: int = 0
+    """How many get it so, where that is not all: then it is nobody else's business, but an administrator's."""
 
 
 class ServerCard(Struct, frozen=True, kw_only=True):

@@ -7,8 +7,9 @@ of the server that listed it. A caller sees the servers that have a tool for tha
 import asyncio
 import logging
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import cast
+
+import anyio
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, ToolyardError, Unavailable
@@ -66,18 +67,19 @@ class Aside:
         self, servers: Sequence[str], asked: Request, peer: Peer, failures: list[RpcError | ToolyardError]
     ) -> Json | None:
         """The first answer of these servers, which are asked all at once; what the others say against it is noted."""
-        asking = [asyncio.ensure_future(self._ask(server, asked, peer)) for server in servers]
-        try:
-            for answer in asyncio.as_completed(asking):
-                try:
-                    return await answer
-                except (RpcError, ToolyardError) as error:
-                    failures.append(error)
-        finally:
-            for one in asking:
-                one.cancel()
-            await asyncio.gather(*asking, return_exceptions=True)
-        return None
+        found: list[Json] = []
+
+        async def one(server: str) -> None:
+            try:
+                found.append(await self._ask(server, asked, peer))
+                group.cancel_scope.cancel()
+            except (RpcError, ToolyardError) as error:
+                failures.append(error)
+
+        async with anyio.create_task_group() as group:
+            for server in servers:
+                group.start_soon(one, server)
+        return found[0] if found else None
 
     async def prompt(self, asked: Request, peer: Peer) -> Json:
         server, name = await self._owner("prompts/list", text_of(asked.params, "name"), peer)
@@ -105,10 +107,10 @@ class Aside:
                     if not isinstance(error, RpcError | ToolyardError):
                         raise
 
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LIST_S), asyncio.TaskGroup() as group:
+        with anyio.move_on_after(LIST_S):
+            async with anyio.create_task_group() as group:
                 for uri in uris:
-                    group.create_task(one(uri))
+                    group.start_soon(one, uri)
 
     async def watch(self, uri: str, peer: Peer) -> None:
         """Have the server that has this resource tell of its changes. Raises RpcError if none has it, or it cannot."""

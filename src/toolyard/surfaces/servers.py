@@ -139,6 +139,8 @@ def _seen(servers: Servers) -> list[HTTPRouteHandler]:
     async def list_tools(request: Visitor, server_id: PathId) -> ServerTools:
         """What the server lists, also what is quarantined, with the difference to what was accepted."""
         card = card_of(servers, server_id)
+        if "admin" not in visit_of(request.scope).caller.roles:
+            card = replace(card, tools=tuple(tool for tool in card.tools if not tool.callers))
         return shown_tools(card, f"{len(card.tools)} tools")
 
     return [list_servers, get_server, list_tools]

@@ -10,8 +10,8 @@ const PATH = "/chat/v1/conversation";
 /** How long to wait before each attempt to find the server again. */
 const BACKOFF_MS = [0, 500, 1000, 2000, 4000, 8000];
 const MOST_RATE_WAIT_MS = 120_000;
-/** Between two looks at whether a request that was stopped has ended. */
-const STOPPING_MS = 500;
+/** Between two looks at what becomes of a request, where nobody tells. */
+const LOOK_MS = 500;
 /** How many requests of others may end before ours does. */
 const MOST_OTHERS = 100;
 
@@ -162,7 +162,7 @@ class AppClient implements Client {
         }
       }
       const results = await this.results(answer);
-      if (results?.length === 0) yield* this.news();
+      if (results?.length === 0 && !(yield* this.news())) await pause(LOOK_MS, this.halt.signal);
       body = results?.length ? { ...this.resume(), toolResults: results } : this.resume();
     }
   }
@@ -179,7 +179,7 @@ class AppClient implements Client {
   /** What to post next; empty if somebody else has to do something first, nothing to ask how it went on. */
   private async results(answer: Answer | undefined): Promise<ToolResult[] | undefined> {
     if (answer?.type === "tool_calls" && !this.halt.signal.aborted) return this.tools.results(answer);
-    if (answer?.type === "tool_calls") await pause(STOPPING_MS, this.halt.signal);
+    if (answer?.type === "tool_calls") await pause(LOOK_MS, this.halt.signal);
     return answer?.type === "waiting" ? [] : undefined;
   }
 
@@ -263,8 +263,8 @@ class AppClient implements Client {
     return body;
   }
 
-  /** Everything until the run goes on: a decision was made, or another device has answered. */
-  private async *news(): AsyncGenerator<ClientEvent, void, undefined> {
+  /** Everything until the run goes on: a decision was made, or another device has answered. False if nobody told. */
+  private async *news(): AsyncGenerator<ClientEvent, boolean, undefined> {
     const path = `/conversations/${this.conversationId}/events`;
     try {
       for await (const { place, data } of this.link.events("GET", path, undefined, { "last-event-id": this.place })) {
@@ -273,12 +273,13 @@ class AppClient implements Client {
         if (!told || told.type === "done" || told.type === "started" || told.type === "waiting") continue;
         if (told.type !== "tool_calls") {
           yield told;
-          return;
+          return true;
         }
       }
     } catch (error) {
-      if (!(error instanceof Lost)) throw error;
+      if (!(error instanceof Lost) && !isTooSoon(error)) throw error;
     }
+    return false;
   }
 
   private resume(): Body {
@@ -294,6 +295,10 @@ function randomId(): string {
 /** The server takes nothing like this, however often it is sent: it is too large, or cannot be read. */
 function isUnfit(error: unknown): error is ToolyardError {
   return error instanceof ToolyardError && [400, 413, 422].includes(error.status);
+}
+
+function isTooSoon(error: unknown): error is ToolyardError {
+  return error instanceof ToolyardError && error.status === 429;
 }
 
 function isRefused(error: unknown): boolean {
@@ -312,7 +317,7 @@ class Patience {
   }
 
   async wait(error: unknown): Promise<void> {
-    if (error instanceof ToolyardError && error.status === 429) {
+    if (isTooSoon(error)) {
       this.rateWaitsMs += error.retryAfterMs;
       if (this.rateWaitsMs > MOST_RATE_WAIT_MS) throw error;
       return pause(error.retryAfterMs, this.stopped);

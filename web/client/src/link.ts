@@ -63,8 +63,10 @@ export class Link {
       const response = await this.request(method, path, body, sent, abort);
       let place = "";
       for await (const line of lines(response, abort)) {
-        if (line.startsWith("id: ")) place = line.slice(4);
-        else if (line.startsWith("data: ")) yield { place, data: line.slice(6) };
+        const colon = line.indexOf(":");
+        const [name, value] = [line.slice(0, colon), line.slice(colon + 1).trim()];
+        if (name === "id") place = value;
+        else if (name === "data") yield { place, data: value };
       }
     } finally {
       abort.abort(); // whoever leaves the iteration leaves the connection
@@ -133,8 +135,8 @@ async function refusal(response: Response): Promise<Error> {
   }
   const words = told.error ?? `the server answered ${response.status}`;
   if (response.status >= 500 || response.status === 408) return new Lost(words);
-  const after = Number(response.headers.get("retry-after") ?? "1");
-  const retryAfterMs = response.status === 429 ? (Number.isFinite(after) ? after : 1) * 1000 : 0;
+  const after = Number(response.headers.get("retry-after"));
+  const retryAfterMs = response.status === 429 ? (after >= 1 ? after : 1) * 1000 : 0;
   return new ToolyardError(words, response.status, told.error_type ?? "", told.details, retryAfterMs);
 }
 

@@ -6,6 +6,7 @@ import type { ToolyardError } from "./link.js";
 const MOST_WORDS = 4000;
 const MOST_TYPE = 100;
 const MOST_AT_ONCE = 1000;
+const AWAITED_S = 600;
 /** Of results in one request; a server takes 8 MiB. */
 const MOST_BYTES = 8_000_000;
 
@@ -23,7 +24,7 @@ export interface Tool<A = Arguments> {
   description: string;
   /** JSON Schema of the arguments; left out for a tool that takes none. */
   parameters?: Record<string, unknown>;
-  /** How long its result is awaited by the server. */
+  /** How long its result is awaited, here and by the server; 600 if nothing is said. */
   timeoutSeconds?: number;
   /** Requests that it is for, as people would make them. */
   examples?: readonly string[];
@@ -87,9 +88,13 @@ export class LocalTools {
   async results(handed: ToolCalls): Promise<ToolResult[] | undefined> {
     const abort = this.abort;
     const ours = handed.toolCalls.filter((call) => Object.hasOwn(this.tools, call.name));
-    const stopped = new Promise<undefined>((resolve) => abort.signal.addEventListener("abort", () => resolve(undefined)));
+    const heard = new AbortController();
+    const stopped = new Promise<undefined>((resolve) => {
+      abort.signal.addEventListener("abort", () => resolve(undefined), { signal: heard.signal });
+    });
     const all = Promise.all(ours.map((call) => this.once(call, handed)));
     const results = await Promise.race([all, stopped]);
+    heard.abort();
     this.posted = fitting(results ?? []).slice(0, this.mostAtOnce);
     return results && this.posted;
   }
@@ -133,11 +138,29 @@ export class LocalTools {
   private async run(call: HandedCall, { conversationId, division = "" }: ToolCalls): Promise<ToolResult> {
     const running = { callId: call.id, conversationId, division, signal: this.abort.signal };
     try {
-      const result = await this.tools[call.name]?.run(call.arguments, running);
+      const wanted = this.tools[call.name];
+      const result = await inTime(wanted?.run(call.arguments, running), wanted?.timeoutSeconds ?? AWAITED_S, running.signal);
       return { toolCallId: call.id, result: checked(result) };
     } catch (error) {
       return { toolCallId: call.id, error: problem(error) };
     }
+  }
+}
+
+/** What a tool comes to. Throws when it takes longer than anybody waits for it. */
+async function inTime(work: unknown, seconds: number, stopped: AbortSignal): Promise<unknown> {
+  let over = (): void => {};
+  const late = new Promise<never>((_, reject) => {
+    const said = `no answer within ${seconds} s; it may have taken effect, or still take it`;
+    const timer = setTimeout(() => reject(new ToolError(said, "timeout")), seconds * 1000);
+    over = () => clearTimeout(timer);
+  });
+  stopped.addEventListener("abort", over);
+  try {
+    return await Promise.race([work, late]);
+  } finally {
+    over();
+    stopped.removeEventListener("abort", over);
   }
 }
 

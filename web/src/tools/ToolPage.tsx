@@ -8,7 +8,7 @@ import type { Health } from "./health"
 import { HealthLines } from "./HealthLines"
 import { TryTool } from "./TryTool"
 
-export function ToolPage({ tool, figures, health }: { tool: ToolCard; figures: ToolFigures | undefined; health: Health }) {
+export function ToolPage({ tool, figures, health }: { tool: ToolCard; figures: ToolFigures | undefined; health: Health | null }) {
   const say = useSay()
   const venue = ["function", "mcp", "client", "provider"].includes(tool.venue) ? say(`venue.${tool.venue}` as Word) : tool.venue
   const facts: [string, string][] = [
@@ -27,16 +27,16 @@ export function ToolPage({ tool, figures, health }: { tool: ToolCard; figures: T
       </a>
       <header>
         <h2 className="mono-title">{tool.name}</h2>
-        <span className={`pill ${health.kind}`}>{say(health.word)}</span>
+        {health && <span className={`pill ${health.kind}`}>{say(health.word)}</span>}
       </header>
       <p className="about">{tool.description}</p>
       <dl className="figures">
-        <Figure name={say("tools.calls")} value={String(figures?.calls ?? 0)} />
-        <Figure name={say("tools.errors")} value={String(figures?.errors ?? 0)} bad={Boolean(figures?.errors)} />
+        <Figure name={say("tools.calls")} value={health ? String(health.calls) : "–"} />
+        <Figure name={say("tools.errors")} value={health ? String(health.errors) : "–"} bad={Boolean(health?.errors)} />
         <Figure name={say("tools.p50")} value={figures?.p50_ms == null ? "–" : duration(figures.p50_ms)} />
         <Figure name={say("tools.p95")} value={figures?.p95_ms == null ? "–" : duration(figures.p95_ms)} />
       </dl>
-      <HealthLines health={health} />
+      {health && <HealthLines health={health} />}
       <section>
         <h3>{say("tools.rules")}</h3>
         <dl className="rules">

@@ -18,7 +18,7 @@ export default function Tools({ name }: { name: string }) {
   const week = useAnswer<OverviewAnswer>(`overview?hours=168${everyone ? "&whose=tenant" : ""}`, LOOK_EVERY_MS)
   const offered = useAnswer<{ tools: { schema_only: string[] } }>("ai/tools/health")
   const figuresOf = (tool: ToolCard) => week.data?.overview.tools.find((one) => one.tool === tool.name)
-  const health = (tool: ToolCard) => healthOf([figuresOf(tool) ?? []].flat(), offered.data?.tools.schema_only.includes(tool.name))
+  const health = (tool: ToolCard) => (week.data && offered.data ? healthOf([figuresOf(tool) ?? []].flat(), offered.data.tools.schema_only.includes(tool.name)) : null)
   const shown = useMemo(() => matching(data?.tools ?? [], text), [data, text])
   const chosen = data?.tools.find((tool) => tool.name === name)
   return (
@@ -53,9 +53,9 @@ export default function Tools({ name }: { name: string }) {
 }
 
 /** What is well is not worth a word in a list. */
-function Trouble({ health }: { health: Health }) {
+function Trouble({ health }: { health: Health | null }) {
   const say = useSay()
-  if (health.kind === "ok" || health.kind === "") return null
+  if (!health || health.kind === "ok" || health.kind === "") return null
   return <span className={`pill ${health.kind}`}>{say(health.word)}</span>
 }
 

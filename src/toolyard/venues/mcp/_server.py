@@ -370,6 +370,6 @@ def least_needed(links: Mapping[Who, Supervised]) -> Who:
 
 def _shown(pin: Pin, callers: int) -> ServerTool:
     """What only some callers get says so."""
-    shown = pin.shown
+    shown = replace(pin.shown, callers=callers)
     said = "one caller gets it" if callers == 1 else f"{callers} callers get it"
     return shown if shown.state == "accepted" else replace(shown, why=f"as {said}:\n{shown.why}")
