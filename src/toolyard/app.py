@@ -17,11 +17,12 @@ from toolyard.core.division import UNDIVIDED, Divisions
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import Entry
 from toolyard.core.limits import Budget, Limits
-from toolyard.core.ports import Hosting, Key, Model, Rule, Store
+from toolyard.core.ports import Hosting, Model, Rule
 from toolyard.core.prices import Price
 from toolyard.core.search import SEARCH, Native, SearchRules
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
+from toolyard.core.store import Key, Store
 from toolyard.core.tools import Tool
 from toolyard.engine.access import Access, Verify
 from toolyard.engine.deps import Deps

@@ -24,8 +24,8 @@ from toolyard.core.events import (
     TurnEnded,
 )
 from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, SystemText, TextPart, UserMessage
-from toolyard.core.ports import Allowance, Card, Key, Place, Selection, Store
 from toolyard.core.settings import Note, Settings
+from toolyard.core.store import Allowance, Card, Key, Place, Selection, Store
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.sqlite import SqliteStore
 

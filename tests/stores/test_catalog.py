@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from toolyard.core.caller import Caller
 from toolyard.core.events import ConversationOpened, Entry, MessageAdded, RunQueued
 from toolyard.core.items import TextPart, UserMessage
-from toolyard.core.ports import Key, Selection, Store
 from toolyard.core.settings import Settings
+from toolyard.core.store import Key, Selection, Store
 from toolyard.stores._entries import folded
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.sqlite import SEARCHED_AT_ONCE, SqliteStore

@@ -11,7 +11,7 @@ import pytest
 
 from toolyard.core.errors import StoreDown
 from toolyard.core.events import Entry, StopRequested
-from toolyard.core.ports import Card, Key, Selection
+from toolyard.core.store import Card, Key, Selection
 from toolyard.stores._schema import SCHEMA_VERSION
 from toolyard.stores.sqlite import SqliteStore
 

@@ -26,7 +26,8 @@ from schemathesis.specs.openapi import checks as by_the_page
 from toolyard import Scripted, Tool, call, say, tool
 from toolyard.app import App, AsgiApp, Models, Wiring, open_store
 from toolyard.core.items import Call, UserMessage
-from toolyard.core.ports import Context, Key, Later, ModelRequest
+from toolyard.core.ports import Context, Later, ModelRequest
+from toolyard.core.store import Key
 from toolyard.models.scripted import Turn, together
 from toolyard.venues.client import ClientVenue
 

@@ -14,7 +14,8 @@ from surfaces.talk import Json, Talk, talking, wired
 from toolyard import Scripted, Yard, call, say
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Call, Result, UserMessage
-from toolyard.core.ports import Key, ModelRequest
+from toolyard.core.ports import ModelRequest
+from toolyard.core.store import Key
 from toolyard.engine.access import key_hash
 from toolyard.models.scripted import Turn, together
 

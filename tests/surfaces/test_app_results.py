@@ -14,7 +14,7 @@ from surfaces.fuzzed import bounded
 from surfaces.talk import Json, Talk, key, talk
 from toolyard import Scripted, call, say
 from toolyard.core.items import Result
-from toolyard.core.ports import Key
+from toolyard.core.store import Key
 from toolyard.engine.access import key_hash
 from toolyard.models.scripted import together
 

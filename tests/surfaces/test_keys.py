@@ -8,7 +8,7 @@ from support import PATIENCE_S
 from surfaces.served import Client, client
 from toolyard import Scripted, Yard
 from toolyard.app import Wiring
-from toolyard.core.ports import Key
+from toolyard.core.store import Key
 from toolyard.engine.access import key_hash
 
 

@@ -9,7 +9,7 @@ from support import events_of
 from surfaces.served import client
 from toolyard import Scripted, Yard, say
 from toolyard.app import Wiring
-from toolyard.core.ports import Key
+from toolyard.core.store import Key
 from toolyard.engine.access import key_hash
 
 

@@ -11,7 +11,8 @@ from surfaces.served import Client, client
 from toolyard import Caller, Context, Scripted, Yard, call, say, tool
 from toolyard.app import Wiring
 from toolyard.core.events import RunSuspended
-from toolyard.core.ports import Key, ModelRequest
+from toolyard.core.ports import ModelRequest
+from toolyard.core.store import Key
 from toolyard.engine.access import key_hash
 from toolyard.engine.trace import Trace
 from toolyard.models.scripted import Script

@@ -14,7 +14,7 @@ from toolyard.address import database_of, published_address
 from toolyard.app import open_store
 from toolyard.cli._common import Misused
 from toolyard.core.errors import Misconfigured, NotFound, Refused, ToolyardError, Unauthenticated, Unavailable
-from toolyard.core.ports import Store
+from toolyard.core.store import Store
 
 ANSWER_S = 30.0
 SILENCE_S = 60.0

@@ -20,7 +20,7 @@ from toolyard.cli._common import Commands, Setup, add_config_flags, command, set
 from toolyard.cli._server import owner_url
 from toolyard.configured import ModelPlace, configured_servers, configured_tools, model_place, wiring
 from toolyard.core.errors import Misconfigured, ToolyardError
-from toolyard.core.ports import Key
+from toolyard.core.store import Key
 from toolyard.settings import Config, located
 
 EXAMPLES = """  toolyard doctor

@@ -11,7 +11,7 @@ from toolyard.app import SystemMint
 from toolyard.cli._common import Commands, Misused, add_config_flags, add_server_flags, command, set_up
 from toolyard.cli._server import Server, server_or_store
 from toolyard.cli._terminal import table
-from toolyard.core.ports import Key, Store
+from toolyard.core.store import Key, Store
 from toolyard.engine.access import Access
 from toolyard.settings import Config
 

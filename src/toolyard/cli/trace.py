@@ -12,7 +12,7 @@ import msgspec
 from toolyard.cli._common import Commands, add_config_flags, add_server_flags, command, set_up
 from toolyard.cli._server import Server, server_or_store
 from toolyard.core.errors import Misconfigured, NotFound
-from toolyard.core.ports import Store
+from toolyard.core.store import Store
 from toolyard.engine.trace import Trace, trace_of
 
 EXAMPLES = """  toolyard trace trace_0f3a…                      the id that every answer has in X-Correlation-ID

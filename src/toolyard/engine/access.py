@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, NotFound, Refused, Unauthenticated
-from toolyard.core.ports import Key, Keys, Mint
+from toolyard.core.ports import Mint
+from toolyard.core.store import Key, Keys
 
 LOCAL = Caller(user="local", roles=frozenset({"admin", "operator", "approver"}))
 SPEAKS_FOR = ("x-user", "x-roles", "x-division")

@@ -11,7 +11,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.events import Ending, Entry
 from toolyard.core.items import Outcome, Usage
-from toolyard.core.ports import Card, Place
+from toolyard.core.store import Card, Place
 from toolyard.engine.service import Service
 from toolyard.engine.trace import Status, Trace, trace_of
 

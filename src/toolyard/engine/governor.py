@@ -11,9 +11,10 @@ from msgspec.structs import replace
 
 from toolyard.core.errors import StoreDown
 from toolyard.core.items import Call, Outcome, Problem, Result, result_id
-from toolyard.core.ports import Blobs, Failure, Mint, Value
+from toolyard.core.ports import Failure, Mint, Value
 from toolyard.core.results import boundary, failed, plain, problem_of
 from toolyard.core.running import CallState
+from toolyard.core.store import Blobs
 from toolyard.core.tools import Tool
 
 MOST_KEPT_BYTES = 64 * 1024 * 1024

@@ -13,9 +13,10 @@ from functools import partial
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Fenced, StoreDown, ToolyardError
 from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RunEnded, RunQueued, RunStarted
-from toolyard.core.ports import Log, Mint, Underway
+from toolyard.core.ports import Mint
 from toolyard.core.running import QueuedRun, RunState
 from toolyard.core.state import State, apply, fold
+from toolyard.core.store import Log, Underway
 from toolyard.engine.readers import Reader, Readers
 
 Spawn = Callable[[Coroutine[None, None, None]], None]

@@ -9,7 +9,8 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.errors import StoreDown
-from toolyard.core.ports import KEPT_TURN, Blobs, Exchanged
+from toolyard.core.ports import KEPT_TURN, Exchanged
+from toolyard.core.store import Blobs
 from toolyard.engine.telemetry import masked
 
 MOST_BYTES = 4 * 1024 * 1024

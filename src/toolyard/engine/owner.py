@@ -9,7 +9,7 @@ from functools import partial
 
 from toolyard.core.errors import NotFound, Refused, StoreDown, ToolyardError, Unavailable
 from toolyard.core.plan import Rest, plan
-from toolyard.core.ports import Store
+from toolyard.core.store import Store
 from toolyard.engine.deps import Deps
 from toolyard.engine.journal import Journal, Observe
 from toolyard.engine.loop import drive

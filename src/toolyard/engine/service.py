@@ -26,13 +26,14 @@ from toolyard.core.errors import (
 from toolyard.core.events import Entry
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
-from toolyard.core.ports import Allowance, Beside, Card, Failure, Mint, Place, Selection, Store, Value
+from toolyard.core.ports import Beside, Failure, Mint, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import failed
 from toolyard.core.running import CallState
 from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import State
+from toolyard.core.store import Allowance, Card, Place, Selection, Store
 from toolyard.core.tools import Tool
 from toolyard.engine.checks import check
 from toolyard.engine.deps import Deps

@@ -16,9 +16,9 @@ from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
 from toolyard.core.limits import Budget
-from toolyard.core.ports import Key
 from toolyard.core.prices import Price
 from toolyard.core.servers import ServerSpec
+from toolyard.core.store import Key
 from toolyard.core.tools import Approval, Tool
 from toolyard.settings._check import Check
 from toolyard.settings._layers import Layers

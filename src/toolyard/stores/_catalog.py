@@ -8,7 +8,7 @@ from unicodedata import category
 import msgspec
 
 from toolyard.core.events import ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.ports import Card, Selection
+from toolyard.core.store import Card, Selection
 from toolyard.stores._entries import folded, mentioned
 from toolyard.stores._schema import decoded
 

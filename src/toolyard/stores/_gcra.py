@@ -3,7 +3,7 @@
 from collections import OrderedDict
 from math import floor
 
-from toolyard.core.ports import Allowance
+from toolyard.core.store import Allowance
 
 _TICKS_PER_S = 1 << 20  # a power of two: turning a time into ticks, and ticks into a time, rounds nothing
 _MINUTE = 60 * _TICKS_PER_S

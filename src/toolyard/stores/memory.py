@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from toolyard.core.errors import Fenced, StoreDown
 from toolyard.core.events import ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.ports import Allowance, Card, Key, Selection
+from toolyard.core.store import Allowance, Card, Key, Selection
 from toolyard.stores._entries import folded, mentioned, shown
 from toolyard.stores._gcra import Gcra
 

@@ -16,7 +16,7 @@ import msgspec
 
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown
 from toolyard.core.events import Entry
-from toolyard.core.ports import Allowance, Card, Key, Selection
+from toolyard.core.store import Allowance, Card, Key, Selection
 from toolyard.stores import _catalog
 from toolyard.stores._entries import shown
 from toolyard.stores._gcra import Gcra

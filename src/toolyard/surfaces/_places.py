@@ -5,7 +5,7 @@ import binascii
 
 import msgspec
 
-from toolyard.core.ports import Place
+from toolyard.core.store import Place
 from toolyard.surfaces._errors import invalid
 
 

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from toolyard.core.commands import Open
 from toolyard.core.limits import Limits
-from toolyard.core.ports import Card
 from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import State
+from toolyard.core.store import Card
 from toolyard.core.tools import Tool
 from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused
-from toolyard.core.ports import Key
+from toolyard.core.store import Key
 from toolyard.engine.access import Access
 from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._visit import Visitor, visit_of

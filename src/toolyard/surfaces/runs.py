@@ -13,9 +13,9 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.events import Ending
 from toolyard.core.items import Outcome
-from toolyard.core.ports import Card, Place
 from toolyard.core.running import Phase
 from toolyard.core.state import State
+from toolyard.core.store import Card, Place
 from toolyard.engine.digest import Digests, RunDigest
 from toolyard.engine.overview import Overview, overview
 from toolyard.engine.service import Service

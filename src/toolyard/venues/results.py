@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Meta, Struct
 
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import KEPT_TURN, Blobs, Context, Failure, Own, Value
+from toolyard.core.ports import KEPT_TURN, Context, Failure, Own, Value
 from toolyard.core.results import boundary
+from toolyard.core.store import Blobs
 from toolyard.core.tools import Tool
 
 MOST_BYTES = 12_000

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.ports import Shelf
+from toolyard.core.store import Shelf
 
 Json = dict[str, object]
 TOKENS = "mcp.tokens"

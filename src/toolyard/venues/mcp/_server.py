@@ -15,8 +15,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.ports import Heard, Mint, Personal, Shelf
+from toolyard.core.ports import Heard, Mint, Personal
 from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus, ServerTool, SignInAnswer
+from toolyard.core.store import Shelf
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Json, Supervised
 from toolyard.venues.mcp._definitions import pin_of, tool_of

@@ -13,8 +13,9 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Refused
-from toolyard.core.ports import Heard, Mint, Personal, Shelf
+from toolyard.core.ports import Heard, Mint, Personal
 from toolyard.core.servers import ServerAction, ServerCard, ServerSpec
+from toolyard.core.store import Shelf
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Answer, Json, Supervised
 from toolyard.venues.mcp._grants import forget_all
