@@ -60,8 +60,8 @@ class Mortal:
 def mortal(folder: Path) -> Generator[Mortal]:
     with held_port() as port:
         server = Mortal(folder, port)
-        server.start()
         try:
+            server.start()
             yield server
         finally:
             server.kill()

@@ -62,8 +62,8 @@ def blocking(script: Path) -> Generator[OverHttp]:
     """For a test without a loop of its own."""
     with held_port() as port:
         server = OverHttp(script, port)
-        asyncio.run(server.start())
         try:
+            asyncio.run(server.start())
             yield server
         finally:
             server.stop()
@@ -73,8 +73,8 @@ def blocking(script: Path) -> Generator[OverHttp]:
 async def over_http(script: Path = SCRIPT, *args: str) -> AsyncGenerator[OverHttp]:
     with held_port() as port:
         server = OverHttp(script, port, *args)
-        await server.start()
         try:
+            await server.start()
             yield server
         finally:
             server.stop()
