@@ -6,7 +6,7 @@ import { axisOf, spansOf } from "./axis"
 import { costOf } from "./cost"
 
 const WORDS = { turn: (number: number) => `Turn ${number}`, wait: "Waiting", room: "Making room" }
-const turn = { number: 1, started_at: 30, ended_at: 40, offered: 0, model: "m", finish: "stop", problem: null, usage: { input_tokens: 100, output_tokens: 10 }, restarted: 0 } as const
+const turn = { number: 1, started_at: 30, ended_at: 40, offered: 0, model: "m", finish: "stop", problem: null, usage: { input_tokens: 100, output_tokens: 10 }, restarted: 0, search: "" } as const
 const room = { started_at: 20, at: 30, tokens_before: 9000, tokens_after: 900, results_dropped: 0, summarised: true, problem: null, usage: { input_tokens: 1000 } }
 const trace: Trace = {
   run_id: "run_1",
