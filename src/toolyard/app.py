@@ -299,6 +299,7 @@ class App:
             published=lambda: self.registry.renew(self._mcp),
         )
         self._mcp = McpVenue(self.servers)
+        self.registry.add(self._mcp)
         deps = Deps(
             registry=self.registry,
             policy=policy,

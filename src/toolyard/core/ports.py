@@ -170,6 +170,10 @@ class Personally(Protocol):
         """The same objects as long as nothing changes for this caller."""
         ...
 
+    def knows(self, tool: Tool, caller: Caller) -> bool:
+        """Whether it is known that this caller gets the tool so; else it is as those get it of whom nothing is."""
+        ...
+
 
 class Verdict(Struct, frozen=True):
     decision: Decision

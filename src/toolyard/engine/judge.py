@@ -8,7 +8,8 @@ from toolyard.core.ports import Policy, Verdict
 from toolyard.core.results import denied_by_rule, failed
 from toolyard.core.running import CallState
 from toolyard.core.state import State
-from toolyard.engine.registry import Registered, Registry, shut
+from toolyard.engine.registry import Registered, Registry, caller_of, shut
+from toolyard.engine.tables import is_certain
 
 
 class Judge:
@@ -71,6 +72,11 @@ class Judge:
 
     def find(self, call: CallState, state: State) -> Registered | None:
         return self._registry.called(call, state)
+
+    def repeatable(self, call: CallState, state: State) -> bool:
+        """Whether it does no harm to run a call once more: not if it is not certain which tool its caller got."""
+        entry = self.find(call, state)
+        return entry is not None and entry.tool.idempotent and is_certain(entry, caller_of(state))
 
     def _verdict(self, entry: Registered, call: CallState, state: State) -> Verdict:
         question = self._registry.verdict_question(entry.tool, state, call.arguments)

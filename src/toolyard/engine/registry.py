@@ -78,6 +78,7 @@ class Registry:
             there[tool.name] = entry
             if entry.own.gate:
                 self._gates[tool.name] = entry.own.gate
+        self._tables.add(venue)
         self._changed()
 
     def renew(self, venue: Venue) -> None:
@@ -94,7 +95,6 @@ class Registry:
             if (entry := self._fit(tool, venue, kept)) is not None:
                 kept[tool.name] = entry
         self._tools = kept
-        self._tables.renew(venue)
         self._changed()
 
     def _fit(self, tool: Tool, venue: Venue, others: Mapping[str, Registered]) -> Registered | None:

@@ -26,6 +26,11 @@ class Registered(Struct, frozen=True, kw_only=True):
 Table = Mapping[str, Registered]
 
 
+def is_certain(entry: Registered, caller: Caller) -> bool:
+    """Whether this caller gets the tool so, and not only as long as nothing is known of this caller."""
+    return not isinstance(entry.venue, Personally) or entry.venue.knows(entry.tool, caller)
+
+
 class Tables:
     """Each is made once, for as long as nothing changes for its caller."""
 
@@ -35,11 +40,14 @@ class Tables:
         self._personal: Callable[[Caller], tuple[Personal, ...]] | None = None
         self._known: dict[tuple[Personal, ...], Table] = {}
 
-    def renew(self, venue: Venue | None = None) -> None:
-        """What all get has changed, perhaps by this venue."""
-        self._known.clear()
+    def add(self, venue: Venue) -> None:
+        """A venue may have tools for some, though it has none for all."""
         if isinstance(venue, Personally):
             self._venue, self._personal = venue, venue.personal
+
+    def renew(self) -> None:
+        """What all get has changed."""
+        self._known.clear()
 
     def apart(self, caller: Caller) -> tuple[Personal, ...]:
         """The same as long as nothing changes for this caller; empty for one who gets what all do."""

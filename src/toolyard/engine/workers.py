@@ -160,7 +160,8 @@ class Workers:
         now, events, again = self._deps.mint.now(), list[Durable](), list[CallState]()
         for call in calls:
             entry = self._deps.judge.again(call, state, now)
-            safe = not isinstance(entry, list) and (entry.tool.idempotent or entry.tool.venue == "client")
+            known = not isinstance(entry, list)
+            safe = known and (entry.tool.venue == "client" or self._deps.judge.repeatable(call, state))
             if safe and call.owners < MOST_OWNERS:
                 again.append(call)
             else:
@@ -189,9 +190,6 @@ class Workers:
         for call in calls:
             current = state.calls.get(call.call.id)
             if current is not None and current.phase != "closed":
-                events.append(CallEnded(result=cancelled(call.call, now, may_have_run=self._may_have_run(current))))
+                may_have_run = current.attempt > 0 and not self._deps.judge.repeatable(current, state)
+                events.append(CallEnded(result=cancelled(call.call, now, may_have_run=may_have_run)))
         self._journal.emit(*events)
-
-    def _may_have_run(self, call: CallState) -> bool:
-        entry = self._deps.registry.find(call.call.tool)
-        return call.attempt > 0 and not (entry is not None and entry.tool.idempotent)

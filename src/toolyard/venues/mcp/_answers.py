@@ -37,6 +37,8 @@ class Gone(Struct, frozen=True):
 
 
 Answer = Answered | Rejected | Gone
+Barred = Callable[[], Rejected | Gone | None]
+"""Why a request may not be sent over the session that is open now, if so."""
 
 
 class Opened(Struct, frozen=True):
@@ -70,7 +72,13 @@ class Asked(Protocol):
         ...
 
     async def ask(
-        self, method: str, params: Json, *, progress: Progress | None = None, owner: object = None
+        self,
+        method: str,
+        params: Json,
+        *,
+        progress: Progress | None = None,
+        owner: object = None,
+        barred: Barred | None = None,
     ) -> Answer: ...
 
     def suspect(self) -> None:

@@ -14,7 +14,7 @@ from typing import cast
 from mcp.shared.exceptions import MCPError
 
 from toolyard.core.servers import LAST_WORDS, ServerStatus
-from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Opened, Progress, Rejected, Told
+from toolyard.venues.mcp._answers import Answer, Answered, Barred, Gone, Json, Opened, Progress, Rejected, Told
 from toolyard.venues.mcp._oauth import SignedOut
 from toolyard.venues.mcp._patience import Patience
 from toolyard.venues.mcp._said import Said
@@ -80,12 +80,25 @@ class Link:
         with suppress(Down):
             await self.session()
 
-    async def ask(self, method: str, params: Json, *, progress: Progress | None = None, owner: object = None) -> Answer:
-        """Ask the server; again, where it is certain that it did not read the request the time before."""
+    async def ask(
+        self,
+        method: str,
+        params: Json,
+        *,
+        progress: Progress | None = None,
+        owner: object = None,
+        barred: Barred | None = None,
+    ) -> Answer:
+        """Ask the server; again, where it is certain that it did not read the request the time before.
+
+        Whether it may be asked is looked at for each session anew: another may have listed something else.
+        """
         gone = Gone("the server is stopped", read=False)
         for _ in range(MOST_TRIES):
             try:
                 session = await self.session()
+                if barred is not None and (why := barred()) is not None:
+                    return why
                 raw = await session.request(method, params, progress=progress, owner=owner)
                 return Answered(raw, session.modern)
             except Down as error:

@@ -19,7 +19,7 @@ from toolyard.core.ports import Heard, Mint, Personal
 from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus, ServerTool, SignInAnswer
 from toolyard.core.store import Shelf
 from toolyard.core.tools import Tool
-from toolyard.venues.mcp._answers import Json, Supervised
+from toolyard.venues.mcp._answers import Gone, Json, Rejected, Supervised
 from toolyard.venues.mcp._definitions import pin_of, tool_of
 from toolyard.venues.mcp._grants import Keeper
 from toolyard.venues.mcp._pins import Pin, Pins, accepted, by_name, compared, decided, for_caller, rejected
@@ -29,6 +29,7 @@ from toolyard.venues.mcp.router import Route, Router
 PINS = "mcp.pins"
 MOST_CALLERS = 1000
 CALLER_IDLE_S = 600.0
+FORBIDDEN = 403
 NOBODY: Who = ()
 TOOLS_CHANGED = "notifications/tools/list_changed"
 _pins = msgspec.json.Decoder(Pins)
@@ -216,10 +217,10 @@ class Server:
         await self._decide(rejected, tuple(tools), accept=False)
 
     async def _decide(self, all: Callable[[Pins, Sequence[str]], Pins], tools: Sequence[str], *, accept: bool) -> None:
-        """For what all get, and for what only some do."""
+        """For what all get, and for what only some do. A no to a name is one to all that was accepted of it."""
         async with self._keeping:
             pins = all(self._pins, tools)
-            meant: dict[str, list[str]] = {}
+            meant = {} if accept else {remote: [*pins[remote].said] for remote in tools}
             for remote, seen, pin, _ in self._apart():
                 if remote in tools if tools else pin.waits:
                     meant.setdefault(remote, []).append(seen.hash)
@@ -303,17 +304,26 @@ class Server:
         told = (link.told().capabilities for link in self._links.values() if link.status not in ("stopped", "failed"))
         return next((one for one in told if one), nothing)
 
-    def kept_from(self, remote: str, caller: Caller) -> str:
-        """Why a tool is not for this caller, if that is known."""
-        view = self._views.of(self.seen_as(caller)[0])
+    def knows(self, caller: Caller) -> bool:
+        """Whether it is known what this caller gets."""
+        return self.spec.auth == "server" or self._views.of(self.seen_as(caller)[0]) is not None
+
+    def barred(self, tool: Tool, caller: Caller) -> Rejected | Gone | None:
+        """Why a tool may not be run for this caller, who has a session now, as it was when its call was judged."""
+        if self.spec.auth == "server":
+            return None
+        view, remote = self._views.of(self.seen_as(caller)[0]), tool.remote
         if view is None:
-            return ""
+            return Gone("it is not known what it lists for this caller", read=False)
         if (seen := view.get(remote)) is None:
-            return f"the server {self.id!r} has no tool {remote[:80]!r} for this caller"
-        if for_caller(self._pins[remote], seen.definition, seen.hash, trusting=self._trusting).offered:
-            return ""
-        said = f"the server {self.id!r} lists the tool {remote[:80]!r} for this caller as nobody has accepted it"
-        return f"{said}: an administrator has to accept it first"
+            return Rejected(FORBIDDEN, f"the server {self.id!r} has no tool {remote[:80]!r} for this caller")
+        said = f"the server {self.id!r} lists the tool {remote[:80]!r} for this caller"
+        pin = for_caller(self._pins[remote], seen.definition, seen.hash, trusting=self._trusting)
+        if not pin.offered:
+            return Rejected(FORBIDDEN, f"{said} as nobody has accepted it: an administrator has to accept it first")
+        if self._tool(remote, pin) != tool:
+            return Rejected(FORBIDDEN, f"{said} otherwise than it was offered; nothing was run: ask for it again")
+        return None
 
     def pin(self, remote: str) -> Pin | None:
         return self._pins.get(remote)

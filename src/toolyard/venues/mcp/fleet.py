@@ -162,16 +162,10 @@ class Fleet:
         server = self._servers.get(id)
         return server.definition(tool, caller) if server is not None else {}
 
-    async def kept_from(self, tool: Tool, caller: Caller, link: Supervised) -> str:
-        """Why this caller may not use a tool after all, if so.
-
-        Before a caller's own session is open, what others get was offered: it may be another for this caller.
-        """
-        server = self.server(tool.server)
-        if server.spec.auth == "server":
-            return ""
-        await link.ready()
-        return server.kept_from(tool.remote, caller)
+    def knows(self, tool: Tool, caller: Caller) -> bool:
+        """Whether it is known how this caller gets a tool."""
+        server = self._servers.get(tool.server)
+        return server is not None and server.knows(caller)
 
     def personal(self, caller: Caller) -> tuple[Personal, ...]:
         """What this caller gets otherwise than others, of each server where anything is."""

@@ -16,7 +16,7 @@ from toolyard.core.ports import Context, Failure, Later, Own, Personal, Value
 from toolyard.core.results import problem_of
 from toolyard.core.servers import INPUT_RESPONSES
 from toolyard.core.tools import Tool
-from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Rejected, Supervised
+from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Rejected
 from toolyard.venues.mcp._content import bounded, outcome, unpromised
 from toolyard.venues.mcp._questions import Questions, Ticket, digest, replied
 from toolyard.venues.mcp._rounds import MOST_TOKEN, Round, from_token, needed
@@ -44,14 +44,14 @@ class McpVenue:
     def personal(self, caller: Caller) -> tuple[Personal, ...]:
         return self._fleet.personal(caller)
 
+    def knows(self, tool: Tool, caller: Caller) -> bool:
+        return self._fleet.knows(tool, caller)
+
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
         try:
-            link = self._fleet.link(tool.server, context.caller)
+            asking = _Asking(self._fleet, self._questions, call, tool, context)
         except (NotFound, Refused) as error:
             return Failure(problem=problem_of(error, "unavailable"))
-        if why := await self._fleet.kept_from(tool, context.caller, link):
-            return Failure(problem=Problem(error=why, error_type="permission_denied"))
-        asking = _Asking(self._fleet, self._questions, link, call, tool, context)
         if context.answer is None:
             return await asking.begin()
         return await asking.resume(context.resume_token, context.answer)
@@ -68,16 +68,14 @@ class McpVenue:
 class _Asking:
     """One call on its way, through all that its server asks before it answers."""
 
-    def __init__(
-        self, fleet: Fleet, questions: Questions, link: Supervised, call: Call, tool: Tool, context: Context
-    ) -> None:
+    def __init__(self, fleet: Fleet, questions: Questions, call: Call, tool: Tool, context: Context) -> None:
+        """Raises NotFound or Refused."""
         self._fleet = fleet
         self._questions = questions
-        self._link = link
+        self._link = fleet.link(tool.server, context.caller)
+        self._server = fleet.server(tool.server)
         self._tool = tool
         self._context = context
-        self._sampling = fleet.server(tool.server).spec.sampling
-        self._promised = fleet.definition(tool.server, tool.remote, context.caller).get("outputSchema")
         self._prepared: dict[str, Json] = {}
         """Answers that are known, by their questions: a server that was started anew asks them again."""
         self._params: Json = {"name": tool.remote, "arguments": call.arguments, "_meta": meta_of(context)}
@@ -126,9 +124,15 @@ class _Asking:
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             report(progress, total, message or "")
 
-        task = self._fleet.spawn(self._link.ask("tools/call", params, progress=progressed, owner=ticket))
+        task = self._fleet.spawn(
+            self._link.ask("tools/call", params, progress=progressed, owner=ticket, barred=self._barred)
+        )
         task.add_done_callback(lambda _: ticket.news.set())
         ticket.task = task
+
+    def _barred(self) -> Rejected | Gone | None:
+        """Before a caller's own session is open, what others get was offered: it may be another for this caller."""
+        return self._server.barred(self._tool, self._context.caller)
 
     async def _followed(self, ticket: Ticket, number: int = 0) -> Value | Failure | Later:
         """Until the server has answered, or asked."""
@@ -160,14 +164,15 @@ class _Asking:
     def _checked(self, raw: Json) -> Value | Failure:
         """A result that is not what its tool promised is told as that, with all that came: the tool has run."""
         came = outcome(raw)
-        if isinstance(came, Failure) or not isinstance(self._promised, dict):
+        promised = self._server.definition(self._tool.remote, self._context.caller).get("outputSchema")
+        if isinstance(came, Failure) or not isinstance(promised, dict):
             return came
         lacks = "it has no structuredContent" if "structuredContent" not in raw else ""
-        wrong = lacks or self._fleet.unfit(cast(Json, self._promised), raw["structuredContent"])
+        wrong = lacks or self._fleet.unfit(cast(Json, promised), raw["structuredContent"])
         return came if not wrong else unpromised(came, wrong)
 
     async def _asked(self, asked: Round) -> Value | Failure | Later:
-        forbidden = asked.forbidden(sampling=self._sampling)
+        forbidden = asked.forbidden(sampling=self._server.spec.sampling)
         if forbidden or asked.number > MOST_ROUNDS:
             said = f"the server asks for {forbidden or 'more and more'}, which it does not get here"
             return Failure(problem=Problem(error=said, error_type="execution_error"))

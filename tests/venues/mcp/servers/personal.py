@@ -1,12 +1,13 @@
 """An MCP server over HTTP whose tools are not the same for everybody who asks. `personal.py PORT`.
 
 Who asks stands in the header `x-user-name`. What is another for one of them is told by `/control?user=…`: the
-description of `look`, which then no longer only reads; `more`, a tool for them alone; and `without`, that `look` is not
-for them.
+description of `look`, which then no longer only reads; `more`, a tool for them alone; `without`, that `look` is not
+for them; `nothing`, that nothing else is; and `hang`, that it does not answer them. It tells how many calls came.
 """
 
 import sys
 
+import anyio
 import mcp_types as types
 import uvicorn
 from mcp.server.context import ServerRequestContext
@@ -17,6 +18,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import Mount, Route
 
 OTHERWISE: dict[str, dict[str, str]] = {}
+CALLS: list[str] = []
 OBJECT = {"type": "object"}
 
 
@@ -31,8 +33,8 @@ def tool(name: str, description: str, reads: bool) -> types.Tool:
 
 async def listed(context: ServerRequestContext, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
     own = OTHERWISE.get(user_of(context), {})
-    tools = [tool("add", "Adds.", reads=True)]
-    if "without" not in own:
+    tools = [tool("add", "Adds.", reads=True)] if "nothing" not in own else []
+    if "without" not in own and "nothing" not in own:
         tools.append(tool("look", own.get("look", "Looks."), reads="look" not in own))
     if "more" in own:
         tools.append(tool("more", own["more"], reads=True))
@@ -40,6 +42,9 @@ async def listed(context: ServerRequestContext, params: types.PaginatedRequestPa
 
 
 async def called(context: ServerRequestContext, params: types.CallToolRequestParams) -> types.CallToolResult:
+    CALLS.append(params.name)
+    if "hang" in OTHERWISE.get(user_of(context), {}):
+        await anyio.sleep_forever()
     said = f"{params.name} for {user_of(context)}"
     return types.CallToolResult(content=[types.TextContent(type="text", text=said)])
 
@@ -47,7 +52,7 @@ async def called(context: ServerRequestContext, params: types.CallToolRequestPar
 async def control(request: Request) -> JSONResponse:
     words = dict(request.query_params)
     OTHERWISE[words.pop("user")] = words
-    return JSONResponse(words)
+    return JSONResponse({"calls": len(CALLS)})
 
 
 server = Server("personal", on_list_tools=listed, on_call_tool=called)
