@@ -18,6 +18,7 @@ from toolyard.core.events import (
     StopRequested,
     TurnEnded,
     TurnFailed,
+    TurnStarted,
 )
 from toolyard.core.items import Item, Problem, Usage
 from toolyard.core.limits import Limits
@@ -76,6 +77,14 @@ def test_a_turn_that_began_again_keeps_its_first_start_and_says_how_often() -> N
         usage=Usage(input_tokens=7),
         restarted=1,
     )
+
+
+def test_a_turn_that_began_again_says_where_its_searches_go_now() -> None:
+    story = begun("r1")
+    story.add(TurnStarted(number=1, epoch=1, search="at the provider"), at=1.0)
+    story.add(TurnStarted(number=1, epoch=2, search="here"), at=5.0)
+    (turn,) = traced(story).turns
+    assert (turn.search, turn.restarted) == ("here", 1)
 
 
 def test_a_turn_that_failed_carries_its_problem_and_ends_the_run_as_failed() -> None:

@@ -1,6 +1,7 @@
 """A legacy MCP server over standard streams that says things which no SDK knows. Its argument is its name.
 
-One named `dies` does so when it is asked for a resource, and one named `silent` then says nothing.
+One named `dies` does so when it is asked for a resource, and one named `silent` then says nothing. One named
+`mute` does not even list any.
 """
 
 import json
@@ -72,6 +73,8 @@ for line in sys.stdin:
     if message.get("method") in ("resources/read", "resources/subscribe") and NAME in ("dies", "silent"):
         if NAME == "dies":
             os._exit(3)
+        continue
+    if NAME == "mute" and message.get("method") == "resources/list":
         continue
     if "id" in message and "method" in message:
         result = answer(message["method"], message.get("params"))

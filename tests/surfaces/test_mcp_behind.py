@@ -161,6 +161,18 @@ def test_a_client_listens_to_what_can_be_watched_though_a_server_is_away() -> No
     behind(test, {"dies": child(ODD, "dies"), "one": child(ODD, "one")})
 
 
+def test_a_server_that_lists_nothing_in_its_time_takes_none_of_the_others() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        body, headers = host.modern_body(
+            "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["odd://one"]}}
+        )
+        async with host.open("POST", body, **headers) as (_, _, stream), aclosing(stream):
+            first = await anext(stream)
+            assert first["params"]["notifications"] == {"resourceSubscriptions": ["odd://one"]}
+
+    behind(test, {"mute": child(ODD, "mute"), "one": child(ODD, "one")})
+
+
 def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> None:
     def ruled(tool: Tool) -> Tool:
         return replace(tool, roles=frozenset({"manager"}))

@@ -230,7 +230,7 @@ class _Folding:
             case TurnStarted(number=number, offered=offered, search=search):
                 if self._turns and self._turns[-1].number == number:
                     again = self._turns[-1]
-                    self._turns[-1] = replace(again, offered=offered, restarted=again.restarted + 1)
+                    self._turns[-1] = replace(again, offered=offered, search=search, restarted=again.restarted + 1)
                 else:
                     self._turns.append(TurnSpan(number=number, started_at=at, offered=offered, search=search))
             case TurnEnded(finish=finish, usage=usage, model=model, items=items):

@@ -94,14 +94,22 @@ class Aside:
         return await self._ask(server, asked, peer)
 
     async def watch_all(self, uris: Iterable[str], peer: Peer, watched: set[str]) -> None:
-        """Have all of them told of that can be, asked for at once; what cannot, or takes too long, is left out."""
-        few = asyncio.Semaphore(MOST_AT_ONCE)
+        """Have all of them told of that can be, asked for at once; what cannot, or takes too long, is left out.
+
+        They are listed first: a server that does not do so in its time takes none of the time of the others.
+        """
+        uris, few = tuple(uris), asyncio.Semaphore(MOST_AT_ONCE)
+        if not all(self._known("resources/list", uri, peer) for uri in uris):
+            await self.listed(Request(id=0, method="resources/list"), peer)
 
         async def one(uri: str) -> None:
+            known = self._known("resources/list", uri, peer)
+            if known is None:
+                return
             async with few:
                 watched.add(uri)  # before: what is told at once is not missed
                 try:
-                    await self.watch(uri, peer)
+                    await self._subscribe(known[0], uri, peer)
                 except BaseException as error:
                     watched.discard(uri)
                     if not isinstance(error, RpcError | ToolyardError):
@@ -115,6 +123,9 @@ class Aside:
     async def watch(self, uri: str, peer: Peer) -> None:
         """Have the server that has this resource tell of its changes. Raises RpcError if none has it, or it cannot."""
         server, _ = await self._owner("resources/list", uri, peer)
+        await self._subscribe(server, uri, peer)
+
+    async def _subscribe(self, server: str, uri: str, peer: Peer) -> None:
         await self._ask(server, Request(id=0, method="resources/subscribe", params={"uri": uri}), peer)
 
     async def unwatch(self, uri: str, peer: Peer) -> None:
@@ -126,14 +137,20 @@ class Aside:
 
     async def _owner(self, method: str, name: str, peer: Peer) -> tuple[str, str]:
         """The server that lists this, and the name there. A list is asked for if nobody has asked yet."""
+        known = self._known(method, name, peer)
+        if known is None:
+            await self.listed(Request(id=0, method=method), peer)
+            known = self._known(method, name, peer)
+        if known is None:
+            raise RpcError(INVALID_PARAMS, f"there is no {LISTS[method][0].rstrip('s')} {name[:80]!r} here")
+        return known
+
+    def _known(self, method: str, name: str, peer: Peer) -> tuple[str, str] | None:
         capability, _, key = LISTS[method]
-        for again in (False, True):
-            server = self._owners.get((peer.caller, key, name))
-            if server is not None and server in self._service.servers(peer.caller, capability):
-                return server, name.removeprefix(f"{server}__") if key == "name" else name
-            if not again:
-                await self.listed(Request(id=0, method=method), peer)
-        raise RpcError(INVALID_PARAMS, f"there is no {capability.rstrip('s')} {name[:80]!r} here")
+        server = self._owners.get((peer.caller, key, name))
+        if server is None or server not in self._service.servers(peer.caller, capability):
+            return None
+        return server, name.removeprefix(f"{server}__") if key == "name" else name
 
     async def _lists(self, method: str, field: str, servers: Sequence[str], peer: Peer) -> list[list[Json]]:
         return list(await asyncio.gather(*(self._list(method, field, server, peer) for server in servers)))

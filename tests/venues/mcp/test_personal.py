@@ -26,7 +26,7 @@ def with_personal(
     *tests: Callable[[Yard, OverHttp], Awaitable[None]],
     model: Callable[[ModelRequest], Turn] | None = None,
     store: str = "memory:",
-    before: Mapping[Caller, dict[str, str]] = {},  # noqa: B006 - nobody changes it
+    before: Mapping[Caller, dict[str, str]] = {},
     **more: object,
 ) -> None:
     """Each with a yard of its own, one after the other, before the same server."""

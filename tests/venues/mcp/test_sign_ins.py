@@ -11,11 +11,13 @@ from pathlib import Path
 
 import httpx2
 import pytest
+from msgspec.structs import replace
 
 from support import PATIENCE_S, condition, events_of, problem, result
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.errors import Invalid, Refused, ToolyardError
 from toolyard.core.servers import OAuth, ServerCard, SignInAnswer
+from toolyard.venues.mcp._grants import Grant
 from venues.mcp.modern import GUARDED, SIGNED, OverHttp, over_http, settled
 
 ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
@@ -325,6 +327,39 @@ def test_a_call_that_needs_more_rights_says_so_and_the_next_sign_in_asks_for_the
         assert (card(yard).status, card(yard).restarts) == ("running", 0), "others go on with what was granted"
         await signed_in(yard)
         assert result(await events_of(yard.call("mailbox", {}, caller=ANN))).content == "the mailbox of ann"
+
+    with_signed(test)
+
+
+@pytest.mark.parametrize("at", ["method", "tools/list"])
+def test_a_session_that_needs_more_rights_to_begin_wants_a_sign_in(at: str) -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard)
+        await control(server, more="archive", at=at)
+        yard.servers.server("mail").renew(ANN)
+        await condition(lambda: card(yard).status == "failed")
+        assert "archive" in card(yard).error and "toolyard servers login mail" in card(yard).error
+        assert (await signed_in(yard)).status == "running"
+
+    with_signed(test)
+
+
+def test_what_one_call_needs_is_added_to_what_others_do_and_to_no_other_grant() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard)
+        keeper = yard.servers.server("mail").keeper(())
+
+        async def needing(scope: str) -> Grant | None:
+            await control(server, more=scope)
+            assert "more rights" in await mailbox(yard)
+            return await keeper.load()
+
+        assert (first := await needing("archive")) and first.wanted == "archive"
+        assert (both := await needing("papers")) and both.wanted == "archive papers"
+        await keeper.save(another := replace(both, token={"access_token": "of another sign-in"}, wanted=""))
+        assert await needing("drafts") == another
+        await keeper.forget()
+        assert await needing("notes") is None
 
     with_signed(test)
 

@@ -171,6 +171,7 @@ class Link:
         while not session.over.is_set():
             left_s = self.used_at + self._idle_s - monotonic()
             if left_s <= 0 and not session.in_flight:
+                session.over.set()  # nobody is given it any more
                 return True
             try:
                 async with asyncio.timeout(max(left_s, 0.05)):

@@ -27,6 +27,8 @@ from toolyard.venues.mcp._grants import Grant, Json, Keeper
 from toolyard.venues.mcp._wire import sent_now
 
 LONGEST_WORD = 300
+MOST_WANTED = 50
+"""Scopes that a server asked for, one time after the other."""
 UNAUTHORIZED, FORBIDDEN, TOO_MANY = 401, 403, 429
 M = TypeVar("M", bound=BaseModel)
 
@@ -70,13 +72,18 @@ class _Kept(Memory):
             tokens.refresh_token = self.tokens.refresh_token
         self.tokens = tokens
         expires_at = None if tokens.expires_in is None else time.time() + tokens.expires_in
-        self._grant = replace(self._grant, token=dumped(tokens), expires_at=expires_at)
-        await self._keeper.save(self._grant)
+        await self._save(replace(self._grant, token=dumped(tokens), expires_at=expires_at))
 
     async def want(self, scope: str) -> None:
-        if scope != self._grant.wanted:
-            self._grant = replace(self._grant, wanted=scope)
-            await self._keeper.save(self._grant)
+        wanted = dict.fromkeys([*self._grant.wanted.split(), *scope.split()])
+        await self._save(replace(self._grant, wanted=" ".join([*wanted][-MOST_WANTED:])))
+
+    async def _save(self, grant: Grant) -> None:
+        """In place of the one that this is made of: whoever signed in anew meanwhile, or out, is left with that."""
+        before, self._grant = self._grant, grant
+        kept = await self._keeper.load()
+        if kept is not None and kept.token == before.token and kept != grant:
+            await self._keeper.save(grant)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Of another authorization server than the person chose: it is not taken over here."""
@@ -180,12 +187,14 @@ class Signing(httpx2.Auth):
             self._note("")
 
     async def _deny(self, provider: _Renewing, scope: str) -> None:
-        """The token is good, but not for this request: the session goes on."""
+        """The token is good, but not for this request: the session goes on, unless it is one without which none is."""
         await provider.want(scope)
-        if (sent := sent_now()) is not None:
-            sent.denied = (
-                f"this needs more rights than the token has ({scope or 'it does not say which'}); {self._advice}"
-            )
+        said = f"this needs more rights than the token has ({scope or 'it does not say which'}); {self._advice}"
+        sent = sent_now()
+        if sent is not None and sent.is_asked:
+            sent.denied = said
+        else:
+            self._note(said, signed_out=True)
 
     def _note(self, why: str, *, signed_out: bool = False) -> None:
         self.refused, self.signed_out = why, signed_out

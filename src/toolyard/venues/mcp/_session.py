@@ -122,7 +122,7 @@ class Session:
         self, method: str, params: Json, *, progress: ProgressFnT | None = None, owner: object = None
     ) -> Json:
         """The server's answer as it came. Raises MCPError with what the server says against it, or Lost."""
-        sent = Sent(owner)
+        sent = Sent(owner, is_asked=True)
         token = sent_for.set(sent)
         self.in_flight += 1
         try:

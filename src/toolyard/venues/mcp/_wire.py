@@ -33,6 +33,8 @@ class Sent:
     trouble: str = ""
     """Over HTTP: what went wrong on the way, if anything."""
     unreached: bool = False
+    is_asked: bool = False
+    """By somebody who is told what comes of it; what is not belongs to the session itself."""
     denied: str = ""
     """Over HTTP: why the server does not do this for us, though it does other things."""
 

@@ -3,7 +3,7 @@
 A person who opens the page is whoever `/control?user=…` named last. Other words for `/control`: `deny`; the `lifetime`
 of a token, in seconds, as it is told; `revoke` every access token; `forget` every refresh token too; have the endpoint
 for tokens be `down`, or answer an `odd` one; the `issuer` that the protected resource names instead; the scope that a
-call needs `more`; that only the `modern` way to begin is known.
+call needs `more`, or what else is named by `at`; that only the `modern` way to begin is known.
 """
 
 import secrets
@@ -39,7 +39,7 @@ class People:
 
     def __init__(self) -> None:
         self.user, self.deny, self.lifetime, self.down, self.odd, self.issuer = "ann", False, 3600, False, False, ""
-        self.more, self.modern = "", False
+        self.more, self.at, self.modern = "", "tools/call", False
         self.renewed = self.asked = 0
         self._clients: dict[str, OAuthClientInformationFull] = {}
         self._codes: dict[str, AuthorizationCode] = {}
@@ -52,7 +52,7 @@ class People:
         self.down = words.get("down", "") == "yes"
         self.odd = words.get("odd", "") == "yes"
         self.issuer = words.get("issuer", "")
-        self.more = words.get("more", "")
+        self.more, self.at = words.get("more", ""), words.get("at", "tools/call")
         self.modern = words.get("modern", "") == "yes"
         self.lifetime = int(words.get("lifetime", self.lifetime))
         if "revoke" in words or "forget" in words:
@@ -193,7 +193,7 @@ class Tricks:
         token, method = dict(scope["headers"]).get(b"authorization", b""), message["body"]
         if people.modern and b'"initialize"' in method:
             await JSONResponse({"error": "what is that?"}, status_code=400)(scope, receive, send)
-        elif people.more and b'"tools/call"' in method and not people.may(token, people.more):
+        elif people.more and f'"{people.at}"'.encode() in method and not people.may(token, people.more):
             wants = {"www-authenticate": f'Bearer error="insufficient_scope", scope="{people.more}"'}
             await JSONResponse({}, status_code=403, headers=wants)(scope, receive, send)
         else:
