@@ -63,11 +63,15 @@ class Bridge:
         try:
             while True:
                 message = await stream.get()
+                is_answer = "method" not in message
+                if is_answer and self.streams.get(id) is stream:
+                    del self.streams[id]
                 yield b"event: message\ndata: " + json.dumps(message).encode() + b"\n\n"
-                if "method" not in message:
+                if is_answer:
                     return
         finally:
-            if self.streams.pop(id, None) is not None:
+            if self.streams.get(id) is stream:
+                del self.streams[id]
                 self.say({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": id}})
 
     async def get(self, request: Request) -> Response:

@@ -138,6 +138,8 @@ def test_what_only_some_callers_get_is_shown_to_administrators_alone() -> None:
     async def test(http: Talk) -> None:
         ann, eve, boss = http.by("ann"), http.by("eve"), http.by("boss")
         asked: dict[str, object] = {"tool_name": "look", "arguments": {}}
+        while (await boss.get("/servers/own"))["server"]["status"] != "running":
+            pass
         _, told, _ = await ann.answer("POST", "/servers/own/tools/call", asked)
         assert told["outcome"] == "error", told
         shown = [tool for tool in (await boss.get("/servers/own/tools"))["tools"] if "ann's" in tool["difference"]]

@@ -125,10 +125,11 @@ def test_no_request_carries_a_definition_that_is_quarantined(tmp_path: Path) -> 
         return [call("add"), say("one"), call("look"), say("two")][len(seen) - 1]
 
     async def test(yard: Yard) -> None:
+        await condition(lambda: yard.servers.cards()[0].status == "running")
         await events_of(yard.run("go"))
         assert "look" in seen[0].offer.hashes
         change(plain)
-        await condition(lambda: len(plain.processes) == 2 and "look" not in yard.tool_names)
+        await condition(lambda: len(plain.processes) == 2 and yard.servers.cards()[0].status == "running")
         tried = result(await events_of(yard.run("go on")))
         assert problem(tried) == ("error", "unknown_tool")
         assert EVIL not in str([tool for request in seen for tool in request.offer.tools])

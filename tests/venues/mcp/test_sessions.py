@@ -174,6 +174,7 @@ def test_of_many_callers_sessions_one_with_a_call_on_its_way_goes_last(tmp_path:
         links = {(who.user,): yard.servers.link("own", who) for who in (ANN, BOB)}
         assert least_needed(links) == ("bob",)
         slow.cancel()
+        await asyncio.wait([slow])
 
     in_yard(test, [], servers={"own": plain.spec})
 

@@ -193,7 +193,7 @@ class Tricks:
         token, method = dict(scope["headers"]).get(b"authorization", b""), message["body"]
         if people.modern and b'"initialize"' in method:
             await JSONResponse({"error": "what is that?"}, status_code=400)(scope, receive, send)
-        elif people.more and f'"{people.at}"'.encode() in method and not people.may(token, people.more):
+        elif people.more and token and f'"{people.at}"'.encode() in method and not people.may(token, people.more):
             wants = {"www-authenticate": f'Bearer error="insufficient_scope", scope="{people.more}"'}
             await JSONResponse({}, status_code=403, headers=wants)(scope, receive, send)
         else:
