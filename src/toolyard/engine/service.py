@@ -164,10 +164,9 @@ class Service:
 
     def servers(self, caller: Caller, capability: str) -> list[str]:
         """Of the MCP servers that can do this, those that have a tool for this caller, or no tools at all."""
-        registry = self._deps.registry
-        usable = {tool.server for tool in registry.usable(caller)}
-        known = {entry.tool.server for name in registry.names() if (entry := registry.find(name))}
-        return [server for server in self.beside.offering(capability) if server in usable or server not in known]
+        usable = {tool.server for tool in self._deps.registry.usable(caller)}
+        offering = self.beside.offering(capability)
+        return [server for server, has_tools in offering.items() if server in usable or not has_tools]
 
     async def conversations(
         self, caller: Caller, *, text: str = "", after: Place | None = None, most: int = 50, everyone: bool = False
@@ -289,11 +288,11 @@ class Service:
 
     def only_call(self, server: str) -> str:
         """The one call that runs on an MCP server now; empty if none does, or several."""
-        running = [call for journal in self._owner for call in journal.state.calls_in("running")]
+        running = [(call, one.state) for one in self._owner for call in one.state.calls_in("running")]
         found = [
             call.call.id
-            for call in running
-            if (entry := self._deps.registry.find(call.call.tool)) is not None and entry.tool.server == server
+            for call, state in running
+            if (tool := self._tool(call, state)) is not None and tool.server == server
         ]
         return found[0] if len(found) == 1 else ""
 

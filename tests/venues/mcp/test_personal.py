@@ -164,8 +164,28 @@ def test_a_caller_gets_what_is_accepted_of_a_server_that_has_nothing_for_all() -
         await yard.servers.act("own", "accept")
         assert (seen(yard, BOB), seen(yard, ANN)) == ({"more": "More."}, {})
         assert await called(yard, BOB, "more") == "more for bob"
+        assert yard.service.servers(BOB, "resources") == ["own"]
+        assert yard.service.servers(ANN, "resources") == [], "whoever gets none of its tools gets nothing of it"
+        await otherwise(server, BOB, more="More.", nothing="yes", hang="yes")
+        started, run = await until(yard.call("more", {}, caller=BOB), CallStarted)
+        assert yard.service.only_call("own") == started.call_id
+        await run.stop()
 
     with_personal(test, before={NOBODY: {"nothing": "yes"}})
+
+
+def test_a_call_that_is_stopped_says_what_is_so_of_the_tool_that_its_caller_gets() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await otherwise(server, BOB, look=EVIL, hang="yes")
+        await otherwise(server, ANN, hang="yes")
+        await listed(yard, ANN, BOB)
+        await yard.servers.act("own", "accept", ["look"])
+        for caller, said in ((ANN, False), (BOB, True)):
+            _, run = await until(yard.call("look", {}, caller=caller), CallStarted)
+            await run.stop()
+            assert ("may have taken effect" in result(await events_of(run)).content) is said
+
+    with_personal(test, trust=True)
 
 
 def test_after_a_restart_a_call_is_not_run_by_the_rules_of_what_others_get(tmp_path: Path) -> None:

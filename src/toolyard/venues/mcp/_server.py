@@ -304,6 +304,11 @@ class Server:
         told = (link.told().capabilities for link in self._links.values() if link.status not in ("stopped", "failed"))
         return next((one for one in told if one), nothing)
 
+    @property
+    def has_tools(self) -> bool:
+        """Whether it has any for anybody; what only some callers ever got counts, though they be away."""
+        return any(pin.present or self.spec.auth == "caller" for pin in self._pins.values())
+
     def knows(self, caller: Caller) -> bool:
         """Whether it is known what this caller gets."""
         return self.spec.auth == "server" or self._views.of(self.seen_as(caller)[0]) is not None

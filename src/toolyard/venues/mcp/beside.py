@@ -1,6 +1,6 @@
 """What the servers have besides tools, for a surface that passes it on. It does not know what is asked."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, NotFound, Refused, Unavailable
@@ -13,7 +13,7 @@ class FleetBeside:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
-    def offering(self, capability: str) -> Sequence[str]:
+    def offering(self, capability: str) -> Mapping[str, bool]:
         return self._fleet.offering(capability)
 
     def definition(self, server: str, tool: str, caller: Caller) -> Json:

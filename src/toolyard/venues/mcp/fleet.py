@@ -141,9 +141,9 @@ class Fleet:
         """What a server answers to a request of any method, as it came: how resources and prompts pass through."""
         return await self.link(id, caller).ask(method, params)
 
-    def offering(self, capability: str) -> Sequence[str]:
-        """The servers that run now and have said that they can do this."""
-        return [id for id, server in self._servers.items() if capability in server.capabilities]
+    def offering(self, capability: str) -> Mapping[str, bool]:
+        """The servers that run now and have said that they can do this, and whether each has tools for anybody."""
+        return {id: server.has_tools for id, server in self._servers.items() if capability in server.capabilities}
 
     def link(self, id: str, caller: Caller) -> Supervised:
         """The session of a server for this caller. Raises Refused if it is stopped."""

@@ -55,7 +55,11 @@ async def control(request: Request) -> JSONResponse:
     return JSONResponse({"calls": len(CALLS)})
 
 
-server = Server("personal", on_list_tools=listed, on_call_tool=called)
+async def nothing(context: ServerRequestContext, params: object) -> types.ListResourcesResult:
+    return types.ListResourcesResult(resources=[])
+
+
+server = Server("personal", on_list_tools=listed, on_call_tool=called, on_list_resources=nothing)
 app = server.streamable_http_app()
 whole = Starlette(routes=[Route("/control", control), Mount("/", app)], lifespan=app.router.lifespan_context)
 uvicorn.run(whole, port=int(sys.argv[1]), log_level="warning")
