@@ -14,6 +14,7 @@ from toolyard.core.servers import ServerTool
 from toolyard.models.scripted import Turn
 from toolyard.surfaces._mcp_notices import Notices
 from toolyard.surfaces._mcp_peer import Standing
+from toolyard.venues.mcp._pins import MOST_PINS
 from venues.mcp.modern import PERSONAL, OverHttp, over_http, settled
 
 ANN, BOB, CARL = (Caller(user=user, tenant="acme") for user in ("ann", "bob", "carl"))
@@ -172,6 +173,26 @@ def test_a_caller_gets_what_is_accepted_of_a_server_that_has_nothing_for_all() -
         await run.stop()
 
     with_personal(test, before={NOBODY: {"nothing": "yes"}})
+
+
+def test_of_very_many_tools_that_callers_got_one_by_one_those_are_let_go_of_that_nobody_needs() -> None:
+    many = str(MOST_PINS // 2)
+
+    async def test(yard: Yard, server: OverHttp) -> None:
+        own = yard.servers.server("own")
+        for caller in (ANN, BOB):
+            await otherwise(server, caller, many=many)
+            await listed(yard, caller)
+        await yard.servers.act("own", "accept", ["ann_1"])
+        await otherwise(server, ANN)
+        await listed(yard, ANN)
+        await otherwise(server, CARL, more="More.")
+        await listed(yard, CARL)
+        assert [name for name in ("ann_0", "ann_1", "bob_0", "more", "add") if own.pin(name) is None] == ["ann_0"]
+        assert yard.servers.router.route("ann_0") is None
+        assert yard.servers.router.route("ann_1") is not None
+
+    with_personal(test)
 
 
 def test_a_call_that_is_stopped_says_what_is_so_of_the_tool_that_its_caller_gets() -> None:

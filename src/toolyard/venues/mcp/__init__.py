@@ -7,7 +7,7 @@ loads the SDK: a `Connector` does, when the first server is started.
 from toolyard.venues.mcp._answers import Answer, Answered, Gone, Rejected
 from toolyard.venues.mcp._content import outcome
 from toolyard.venues.mcp._definitions import tool_of
-from toolyard.venues.mcp._server import Connector
+from toolyard.venues.mcp._home import Connector
 from toolyard.venues.mcp.fleet import Fleet
 from toolyard.venues.mcp.router import Route, Router
 from toolyard.venues.mcp.venue import McpVenue, meta_of

@@ -5,7 +5,7 @@ each on their own, what one of them gets is held to the same pins, and changes t
 """
 
 import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -17,6 +17,8 @@ from toolyard.venues.mcp._definitions import PINNED, Json, pin_of, unusable
 MOST_DIFF_LINES = 200
 MOST_SAID = 1000
 """Definitions of one tool, beside the one that all get, of which it is known what somebody said."""
+MOST_PINS = 2000
+"""Of one server; what is listed now, or of which somebody said anything, is kept beyond it."""
 MOST_COMPARED = 1000
 """Lines of either side: to compare them takes the square of their number."""
 
@@ -49,6 +51,10 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def offered(self) -> bool:
         return self.present and self.state == "accepted"
+
+    @property
+    def is_kept(self) -> bool:
+        return self.present or self.accepted is not None or self.rejected is not None or bool(self.said)
 
     @property
     def shown(self) -> ServerTool:
@@ -94,6 +100,13 @@ def for_caller(pin: Pin, definition: Json, hash: str, *, trusting: bool) -> Pin:
         rejected=definition if said is False else pin.rejected,
         present=True,
     )
+
+
+def bounded(pins: Pins, needed: Collection[str]) -> Pins:
+    """Without the oldest beyond MOST_PINS, as far as nobody gets them now, and nobody said anything of them."""
+    idle = [remote for remote, pin in pins.items() if not pin.is_kept and remote not in needed]
+    gone = set(idle[: max(0, len(pins) - MOST_PINS)])
+    return {remote: pin for remote, pin in pins.items() if remote not in gone}
 
 
 def decided(pin: Pin, hashes: Sequence[str], accept: bool) -> Pin:

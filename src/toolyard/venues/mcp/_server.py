@@ -6,25 +6,34 @@ not listed anything yet; from then on each gets what it lists for them, as far a
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.ports import Heard, Mint, Personal
-from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus, ServerTool, SignInAnswer
-from toolyard.core.store import Shelf
+from toolyard.core.ports import Personal
+from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus, ServerTool
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Gone, Json, Rejected, Supervised
 from toolyard.venues.mcp._definitions import pin_of, tool_of
 from toolyard.venues.mcp._grants import Keeper
-from toolyard.venues.mcp._pins import Pin, Pins, accepted, by_name, compared, decided, for_caller, rejected
+from toolyard.venues.mcp._home import Home
+from toolyard.venues.mcp._pins import (
+    MOST_PINS,
+    Pin,
+    Pins,
+    accepted,
+    bounded,
+    by_name,
+    compared,
+    decided,
+    for_caller,
+    rejected,
+)
 from toolyard.venues.mcp._views import Seen, Views, Who
-from toolyard.venues.mcp.router import Route, Router
+from toolyard.venues.mcp.router import Route
 
 PINS = "mcp.pins"
 MOST_CALLERS = 1000
@@ -33,65 +42,6 @@ FORBIDDEN = 403
 NOBODY: Who = ()
 TOOLS_CHANGED = "notifications/tools/list_changed"
 _pins = msgspec.json.Decoder(Pins)
-
-
-class Watcher(Protocol):
-    """Who is told what a session of a server has to tell."""
-
-    async def listed(self, tools: list[Json], caller: Caller | None) -> None: ...
-
-    def notified(self, method: str, params: Json, caller: Caller | None) -> None:
-        """`caller` is whose session it came over; None means everybody's."""
-        ...
-
-    async def elicited(self, link: object, question: Json, owner: object) -> Json: ...
-
-    def changed(self) -> None: ...
-
-
-class Connector(Protocol):
-    """Makes links; loaded when the first server is started, because it takes the SDK along."""
-
-    def link(
-        self, server: str, spec: ServerSpec, caller: Caller | None, watcher: Watcher, keeper: Keeper
-    ) -> Supervised: ...
-
-    async def sign_in(
-        self,
-        spec: ServerSpec,
-        caller: Caller | None,
-        keeper: Keeper,
-        redirect_uri: str,
-        show: Callable[[str], None],
-        answer: Awaitable[SignInAnswer],
-    ) -> None:
-        """Have a person sign in, at the page that is shown. Raises Refused or Unavailable."""
-        ...
-
-    def unfit(self, schema: object, content: object) -> str:
-        """What is wrong with the answer to a form, or a structured result; empty if nothing is."""
-        ...
-
-    def close(self) -> None: ...
-
-
-@dataclass(slots=True, kw_only=True)
-class Home:
-    """What the servers share."""
-
-    connector: Callable[[], Connector]
-    shelf: Shelf
-    mint: Mint
-    router: Router
-    taken: Callable[[], Collection[str]]
-    """Names that tools of other venues have."""
-    ruled: Callable[[Tool], Tool]
-    """A tool with the rules that the configuration sets for it."""
-    spawn: Callable[[Coroutine[object, object, None]], object]
-    changed: Callable[[], None]
-    notified: Heard
-    elicited: Callable[[object, Json, object], Coroutine[None, None, Json]]
-    """A question to the user: the link it came over, what is asked, and whose call it belongs to, if that is known."""
 
 
 class Record(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -191,7 +141,7 @@ class Server:
         who = NOBODY if caller is None else self.seen_as(caller)[0]
         async with self._keeping:
             if self.known and self.spec.auth == "caller":
-                await self._keep({**self._strange(tools), **self._pins})
+                await self._keep(self._joined(by_name(tools)))
             else:
                 before = self._pins if self.known else None
                 await self._keep(compared(before, tools, trusting=self._trusting, name=self._name))
@@ -202,13 +152,15 @@ class Server:
         if self.spec.auth == "caller":
             self._end(NOBODY)  # it has served: from here on each caller has a session
 
-    def _strange(self, tools: Sequence[Json]) -> Pins:
-        """Pins for what only one caller has been listed so far: they hold the names."""
-        return {
+    def _joined(self, tools: Mapping[str, Json]) -> Pins:
+        """The pins with those of what only one caller has been listed so far: they hold the names."""
+        strange = {
             remote: Pin(offered_as=self._name(remote), seen=definition, present=False)
-            for remote, definition in by_name(tools).items()
+            for remote, definition in tools.items()
             if remote not in self._pins
         }
+        pins = {**self._pins, **strange}
+        return pins if len(pins) <= MOST_PINS else bounded(pins, {*tools, *self._views.definitions()})
 
     async def accept(self, tools: Collection[str] = ()) -> None:
         await self._decide(accepted, tuple(tools), accept=True)
@@ -232,6 +184,8 @@ class Server:
     async def _keep(self, pins: Pins) -> None:
         if not self.removed and (pins != self._pins or not self.known):
             await self._home.shelf.shelve(PINS, self.id, msgspec.json.encode(pins))
+            for gone in self._pins.keys() - pins.keys():
+                self._home.router.drop(Route(self.id, gone))
             self._pins, self.known = pins, True
             self._sort_out()
 

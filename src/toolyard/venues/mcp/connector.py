@@ -9,10 +9,11 @@ from toolyard.core.servers import ServerSpec, SignInAnswer
 from toolyard.venues.mcp._answers import Json, Supervised
 from toolyard.venues.mcp._forms import Forms
 from toolyard.venues.mcp._grants import Keeper
+from toolyard.venues.mcp._home import Watcher
 from toolyard.venues.mcp._link import Link
 from toolyard.venues.mcp._oauth import signing
 from toolyard.venues.mcp._said import Said
-from toolyard.venues.mcp._server import CALLER_IDLE_S, Watcher
+from toolyard.venues.mcp._server import CALLER_IDLE_S
 from toolyard.venues.mcp._session import Era, Hooks, Session, connected
 from toolyard.venues.mcp._sign_in import sign_in
 from toolyard.venues.mcp._transports import filled_in, streams

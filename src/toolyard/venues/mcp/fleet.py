@@ -19,7 +19,8 @@ from toolyard.core.store import Shelf
 from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Answer, Json, Supervised
 from toolyard.venues.mcp._grants import forget_all
-from toolyard.venues.mcp._server import PINS, Connector, Home, Record, Server
+from toolyard.venues.mcp._home import Connector, Home
+from toolyard.venues.mcp._server import PINS, Record, Server
 from toolyard.venues.mcp.router import Router
 from toolyard.venues.mcp.sign_ins import SignIns
 

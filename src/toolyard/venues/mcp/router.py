@@ -52,9 +52,13 @@ class Router:
                 return name
         raise AssertionError("a hash of server and tool is nobody else's")
 
+    def drop(self, route: Route) -> None:
+        if (name := self._names.pop(route, None)) is not None:
+            del self._routes[name]
+
     def forget(self, server: str) -> None:
         for route in [route for route in self._names if route.server == server]:
-            del self._routes[self._names.pop(route)]
+            self.drop(route)
 
 
 def _candidates(route: Route) -> Iterator[str]:

@@ -14,7 +14,8 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Refused, Unavailable
 from toolyard.core.ports import Mint
 from toolyard.core.servers import ServerCard, SignIn, SignInAnswer
-from toolyard.venues.mcp._server import Connector, Server, Who
+from toolyard.venues.mcp._home import Connector
+from toolyard.venues.mcp._server import Server, Who
 
 BEGIN_S = 30.0
 ANSWER_S = 600.0

@@ -1,8 +1,9 @@
 """An MCP server over HTTP whose tools are not the same for everybody who asks. `personal.py PORT`.
 
 Who asks stands in the header `x-user-name`. What is another for one of them is told by `/control?user=…`: the
-description of `look`, which then no longer only reads; `more`, a tool for them alone; `without`, that `look` is not
-for them; `nothing`, that nothing else is; and `hang`, that it does not answer them. It tells how many calls came.
+description of `look`, which then no longer only reads; `more`, a tool for them alone, or `many`; `without`, that `look`
+is not for them; `nothing`, that nothing else is; and `hang`, that it does not answer them. It tells how many calls
+came.
 """
 
 import sys
@@ -36,6 +37,9 @@ async def listed(context: ServerRequestContext, params: types.PaginatedRequestPa
     tools = [tool("add", "Adds.", reads=True)] if "nothing" not in own else []
     if "without" not in own and "nothing" not in own:
         tools.append(tool("look", own.get("look", "Looks."), reads="look" not in own))
+    tools += [
+        tool(f"{user_of(context)}_{number}", "One of many.", reads=True) for number in range(int(own.get("many", 0)))
+    ]
     if "more" in own:
         tools.append(tool("more", own["more"], reads=True))
     return types.ListToolsResult(tools=tools)
