@@ -80,7 +80,7 @@ async def client_venue() -> Venue:
 
 
 async def finding_venue() -> Venue:
-    return FindingVenue(lambda query, allowed: [one for one in (GOOD,) if query == one.name and allowed(one)])
+    return FindingVenue(lambda query, caller, allowed: [one for one in (GOOD,) if query == one.name and allowed(one)])
 
 
 async def mcp_venue() -> Venue:

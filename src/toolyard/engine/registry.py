@@ -66,7 +66,7 @@ class Registry:
         """Told when the tools are others than before."""
         self._offers: dict[object, Offer] = {}
         self._offering = Offering(budget)
-        self._indexed = -1
+        self._indexed: object = None
 
     def add(self, venue: Venue, *, on_demand: When = "always") -> None:
         for tool in venue.tools():
@@ -271,8 +271,8 @@ class Registry:
         """Some of very many. The same object as long as they are the same."""
         if self._policy.steady and Offering.unmoved(state) and (offer := self._offers.get((key, state.offer))):
             return offer
-        self._index()
         app_tools, caller = state.run.request.app_tools if state.run else (), caller_of(state)
+        self._index(caller)
 
         def usable(name: str) -> Tool | None:
             entry = self._elsewhere(name, app_tools, caller)
@@ -284,9 +284,9 @@ class Registry:
         offer = self._made([entry for entry in entries if entry], sought)
         return self._kept((key, offer.digest), offer)
 
-    def search(self, query: str, allowed: Callable[[Tool], bool]) -> list[Tool]:
-        """The tools that fit some words best, of those that may be used."""
-        self._index()
+    def search(self, query: str, caller: Caller, allowed: Callable[[Tool], bool]) -> list[Tool]:
+        """The tools that fit some words best, as this caller gets them, of those that may be used."""
+        self._index(caller)
         return self._offering.search(query, allowed)
 
     def may_use(self, tool: Tool, state: State) -> bool:
@@ -296,11 +296,13 @@ class Registry:
             return False
         return self._offered(entry, state) and tool.name not in self.sought(state).left_out
 
-    def _index(self) -> None:
-        if self._indexed != self._version:
-            always = (entry.tool for entry in self._tools.values() if entry.on_demand == "always")
+    def _index(self, caller: Caller) -> None:
+        """Only what is another for this caller than for the one before is read anew."""
+        basis = (self._version, self._tables.apart(caller))
+        if self._indexed != basis:
+            always = (entry.tool for entry in self._seen_by(caller).values() if entry.on_demand == "always")
             self._offering.index({tool.name: tool for tool in always})
-            self._indexed = self._version
+            self._indexed = basis
 
     def verdict_question(self, tool: Tool, state: State, arguments: dict[str, object] | None) -> Question:
         return Question(

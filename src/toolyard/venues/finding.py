@@ -6,6 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
+from toolyard.core.caller import Caller
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Own, Value
 from toolyard.core.tools import Tool
@@ -37,8 +38,8 @@ TOOL = Tool(
     },
 )
 
-Search = Callable[[str, Callable[[Tool], bool]], Sequence[Tool]]
-"""The tools for some words, of those that may be used."""
+Search = Callable[[str, Caller, Callable[[Tool], bool]], Sequence[Tool]]
+"""The tools for some words, as a caller gets them, of those that may be used."""
 
 
 class _Arguments(Struct, forbid_unknown_fields=True):
@@ -65,7 +66,7 @@ class FindingVenue:
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value:
         wanted = msgspec.convert(call.arguments, _Arguments)
-        return Value(value=told(self._search(wanted.query, context.may_use)))
+        return Value(value=told(self._search(wanted.query, context.caller, context.may_use)))
 
     async def close(self) -> None:
         return None

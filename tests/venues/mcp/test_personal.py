@@ -9,6 +9,8 @@ import httpx2
 from support import PATIENCE_S, entries, events_of, problem, result, until
 from toolyard import Caller, Scripted, Yard, call, say
 from toolyard.core.events import CallEnded, CallStarted
+from toolyard.core.items import UserMessage
+from toolyard.core.limits import Budget
 from toolyard.core.ports import ModelRequest
 from toolyard.core.servers import ServerTool
 from toolyard.models.scripted import Turn
@@ -28,6 +30,7 @@ def with_personal(
     model: Callable[[ModelRequest], Turn] | None = None,
     store: str = "memory:",
     before: Mapping[Caller, dict[str, str]] = {},
+    budget: Budget = Budget(),  # noqa: B008
     **more: object,
 ) -> None:
     """Each with a yard of its own, one after the other, before the same server."""
@@ -38,7 +41,9 @@ def with_personal(
                 await otherwise(server, caller, **words)
             spec = server.spec(auth="caller", headers={"x-user-name": "{user}"}, **more)
             for test in tests:
-                async with Yard(model=Scripted(model or []), store=store, servers={"own": spec}, grace_s=0) as yard:
+                async with Yard(
+                    model=Scripted(model or []), store=store, servers={"own": spec}, grace_s=0, budget=budget
+                ) as yard:
                     await settled(yard)
                     await test(yard, server)
 
@@ -193,6 +198,22 @@ def test_of_very_many_tools_that_callers_got_one_by_one_those_are_let_go_of_that
         assert yard.servers.router.route("ann_1") is not None
 
     with_personal(test)
+
+
+def test_where_there_are_too_many_tools_each_caller_finds_those_that_the_caller_gets() -> None:
+    def script(request: ModelRequest) -> Turn:
+        asked = isinstance(request.history[-1], UserMessage)
+        return call("find_tools", query="cancel a hotel booking") if asked else say("done")
+
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await otherwise(server, BOB, more="Cancels a hotel booking.", look="Looks up a hotel booking.")
+        await listed(yard, ANN, BOB)
+        await yard.servers.act("own", "accept")
+        for caller, described in ((BOB, "Cancels a hotel"), (ANN, ""), (BOB, "Looks up a hotel")):
+            found = result(await events_of(yard.run("go", caller=caller))).content
+            assert described in found and ("hotel" in found) is bool(described)
+
+    with_personal(test, model=script, budget=Budget(tools=1))
 
 
 def test_a_call_that_is_stopped_says_what_is_so_of_the_tool_that_its_caller_gets() -> None:
