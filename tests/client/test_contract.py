@@ -42,6 +42,11 @@ NO_RUNS = (
     b'{"runs": []}'
 )
 
+REFUSED = (
+    b"HTTP/1.1 422 Unprocessable Content\r\nContent-Type: application/json\r\nContent-Length: 25\r\n"
+    b'Connection: close\r\n\r\n{"error": "not this one"}'
+)
+
 TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 SIGN_IN = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 14\r\nConnection: close\r\n\r\n<h1>Hello</h1>"
@@ -226,6 +231,12 @@ def test_a_message_that_is_stopped_while_it_waits_is_not_sent(client: str, answe
     faults = Faults(always=Fault(answer=answer))
     seen = driven(client, [], faults, {"stop": "early"})
     assert seen.finals == [("cancelled", None)] and len(faults.posts) == 1
+
+
+@CLIENTS
+def test_what_the_server_says_against_a_message_is_told_though_it_was_stopped(client: str) -> None:
+    seen = driven(client, [], Faults(always=Fault(answer=REFUSED)), {"stop": "early"})
+    assert seen.finals == [] and seen.failure == "not this one"
 
 
 @CLIENTS
