@@ -114,6 +114,21 @@ def test_how_a_tool_does_is_told_in_words(windows: Windows, server: Site) -> Non
     expect(page.get_by_role("link", name="stock")).to_contain_text("fails")
 
 
+def test_an_answer_that_takes_long_is_waited_for(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    page = window.page
+    held: list[Route] = []
+    page.clock.install()
+    page.route("**/servers", lambda route: held.append(route))
+    with page.expect_request("**/servers"):
+        page.goto(f"{server.url}/#/servers")
+    page.clock.run_for(20_000)
+    page.wait_for_function("() => document.querySelector('h1')")
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.get_by_role("heading", name="plain")).to_be_visible()
+
+
 def test_a_picture_is_shown_as_one(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     window.send("draw")
