@@ -24,7 +24,7 @@ def package() -> None:
 
 def told(module: str, script: str, *words: str) -> object:
     """What a script tells that is given the parts of a module."""
-    code = f"const {{ module, words }} = {{ module: await import(process.argv[1]), words: process.argv.slice(2) }};{script}"
+    code = f"const module = await import(process.argv[1]), words = process.argv.slice(2);{script}"
     asked = [node(), "--input-type=module", "-e", code, (PACKAGE / "dist" / f"{module}.js").as_uri(), *words]
     done = subprocess.run(asked, check=True, capture_output=True, text=True, timeout=PATIENCE_S)
     return json.loads(done.stdout)
@@ -56,7 +56,8 @@ def test_a_tool_that_may_take_for_ever_is_awaited_for_a_day() -> None:
     script = """
     const run = () => new Promise((resolve) => setTimeout(() => resolve("done"), 20));
     const tools = new module.LocalTools({ endless: { description: "", timeoutSeconds: Infinity, run } });
-    const results = await tools.results({ conversationId: "c", toolCalls: [{ id: "1", name: "endless", arguments: {} }] });
+    const toolCalls = [{ id: "1", name: "endless", arguments: {} }];
+    const results = await tools.results({ conversationId: "c", toolCalls });
     console.log(JSON.stringify([tools.definitions()[0].timeoutSeconds, results]));
     """
     assert told("tools", script) == [86_400, [{"toolCallId": "1", "result": "done"}]]
@@ -64,10 +65,10 @@ def test_a_tool_that_may_take_for_ever_is_awaited_for_a_day() -> None:
 
 def test_a_result_is_what_it_was_when_the_tool_ended() -> None:
     script = """
-    const cart = { things: 1 };
+    const cart = { things: 1 }, later = () => new Promise((resolve) => setTimeout(resolve));
     const tools = new module.LocalTools({
       get_cart: { description: "", run: () => cart },
-      add: { description: "", run: async () => { await new Promise((resolve) => setTimeout(resolve)); cart.things += 1; } },
+      add: { description: "", run: () => later().then(() => { cart.things += 1; }) },
     });
     const toolCalls = [{ id: "1", name: "get_cart", arguments: {} }, { id: "2", name: "add", arguments: {} }];
     console.log(JSON.stringify((await tools.results({ conversationId: "c", toolCalls }))[0].result));

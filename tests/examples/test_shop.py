@@ -109,7 +109,8 @@ def test_calls_that_run_side_by_side_are_both_known_after_a_reload(tmp_path: Pat
         await page.route("**/api/products/0*", held)
         await say_to_it(page, "Add milk and bread to my cart")
         await expect(page.locator("#chat").get_by_text("Done!")).to_be_visible()
-        assert [len(asked), await page.evaluate("() => JSON.parse(localStorage.getItem('grocer.calls')).length")] == [2, 2]
+        noted = await page.evaluate("() => JSON.parse(localStorage.getItem('grocer.calls')).length")
+        assert (len(asked), noted) == (2, 2)
 
     shopping(test, tmp_path, model)
 

@@ -36,7 +36,7 @@ def _longest(sides: bytes, order: Literal["big", "little"]) -> int:
 
 
 def _longest_of_webp(body: bytes) -> int:
-    """By its first chunk: one that may hold many, a lossy one or a lossless one. The first and the last count from 0."""
+    """By its first chunk: that of many, of a lossy or of a lossless one. The first and the last count from 0."""
     match body[12:16]:
         case b"VP8X" if len(body) >= 30:
             return _longest(body[24:30], "little") + 1
