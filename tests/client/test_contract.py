@@ -37,6 +37,15 @@ SLOW_DOWN = (
 )
 UNAVAILABLE = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
+NO_RUNS = (
+    b'HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 12\r\nConnection: close\r\n\r\n{"runs": []}'
+)
+
+REFUSED = (
+    b"HTTP/1.1 422 Unprocessable Content\r\nContent-Type: application/json\r\nContent-Length: 25\r\n"
+    b'Connection: close\r\n\r\n{"error": "not this one"}'
+)
+
 TOO_LARGE = b"HTTP/1.1 413 Content Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 SIGN_IN = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 14\r\nConnection: close\r\n\r\n<h1>Hello</h1>"
@@ -163,6 +172,13 @@ def test_a_page_of_somebody_else_is_no_answer(client: str) -> None:
 
 
 @CLIENTS
+def test_a_message_that_no_run_is_known_of_is_sent_again(client: str) -> None:
+    faults = Faults({1: Fault(answer=UNAVAILABLE)}, lookups=[NO_RUNS])
+    assert driven(client, CART, faults).finals == [("done", ADDED)]
+    assert sum("messages" in msgspec.json.decode(body) for body in faults.posts) == 2
+
+
+@CLIENTS
 @pytest.mark.parametrize("answer", [UNAVAILABLE, SLOW_DOWN], ids=["503", "429"])
 def test_a_message_is_not_sent_again_before_it_is_known_whether_it_was_taken(client: str, answer: bytes) -> None:
     """The answer is lost, and so is the first attempt to learn what became of the message."""
@@ -182,7 +198,7 @@ def test_a_server_that_is_away_for_a_moment_is_waited_for(client: str) -> None:
 def test_429_is_waited_out_as_long_as_the_server_says(client: str) -> None:
     faults = Faults({1: Fault(answer=SLOW_DOWN)})
     assert driven(client, CART, faults).finals == [("done", ADDED)]
-    assert faults.times[1] - faults.times[0] >= 1 and faults.posts[0] == faults.posts[1]
+    assert faults.times[1] - faults.times[0] >= 0.95 and faults.posts[0] == faults.posts[1]
 
 
 @CLIENTS
@@ -190,7 +206,7 @@ def test_429_is_waited_out_as_long_as_the_server_says(client: str) -> None:
 def test_however_soon_429_says_to_come_again_there_is_a_pause(client: str, after: bytes) -> None:
     faults = Faults({1: Fault(answer=SLOW_DOWN.replace(b"Retry-After: 1", b"Retry-After: " + after))})
     assert driven(client, CART, faults).finals == [("done", ADDED)]
-    assert faults.times[1] - faults.times[0] >= 1
+    assert faults.times[1] - faults.times[0] >= 0.95
 
 
 @CLIENTS
@@ -214,6 +230,12 @@ def test_a_message_that_is_stopped_while_it_waits_is_not_sent(client: str, answe
     faults = Faults(always=Fault(answer=answer))
     seen = driven(client, [], faults, {"stop": "early"})
     assert seen.finals == [("cancelled", None)] and len(faults.posts) == 1
+
+
+@CLIENTS
+def test_what_the_server_says_against_a_message_is_told_though_it_was_stopped(client: str) -> None:
+    seen = driven(client, [], Faults(always=Fault(answer=REFUSED)), {"stop": "early"})
+    assert seen.finals == [] and seen.failure == "not this one"
 
 
 @CLIENTS
@@ -252,7 +274,7 @@ def test_after_a_stop_the_server_is_not_asked_without_a_pause(client: str) -> No
     seen = driven(client, OneWord(), faults, {"stop": "early"})
     assert [reason for reason, _ in seen.finals] == ["cancelled"]
     first, second = faults.lookup_times
-    assert second - first >= 0.5
+    assert second - first >= 0.45
 
 
 @CLIENTS
@@ -417,7 +439,7 @@ def test_what_cannot_be_followed_is_not_asked_for_without_a_pause(client: str, a
     faults = Faults(follows=[answer])
     seen = driven(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])
     assert seen.finals == [("done", "Paid.")]
-    assert faults.follow_times[1] - faults.follow_times[0] >= 0.5
+    assert faults.follow_times[1] - faults.follow_times[0] >= 0.45
 
 
 @CLIENTS

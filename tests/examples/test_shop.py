@@ -91,6 +91,30 @@ def test_milk_and_bread_get_into_the_cart_cards_appear_and_the_page_moves(tmp_pa
     shopping(test, tmp_path, model)
 
 
+def test_calls_that_run_side_by_side_are_both_known_after_a_reload(tmp_path: Path) -> None:
+    model = Scripted([together(call("add_to_cart", code="07011"), call("add_to_cart", code="09011")), say("Done!")])
+
+    async def test(page: Page) -> None:
+        asked: list[Route] = []
+
+        async def held(route: Route) -> None:
+            """The first is answered when both are under way."""
+            asked.append(route)
+            if len(asked) == 2:
+                for one in asked:
+                    await one.continue_()
+
+        await page.goto(f"{page.url.partition('#')[0]}#/cart")
+        await page.reload()  # where no product is known yet
+        await page.route("**/api/products/0*", held)
+        await say_to_it(page, "Add milk and bread to my cart")
+        await expect(page.locator("#chat").get_by_text("Done!")).to_be_visible()
+        noted = await page.evaluate("() => JSON.parse(localStorage.getItem('grocer.calls')).length")
+        assert (len(asked), noted) == (2, 2)
+
+    shopping(test, tmp_path, model)
+
+
 def test_without_a_model_the_planner_does_what_the_shop_suggests(tmp_path: Path) -> None:
     async def test(page: Page) -> None:
         chat, count = page.locator("#chat"), page.locator("#cart-count")

@@ -5,8 +5,10 @@ import socket
 
 import pytest
 from aiohttp import web
+from msgspec.structs import replace
 
 from toolyard.core.events import TextAppended, TurnEnded
+from toolyard.models import _http
 from toolyard.models.openai_chat import Deadlines, OpenAIChat, Retry
 from wire.local import STREAM_HEAD, Naps, chunked, failure_of, opened, raw_server, request, serving, user
 from wire.reply_bytes import DONE, STOP, chunk
@@ -35,6 +37,25 @@ def test_a_server_that_falls_silent_is_given_up_at_the_deadline_that_is_named(se
             over.set()
         assert (problem.error_type, problem.details["deadline"], naps.taken) == ("timeout", deadline, [])
         assert f"the {deadline.replace('_', ' ')} deadline" in problem.error
+
+    asyncio.run(run())
+
+
+def test_where_another_can_answer_the_first_byte_is_waited_for_less_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_http, "HASTY_FIRST_BYTE_S", 0.1)
+
+    async def run() -> None:
+        over = asyncio.Event()
+
+        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await over.wait()
+
+        async with raw_server(talk) as base_url, asyncio.timeout(60):
+            async with opened(OpenAIChat(base_url=base_url)) as model:
+                problem = (await failure_of(model, replace(request(HI), hasty=True))).problem
+            over.set()
+        assert (problem.error_type, problem.details["deadline"]) == ("timeout", "first_byte")
+        assert problem.error.startswith("no answer within 0.1 s")
 
     asyncio.run(run())
 

@@ -39,6 +39,16 @@ def gif(width: int, height: int) -> bytes:
     return b"GIF89a" + width.to_bytes(2, "little") + height.to_bytes(2, "little")
 
 
+def webp(width: int, height: int, chunk: bytes = b"VP8X") -> bytes:
+    """As it may be written in three ways."""
+    sides = {
+        b"VP8X": b"\0" * 4 + (width - 1).to_bytes(3, "little") + (height - 1).to_bytes(3, "little"),
+        b"VP8 ": b"\0\0\0\x9d\x01\x2a" + width.to_bytes(2, "little") + height.to_bytes(2, "little"),
+        b"VP8L": b"\x2f" + (width - 1 | height - 1 << 14).to_bytes(4, "little"),
+    }
+    return b"RIFF\0\0\0\0WEBP" + chunk + b"\0\0\0\0" + sides[chunk]
+
+
 PNG, JPEG, SVG = written(png(2, 3)), written(jpeg(2, 3)), written(b"<svg/>")
 WEBP, WAV = written(b"RIFF\0\0\0\0WEBPVP8 "), written(b"RIFF\0\0\0\0WAVEfmt ")
 SHOWN = ImagePart(url=f"data:image/png;base64,{PNG}")
@@ -119,7 +129,7 @@ INLINE = [part for part in JUNK if isinstance(part, ImagePart) and part.url.star
 @pytest.mark.parametrize("junk", [*INLINE, FilePart(url=f"data:image/png;base64,{SVG}", name="a.png")])
 def test_what_a_user_shows_that_is_no_image_is_told_in_words(wire: Wire, junk: ImagePart | FilePart) -> None:
     body = told(wire, SHOWN, junk)
-    assert body.count(PNG.encode()) == 1 and body.count(b"[an image that cannot be shown: it is no PNG, JPEG,") == 1
+    assert body.count(PNG.encode()) == 1 and body.count(b"[an image that cannot be shown: it is no PNG, JPEG") == 1
     assert junk.url.encode() not in body and f'"{junk.url.partition(",")[2]}"'.encode() not in body
 
 
@@ -151,12 +161,15 @@ def test_what_a_user_shows_elsewhere_is_sent_as_it_is(wire: Wire) -> None:
         (png(8_001, 10), "it is 8,001 pixels long, and 8,000 are taken; ask for a smaller one]"),
         (jpeg(10, 9_000), "it is 9,000 pixels long, and 8,000 are taken; ask for a smaller one]"),
         (gif(10, 8_001), "it is 8,001 pixels long, and 8,000 are taken; ask for a smaller one]"),
+        (webp(8_001, 10), "it is 8,001 pixels long, and 8,000 are taken; ask for a smaller one]"),
+        (webp(10, 8_001, b"VP8 "), "it is 8,001 pixels long, and 8,000 are taken; ask for a smaller one]"),
+        (webp(10, 8_001, b"VP8L"), "it is 8,001 pixels long, and 8,000 are taken; ask for a smaller one]"),
         (
             png(9, 9) + b"x" * 4_000_000,
             "it has 5,333,368 characters in base64, and 5,242,880 are taken; ask for a smaller",
         ),
     ],
-    ids=["png", "jpeg", "gif", "bytes"],
+    ids=["png", "jpeg", "gif", "webp", "lossy", "lossless", "bytes"],
 )
 def test_an_image_that_is_too_large_for_anthropic_is_told_in_words_and_left_out_of_a_result(
     body: bytes, words: str
@@ -164,10 +177,28 @@ def test_an_image_that_is_too_large_for_anthropic_is_told_in_words_and_left_out_
     wire, large = WIRES["messages"], ImagePart(url=f"data:image/png;base64,{written(body)}")
     assert f"[an image that cannot be shown: {words}".encode() in told(wire, large)
     assert sent(wire, large) == sent(wire)
-    assert written(body).encode() in told(WIRES["gemini"], large)
+    assert written(body).encode() in told(WIRES["chat"], large)
 
 
-@pytest.mark.parametrize("body", [png(8_000, 8_000), jpeg(8_000, 1), gif(1, 8_000), jpeg(1, 1)[:12], png(1, 1)[:17]])
+def test_gemini_takes_no_gif() -> None:
+    wire, moving = WIRES["gemini"], ImagePart(url=f"data:image/gif;base64,{written(gif(2, 3))}")
+    assert b"[an image that cannot be shown: it is no PNG, JPEG or WebP in base64" in told(wire, moving)
+    assert sent(wire, moving) == sent(wire)
+
+
+@each
+def test_an_svg_file_is_a_text(wire: Wire) -> None:
+    assert b"<svg/>" in told(wire, FilePart(url=f"data:image/svg+xml;base64,{SVG}", name="a.svg"))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *(png(8_000, 8_000), jpeg(8_000, 1), gif(1, 8_000), jpeg(1, 1)[:12], png(1, 1)[:17]),
+        *(webp(8_000, 1), webp(1, 8_000, b"VP8 "), webp(8_000, 8_000, b"VP8L")),
+        *(webp(1, 1)[:28], webp(1, 1, b"VP8 ")[:27]),
+    ],
+)
 def test_an_image_that_is_not_surely_too_large_is_shown(body: bytes) -> None:
     assert written(body).encode() in told(WIRES["messages"], ImagePart(url=f"data:image/png;base64,{written(body)}"))
 

@@ -13,7 +13,7 @@ from cli.process import environment, serving
 
 ROOT = Path(__file__).parents[2]
 NOBODY = "http://127.0.0.1:9"
-PATIENCE_S = 120.0
+PATIENCE_S = 600.0
 
 
 def run(folder: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
@@ -40,13 +40,15 @@ def test_packages_that_cannot_be_had_are_told_in_one_line_that_says_what_to_do(t
 
 
 def test_a_wheel_holds_the_page_and_what_is_installed_from_it_serves_it(tmp_path: Path) -> None:
+    packages = ROOT / "web" / "node_modules"
+    assert packages.is_dir(), "the packages of the web page are not there: run make page first"
     source, installed = tmp_path / "source", tmp_path / "installed"
     left_out = shutil.ignore_patterns("page", "__pycache__", "node_modules")
     for name in ("src", "web"):
         shutil.copytree(ROOT / name, source / name, ignore=left_out)
     for name in ("pyproject.toml", "README.md", "LICENSE", ".gitignore"):
         shutil.copy(ROOT / name, source)
-    (source / "web" / "node_modules").symlink_to(ROOT / "web" / "node_modules")
+    (source / "web" / "node_modules").symlink_to(packages)
     os.utime(source / "web" / "package-lock.json", (0, 0))  # older than the packages: they are not to be fetched again
     made = run(source, "-m", "hatchling", "build", "-t", "wheel")
     assert made.returncode == 0, made.stderr

@@ -10,7 +10,7 @@ COST = Path(__file__).parents[2] / "web" / "src" / "traces" / "cost.ts"
 ASKED = """
 const { costOf } = await import(process.argv[1])
 const { trace, prices } = JSON.parse(process.argv[2])
-console.log(costOf(trace, prices))
+console.log(costOf(trace, prices, "en"))
 """
 
 

@@ -97,10 +97,13 @@ def test_a_tool_is_tried_by_hand_with_a_form_made_of_its_schema(windows: Windows
 def test_how_a_tool_does_is_told_in_words(windows: Windows, server: Site) -> None:
     window = windows.open(server)
     page = window.page
-    page.route("**/overview?*", lambda route: None)
+    held: list[Route] = []
+    page.route("**/overview?*", lambda route: held.append(route))
     page.goto(f"{server.url}/#/tools/stock")
     expect(page.get_by_role("article")).to_contain_text("Calls, 7 days–")
-    page.unroute("**/overview?*")  # and what was held goes on
+    for route in held:
+        route.continue_()
+    page.unroute("**/overview?*")
     page.get_by_label("item").fill("gold")
     window.button("Call stock").click()
     expect(window.card("stock")).to_contain_text("the vault is closed")
@@ -109,6 +112,21 @@ def test_how_a_tool_does_is_told_in_words(windows: Windows, server: Site) -> Non
     expect(about).to_contain_text(re.compile(r"last called (now|.* ago)"))
     expect(about).to_contain_text(re.compile(r"Last error, (now|.* ago): .*the vault is closed"))
     expect(page.get_by_role("link", name="stock")).to_contain_text("fails")
+
+
+def test_an_answer_that_takes_long_is_waited_for(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    page = window.page
+    held: list[Route] = []
+    page.clock.install()
+    page.route("**/servers", lambda route: held.append(route))
+    with page.expect_request("**/servers"):
+        page.goto(f"{server.url}/#/servers")
+    page.clock.run_for(20_000)
+    page.wait_for_function("() => document.querySelector('h1')")
+    assert len(held) == 1
+    held[0].continue_()
+    expect(page.get_by_role("heading", name="plain")).to_be_visible()
 
 
 def test_a_picture_is_shown_as_one(windows: Windows, server: Site) -> None:
@@ -208,7 +226,7 @@ def test_a_changed_definition_is_read_and_accepted(windows: Windows, server: Sit
     changed = page.get_by_role("article", name="look")
     expect(changed).to_contain_text("sends all files away")
     page.set_viewport_size({"width": 375, "height": 800})
-    assert page.evaluate("() => document.querySelector('main').scrollWidth") <= 375
+    page.wait_for_function("() => document.querySelector('main').scrollWidth <= 375")
     page.set_viewport_size({"width": 1200, "height": 800})
     page.goto(f"{server.url}/#/tools")
     expect(page.get_by_role("heading", name="Tools")).to_be_visible()

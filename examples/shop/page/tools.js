@@ -17,14 +17,17 @@ async function known(code) {
 
 const told = ({ code, name, brand, size, cents, stock }) => ({ code, name: `${name}, ${brand}, ${size}`, cents, stock });
 
+const CALLS = "grocer.calls";
+const calls = () => JSON.parse(localStorage.getItem(CALLS) ?? "[]");
+
 /** A call runs once in this browser, also if the page is loaded anew before its result is told, or is there twice. */
 const once = (run) => (args, { callId }) =>
   navigator.locks.request(callId, async () => {
-    const before = JSON.parse(localStorage.getItem("grocer.calls") ?? "[]");
-    const known = before.find(([id]) => id === callId);
+    const known = calls().find(([id]) => id === callId);
     if (known) return known[1];
     const result = await run(args);
-    localStorage.setItem("grocer.calls", JSON.stringify([...before, [callId, result]].slice(-100)));
+    // read again: another call may have ended meanwhile
+    await navigator.locks.request(CALLS, () => localStorage.setItem(CALLS, JSON.stringify([...calls(), [callId, result]].slice(-100))));
     return result;
   });
 

@@ -25,6 +25,7 @@ MOST_BYTES = 8 * 1000 * 1000
 """Of results in one request; a server takes 8 MiB."""
 MOST_WAIT_S = 86_400.0
 LESS = "ask for less, or have the tool return a link"
+STOPPED = Problem(error="it was stopped, but may have taken effect", error_type="cancelled")
 ToolResult = dict[str, object]
 Told = dict[Literal["result", "error"], object]
 
@@ -125,7 +126,7 @@ class LocalTools:
         try:
             answer = await self._answer(call, venue, tool, handed)
         except BaseException:
-            run.cancel()
+            run.set_result({"toolCallId": call.id, "error": STOPPED})  # for whoever follows the conversation later
             raise
         result: ToolResult = {"toolCallId": call.id, **_bounded(_told(answer))}
         run.set_result(result)

@@ -271,6 +271,8 @@ class AppClient:
             except (RateLimited, Lost) as error:
                 await patience.wait(error)
                 continue
+            if not found.runs:
+                break
             self._run_id, self.conversation_id = found.runs[-1].run_id, found.runs[-1].conversation
             self._place = self._place or "0"
             return self._resume()

@@ -5,8 +5,9 @@ from typing import assert_never
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
 from toolyard.models._files import PDF, Inline, inline
-from toolyard.models._images import address_of, as_shown
+from toolyard.models._images import Bounds, address_of, as_shown
 
+IMAGES = Bounds(kinds=("PNG", "JPEG", "WebP"))
 NOTHING = "[no text]"
 """Stands in for a message without a word: Gemini refuses one that is empty."""
 
@@ -24,7 +25,7 @@ def _part(part: Part) -> dict[str, object]:
         case TextPart():
             return text_part(part.text)
         case ImagePart():
-            url, words = address_of(part.url)
+            url, words = address_of(part.url, IMAGES)
             return _at(url, "", "image/jpeg") if url else text_part(words)
         case FilePart() if file := inline(part):
             return _file(file)

@@ -19,7 +19,7 @@ from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
 from toolyard.models._dialects import convert
 from toolyard.models._gemini_native import offered, unsealed
-from toolyard.models._gemini_parts import parts_of, text_part
+from toolyard.models._gemini_parts import IMAGES, parts_of, text_part
 from toolyard.models._images import images_of
 from toolyard.models._kept import NO_RESULT, kept
 from toolyard.models._names import GEMINI, to_provider
@@ -154,7 +154,7 @@ def _call(call: Call, sealed_by: str, *, first: bool) -> dict[str, object]:
 def _answer(call: Call, result: Result | None, *, looks: bool) -> dict[str, object]:
     told = {"error": NO_RESULT} if result is None else {"output" if result.outcome == "ok" else "error": result.content}
     answer: dict[str, object] = {"id": call.id, "name": to_provider(call.tool, GEMINI), "response": told}
-    if looks and (shown := images_of(result)):
+    if looks and (shown := images_of(result, IMAGES)):
         answer["parts"] = [{"inlineData": {"mimeType": image.kind, "data": image.data}} for image in shown]
     return {"functionResponse": answer}
 

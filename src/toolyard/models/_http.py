@@ -25,6 +25,8 @@ MOST_IDLE = 100
 """Connections that are kept for the next requests."""
 HASTY_S = 1.0
 """As long as a provider may ask to wait where another one can answer."""
+HASTY_FIRST_BYTE_S = 20.0
+"""As long as the first byte is waited for there."""
 POINTLESS = ("insufficient_quota",)
 """Codes of a 429 that no waiting helps."""
 
@@ -142,9 +144,11 @@ class Http:
     ) -> Answer:
         """The answer once its body begins. Raises WireFailure when no attempt came to one."""
         retry = self._retry.hasty() if hasty else self._retry
+        usual_s = self._deadlines.first_byte_s
+        first_byte_s = min(usual_s, HASTY_FIRST_BYTE_S) if hasty else usual_s
         attempt = 1
         while True:
-            outcome = await self._attempt(body, headers, now)
+            outcome = await self._attempt(body, headers, now, first_byte_s)
             if isinstance(outcome, Answer):
                 return outcome
             wait_s = self._wait_s(outcome, attempt, retry)
@@ -173,8 +177,10 @@ class Http:
             raise WireFailure(Problem(error=problem.error + said, error_type=problem.error_type, details=details))
         return asked
 
-    async def _attempt(self, body: bytes, headers: Mapping[str, str], now: Callable[[], float]) -> Answer | _Refusal:
-        loop, first_byte_s = asyncio.get_running_loop(), self._deadlines.first_byte_s
+    async def _attempt(
+        self, body: bytes, headers: Mapping[str, str], now: Callable[[], float], first_byte_s: float
+    ) -> Answer | _Refusal:
+        loop = asyncio.get_running_loop()
         head = f"{self._head}{_lines(headers)}Content-Length: {len(body)}\r\n\r\n".encode("latin-1")
         request = (head + body,) if len(body) < LARGE_BYTES else (head, body)
         connection = self._kept(loop.time())

@@ -26,6 +26,7 @@ class Bounds(Struct, frozen=True):
     """In base64."""
     pixels: int = 0
     """On its longest side; 0 where nobody says so."""
+    kinds: tuple[str, ...] = ("PNG", "JPEG", "GIF", "WebP")
 
 
 USUAL = Bounds()
@@ -46,10 +47,10 @@ def sees(model: str) -> bool:
 
 
 def as_shown(part: Part) -> Part:
-    """A file that comes along and is called an image is there to be looked at."""
-    if isinstance(part, FilePart) and part.url[:11].lower() == "data:image/":
-        return ImagePart(url=part.url)
-    return part
+    """A file that comes along and is called an image is there to be looked at; an SVG is there to be read."""
+    if not isinstance(part, FilePart) or part.url[:14].lower() == "data:image/svg":
+        return part
+    return ImagePart(url=part.url) if part.url[:11].lower() == "data:image/" else part
 
 
 def address_of(url: str, bounds: Bounds = USUAL) -> tuple[str, str]:
@@ -70,8 +71,8 @@ def image_in(url: str, bounds: Bounds = USUAL) -> Image | str:
         )
     body = _body(data) if head.lower().endswith(";base64") else b""
     kind = kind_of(body)
-    if not kind:
-        return _unshown("it is no PNG, JPEG, GIF or WebP in base64", "one that is")
+    if kind not in (f"image/{one.lower()}" for one in bounds.kinds):
+        return _unshown(f"it is no {', '.join(bounds.kinds[:-1])} or {bounds.kinds[-1]} in base64", "one that is")
     if bounds.pixels and (side := longest_side(body)) > bounds.pixels:
         return _unshown(f"it is {side:,} pixels long, and {bounds.pixels:,} are taken", "a smaller one")
     return Image(kind, data)

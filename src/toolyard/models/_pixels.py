@@ -23,6 +23,8 @@ def longest_side(body: bytes) -> int:
             return _longest(body[6:10], "little")
         case "image/jpeg":
             return _longest(_frame(body), "big")
+        case "image/webp":
+            return _longest_of_webp(body)
         case _:
             return 0
 
@@ -31,6 +33,20 @@ def _longest(sides: bytes, order: Literal["big", "little"]) -> int:
     """Of two numbers side by side."""
     half = len(sides) // 2
     return max(int.from_bytes(sides[:half], order), int.from_bytes(sides[half:], order))
+
+
+def _longest_of_webp(body: bytes) -> int:
+    """By its first chunk: that of many, of a lossy or of a lossless one. The first and the last count from 0."""
+    match body[12:16]:
+        case b"VP8X" if len(body) >= 30:
+            return _longest(body[24:30], "little") + 1
+        case b"VP8 " if body[23:26] == b"\x9d\x01\x2a":
+            return max(int.from_bytes(body[at : at + 2], "little") & 0x3FFF for at in (26, 28))
+        case b"VP8L" if len(body) >= 25 and body[20] == 0x2F:
+            sides = int.from_bytes(body[21:25], "little")
+            return max(sides & 0x3FFF, sides >> 14 & 0x3FFF) + 1
+        case _:
+            return 0
 
 
 def _frame(body: bytes) -> bytes:

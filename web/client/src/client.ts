@@ -212,7 +212,7 @@ class AppClient implements Client {
           body = this.resume(); // what was not taken is handed out again
           continue;
         }
-        if (error instanceof Lost || !("messages" in body) || !signal.aborted) await patience.wait(error);
+        if (!isTooSoon(error) || !("messages" in body) || !signal.aborted) await patience.wait(error);
         if (error instanceof Lost) body = began ? this.resume() : await this.again(body, correlationId, patience);
       }
     }

@@ -42,9 +42,10 @@ export class Link {
   }
 
   async ask<T>(method: string, path: string, body?: unknown): Promise<T> {
-    const response = await this.request(method, path, body, {}, new AbortController());
+    const abort = new AbortController();
+    const response = await this.request(method, path, body, {}, abort);
     try {
-      return (await response.json()) as T;
+      return (await alive(response.json(), abort)) as T;
     } catch (error) {
       throw new Lost(`the connection broke: ${said(error)}`);
     }
@@ -80,21 +81,19 @@ export class Link {
     headers: Record<string, string>,
     abort: AbortController,
   ): Promise<Response> {
-    const quiet = setTimeout(() => abort.abort(), SILENCE_MS);
     let response: Response;
     try {
-      response = await fetch(`${this.url}${path}`, {
+      const asked = fetch(`${this.url}${path}`, {
         method,
         headers: { ...this.headers, ...(body === undefined ? {} : { "content-type": "application/json" }), ...headers },
         signal: abort.signal,
         ...(body === undefined ? {} : { body: JSON.stringify(body, wholeCharacters) }),
       });
+      response = await alive(asked, abort);
     } catch (error) {
       throw new Lost(`no server answers at ${this.url}: ${said(error)}`);
-    } finally {
-      clearTimeout(quiet);
     }
-    if (!response.ok) throw await refusal(response);
+    if (!response.ok) throw await refusal(response, abort);
     return response;
   }
 }
@@ -104,20 +103,27 @@ function wholeCharacters(_: string, value: unknown): unknown {
   return typeof value === "string" ? value.replace(/\p{Surrogate}/gu, "\ufffd") : value;
 }
 
+/** What comes of a wait; the connection is given up if that is silence for too long. */
+async function alive<T>(wait: Promise<T>, abort: AbortController): Promise<T> {
+  const quiet = setTimeout(() => abort.abort(), SILENCE_MS);
+  try {
+    return await wait;
+  } finally {
+    clearTimeout(quiet);
+  }
+}
+
 async function* lines(response: Response, abort: AbortController): AsyncGenerator<string, void, undefined> {
   if (!response.body) return;
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
   let rest = "";
   for (;;) {
-    const quiet = setTimeout(() => abort.abort(), SILENCE_MS);
     let piece: ReadableStreamReadResult<Uint8Array>;
     try {
-      piece = await reader.read();
+      piece = await alive(reader.read(), abort);
     } catch (error) {
       throw new Lost(`the connection broke: ${said(error)}`);
-    } finally {
-      clearTimeout(quiet);
     }
     if (piece.done) return;
     const found = (rest + decoder.decode(piece.value, { stream: true })).split("\n");
@@ -126,10 +132,10 @@ async function* lines(response: Response, abort: AbortController): AsyncGenerato
   }
 }
 
-async function refusal(response: Response): Promise<Error> {
+async function refusal(response: Response, abort: AbortController): Promise<Error> {
   let told: { error?: string; error_type?: string; details?: Record<string, unknown> } = {};
   try {
-    told = (await response.json()) as typeof told;
+    told = (await alive(response.json(), abort)) as typeof told;
   } catch {
     // not one of ours: the status has to do
   }

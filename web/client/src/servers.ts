@@ -1,7 +1,7 @@
 // The MCP servers of an application, behind one router of names. It brings no MCP client along: the application's own
 // is used, over whichever transport it was connected.
 
-import { type Tool, ToolError } from "./tools.js";
+import { AWAITED_S, type Tool, ToolError } from "./tools.js";
 
 const LIST_MS = 30_000;
 const MOST_PAGES = 200;
@@ -12,7 +12,11 @@ type Some = Record<string, unknown>;
 /** What is needed of an MCP client. `Client` of `@modelcontextprotocol/sdk` is one, once it is connected. */
 export interface McpClient {
   listTools(params?: { cursor?: string }, options?: { timeout?: number }): Promise<{ tools: McpTool[]; nextCursor?: string | undefined }>;
-  callTool(params: { name: string; arguments?: Some; _meta?: Some }, schema?: undefined, options?: { signal?: AbortSignal }): Promise<unknown>;
+  callTool(
+    params: { name: string; arguments?: Some; _meta?: Some },
+    schema?: undefined,
+    options?: { signal?: AbortSignal; timeout?: number },
+  ): Promise<unknown>;
 }
 
 export interface McpTool {
@@ -68,7 +72,8 @@ function made(client: McpClient, { name, title, description, inputSchema }: McpT
     parameters: inputSchema as Some,
     run: async (args, { callId, division, signal }) => {
       const meta = { "toolyard/idempotency-key": callId, ...(division ? { "toolyard/division": division } : {}) };
-      return outcome((await client.callTool({ name, arguments: args, _meta: meta }, undefined, { signal })) as Some);
+      const options = { signal, timeout: AWAITED_S * 1000 };
+      return outcome((await client.callTool({ name, arguments: args, _meta: meta }, undefined, options)) as Some);
     },
   };
 }

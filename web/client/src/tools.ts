@@ -6,7 +6,9 @@ import type { ToolyardError } from "./link.js";
 const MOST_WORDS = 4000;
 const MOST_TYPE = 100;
 const MOST_AT_ONCE = 1000;
-const AWAITED_S = 600;
+export const AWAITED_S = 600;
+/** As long as a server waits, too; a timer that is set to weeks goes off at once. */
+const MOST_WAIT_S = 86_400;
 /** Of results in one request; a server takes 8 MiB. */
 const MOST_BYTES = 8_000_000;
 
@@ -78,7 +80,11 @@ export class LocalTools {
 
   /** As the server takes them. */
   definitions(): unknown[] {
-    return Object.entries(this.tools).map(([name, { run: _, ...said }]) => ({ name, ...said }));
+    return Object.entries(this.tools).map(([name, { run: _, ...said }]) => ({
+      name,
+      ...said,
+      ...(said.timeoutSeconds === undefined ? {} : { timeoutSeconds: awaited(said) }),
+    }));
   }
 
   /**
@@ -139,12 +145,16 @@ export class LocalTools {
     const running = { callId: call.id, conversationId, division, signal: this.abort.signal };
     try {
       const wanted = this.tools[call.name];
-      const result = await inTime(wanted?.run(call.arguments, running), wanted?.timeoutSeconds ?? AWAITED_S, running.signal);
+      const result = await inTime(wanted?.run(call.arguments, running), awaited(wanted), running.signal);
       return { toolCallId: call.id, result: checked(result) };
     } catch (error) {
       return { toolCallId: call.id, error: problem(error) };
     }
   }
+}
+
+function awaited(tool: Pick<Tool, "timeoutSeconds"> | undefined): number {
+  return Math.min(tool?.timeoutSeconds ?? AWAITED_S, MOST_WAIT_S);
 }
 
 /** What a tool comes to. Throws when it takes longer than anybody waits for it. */
@@ -164,12 +174,12 @@ async function inTime(work: unknown, seconds: number, stopped: AbortSignal): Pro
   }
 }
 
-/** A result as it can be delivered. Throws for one that cannot: that is the tool's failure, not the client's. */
+/** A result as it can be delivered, and as it is now, whatever the tool does to it later. Throws for one that cannot: that is the tool's failure, not the client's. */
 function checked(result: unknown): unknown {
   const text = JSON.stringify(result) as string | undefined;
   if (text === undefined) return null;
   const size = bytes(text);
-  if (size <= MOST_BYTES) return result;
+  if (size <= MOST_BYTES) return JSON.parse(text);
   const said = `the tool ran, but its result of ${size} bytes is more than a server takes; ask for less, or have the tool return a link`;
   throw new ToolError(said, "too_large");
 }

@@ -14,6 +14,7 @@ import { HealthLines } from "./HealthLines"
 import { Quarantine } from "./Quarantine"
 
 const LOOK_EVERY_MS = 3000
+const WEEK_EVERY_MS = 30_000
 const EXAMPLE = `[servers.files]
 command = "npx"
 args = ["-y", "@modelcontextprotocol/server-filesystem", "./docs"]`
@@ -21,7 +22,7 @@ args = ["-y", "@modelcontextprotocol/server-filesystem", "./docs"]`
 export default function Servers({ id }: { id: string }) {
   const say = useSay()
   const { data, problem, again } = useAnswer<ServerList>("servers", LOOK_EVERY_MS)
-  const week = useAnswer<OverviewAnswer>(`overview?hours=168${useEveryone() ? "&whose=tenant" : ""}`, LOOK_EVERY_MS)
+  const week = useAnswer<OverviewAnswer>(`overview?hours=168${useEveryone() ? "&whose=tenant" : ""}`, WEEK_EVERY_MS)
   return (
     <div className="page">
       <header className="page-head">

@@ -8,7 +8,15 @@ import type { Health } from "./health"
 import { HealthLines } from "./HealthLines"
 import { TryTool } from "./TryTool"
 
-export function ToolPage({ tool, figures, health }: { tool: ToolCard; figures: ToolFigures | undefined; health: Health | null }) {
+interface ToolPageProps {
+  tool: ToolCard
+  figures: ToolFigures | undefined
+  health: Health | null
+  /** A call that was made here has come further. */
+  ran: () => void
+}
+
+export function ToolPage({ tool, figures, health, ran }: ToolPageProps) {
   const say = useSay()
   const venue = ["function", "mcp", "client", "provider"].includes(tool.venue) ? say(`venue.${tool.venue}` as Word) : tool.venue
   const facts: [string, string][] = [
@@ -48,7 +56,7 @@ export function ToolPage({ tool, figures, health }: { tool: ToolCard; figures: T
           ))}
         </dl>
       </section>
-      <TryTool tool={tool} />
+      <TryTool tool={tool} ran={ran} />
       <details className="schema">
         <summary>{say("tools.schema")}</summary>
         <Json value={tool.parameters} />

@@ -8,14 +8,14 @@ import { useSay } from "../words"
 import { healthOf, type Health } from "./health"
 import { ToolPage } from "./ToolPage"
 
-const LOOK_EVERY_MS = 5000
+const WEEK_EVERY_MS = 30_000
 
 export default function Tools({ name }: { name: string }) {
   const say = useSay()
   const [text, setText] = useState("")
   const everyone = useEveryone()
   const { data, problem } = useAnswer<ToolList>("tools")
-  const week = useAnswer<OverviewAnswer>(`overview?hours=168${everyone ? "&whose=tenant" : ""}`, LOOK_EVERY_MS)
+  const week = useAnswer<OverviewAnswer>(`overview?hours=168${everyone ? "&whose=tenant" : ""}`, WEEK_EVERY_MS)
   const offered = useAnswer<{ tools: { schema_only: string[] } }>("ai/tools/health")
   const figuresOf = (tool: ToolCard) => week.data?.overview.tools.find((one) => one.tool === tool.name)
   const health = (tool: ToolCard) => (week.data && offered.data ? healthOf([figuresOf(tool) ?? []].flat(), offered.data.tools.schema_only.includes(tool.name)) : null)
@@ -43,7 +43,7 @@ export default function Tools({ name }: { name: string }) {
       </section>
       <div className="split-page">
         {chosen ? (
-          <ToolPage key={chosen.name} tool={chosen} figures={figuresOf(chosen)} health={health(chosen)} />
+          <ToolPage key={chosen.name} tool={chosen} figures={figuresOf(chosen)} health={health(chosen)} ran={week.again} />
         ) : (
           data && <p className="empty">{name ? say("tools.unknown", { tool: name }) : say("tools.choose")}</p>
         )}

@@ -1,5 +1,5 @@
 // Try a tool by hand. The call is a run of a conversation of its own, so it is judged, followed and traced like any other.
-import { useMemo, useState, useSyncExternalStore, type FormEvent } from "react"
+import { useEffect, useMemo, useState, useSyncExternalStore, type FormEvent } from "react"
 import { CallCard } from "../calls/CallCard"
 import { ConversationContext } from "../chat/context"
 import { SchemaForm } from "../parts/SchemaForm"
@@ -13,7 +13,7 @@ import { useSay, type Say } from "../words"
 
 const KEPT_AS = "toolyard.tried"
 
-export function TryTool({ tool }: { tool: ToolCard }) {
+export function TryTool({ tool, ran }: { tool: ToolCard; ran: () => void }) {
   const say = useSay()
   const [value, setValue] = useState<Record<string, unknown> | null>({})
   const [called, setCalled] = useState<{ conversation: string; call: string } | null>(null)
@@ -45,16 +45,20 @@ export function TryTool({ tool }: { tool: ToolCard }) {
           {say("tools.call", { tool: tool.name })}
         </button>
       </form>
-      {called && <Outcome key={called.call} conversation={called.conversation} call={called.call} />}
+      {called && <Outcome key={called.call} conversation={called.conversation} call={called.call} ran={ran} />}
     </section>
   )
 }
 
-function Outcome({ conversation, call }: { conversation: string; call: string }) {
+function Outcome({ conversation, call, ran }: { conversation: string; call: string; ran: () => void }) {
   const source = useMemo(() => following(conversation), [conversation])
   const { view } = useSyncExternalStore(source.subscribe, source.snapshot)
   const context = useMemo(() => ({ conversation, send: null, decides: true }), [conversation])
   const found = callIn(view, call)
+  const [phase, runs] = [found?.phase, view.run !== null]
+  useEffect(() => {
+    if (phase) ran()
+  }, [phase, runs, ran])
   return <ConversationContext value={context}>{found && <CallCard call={found} opened />}</ConversationContext>
 }
 

@@ -14,20 +14,27 @@ export function useAnswer<T>(path: string | null, everyMs = 0): Answered<T> {
   const again = useCallback(() => setTurn((now) => now + 1), [])
   const latest = useRef(path)
   latest.current = path
+  const pending = useRef(false)
   useEffect(() => {
+    pending.current = path !== null
     if (path === null) return
     let left = false
-    ask<T>("GET", path).then(
-      (data) => !left && setState({ path, data, problem: "" }),
-      (error: unknown) => !left && setState((old) => ({ path, data: old.path === path ? old.data : null, problem: said(error) })),
-    )
+    ask<T>("GET", path)
+      .then(
+        (data) => !left && setState({ path, data, problem: "" }),
+        (error: unknown) => !left && setState((old) => ({ path, data: old.path === path ? old.data : null, problem: said(error) })),
+      )
+      .finally(() => {
+        if (!left) pending.current = false
+      })
     return () => {
       left = true
     }
   }, [path, turn])
   useEffect(() => {
     if (!everyMs) return
-    const timer = setInterval(() => !document.hidden && again(), everyMs)
+    // one that takes longer than that is waited for: asked again, it would never be shown
+    const timer = setInterval(() => !document.hidden && !pending.current && again(), everyMs)
     return () => clearInterval(timer)
   }, [everyMs, again])
   return { data: state.path === path ? state.data : null, problem: state.path === path ? state.problem : "", again }

@@ -165,7 +165,8 @@ def which(text: str) -> int | None:
     if not (found := _WHICH.fullmatch(text)):
         return None
     if found["zh"]:
-        return int(number(found["zh"])) - 1
+        at = int(number(found["zh"])) - 1
+        return at if at >= 0 else None
     return -1 if not found["en"] or found["en"].casefold() == "last" else _ORDINALS.index(found["en"].casefold()[:3])
 
 

@@ -53,16 +53,19 @@ def _named_choices(sheet: Sheet, profile: Profile) -> Iterator[tuple[int, Place,
     for place in profile.places:
         if place.kind not in ("choice", "word") or place.source or any("." in choice for choice in place.choices):
             continue
-        for choice in _with_their_like(place) if place.kind == "word" else place.choices:
-            for one in value_pattern(choice).finditer(sheet.clause.text):
+        for choice, pattern in _patterns(place):
+            for one in pattern.finditer(sheet.clause.text):
                 if sheet.free(*one.span()):
                     yield one.end() - one.start(), place, choice, one.span()
 
 
-def _with_their_like(place: Place) -> tuple[str, ...]:
-    """The examples of a place, and what else is of their kind: who takes `turn_on` takes `toggle`."""
-    like = [one for kind in KINDS if len(kind & set(place.choices)) > 1 for one in sorted(kind)]
-    return tuple(dict.fromkeys([*place.choices, *like]))
+def _patterns(place: Place) -> Iterator[tuple[str, re.Pattern[str]]]:
+    """What a place takes, by all its words; what else is of the kind of its examples, only by its very word."""
+    for choice in place.choices:
+        yield choice, value_pattern(choice)
+    likes = [kind for kind in KINDS if len(kind & set(place.choices)) > 1] if place.kind == "word" else []
+    for choice in sorted(frozenset[str]().union(*likes) - set(place.choices)):
+        yield choice, re.compile(rf"(?<!\w){choice.replace('_', '[ _]')}(?!\w)", re.IGNORECASE)
 
 
 def _is_action(sheet: Sheet, start: int) -> bool:

@@ -60,7 +60,7 @@ def _phrase_length(tokens: list[Token], at: int, profile: Profile) -> int:
     while at < len(tokens) and (
         _is_own(tokens[at], profile)
         or (things > start + 1 and _searched(tokens[at], profile))
-        or tokens[at].text.casefold() in ("'s", "household's")
+        or tokens[at].text.casefold() == "'s"
     ):
         at += 1
     if at == things:

@@ -24,7 +24,7 @@ RELATED: Mapping[str, tuple[str, ...]] = {
 """What an action may also be meant by, with less weight."""
 FOREIGN = frozenset(
     {"weather", "travel", "news", "writing", "language", "media", "dining", "finance", "sport", "politics", "maths"}
-    | {"doctor", "mail", "message", "recipe"}
+    | {"doctor", "mail", "message", "recipe", "mood"}
 )
 """What people ask assistants for; a request about one of these is for a tool that speaks of it, or for none."""
 KINDS = (

@@ -13,7 +13,7 @@ IRREGULAR = {
 }  # fmt: skip
 _HAVE = re.compile(
     r"^\W*(?:i|we)(?:'ve|\s+have)?\s+(?:(?:just|already|now|finally)\s+)?(?:finished\s+|am done\s+|'m done\s+)?"
-    r"(?P<verb>[a-z]+(?:ed|ing)|" + "|".join(IRREGULAR) + r")\b(?P<rest>.*)$",
+    r"(?P<verb>(?!need)[a-z]+(?:ed|ing)|" + "|".join(IRREGULAR) + r")\b(?P<rest>.*)$",
     re.IGNORECASE,
 )
 _AT_IT = re.compile(
@@ -23,7 +23,7 @@ _AT_IT = re.compile(
 )
 _IS_DONE = re.compile(
     r"^\W*(?P<what>(?:the|my|our)\s.+?)\s+(?:is|are|has been|have been)\s+"
-    r"(?:now\s+|already\s+)?(?P<verb>(?!need)\w+)\W*$",
+    r"(?:now\s+|already\s+)?(?P<verb>(?!need|gone\b|empty\b)\w+)\W*$",
     re.IGNORECASE,
 )
 _ZH_DONE = re.compile(

@@ -16,8 +16,11 @@ def _ways(*ways: tuple[str, str]) -> tuple[tuple[re.Pattern[str], str], ...]:
 
 
 _ENGLISH = _ways(
-    (r"^(?:there(?:'s| is| are)|we have|we've got|i have|i've got)? ?no (?:more )?(?P<what>[a-z][a-z -]*?)"
-     r"(?: left| any ?more| at home)?(?P<rest>(?:[,.;]|\band\b).*)?$", r"need \g<what>\g<rest>"),
+    (r"^(?:there(?:'s| is| are)|we have|we've got|i have|i've got)? ?no (?:more )?"
+     r"(?P<what>[a-z][a-z -]*?)(?: left| any ?more| at home)(?P<rest>(?:[,.;]|\band\b).*)?$",
+     r"need \g<what>\g<rest>"),
+    (r"^(?:there(?:'s| is| are) )?no more (?P<what>[a-z][a-z -]*?)[,.;]? (?:and )?(?:please )?(?:add|put|get|buy) "
+     r"(?:it|them|some)\b.*$", r"need \g<what>"),
     (r"^how(?:'s| is| are) (?P<what>(?:my|our|the) [\w ]+?) (?:looking|doing|going)\W*$", r"show \g<what>"),
     (r"^how much (?:is|does|are|do) (?:everything|all|it all|all (?:of )?(?:it|that|this)|the stuff|things?)"
      r" in (?P<where>(?:my|the|our) [\w ]+?)(?: cost| come to| worth)?\W*$", r"what is in \g<where>?"),
@@ -35,9 +38,9 @@ _ENGLISH = _ways(
     (rf"^how (?:much|many) (?!of each)(?:(?:{UNITS}) )?(?:of )?(?P<what>[^?]+?) (?:(?:do|did) )?we (?:still"
      rf" )?have(?: left| in stock)?\W*$", r"find \g<what>"),
     (r"^(?:a |an |the )?(?:\w+ )?report (?=(?:titled|called|named|on|about|for)\b)", "create a report "),
-    (r"^(?:all )?(?:of )?(?:the|our|my) (?P<what>[\w ]+?) (?:is|are) (?:all |almost |nearly )*(?:gone|used"
-     r" up|empty|running (?:out|low))"
-     r"\W*$", r"need \g<what>"),
+    (r"^all (?:of )?(?:the|our|my) (?P<what>[\w ]+?) (?:is|are) gone\W*$", r"need \g<what>"),
+    (r"^(?:all )?(?:of )?(?:the|our) (?P<what>[\w ]+?) (?:is|are) (?:all |almost |nearly )*"
+     r"(?:used up|running (?:out|low))\W*$", r"need \g<what>"),
     (r"^(?:please |can you |could you )*(?:check|see|find out|tell me|let me know) (?:whether|if) "
      r"(?:(?:we|you)(?: still)?(?: have| sell| got)|there (?:is|are))(?: still)?(?: any| some)?(?: left of)? ",
      "find "),
@@ -71,8 +74,8 @@ _ENGLISH = _ways(
     (r"\b(?:something|anything|stuff) (?:with|like|containing|made of) ", ""),
     (r"^how much (?:money )?(?:went|goes|has gone) (?:to|on|for|into|towards) ", "how much did we spend on "),
     (r"\b(?:almost|nearly|completely|totally|just about|all) (?=out of\b|finished\b)", ""),
-    (r"^(?:please )?don't forget (?:about )?(?!to\b|that\b)(?P<what>.+?)"
-     r"(?: when (?:you (?:go|are|do)|we go|shopping).*)?$", r"need \g<what>"),
+    (r"^(?:please )?don't forget (?:about )?(?!to\b|that\b)(?P<what>.+?) when (?:(?:you(?:'re| are)?|we(?:'re| are)?) "
+     r"(?:go(?:ing)? )?)?(?:shop(?:ping)?|do(?:ing)? the shopping)\b.*$", r"need \g<what>"),
     (r"\b(?P<verb>remind (?:me|us)) (?:that )?(?:i|we) (?:must|have to|need to|should|ought to)\b", r"\g<verb> to"),
     (r"^(?:please )?book (?:in )?(?=(?:a|an|the|my|our|us|me)\b.*(?:\b(?:at|from) \d|\d:\d\d|\d ?[ap]m\b|noon))",
      "schedule "),
@@ -80,8 +83,8 @@ _ENGLISH = _ways(
     (r"\b(?P<verb>tick|check|cross) (?P<what>(?:\w+ ){1,5}?)off (?:of )?(?=(?:the|my|our)\b)",
      r"\g<verb> off \g<what>on "),
     (rf"^(?P<what>(?:half a dozen|a dozen|a couple of|an?(?= (?:{UNITS}) of)|{NUMBER})\s+"
-     rf"(?!(?:{_NOT_COUNTED}|{MONTHS})\b){_NAME}(?:(?:,| and|, and) (?:{NUMBER}|an?|some)\s+{_NAME})*)"
-     r"(?:,? (?:please|thanks))?[.!]?$", r"need \g<what>"),
+     rf"(?=(?:{UNITS}) of |more |.* please\W*$)(?!(?:{_NOT_COUNTED}|{MONTHS})\b){_NAME}"
+     rf"(?:(?:,| and|, and) (?:{NUMBER}|an?|some)\s+{_NAME})*)(?:,? (?:please|thanks))?[.!]?$", r"need \g<what>"),
     (r"^(?:is|are) (?P<what>(?!there\b|you\b|it\b).+?) (?:still )?"
      r"(?:available|in stock|on sale|left|sold(?: here| out)?|out of stock)\s*\??$", r"find \g<what>"),
     (rf"^how (?:much|expensive) (?:does|do|is|are) (?:an?|one|the) (?:{UNITS}) of (?=\w)", "how much is "),
@@ -134,7 +137,7 @@ _CHINESE = _ways(
     (r"^(?P<what>[^，。]{1,12}?)(?:多少钱|怎么卖)(?:一[块个瓶袋盒包斤份])?[？?]?$", r"查找\g<what>"),
     (r"(?<=[A-Za-z\d]\d)号", ""),
     (r"(?P<when>之前|以前|前)(?:我们?)?(?:要|得|必须|需要)", r"\g<when>提醒我"),
-    (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
+    (r"^(?:我们?|家里|咱们)*(?:已经|快)?没有?(?![空电钱劲]了)(?P<what>[^吗么？?]{1,12}?)了[。！!]?$", r"需要\g<what>"),
     (r"(?<![没还里])有(?P<what>[^没什么哪多几货]{1,12}?)(?:吗|么)[？?]?$", r"有没有\g<what>"),
     (r"(?<=多少)(?:公斤|千克|kg|升|瓶|袋|个|斤|吨|箱|件|盒|包)", ""),
     (r"(?P<verb>查找|查询一?下|查询|查一?下|查一?查|看一?下|看看|搜索|找一?下|查|搜|找)"

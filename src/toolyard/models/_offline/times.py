@@ -39,7 +39,8 @@ PM = ("pm", "p.m.", "下午", "晚上", "傍晚", "今晚", "明晚", "晚", "af
 
 
 _EVENING = re.compile(
-    r"\b(?:dinner|supper|drinks|concert|opera|cinema|movies?|theatre|theater)\b|晚饭|晚餐|晚宴|晚会", re.I
+    r"\b(?:dinner|supper|drinks|concert|opera)\b(?! (?:room|table|hall|house|tickets?|plates?))|晚饭|晚餐|晚宴|晚会",
+    re.I,
 )
 
 

@@ -28,8 +28,10 @@ def repaired(clause: Clause, own: Collection[str]) -> str:
 
 
 def _leads(clause: Clause, at: int) -> bool:
-    """Among the first words, before anything that is not a word of the frame; not what follows `how`."""
+    """Among the first words, before anything that is not a word of the frame; not what follows `how` or a number."""
     before = clause.tokens[:at]
+    if at and before[-1].text.isdigit():
+        return False
     return at < 4 and not any(token.has("do:") for token in before) and not (at and before[-1].has("fn:question"))
 
 
