@@ -191,7 +191,7 @@ def test_a_callers_session_that_sleeps_makes_room(tmp_path: Path) -> None:
 
 
 def test_a_server_that_takes_longer_to_start_than_it_may_idle_is_used_all_the_same(tmp_path: Path) -> None:
-    plain = Plain(tmp_path, "late", idle_s=0.2)
+    plain = Plain(tmp_path, idle_s=0.001)  # no process starts as fast
 
     async def test(yard: Yard) -> None:
         for times in (1, 2, 3):

@@ -183,8 +183,6 @@ def handle(message: dict[str, object]) -> None:
 def main() -> None:
     note(f"process {os.getpid()}")
     note(f"folder {Path.cwd()}")
-    if "late" in TRICKS:
-        time.sleep(0.5)
     if "crashes" in TRICKS:
         sys.exit("it cannot find its configuration")
     if "hangs" in TRICKS:
