@@ -404,8 +404,9 @@ def test_a_request_that_another_device_has_ended_and_gone_on_from_comes_to_an_en
     assert len(faults.posts) == 4, "a message, its results, how it went on, and whether that is the end"
 
 
-@CLIENTS
-def test_what_somebody_else_has_to_approve_is_waited_for(client: str) -> None:
+def paid_once_followed(client: str, faults: Faults) -> Seen:
+    """Somebody else approves of a payment once the client follows what becomes of it."""
+
     @tool(approval="ask")
     def pay() -> str:
         """Pay."""
@@ -417,27 +418,21 @@ def test_what_somebody_else_has_to_approve_is_waited_for(client: str) -> None:
         (asking,) = (await yard.service.state(card.id)).calls_in("asking")
         await yard.approve(card.id, asking.call.id)
 
+    return driven(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])
+
+
+@CLIENTS
+def test_what_somebody_else_has_to_approve_is_waited_for(client: str) -> None:
     faults = Faults()
-    seen = driven(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])
+    seen = paid_once_followed(client, faults)
     assert seen.texts == ["Paid."] and seen.finals == [("done", "Paid.")]
 
 
 @CLIENTS
 @pytest.mark.parametrize("answer", [SIGN_IN, SLOW_DOWN], ids=["page", "429"])
 def test_what_cannot_be_followed_is_not_asked_for_without_a_pause(client: str, answer: bytes) -> None:
-    @tool(approval="ask")
-    def pay() -> str:
-        """Pay."""
-        return "paid"
-
-    async def approve(yard: Yard) -> None:
-        await faults.followed.wait()
-        (card,) = await yard.service.conversations(LOCAL)
-        (asking,) = (await yard.service.state(card.id)).calls_in("asking")
-        await yard.approve(card.id, asking.call.id)
-
     faults = Faults(follows=[answer])
-    seen = driven(client, [call("pay"), say("Paid.")], faults, meanwhile=approve, tools=[pay])
+    seen = paid_once_followed(client, faults)
     assert seen.finals == [("done", "Paid.")]
     assert faults.follow_times[1] - faults.follow_times[0] >= 0.45
 

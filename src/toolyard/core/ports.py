@@ -163,7 +163,7 @@ class Personal(Struct, frozen=True, eq=False):
 
 
 @runtime_checkable
-class Personally(Protocol):
+class Personally(Venue, Protocol):
     """A venue of which some callers get other tools than the rest."""
 
     def personal(self, caller: Caller) -> tuple[Personal, ...]:

@@ -40,8 +40,8 @@ class Attempts:
         self._deps = deps
         self._loop = asyncio.get_running_loop()
 
-    async def outcome(self, call: CallState, entry: Registered, abandon: Callable[[], None]) -> CallParked | CallEnded:
-        """`abandon` is called, instead of an outcome, for what does not let itself be cancelled at its deadline."""
+    async def run(self, call: CallState, entry: Registered, abandon: Callable[[], None]) -> CallParked | CallEnded:
+        """The event that it comes to. `abandon` is called for what does not let itself be cancelled at its deadline."""
         tool, deps, began = entry.tool, self._deps, perf_counter()
         answer = await self._attempts(call, entry, abandon)
         if isinstance(answer, Later):

@@ -27,7 +27,7 @@ class Judge:
 
     def again(self, call: CallState, state: State, now: float) -> Registered | list[Durable]:
         """Before a call runs, perhaps long after it was judged: its tool, or what becomes of it instead."""
-        entry = self.find(call, state)
+        entry = self._registry.called(call, state)
         if entry is None:
             return [CallEnded(result=failed(call.call, "error", self._unknown(call, state), now))]
         if problem := self._registry.unfit(entry, call.arguments):
@@ -39,12 +39,12 @@ class Judge:
 
     def check(self, call: CallState, state: State, arguments: dict[str, object]) -> Problem | None:
         """Whether edited arguments fit the tool."""
-        entry = self.find(call, state)
+        entry = self._registry.called(call, state)
         return self._registry.unfit(entry, arguments) if entry else None
 
     def _one(self, call: CallState, position: int, state: State, now: float) -> list[Durable]:
         problem = self._unfit(call, position, state)
-        entry = self.find(call, state)
+        entry = self._registry.called(call, state)
         if problem is None and entry is None:
             problem = self._unknown(call, state)
         if problem is None and entry is not None:
@@ -70,12 +70,9 @@ class Judge:
             return Problem(error="this request's searches do not go to this tool", error_type="permission_denied")
         return None
 
-    def find(self, call: CallState, state: State) -> Registered | None:
-        return self._registry.called(call, state)
-
     def repeatable(self, call: CallState, state: State) -> bool:
         """Whether it does no harm to run a call once more: not if it is not certain which tool its caller got."""
-        entry = self.find(call, state)
+        entry = self._registry.called(call, state)
         return entry is not None and entry.tool.idempotent and is_certain(entry, caller_of(state))
 
     def _verdict(self, entry: Registered, call: CallState, state: State) -> Verdict:

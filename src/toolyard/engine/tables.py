@@ -36,14 +36,13 @@ class Tables:
 
     def __init__(self, fit: Callable[[Tool, Venue, Table], Registered | None]) -> None:
         self._fit = fit
-        self._venue: Venue | None = None
-        self._personal: Callable[[Caller], tuple[Personal, ...]] | None = None
+        self._venue: Personally | None = None
         self._known: dict[tuple[Personal, ...], Table] = {}
 
     def add(self, venue: Venue) -> None:
         """A venue may have tools for some, though it has none for all."""
         if isinstance(venue, Personally):
-            self._venue, self._personal = venue, venue.personal
+            self._venue = venue
 
     def renew(self) -> None:
         """What all get has changed."""
@@ -51,7 +50,7 @@ class Tables:
 
     def apart(self, caller: Caller) -> tuple[Personal, ...]:
         """The same as long as nothing changes for this caller; empty for one who gets what all do."""
-        return self._personal(caller) if self._personal else ()
+        return self._venue.personal(caller) if self._venue else ()
 
     def seen_by(self, caller: Caller, tools: Table) -> Table:
         """Those of all, but for what is there for this caller alone."""

@@ -128,7 +128,7 @@ class Workers:
         events: list[Durable] = []
         started: list[tuple[CallState, Registered]] = []
         for call in calls:
-            known = self._deps.judge.find(call, state) if just_judged else None
+            known = self._deps.registry.called(call, state) if just_judged else None
             entry = known or self._deps.judge.again(call, state, self._deps.mint.now())
             if isinstance(entry, list):
                 events += entry
@@ -142,7 +142,7 @@ class Workers:
 
     async def _call(self, call: CallState, entry: Registered) -> None:
         call_id = call.call.id
-        event = await self._attempts.outcome(call, entry, lambda: self._abandon(call, entry.tool))
+        event = await self._attempts.run(call, entry, lambda: self._abandon(call, entry.tool))
         current = self._journal.state.calls.get(call_id)
         if current is not None and current.phase == "running" and self._calls.pop(call_id, None):
             self._journal.emit(event)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import httpx2
 
-from support import PATIENCE_S, entries, events_of, problem, result, until
+from support import PATIENCE_S, condition, entries, events_of, problem, result, until
 from toolyard import Caller, Scripted, Yard, call, say
 from toolyard.core.events import CallEnded, CallStarted
 from toolyard.core.items import UserMessage
@@ -60,8 +60,10 @@ async def otherwise(server: OverHttp, caller: Caller, **words: str) -> int:
 
 async def listed(yard: Yard, *callers: Caller) -> None:
     """The server is asked anew what it has for them."""
+    server = yard.servers.server("own")
     for caller in callers:
-        await yard.servers.server("own").renew(caller).ready()
+        server.renew(caller)
+        await condition(lambda caller=caller: server.knows(caller))
 
 
 async def called(yard: Yard, caller: Caller, tool: str = "look") -> str:

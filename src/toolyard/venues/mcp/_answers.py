@@ -21,6 +21,10 @@ class Answered(Struct, frozen=True):
     modern: bool
 
 
+FORBIDDEN = 403
+"""The code of what is rejected for want of rights: an HTTP server's own, and ours where nobody accepted a tool."""
+
+
 class Rejected(Struct, frozen=True):
     """The server answered with an error of the protocol."""
 
@@ -64,12 +68,11 @@ class Told(Struct, frozen=True, kw_only=True):
     log: tuple[str, ...] = ()
 
 
-class Asked(Protocol):
-    """A connection, as a call needs it."""
+class Supervised(Protocol):
+    """A connection that is kept up; see `_link`."""
 
-    async def ready(self) -> None:
-        """Until there is a session, or none is to be had now: then it is known what the server lists."""
-        ...
+    status: ServerStatus
+    told: Callable[[], Told]
 
     async def ask(
         self,
@@ -84,13 +87,6 @@ class Asked(Protocol):
     def suspect(self) -> None:
         """A request was not answered before its deadline."""
         ...
-
-
-class Supervised(Asked, Protocol):
-    """A connection that is kept up; see `_link`."""
-
-    status: ServerStatus
-    told: Callable[[], Told]
 
     async def run(self) -> None: ...
 

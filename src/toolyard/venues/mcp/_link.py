@@ -7,7 +7,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import cast
 
@@ -75,10 +75,6 @@ class Link:
                 raise Down(self.error.partition(LAST_WORDS)[0] or "the server is stopped")
             self._wanted.set()
             await self._news.wait()
-
-    async def ready(self) -> None:
-        with suppress(Down):
-            await self.session()
 
     async def ask(
         self,

@@ -16,7 +16,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.ports import Personal
 from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus, ServerTool
 from toolyard.core.tools import Tool
-from toolyard.venues.mcp._answers import Gone, Json, Rejected, Supervised
+from toolyard.venues.mcp._answers import FORBIDDEN, Gone, Json, Rejected, Supervised
 from toolyard.venues.mcp._definitions import pin_of, tool_of
 from toolyard.venues.mcp._grants import Keeper
 from toolyard.venues.mcp._home import Home
@@ -38,7 +38,6 @@ from toolyard.venues.mcp.router import Route
 PINS = "mcp.pins"
 MOST_CALLERS = 1000
 CALLER_IDLE_S = 600.0
-FORBIDDEN = 403
 NOBODY: Who = ()
 TOOLS_CHANGED = "notifications/tools/list_changed"
 _pins = msgspec.json.Decoder(Pins)

@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, RootModel, ValidationError
 
-from toolyard.venues.mcp._answers import Json, Opened
+from toolyard.venues.mcp._answers import FORBIDDEN, Json, Opened
 from toolyard.venues.mcp._definitions import unusable
 from toolyard.venues.mcp._stdio import Child
 from toolyard.venues.mcp._wire import Sent, Wire, sent_for
@@ -35,7 +35,7 @@ MOST_TOOLS = 10_000
 MOST_LISTING_BYTES = 32 * 1024 * 1024
 FINISH_S = 5.0
 MOST_SILENT = 3
-HTTP_NOT_FOUND, HTTP_FORBIDDEN = 404, 403
+HTTP_NOT_FOUND = 404
 _CLOSED = ("Connection closed", "SSE stream")
 _log = logging.getLogger("toolyard.mcp")
 
@@ -133,7 +133,7 @@ class Session:
                 raise await self._lost(sent, error) from None
             self.answers += 1
             if sent.denied:
-                raise MCPError(code=HTTP_FORBIDDEN, message=sent.denied) from None
+                raise MCPError(code=FORBIDDEN, message=sent.denied) from None
             raise
         except ValidationError as error:
             raise MCPError(code=types.INTERNAL_ERROR, message=f"the answer is not as MCP has it: {error}") from None

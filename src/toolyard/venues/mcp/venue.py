@@ -16,7 +16,7 @@ from toolyard.core.ports import Context, Failure, Later, Own, Personal, Value
 from toolyard.core.results import problem_of
 from toolyard.core.servers import INPUT_RESPONSES
 from toolyard.core.tools import Tool
-from toolyard.venues.mcp._answers import Answer, Answered, Gone, Json, Rejected
+from toolyard.venues.mcp._answers import FORBIDDEN, Answer, Answered, Gone, Json, Rejected
 from toolyard.venues.mcp._content import bounded, outcome, unpromised
 from toolyard.venues.mcp._questions import Questions, Ticket, digest, replied
 from toolyard.venues.mcp._rounds import MOST_TOKEN, Round, from_token, needed
@@ -26,7 +26,7 @@ MOST_ROUNDS = 10
 PAUSE_S = 0.1
 CLOSE_S = 0.05
 """A call that is cancelled this near to its deadline was cancelled by it."""
-_CODES = {-32602: "validation_error", -32601: "not_found", -32001: "timeout", 403: "permission_denied"}
+_CODES = {-32602: "validation_error", -32601: "not_found", -32001: "timeout", FORBIDDEN: "permission_denied"}
 
 
 class McpVenue:
