@@ -10,11 +10,17 @@ from importlib import resources
 
 from toolyard.finding.words import stem, words
 
+BEGINNING = 6
 _VERBS = {
     "make": "create add new insert register make 新建",
     "remove": "delete remove cancel 删除",
     "change": "update change edit modify set 修改",
-    "look": "get list show search find read view fetch check count 查看 列出 搜索",
+    "look": "get list show search find read view fetch check 查看 列出 搜索",
+    "count": "count",
+    "export": "export",
+    "archive": "archive",
+    "copy": "duplicate copy clone",
+    "share": "share",
 }
 """What begins the names of tools."""
 _ACTIONS = {
@@ -32,7 +38,14 @@ _ACTIONS = {
         what which where who whose when how is are was were do does did any have has open know detail information info
         status history available upcoming latest recent overview compare track download
         查看 显示 获取 看看 列出 全部 所有 哪些 搜索 查找 查询 寻找 检索 多少 什么 哪里 怎么 几个 有没 查一 看一""",
+    "count": "count many number total sum 多少 几个 统计",
+    "export": "export download extract 导出 下载",
+    "archive": "archive store 归档 存档",
+    "copy": "duplicate copy clone 复制 拷贝",
+    "share": "share invite forward grant 分享 共享 邀请 转发",
 }
+_SPOKEN_OF = frozenset({"remove", "count", "export", "archive", "copy", "share"})
+"""What nobody wants done who does not speak of it."""
 _ASKING = "what which where who whose when how is are was were do does did any have has know open see tell get"
 """Words that ask for a look where they come first; further on they stand in any sentence."""
 _SAYINGS = (
@@ -89,8 +102,12 @@ def _plain() -> frozenset[str]:
 
 def concepts(word: str) -> tuple[str, ...]:
     """The groups that a stemmed word belongs to, as words of the index that nobody can write."""
-    groups = _concepts().get(word, ())
-    return (*groups, f"^{word[:6]}") if len(word) >= 6 and word.isalpha() and word.isascii() else groups
+    return _concepts().get(word, ())
+
+
+def begins(word: str) -> tuple[str, ...]:
+    """What it shares with words of its family: `organizer` and `organization`."""
+    return (f"^{word[:BEGINNING]}",) if len(word) >= BEGINNING and word.isalpha() and word.isascii() else ()
 
 
 def is_plain(word: str) -> bool:
@@ -120,10 +137,10 @@ def _first(said: Iterable[str], known: Mapping[str, frozenset[str]]) -> frozense
 
 
 def fits(does: frozenset[str], wanted: frozenset[str]) -> float:
-    """How well what a tool does is what is wanted. Nothing is removed or changed for somebody who did not say so."""
+    """How well what a tool does is what is wanted."""
     if does & wanted:
         return 1.3
-    if "remove" in does:
+    if does & _SPOKEN_OF:
         return 0.7
     if wanted:
         return 0.9 if does else 1.0

@@ -15,7 +15,7 @@ from typing import cast
 from msgspec import Struct
 
 from toolyard.core.tools import Tool
-from toolyard.finding.concepts import asks, concepts, does, fits, is_plain
+from toolyard.finding.concepts import asks, begins, concepts, does, fits, is_plain
 from toolyard.finding.words import joined, spelt, stem, words
 
 SATURATION = 1.0
@@ -27,8 +27,8 @@ MOST_DEPTH = 5
 MOST_WORDS, MOST_TEXT = 1000, 20_000
 """How much of what a tool says is read: a tool that says more is found by its beginning."""
 MOST_ASKED = 64
-ALIKE = 0.7
-"""What a word counts that only means about the same."""
+ALIKE, BEGINS = 0.7, 0.5
+"""What a word counts that only means about the same, and one that only begins alike."""
 SPARE = 60
 """How many more than asked for are looked at twice."""
 MOST_OF_WORDS, MOST_OF_A_KIND = 4, 2
@@ -41,6 +41,8 @@ VERB, MEANT, JOINED = 0.4, 0.7, 0.7
 LATIN = re.compile(r"(?<!['’])\b[a-zA-Z]+")
 
 Texts = Iterator[tuple[str, float]]
+Term = Sequence[tuple[str, float]]
+"""A word to look for, and those that may stand for it, with how much each counts: the best one does."""
 
 
 class Found(Struct, frozen=True):
@@ -84,7 +86,7 @@ class Index:
 
         `allowed` is asked only of the best ones, until there are enough.
         """
-        by_word = [self._of_word(word, share) for word, share in self._asked(query)]
+        by_word = [self._of(term) for term in self._asked(query)]
         scores: dict[str, float] = {}
         known = scores.get
         for found in by_word:
@@ -126,18 +128,19 @@ class Index:
                 most -= 1
                 yield tool, -score
 
-    def _asked(self, query: str) -> Iterator[tuple[str, float]]:
-        """The words to look for, and how much each counts. Neighbours are also looked for as one word."""
+    def _asked(self, query: str) -> Iterator[Term]:
+        """What to look for. Neighbours are also looked for as one word, which then begins like nothing else."""
         said = asked(query)
         for at, word in enumerate(said):
-            if self._knows(word):
-                yield word, VERB if at == 0 and is_plain(word) and len(said) > 1 else 1.0
+            if self._knows(term := (*_alike(word, 1.0), *((one, BEGINS) for one in begins(word)))):
+                share = VERB if at == 0 and is_plain(word) and len(said) > 1 else 1.0
+                yield [(one, weight * share) for one, weight in term]
             else:
-                yield from ((other, MEANT) for other in self._meant(word))
-        yield from ((word, JOINED) for word in neighbours(query) if self._knows(word))
+                yield from ([(other, MEANT)] for other in self._meant(word))
+        yield from (term for word in neighbours(query) if self._knows(term := _alike(word, JOINED)))
 
-    def _knows(self, word: str) -> bool:
-        return word in self._postings or any(one in self._postings for one in concepts(word))
+    def _knows(self, term: Term) -> bool:
+        return any(one in self._postings for one, _ in term)
 
     def _meant(self, word: str) -> Iterable[str]:
         """For a word that no tool knows: the two that it is made of (news, paper), or what is written much like it."""
@@ -148,14 +151,13 @@ class Index:
                     return parts
         return spelt(word)
 
-    def _of_word(self, word: str, share: float) -> dict[str, float]:
-        """What a word says for each tool: by itself, or a little less by a word that means about the same."""
-        rarity = self._rarity(word) * share
-        found = {name: rarity * weight for name, weight in self._postings.get(word, {}).items()}
+    def _of(self, term: Term) -> dict[str, float]:
+        """What a word says for each tool."""
+        found: dict[str, float] = {}
         known = found.get
-        for alike in concepts(word):
-            rarity = self._rarity(alike) * ALIKE * share
-            for name, weight in self._postings.get(alike, {}).items():
+        for word, share in term:
+            rarity = self._rarity(word) * share
+            for name, weight in self._postings.get(word, {}).items():
                 if (score := rarity * weight) > known(name, 0.0):
                     found[name] = score
         return found
@@ -163,6 +165,10 @@ class Index:
     def _rarity(self, word: str) -> float:
         having = len(self._postings.get(word, ()))
         return log(1 + (len(self._tools) - having + 0.5) / (having + 0.5))
+
+
+def _alike(word: str, share: float) -> Term:
+    return [(word, share), *((one, ALIKE * share) for one in concepts(word))]
 
 
 def neighbours(query: str) -> Sequence[str]:
@@ -192,7 +198,7 @@ def _weights(tool: Tool) -> dict[str, float]:
         for word in found:
             weights[word] += weight
             if weight >= DESCRIPTION:
-                for concept in (*concepts(word), *spelt(word)):
+                for concept in (*concepts(word), *begins(word), *spelt(word)):
                     weights[concept] += weight
     return weights
 
