@@ -4,7 +4,7 @@ The words stand in `concepts.txt`; a Chinese one has two characters there, as th
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 
@@ -27,12 +27,14 @@ _ACTIONS = {
     "make": """create add make new insert open register set book put build generate write compose record log enter
         reserve order note draft schedule buy purchase start begin launch submit file issue apply enroll subscribe
         upload hire invite post publish report arrange plan save give take request upload import install prepare
+        sell trade pay send sign
         新建 创建 添加 新增 增加 建立 生成 预订 预定 预约 申请 提交 登记 购买 下单""",
     "remove": """delete remove erase cancel drop discard clear cut kill revoke rid throw void waive withdraw forget
         dismiss close end destroy wipe purge strike uninstall unsubscribe terminate
         删除 移除 取消 清除 去掉 撤销 退掉""",
     "change": """update change edit modify set rename adjust correct alter replace amend revise move reschedule postpone
-        extend increase raise lower reduce shift fix switch mark assign reassign convert rewrite upgrade configure
+        extend increase raise lower reduce shift fix switch mark assign reassign convert rewrite upgrade configure swap
+        exchange sort
         修改 更新 更改 编辑 调整 变更 推迟 改成""",
     "look": """show read view display fetch retrieve see tell check look list search find lookup browse query count get
         what which where who whose when how is are was were do does did any have has open know detail information info
@@ -114,15 +116,16 @@ def is_plain(word: str) -> bool:
     return word in _plain()
 
 
-def does(name: Iterable[str]) -> frozenset[str]:
-    """What a tool does, if its name says so: to look, make, change or remove."""
-    return _first(name, _verbs())
+def does(name: Sequence[str]) -> frozenset[str]:
+    """What a tool does, if its name says so: to look, make, change or remove; else one of its words is its verb."""
+    return _first(name, _verbs()) or frozenset(name)
 
 
 def asks(query: str) -> frozenset[str]:
     """What somebody may want done: by the first word that tells, and by the first that is more than a way to ask."""
     found, asking = words(query, stop=frozenset()), _asking()
-    first = _first(found, _actions())
+    own = frozenset(words(query)[:1]) - _plain()
+    first = _first(found, _actions()) | own
     said = next((frozenset({action}) for action, said in _sayings() if said.search(query)), _NOTHING)
     if said or (found and found[0] in asking):
         return first | said
@@ -142,6 +145,7 @@ def fits(does: frozenset[str], wanted: frozenset[str]) -> float:
         return 1.3
     if does & _SPOKEN_OF:
         return 0.7
-    if wanted:
-        return 0.9 if does else 1.0
-    return 0.85 if "change" in does else 1.1 if "make" in does else 1.0
+    usual = does & _VERBS.keys()
+    if wanted & _VERBS.keys():
+        return 0.9 if usual else 1.0
+    return 0.85 if "change" in usual else 1.1 if "make" in usual else 1.0

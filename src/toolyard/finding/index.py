@@ -31,6 +31,8 @@ ALIKE, BEGINS = 0.7, 0.5
 """What a word counts that only means about the same, and one that only begins alike."""
 SPARE = 60
 """How many more than asked for are looked at twice."""
+OF_SERVICE = 0.2
+"""Of what speaks for the tools of a service together: a price watch of a grocer is meant where groceries are named."""
 MOST_OF_WORDS, MOST_OF_A_KIND = 4, 2
 """How many of those that the same words speak for come first, and how many of them that do the same with a thing."""
 SPEAKS = 0.5
@@ -55,6 +57,7 @@ class Index:
         self._tools: dict[str, Tool] = {}
         self._words: dict[str, tuple[str, ...]] = {}
         self._does: dict[str, frozenset[str]] = {}
+        self._service: dict[str, str] = {}
         self._postings: dict[str, dict[str, float]] = {}
 
     def __len__(self) -> int:
@@ -68,6 +71,7 @@ class Index:
         bound = SATURATION * (1 - BY_LENGTH + BY_LENGTH * length / USUAL_LENGTH)
         self._tools[tool.name] = tool
         self._does[tool.name] = does(words(tool.name))
+        self._service[tool.name] = tool.server or next(iter(words(tool.name)), "")
         self._words[tool.name] = tuple(weights)
         for word, weight in weights.items():
             self._postings.setdefault(word, {})[tool.name] = weight * (SATURATION + 1) / (weight + bound)
@@ -87,11 +91,7 @@ class Index:
         `allowed` is asked only of the best ones, until there are enough.
         """
         by_word = [self._of(term) for term in self._asked(query)]
-        scores: dict[str, float] = {}
-        known = scores.get
-        for found in by_word:
-            for name, score in found.items():
-                scores[name] = known(name, 0.0) + score
+        scores = self._together(by_word)
         wanted = asks(query[:MOST_TEXT])
         best = [
             Found(tool, score * fits(self._does[tool.name], wanted))
@@ -99,6 +99,22 @@ class Index:
         ]
         best.sort(key=lambda one: (-one.score, one.tool.name))
         return self._spread(best, by_word)[:most]
+
+    def _together(self, by_word: Sequence[Mapping[str, float]]) -> dict[str, float]:
+        """What all words say for each tool; a little of what they say for its service goes to all of its tools."""
+        scores: defaultdict[str, float] = defaultdict(float)
+        services: defaultdict[str, float] = defaultdict(float)
+        service = self._service
+        for found in by_word:
+            best: dict[str, float] = {}
+            known = best.get
+            for name, score in found.items():
+                scores[name] += score
+                if score > known(service[name], 0.0):
+                    best[service[name]] = score
+            for name, score in best.items():
+                services[name] += score
+        return {name: score + OF_SERVICE * services[service[name]] for name, score in scores.items()}
 
     def _spread(self, best: Sequence[Found], by_word: Sequence[Mapping[str, float]]) -> list[Found]:
         """The same, but what the same words speak for does not crowd out what other words ask for."""
