@@ -4,7 +4,10 @@ import re
 from collections.abc import Iterator
 from typing import Literal
 
+from msgspec.structs import replace
+
 from toolyard.models._offline.lexicon import KINDS
+from toolyard.models._offline.literals import before, way_of
 from toolyard.models._offline.past import doing, done
 from toolyard.models._offline.places import Place, Profile, fits
 from toolyard.models._offline.sheet import Sheet
@@ -23,15 +26,16 @@ def choose(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
     """The longest phrases find their places first; a phrase says one thing only."""
     chosen: Chosen = _quoted_choice(sheet, profile, values)
     used: list[Span] = []
-    for _, place, choice, (start, end) in sorted(_named_choices(sheet, profile), key=lambda one: -one[0]):
+    chosen = _twins(sheet, profile, values) or chosen
+    for _, place, choice, (start, end) in sorted(_named_choices(sheet, profile), key=lambda one: one[0]):
         if place.name in values or any(start < other_end and other < end for other, other_end in used):
             continue
         values[place.name] = choice
         used.append((start, end))
-        before = _BEFORE_CHOICE.search(sheet.clause.text, 0, start)
-        chosen = "firmly" if before or chosen == "firmly" or len(used) > 1 else "named"
+        lead = _BEFORE_CHOICE.search(sheet.clause.text, 0, start)
+        chosen = "firmly" if lead or chosen == "firmly" or len(used) > 1 else "named"
         if place.kind == "choice" or _is_action(sheet, start):
-            sheet.take(before.start() if before else start, end)
+            sheet.take(lead.start() if lead else start, end)
     return chosen
 
 
@@ -42,13 +46,40 @@ def _quoted_choice(sheet: Sheet, profile: Profile, values: dict[str, object]) ->
             choice = next((one for one in place.choices if one.casefold() == value.casefold()), "")
             if place.kind == "choice" and choice and place.name not in values:
                 values[place.name] = choice
-                before = _BEFORE_CHOICE.search(sheet.clause.text, 0, span[0])
-                sheet.take(before.start() if before else span[0], span[1])
+                lead = _BEFORE_CHOICE.search(sheet.clause.text, 0, span[0])
+                sheet.take(lead.start() if lead else span[0], span[1])
                 return "firmly"
     return ""
 
 
-def _named_choices(sheet: Sheet, profile: Profile) -> Iterator[tuple[int, Place, str, Span]]:
+def _twins(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
+    """Two places that take the same, `from_unit` and `to_unit`: by the small word before each, else in their order."""
+    for first in profile.places:
+        twins = [one for one in profile.places if one.kind == "choice" and one.choices == first.choices]
+        if len(twins) < 2 or first.name in values:
+            continue
+        found = dict[Span, str]()
+        for _, _, choice, span in sorted(_named_choices(sheet, replace(profile, places=(first,))), key=lambda one: one[0]):
+            if not any(span[0] < end and start < span[1] for start, end in found):
+                found[span] = choice
+        for at, (span, choice) in enumerate(sorted(found.items())):
+            start, way = before(sheet.clause.text, span[0])
+            way = way or ("to" if at or re.search(r"\b(?:in|into)\s+$", sheet.clause.text[: span[0]]) else "")
+            empty = [one for one in twins if one.name not in values]
+            place = next((one for one in empty if way and way_of(one.name) == way), next(iter(empty), None))
+            if place:
+                values[place.name] = choice
+                sheet.take(start if way else span[0], span[1])
+        if found:
+            return "named"
+    return ""
+
+
+Ranked = tuple[int, int]
+"""The longest first; of those that are equally long what is named by itself."""
+
+
+def _named_choices(sheet: Sheet, profile: Profile) -> Iterator[tuple[Ranked, Place, str, Span]]:
     """The choices that the clause names by themselves or by words that mean the same."""
     for place in profile.places:
         if place.kind not in ("choice", "word") or place.source or any("." in choice for choice in place.choices):
@@ -56,7 +87,8 @@ def _named_choices(sheet: Sheet, profile: Profile) -> Iterator[tuple[int, Place,
         for choice, pattern in _patterns(place):
             for one in pattern.finditer(sheet.clause.text):
                 if sheet.free(*one.span()):
-                    yield one.end() - one.start(), place, choice, one.span()
+                    itself = one.group().casefold() == choice.casefold().replace("_", " ")
+                    yield (one.start() - one.end(), 0 if itself else 1), place, choice, one.span()
 
 
 def _patterns(place: Place) -> Iterator[tuple[str, re.Pattern[str]]]:

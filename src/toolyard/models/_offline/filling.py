@@ -6,8 +6,10 @@ from functools import lru_cache
 from toolyard.models._offline.amounts import count_before, numbers
 from toolyard.models._offline.choices import choose, composed
 from toolyard.models._offline.clauses import Clause
+from toolyard.models._offline.flags import flags
 from toolyard.models._offline.frames import bare, framed
 from toolyard.models._offline.literals import before, way_of
+from toolyard.models._offline.measures import measured
 from toolyard.models._offline.places import Place, Profile, filter_beside
 from toolyard.models._offline.rest import Filled, location, rest
 from toolyard.models._offline.sheet import EDGE, Sheet
@@ -67,6 +69,8 @@ def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> F
     if producer:
         _bounds(sheet, producer, {})
     chosen = choose(sheet, profile, values)
+    flags(sheet, profile, values)
+    measured(sheet, profile, values)
     _numbers(sheet, profile, values)
     main = profile.main
     if main and main.name in values:

@@ -5,13 +5,14 @@ from typing import Literal
 
 from msgspec import Struct
 
-Written = Literal["", "path", "pattern", "url", "zone", "mail"]
+Written = Literal["", "path", "pattern", "url", "zone", "mail", "sum"]
 
 _ENDINGS = "txt|md|py|json|csv|log|html?|css|js|ts|ya?ml|toml|ini|cfg|pdf|png|jpe?g|gif|svg|xml|sh|sql|docx?|xlsx?|zip"
 _LITERAL = re.compile(
     r"(?P<url>https?://[^\s，。]+[^\s，。.,;:!?)])"
     r"|(?P<mail>[\w.+-]+@[\w-]+\.[\w.-]*\w)"
     r"|(?P<zone>\b[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)?\b|\bUTC\b)"
+    r"|(?P<sum>\(*\d+(?:\.\d+)?(?:\)*(?:\s*[+*×÷^]\s*|\s+[-/]\s+)\(*\d+(?:\.\d+)?\)*){1,20})(?![\w/-])"
     r"|(?P<pattern>(?<![\w./-])[\w./-]*\*[\w./*-]*)"
     rf"|(?P<path>(?<![\w/.])(?:~|\.{{0,2}})/(?:[\w.@%+-]+/?)*|\b[\w-]+(?:/[\w-]+)*\.(?:{_ENDINGS})\b)"
 )
@@ -21,7 +22,9 @@ _KINDS: tuple[tuple[Written, re.Pattern[str]], ...] = (
     ("pattern", re.compile(r"(?:^|_)(?:pattern|glob)$", re.IGNORECASE)),
     ("path", re.compile(r"(?:^|_)(?:file_?)?paths?$|(?:^|_)(?:directory|dir|folder|file_?name)$", re.IGNORECASE)),
     ("mail", re.compile(r"(?:^|_)e?mail(?:_address)?$", re.IGNORECASE)),
+    ("sum", re.compile(r"(?:^|_)(?:expression|formula|calculation)$", re.IGNORECASE)),
 )
+_FORMATS: dict[str, Written] = {"email": "mail", "uri": "url", "url": "url"}
 _ENDS = re.compile(r"^(?:source|destination|src|dest|from|to|target)$", re.IGNORECASE)
 _BEFORE = re.compile(
     r"(?:\b(?P<small>from|to|into|in|at|of|on|under|inside|within|between|and|as)\s+(?:the\s+)?"
@@ -42,8 +45,10 @@ def literals(text: str) -> list[Found]:
     return [Found(kind, one.group(), *one.span()) for one in found for kind, _ in _KINDS if kind == one.lastgroup]
 
 
-def written(name: str, of_files: bool) -> Written:
-    """What a parameter of this name is written as; `of_files` if its tool deals with files. Empty if in words."""
+def written(name: str, form: str, of_files: bool) -> Written:
+    """What a parameter of this name and format is written as; `of_files` if its tool deals with files."""
+    if form in _FORMATS:
+        return _FORMATS[form]
     if of_files and _ENDS.match(name):
         return "path"
     for kind, pattern in _KINDS:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.tools import Tool
-from toolyard.finding.index import DESCRIPTION, EXAMPLE, MOST_TEXT, NAME, SATURATION
+from toolyard.finding.index import DESCRIPTION, EXAMPLE, MOST_DEPTH, MOST_TEXT, NAME, SATURATION
 from toolyard.finding.words import words as index_words
 from toolyard.models._offline.literals import Written, written
 from toolyard.models._offline.words import Token, is_chinese, tokens_of
@@ -89,7 +89,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     def reads(self) -> bool:
         """Whether it only tells something, as far as its verbs say."""
         changing = {"add", "remove", "update", "switch", "remind"}
-        return not self.actions.keys() & (changing if self.tool.idempotent else {*changing, "create"})
+        told = self.actions or self.tool.idempotent
+        return bool(told) and not self.actions.keys() & (changing if self.tool.idempotent else {*changing, "create"})
 
 
 def profile_of(tool: Tool, definition: str) -> Profile:
@@ -190,16 +191,16 @@ def _places(tool: Tool) -> Iterator[Place]:
     of_files = _OF_FILES.search(f"{tool.name} {tool.description}") is not None
     for name, schema in cast("Mapping[str, object]", properties).items() if isinstance(properties, Mapping) else ():
         if isinstance(schema, Mapping):
-            place = _place(name, cast("Mapping[str, object]", schema), name in wanted, tool.sources.get(name, ""))
-            yield (
-                replace(place, written=written(name, of_files)) if place.kind == "text" and not place.source else place
-            )
+            known = _known(cast("Mapping[str, object]", schema), tool.parameters)
+            place = _place(name, known, name in wanted, tool.sources.get(name, ""))
+            way = written(name, str(known.get("format", "")), of_files)
+            yield replace(place, written=way) if place.kind == "text" and not place.source else place
 
 
 def _place(name: str, schema: Mapping[str, object], required: bool, source: str) -> Place:
-    inner, many = _inner(schema), False
+    inner, many = schema, False
     if inner.get("type") == "array" and isinstance(inner.get("items"), Mapping):
-        inner, many = _inner(cast("Mapping[str, object]", inner["items"])), True
+        inner, many = cast("Mapping[str, object]", inner["items"]), True
     description = str(schema.get("description") or inner.get("description") or "")
     said, *examples = _SUCH_AS.split(description, maxsplit=1)
     pattern = str(inner.get("pattern", ""))
@@ -221,14 +222,23 @@ def _place(name: str, schema: Mapping[str, object], required: bool, source: str)
     )
 
 
-def _inner(schema: Mapping[str, object]) -> Mapping[str, object]:
-    """Of a choice between a schema and null, the schema."""
-    for key in ("anyOf", "oneOf"):
+def _known(schema: Mapping[str, object], whole: Mapping[str, object], depth: int = 0) -> Mapping[str, object]:
+    """A schema with what it refers to; of a choice between a schema and null, the schema."""
+    inner: object = None
+    if isinstance(way := schema.get("$ref"), str):
+        definitions = whole.get("$defs") or whole.get("definitions")
+        inner = definitions.get(way.rpartition("/")[2]) if isinstance(definitions, dict) else None
+    for key in ("anyOf", "oneOf", "allOf"):
         options = schema.get(key)
         for one in cast("list[object]", options) if isinstance(options, list) else []:
-            if isinstance(one, Mapping) and cast("Mapping[str, object]", one).get("type") != "null":
-                return cast("Mapping[str, object]", one)
-    return schema
+            if inner is None and isinstance(one, Mapping) and cast("Mapping[str, object]", one).get("type") != "null":
+                inner = one
+    known = schema
+    if isinstance(inner, Mapping) and depth < MOST_DEPTH:
+        known = {**_known(cast("Mapping[str, object]", inner), whole, depth + 1), **schema}
+    if isinstance(items := known.get("items"), Mapping) and depth < MOST_DEPTH:
+        known = {**known, "items": _known(cast("Mapping[str, object]", items), whole, depth + 1)}
+    return known
 
 
 def _kind(name: str, schema: Mapping[str, object], pattern: str, description: str) -> Kind:

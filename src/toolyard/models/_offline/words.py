@@ -275,7 +275,10 @@ def value_pattern(value: str) -> re.Pattern[str]:
     same = [one for one in _known() if one.concept in (f"is:{name}", f"of:{name}")]
     english = {name, *(phrase for one in same for phrase in one.english)}
     spelt, written = _longest_first(english), _longest_first({phrase for one in same for phrase in one.chinese})
-    return re.compile(rf"(?<!\w)(?:{spelt})(?!\w)" + (f"|{written}" if written else ""), re.IGNORECASE)
+    own = f"|{re.escape(name)}" if is_chinese(name) else ""
+    return re.compile(
+        rf"(?<![a-z0-9_'’])(?:{spelt})s?(?![a-z0-9_])" + own + (f"|{written}" if written else ""), re.IGNORECASE
+    )
 
 
 def _longest_first(phrases: Iterable[str]) -> str:

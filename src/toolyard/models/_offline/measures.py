@@ -1,0 +1,91 @@
+"""Numbers that say what they are for: by their unit, `30 minutes`, or by the word before them, `ticket 502`."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from toolyard.finding.words import STOP, words
+from toolyard.models._offline.amounts import numbers
+from toolyard.models._offline.places import Place, Profile
+from toolyard.models._offline.sheet import Sheet
+
+_UNITS: tuple[frozenset[str], ...] = tuple(
+    frozenset(line.split())
+    for line in (
+        "percent % percentage brightness volume 百分",
+        "celsius degree ° 度 temperature °c 温度",
+        "minute min mins 分钟 分",
+        "hour hr hrs h 小时",
+        "second sec secs 秒",
+        "day 天 日",
+        "night 晚 夜",
+        "week 周 星期",
+        "people person guest passenger adult seat 人 位",
+        "star 星 星级",
+        "page 页",
+        "amount price money total sum budget cost fee euro eur € dollar usd $ pound gbp £ bucks yuan rmb 元 块 块钱 金额 价格 费用",
+        "kilometer kilometre km 公里 千米 distance 距离",
+        "meter metre m 米",
+        "kilogram kg kilo 公斤 千克 weight 体重 重量",
+        "gram g 克",
+        "calorie kcal 卡路里 大卡",
+        "time times 次",
+        "line row entry result 行 条",
+    )
+)
+"""What a unit is called, and what is measured in it."""
+_AFTER = re.compile(r"\s*-?\s*(?P<unit>%|°c?|[€$£]|[a-zA-Z]+|[\u3400-\u9fff]{1,2})")
+_BEFORE = re.compile(
+    r"(?P<whole>(?P<word>[a-zA-Z]+|[\u3400-\u9fff]{2})\s*(?:number|no\.?|nr\.?|号)?\s*(?:is|=|:|：|#|to|as|为|是|到|成)?\s*)$",
+    re.IGNORECASE,
+)
+_MONEY = re.compile(r"[€$£]\s*$")
+_LEAD = re.compile(r"\b(?:for|to|at|of|by|with|about|around|and|last|first|top)\s*$|(?:为|到|成|共)$", re.IGNORECASE)
+_AMOUNT = frozenset({"amount", "price", "total", "sum", "budget", "cost", "fee"})
+
+
+def measured(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+    """Each number goes to the place that its unit or its label is for; one that says nothing is left."""
+    text = sheet.clause.text
+    for start, end, value in numbers(text):
+        if not sheet.free(start, end):
+            continue
+        open_places = [place for place in profile.places if place.kind == "number" and place.name not in values]
+        found = [(*_span(text, start, end, place), place) for place in open_places if place.role not in ("upper", "lower")]
+        first, last, place = next((one for one in found if one[0] >= 0), (-1, -1, None))
+        if place and sheet.free(first, last):
+            values[place.name] = int(value) if place.whole or value == int(value) else value
+            sheet.take(first, last)
+
+
+def _span(text: str, start: int, end: int, place: Place) -> tuple[int, int]:
+    """From where to where a number and what belongs to it stand, if it is for this place; -1 if not."""
+    known = _words(place)
+    after = _AFTER.match(text, end)
+    if money := _MONEY.search(text, 0, start):
+        return (money.start(), end) if known & _AMOUNT else (-1, -1)
+    if after:
+        for length in range(len(after["unit"]), 0, -1) if not after["unit"].isascii() else (len(after["unit"]),):
+            unit = after["unit"][:length]
+            if known & {unit.casefold(), *words(unit)}:
+                lead = _LEAD.search(text, 0, start)
+                return (lead.start() if lead else start), after.start("unit") + length
+    before = _BEFORE.search(text, 0, start)
+    if before and known & {before["word"].casefold(), *words(before["word"])}:
+        return before.start(), end
+    return -1, -1
+
+
+@lru_cache(maxsize=4096)
+def _words(place: Place) -> frozenset[str]:
+    return frozenset(_named(place))
+
+
+def _named(place: Place) -> Iterator[str]:
+    """The words that name a place, and the units of what it measures."""
+    own = {*words(place.name), *words(place.said)} - STOP
+    yield from own
+    for unit in _UNITS:
+        if {stem for word in unit for stem in (word, *words(word))} & own:
+            yield from unit
+            yield from (stem for word in unit for stem in words(word))
