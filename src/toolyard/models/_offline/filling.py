@@ -8,9 +8,10 @@ from toolyard.models._offline.choices import choose, composed
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.flags import flags
 from toolyard.models._offline.frames import bare, framed
+from toolyard.models._offline.labels import labelled
 from toolyard.models._offline.literals import before, way_of
 from toolyard.models._offline.measures import measured
-from toolyard.models._offline.places import Place, Profile, filter_beside
+from toolyard.models._offline.places import Place, Profile, filter_beside, shape_of
 from toolyard.models._offline.rest import Filled, location, rest
 from toolyard.models._offline.sheet import EDGE, Sheet
 from toolyard.models._offline.things import POLITE_END, Item, counts
@@ -63,6 +64,8 @@ def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> F
     sheet, values = Sheet(clause), dict[str, object]()
     _literals(sheet, profile, values)
     items = _quoted(sheet, profile, values)
+    _shaped(sheet, profile, values)
+    labelled(sheet, profile, values)
     _times(sheet, profile, values)
     _explicit(sheet, profile, values, titled=bool(items))
     _bounds(sheet, profile, values)
@@ -132,6 +135,16 @@ def _literals(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None
         if place:
             values[place.name] = [one.value] if place.many else one.value
             sheet.take(start, one.end)
+
+
+def _shaped(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+    """What looks as a place demands it and like no word: `B2002` for `^B\\d{4}$`."""
+    for place in profile.places:
+        shape = shape_of(place.pattern) if not place.source and place.name not in values else None
+        found = shape.search(sheet.clause.text) if shape else None
+        if found and sheet.free(*found.span()):
+            values[place.name] = found.group()
+            sheet.take(*found.span())
 
 
 def _place_named(before: str, profile: Profile) -> Place | None:

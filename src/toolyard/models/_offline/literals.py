@@ -28,7 +28,9 @@ _FORMATS: dict[str, Written] = {"email": "mail", "uri": "url", "url": "url"}
 _ENDS = re.compile(r"^(?:source|destination|src|dest|from|to|target)$", re.IGNORECASE)
 _BEFORE = re.compile(
     r"(?:\b(?P<small>from|to|into|in|at|of|on|under|inside|within|between|and|as)\s+(?:the\s+)?"
-    r"(?:(?:file|directory|folder|path|url|page|repo|repository)\s+)?|(?:从|到|在|往|把))$",
+    r"(?:(?:file|directory|folder|path|url|page|repo|repository)\s+)?|(?:从|到|在|往|把)"
+    r"|[,，]?\s*\b(?:(?:and|with)\s+)?(?:(?:the|an?|his|her|their)\s+)?"
+    r"(?:e-?mail|mail|address|url|link|website|path|file)(?:\s+address)?\s*(?:is|[:=])?\s*)$",
     re.IGNORECASE,
 )
 

@@ -20,7 +20,7 @@ LIKELY = 6
 """So many tools are looked at closely, besides those with a shape that fits."""
 ENOUGH = 1.2
 BOUNDS = ("upper", "lower")
-TELLING = ("day", "month", "number", "word", "clock")
+TELLING = ("day", "month", "number", "word", "clock", "flag", "choice")
 """Kinds of places that are not filled by chance."""
 CHANGING = frozenset({"update", "remove", "cancel"})
 """Verbs that a later one does not soften: who says `delete` does not mean `find`."""
@@ -273,6 +273,8 @@ def _filled(place: Place, filled: Filled, item: bool) -> float:
         return 2.0 if given else -0.8
     if place.written and place.required:
         return 1.0 if given else -1.2
+    if place.required and place.kind in ("number", "flag") and place.role != "quantity":
+        return 1.0 if given else -1.0
     return 1.0 if given and (place.written or place.kind in TELLING) else 0.0
 
 

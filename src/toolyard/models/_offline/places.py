@@ -29,6 +29,7 @@ _UPPER, _LOWER = (
     re.compile(r"\bmax|up to|at most|upper|limit|不超过|最高|最大", re.I),
     re.compile(r"\bmin|at least|最低|最小", re.I),
 )
+_FILTERS = frozenset({"keyword", "keywords", "filter", "query", "search", "term", "topic", "category"})
 _OF_FILES = re.compile(r"\bfiles?\b|_files?\b|director|folder", re.I)
 _QUANTITY = re.compile(r"qty|quantit|count|amount|number|how many|pieces|数量|个数|件数", re.I)
 
@@ -175,7 +176,7 @@ def _place_words(places: Sequence[Place]) -> Iterator[str]:
 def _actions(name: list[Token], description: list[Token], examples: list[list[Token]]) -> dict[str, float]:
     """The verbs of a tool: of its name, the first of its description, the first of each example."""
     found: dict[str, float] = {}
-    for tokens, weight in ((name[:2], 1.0), (description[:1], 0.9), *((example, 0.9) for example in examples)):
+    for tokens, weight in ((name[:2], 1.0), (description[:1], 0.9), *((example[:4], 0.9) for example in examples)):
         first = next((token for token in tokens if token.has("do:")), None)
         for action in first.actions() if first else ():
             found[action] = max(found.get(action, 0.0), weight)
@@ -282,6 +283,17 @@ def fits(pattern: str, value: str) -> bool:
         return True
 
 
+@lru_cache(maxsize=4096)
+def shape_of(pattern: str) -> re.Pattern[str] | None:
+    """What a text can be searched for by: of a pattern that no word fits, for codes and numbers of its own."""
+    if not pattern or any(fits(pattern, word) for word in ("abc", "two words", "light.kitchen", "2026-11", "商品")):
+        return None
+    try:
+        return re.compile(rf"(?<![A-Za-z0-9])(?:{pattern.removeprefix('^').removesuffix('$')})(?![A-Za-z0-9])")
+    except re.error:
+        return None
+
+
 def _role(name: str, kind: Kind, said: str) -> Role:
     if kind == "number":
         if _UPPER.search(said):
@@ -304,4 +316,4 @@ def filter_beside(profile: Profile) -> Place | None:
     """A second, optional place for a thing, beside a required title: `keyword` of a report."""
     main = profile.main
     others = (place for place in profile.places if place.kind == "text" and place is not main)
-    return next((place for place in others if not place.required and not place.role), None)
+    return next((place for place in others if not place.required and place.name in _FILTERS), None)

@@ -1,0 +1,64 @@
+"""Texts that say which place they are for: `with the subject Lunch`, `saying …`, what follows a colon."""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from toolyard.finding.words import stem
+from toolyard.models._offline.places import Place, Profile
+from toolyard.models._offline.sheet import EDGE, Sheet
+
+_BODIES = ("body", "text", "message", "content", "contents", "note", "comment", "description", "details", "reply")
+_SAYING = re.compile(
+    r"[,，]?\s*\b(?:saying|that says|which says|that reads|with (?:the )?(?:text|message|words|content)|"
+    r"(?:and|to) (?:say|tell (?:him|her|them)))\b(?:\s+that\b)?\s*[:,]?\s*(?P<value>.+)$"
+    r"|[,，]?\s*(?:内容|正文|附言|备注|留言)(?:是|为|写|[:：])?\s*(?P<zh>.+)$",
+    re.IGNORECASE | re.DOTALL,
+)
+_COLON = re.compile(r"(?<=[\w)\u3400-\u9fff])\s*(?::\s|：)\s*(?P<value>.+)$", re.DOTALL)
+_END = r"(?=\s*(?:[,;，；。]|\b(?:and|with|saying|that says)\b|$))"
+
+
+def labelled(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+    texts = [place for place in profile.places if place.kind == "text" and not place.source and not place.written]
+    bodies = sorted(
+        (place for place in texts if place.name in _BODIES), key=lambda place: (not place.required, place.name)
+    )
+    if bodies and len(profile.places) > 1 and bodies[0] is not profile.main:
+        _take(sheet, _SAYING, bodies[0], values)
+    for place in texts:
+        if (place is not profile.main or len(texts) > 1) and not _own(place, profile):
+            _take(sheet, _label(place), place, values)
+    after = next((place for place in texts if place.required and place is not profile.main), None)
+    if after:
+        _take(sheet, _COLON, after, values)
+
+
+def _take(sheet: Sheet, pattern: re.Pattern[str], place: Place, values: dict[str, object]) -> None:
+    found = pattern.search(sheet.clause.text)
+    if not found or place.name in values or not sheet.free(*found.span()):
+        return
+    value = next(filter(None, found.groups())).strip(EDGE if len(found.groups()) > 2 else " ,，;；")
+    if value:
+        values[place.name] = value
+        sheet.take(*found.span())
+
+
+def _own(place: Place, profile: Profile) -> bool:
+    """Whether a place is called what the tool is about: then its name says nothing of where a value goes."""
+    return bool({stem(word) for word in place.name.casefold().split("_")} & profile.nouns)
+
+
+@lru_cache(maxsize=4096)
+def _label(place: Place) -> re.Pattern[str]:
+    return re.compile("|".join(_labels(place)), re.IGNORECASE)
+
+
+def _labels(place: Place) -> Iterator[str]:
+    name = re.escape(place.name.replace("_", " "))
+    yield (
+        rf"[,;]?\s*(?:\b(?:and|with)\s+)?(?:\b(?:the|a|an|its|his|her|their)\s+)?\b{name}\b"
+        rf"(?:\s*[:=]|\s+(?:is|of|to be))?\s+(?P<value>[^,;，；:]+?){_END}"
+    )
+    if place.said and not place.said.isascii() and 1 < len(place.said) < 8:
+        yield rf"[，,]?\s*(?:{re.escape(place.said)})(?:是|为|叫|[:：])?\s*(?P<zh>[^，,。；;]+)"
