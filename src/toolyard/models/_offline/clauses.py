@@ -11,6 +11,7 @@ from toolyard.models._offline.amounts import Bound, bounds
 from toolyard.models._offline.ellipsis import spelt_out
 from toolyard.models._offline.literals import Found, literals
 from toolyard.models._offline.past import IRREGULAR
+from toolyard.models._offline.places import topics_of
 from toolyard.models._offline.plainly import plainly
 from toolyard.models._offline.times import Times, times_in
 from toolyard.models._offline.words import Token, plain, quoted, tokens_of
@@ -67,6 +68,8 @@ class Clause(Struct, frozen=True, kw_only=True):
     """The stems of the verbs that only a tool of its own can know: `rename`."""
     tells: bool
     """It says what somebody did or what became of something, rather than what is to be done."""
+    topics: frozenset[str]
+    """What it speaks of, in words and in what means about the same."""
 
     @property
     def action(self) -> Token | None:
@@ -102,6 +105,7 @@ def clause(text: str, now: datetime) -> Clause:
         bounds=tuple(bounds(unquoted)),
         literals=tuple(exact),
         tells=tells(unquoted),
+        topics=topics_of(tokens),
         asks=bool(_ASKS.search(unquoted)) and not _ORDERS.match(text),
     )
 

@@ -3,7 +3,7 @@
 import re
 
 from toolyard.models._offline.lexicon import RELATED
-from toolyard.models._offline.places import Profile, filter_beside
+from toolyard.models._offline.places import Profile, filter_beside, topics_of
 from toolyard.models._offline.sheet import Sheet
 from toolyard.models._offline.words import Token, is_chinese
 
@@ -73,7 +73,7 @@ def _phrase_length(tokens: list[Token], at: int, profile: Profile) -> int:
 def _is_own(token: Token, profile: Profile) -> bool:
     """Whether it is a word for what the tool is about rather than for what is wanted of it."""
     known = token.means & (profile.things | profile.place_words) or token.stem in profile.nouns | profile.place_words
-    return bool(known) or _container(token, profile)
+    return bool(known) or bool(topics_of([token]) & profile.own) or _container(token, profile)
 
 
 def _searched(token: Token, profile: Profile) -> bool:

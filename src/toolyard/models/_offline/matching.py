@@ -19,6 +19,8 @@ NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 LIKELY = 6
 """So many tools are looked at closely, besides those with a shape that fits."""
 ENOUGH = 1.2
+MOST_OF_TOPICS = 1.5
+"""What words that a tool only speaks of say for it, all together."""
 BOUNDS = ("upper", "lower")
 TELLING = ("day", "month", "number", "word", "clock", "flag", "choice")
 """Kinds of places that are not filled by chance."""
@@ -51,9 +53,9 @@ class Matcher:
         for profile in profiles:
             for word in profile.words:
                 self._known[word] = self._known.get(word, 0) + 1
-            for thing in profile.things:
+            for thing in (*profile.things, *profile.topics):
                 self._spread[thing] = self._spread.get(thing, 0) + 1
-        self._words = frozenset(names.union(*(words_for(thing) for thing in self._spread)))
+        self._words = frozenset(names.union(*(words_for(thing) for profile in profiles for thing in profile.things)))
 
     def best(self, clause: Clause, only: str = "") -> Match | None:
         """The tool that fits best, whether or not it fits well; None if none has a word in common."""
@@ -91,6 +93,10 @@ class Matcher:
     def speaks_of(self, concept: str) -> bool:
         return concept in self._spread
 
+    def _telling(self, topics: frozenset[str]) -> list[str]:
+        """The topics that not most of the tools share."""
+        return [topic for topic in topics if self._spread[topic] * 2 <= max(len(self.profiles), 3)]
+
     def _names_a_tool(self, filled: Filled) -> bool:
         """Whether what looks like a thing is only the word for what another tool is about: `my order history`."""
         tokens = [token for item in filled.items if not item.quoted for token in tokens_of(item.text)]
@@ -104,9 +110,11 @@ class Matcher:
         known = said & profile.things
         common = known - WEAK
         nouns = clause.stems & profile.nouns
+        topics = self._telling(clause.topics & profile.topics)
         against = bool(clause.actions()) and not verb and not filled.chosen and not _timed(clause, profile)
         score = 2.0 * words / (words + 6.0) + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
+        score += min(MOST_OF_TOPICS, sum(1.0 / self._spread[topic] ** 0.5 for topic in topics))
         meant = said - known - _filtering(profile, filled)
         others = [thing for thing in meant if self.speaks_of(thing) and thing.startswith("of:")]
         score += 0.6 * len(known - common) - 0.7 * len(others) - (2.0 if self._names_a_tool(filled) else 0.0)
@@ -117,7 +125,7 @@ class Matcher:
         score -= 4.0 if clause.asks and not profile.reads else 0.0
         score -= 3.0 if clause.tells and not filled.chosen else 0.0
         foreign = {one[3:] for one in said - profile.things} & FOREIGN
-        thing = bool(common or nouns) and _is_headed(clause, profile, verb)
+        thing = bool(common or nouns or topics) and _is_headed(clause, profile, verb)
         own = verb == 1.0 and _own_verb(clause, profile)
         certain = (
             score >= ENOUGH

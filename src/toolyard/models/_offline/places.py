@@ -9,6 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.tools import Tool
+from toolyard.finding.concepts import concepts as alike
+from toolyard.finding.concepts import is_plain
 from toolyard.finding.index import DESCRIPTION, EXAMPLE, MOST_DEPTH, MOST_TEXT, NAME, SATURATION
 from toolyard.finding.words import words as index_words
 from toolyard.models._offline.literals import Written, written
@@ -26,8 +28,8 @@ _ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"end", "ends", "until", "finish", "to"}), "ending"),
 )
 _UPPER, _LOWER = (
-    re.compile(r"\bmax|up to|at most|upper|limit|不超过|最高|最大", re.I),
-    re.compile(r"\bmin|at least|最低|最小", re.I),
+    re.compile(r"\bmax(?:im\w+)?\b|up to|at most|upper|limit|不超过|最高|最大", re.I),
+    re.compile(r"\bmin(?:im\w+)?\b|at least|最低|最小", re.I),
 )
 _FILTERS = frozenset({"keyword", "keywords", "filter", "query", "search", "term", "topic", "category"})
 _OF_FILES = re.compile(r"\bfiles?\b|_files?\b|director|folder", re.I)
@@ -79,6 +81,10 @@ class Profile(Struct, frozen=True, kw_only=True):
     """The last word of its name, by its stem and its concepts: what a tool that creates something creates."""
     verbs: frozenset[str] = frozenset()
     """The stems of the first words of its name and its description."""
+    topics: frozenset[str] = frozenset()
+    """What its name and its description speak of, in words and in what means about the same; no verbs that fit all."""
+    own: frozenset[str] = frozenset()
+    """Those of them that are the tool's words and not the user's."""
 
     def place(self, name: str) -> Place | None:
         return next((place for place in self.places if place.name == name), None)
@@ -138,7 +144,30 @@ def _profile(keyed: _Keyed) -> Profile:
         words=_words(tool, name, description, examples),
         head=frozenset({name[-1].stem, *name[-1].means}) if name else frozenset(),
         verbs=frozenset(token.stem for tokens in (name, description) for token in _first(tokens)),
+        topics=topics_of([*name, *description]),
+        own=_own(places, name, description),
     )
+
+
+def _own(places: Sequence[Place], name: list[Token], description: list[Token]) -> frozenset[str]:
+    """None where a title is wanted, which may hold any word; else its nouns, or all words if it need not be told any."""
+    main = _main(places)
+    if main and main.role == "title":
+        return frozenset()
+    if main and main.required:
+        return topics_of(name[1:])
+    return frozenset(topic for topic in topics_of([*name, *description]) if not topic.startswith("~"))
+
+
+def _tells(word: str) -> bool:
+    return len(word) > 1 and not word.isdigit() and not is_plain(word)
+
+
+def topics_of(tokens: Iterable[Token]) -> frozenset[str]:
+    """What tokens speak of, without those that only hold a sentence together or are done with any thing."""
+    telling = [token for token in tokens if not token.has("fn:") and not token.has("do:")]
+    found = {word for token in telling for word in index_words(token.text) if _tells(word)}
+    return frozenset(found | {group for word in found for group in alike(word)})
 
 
 def _main(places: Sequence[Place]) -> Place | None:
