@@ -25,7 +25,8 @@ def framed(sheet: Sheet, profile: Profile) -> list[Token]:
         if length:
             at += length
             continue
-        if not acted and token.has("do:") and not _belongs(token, kept, profile, dated=dated):
+        own = token.has("no:") and token.stem in profile.verbs
+        if not acted and (own or (token.has("do:") and not _belongs(token, kept, profile, dated=dated))):
             acted = True
         else:
             kept.append(token)

@@ -10,7 +10,7 @@ from toolyard.finding.words import stem
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.filling import fill
 from toolyard.models._offline.lexicon import FOREIGN, RELATED, WEAK
-from toolyard.models._offline.places import Place, Profile, concepts
+from toolyard.models._offline.places import Place, Profile, concepts, frame_of
 from toolyard.models._offline.rest import Filled
 from toolyard.models._offline.words import tokens_of, value_pattern, words_for
 
@@ -126,7 +126,7 @@ class Matcher:
         score -= 3.0 if clause.tells and not filled.chosen else 0.0
         foreign = {one[3:] for one in said - profile.things} & FOREIGN
         thing = bool(common or nouns or topics) and _is_headed(clause, profile, verb)
-        own = verb == 1.0 and _own_verb(clause, profile)
+        own = verb == 1.0 and _own_verb(clause, profile) == 1.0
         certain = (
             score >= ENOUGH
             and (filled.chosen == "firmly" or not _elsewhere(clause, foreign, thing or own))
@@ -189,6 +189,8 @@ def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thin
         return False
     if thing and (verb or not clause.actions() or filled.chosen or (clause.asks and profile.reads)):
         return True
+    if _own_verb(clause, profile) == 1.0 and any(place.required and place.name in filled.values for place in profile.places):
+        return True
     return _complete(clause, profile, filled, verb) or _wanting(clause, profile, filled, verb)
 
 
@@ -232,19 +234,24 @@ def _wanting(clause: Clause, profile: Profile, filled: Filled, verb: float) -> b
 
 def _verb(clause: Clause, profile: Profile) -> float:
     """How well the verbs agree; the first one says most."""
-    agreed = 0.0
     tokens = [token for token in clause.tokens if token.has("do:")]
-    if _own_verb(clause, profile):
-        return 1.0
+    agreed = _own_verb(clause, profile)
+    if agreed == 1.0:
+        return agreed
     later = (1.0, 0.3, 0.3) if tokens and CHANGING & set(tokens[0].actions()) else (1.0, 0.7, 0.5)
     for token, weight in zip(tokens, later, strict=False):
         agreed = max(agreed, weight * max((_agreement(action, profile) for action in token.actions()), default=0.0))
     return agreed
 
 
-def _own_verb(clause: Clause, profile: Profile) -> bool:
-    """Whether a verb that the lexicon knows nothing of is the tool's own: `commit`, `rename`."""
-    return clause.leading in profile.nouns | profile.verbs or bool(clause.unknown & profile.verbs)
+def _own_verb(clause: Clause, profile: Profile) -> float:
+    """How much a verb that the lexicon knows nothing of is the tool's own: `commit`, `rename`; less after another."""
+    if clause.leading in profile.nouns | profile.verbs:
+        return 1.0
+    first = next((token for token in clause.tokens if token.has("do:") or token.has("no:")), None)
+    if not clause.unknown & profile.verbs:
+        return 0.0
+    return 1.0 if first and first.stem in profile.verbs else 0.5
 
 
 def _agreement(action: str, profile: Profile) -> float:
@@ -288,13 +295,8 @@ def _filled(place: Place, filled: Filled, item: bool) -> float:
 
 def _likeness(clause: Clause, profile: Profile) -> float:
     """How much of an example is in the clause and the other way round, by their words."""
-    said = {token.stem for token in clause.tokens if token.text.isalnum() or " " in token.text}
-    best = 0.0
-    for example in profile.examples:
-        words = {word for word in example if any(character.isalnum() for character in word)}
-        if words and said:
-            best = max(best, len(words & said) / len(words | said))
-    return best
+    said = frame_of(clause.tokens, clause.times)
+    return max((len(words & said) / len(words | said) for words in profile.likened if words | said), default=0.0)
 
 
 def _frame(clause: Clause, profile: Profile, filled: Filled) -> bool:

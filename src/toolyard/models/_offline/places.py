@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from functools import lru_cache
 from typing import Literal, cast
 
@@ -14,6 +15,7 @@ from toolyard.finding.concepts import is_plain
 from toolyard.finding.index import DESCRIPTION, EXAMPLE, MOST_DEPTH, MOST_TEXT, NAME, SATURATION
 from toolyard.finding.words import words as index_words
 from toolyard.models._offline.literals import Written, written
+from toolyard.models._offline.times import Times, times_in
 from toolyard.models._offline.words import Token, is_chinese, tokens_of
 
 Kind = Literal["text", "word", "choice", "number", "flag", "day", "moment", "month", "clock", "other"]
@@ -75,6 +77,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     place_words: frozenset[str]
     """The stems of the names of its places, and the things that they name."""
     examples: tuple[tuple[str, ...], ...]
+    likened: tuple[frozenset[str], ...] = ()
+    """The same, without what is said in them about time and without numbers."""
     words: Mapping[str, float] = {}
     """The words that it is found by, those of its name first, with the concepts that they stand for."""
     head: frozenset[str] = frozenset()
@@ -141,11 +145,29 @@ def _profile(keyed: _Keyed) -> Profile:
         ),
         place_words=frozenset(_place_words(places)),
         examples=tuple(tuple(token.stem for token in tokens) for tokens in examples),
+        likened=tuple(_frame(example) for example in tool.examples),
         words=_words(tool, name, description, examples),
         head=frozenset({name[-1].stem, *name[-1].means}) if name else frozenset(),
         verbs=frozenset(token.stem for tokens in (name, description) for token in _first(tokens)),
         topics=topics_of([*name, *description]),
         own=_own(places, name, description),
+    )
+
+
+def _frame(example: str) -> frozenset[str]:
+    times = times_in(example, datetime(2000, 1, 3))
+    return frame_of(tokens_of(example, [(one.start, one.end) for one in times.said]), times)
+
+
+def frame_of(tokens: Iterable[Token], times: Times) -> frozenset[str]:
+    """The stems of a text, without those that say when or how many."""
+    said = [(one.start, one.end) for one in times.said]
+    return frozenset(
+        token.stem
+        for token in tokens
+        if (token.text.isalnum() or " " in token.text)
+        and not token.text[0].isdigit()
+        and (token.start, token.end) not in said
     )
 
 
