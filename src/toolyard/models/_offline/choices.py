@@ -26,9 +26,13 @@ def choose(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
     """The longest phrases find their places first; a phrase says one thing only."""
     chosen: Chosen = _quoted_choice(sheet, profile, values)
     used: list[Span] = []
+    more: list[tuple[int, int, Place, str]] = []
     chosen = _twins(sheet, profile, values) or chosen
     for _, place, choice, (start, end) in sorted(_named_choices(sheet, profile), key=lambda one: one[0]):
-        if place.name in values or any(start < other_end and other < end for other, other_end in used):
+        if any(start < other_end and other < end for other, other_end in used):
+            continue
+        if place.name in values:
+            more.append((start, end, place, choice))
             continue
         values[place.name] = choice
         used.append((start, end))
@@ -36,6 +40,10 @@ def choose(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
         chosen = "firmly" if lead or chosen == "firmly" or len(used) > 1 else "named"
         if place.kind == "choice" or _is_action(sheet, start):
             sheet.take(lead.start() if lead else start, end)
+    for start, end, place, choice in sorted(more, key=lambda one: one[0]):
+        if place.kind == "choice" and sheet.free(start, end) and sheet.follows(start):
+            sheet.others.append({place.name: choice})
+            sheet.take(start, end)
     return chosen
 
 

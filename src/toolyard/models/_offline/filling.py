@@ -3,6 +3,8 @@
 import re
 from functools import lru_cache
 
+from msgspec.structs import replace
+
 from toolyard.models._offline.amounts import count_before, numbers
 from toolyard.models._offline.choices import choose, composed
 from toolyard.models._offline.clauses import Clause
@@ -61,7 +63,13 @@ _SYNONYMS = {
 
 def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> Filled:
     """`producer` is the tool that the main place's value comes from: bounds may be meant for it."""
-    sheet, values = Sheet(clause), dict[str, object]()
+    sheet = Sheet(clause)
+    filled = _filled(sheet, profile, producer)
+    return replace(filled, others=(*filled.others, *sheet.others)) if sheet.others else filled
+
+
+def _filled(sheet: Sheet, profile: Profile, producer: Profile | None) -> Filled:
+    values = dict[str, object]()
     _literals(sheet, profile, values)
     items = _quoted(sheet, profile, values)
     _shaped(sheet, profile, values)
@@ -240,7 +248,12 @@ def _numbers(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     places = [one for one in profile.places if one.kind == "number" and one.required and one.name not in values]
     if profile.main and any(place.role == "quantity" for place in places):
         return
-    found = [one for one in numbers(sheet.clause.text) if sheet.free(one[0], one[1])]
+    exact = [(one.start, one.end) for one in sheet.clause.literals]
+    found = [
+        one
+        for one in numbers(sheet.clause.text)
+        if sheet.free(one[0], one[1]) and not any(start <= one[0] < end for start, end in exact)
+    ]
     for place, (start, end, value) in zip(places, found, strict=False):
         values[place.name] = as_number(value, place)
         sheet.take(start, end)

@@ -55,6 +55,13 @@ class Matcher:
                 self._known[word] = self._known.get(word, 0) + 1
             for thing in (*profile.things, *profile.topics):
                 self._spread[thing] = self._spread.get(thing, 0) + 1
+        self._choices = frozenset(
+            choice.casefold().replace("_", " ")
+            for profile in profiles
+            for place in profile.places
+            for choice in place.choices
+            if place.kind == "choice"
+        )
         self._words = frozenset(names.union(*(words_for(thing) for profile in profiles for thing in profile.things)))
 
     def best(self, clause: Clause, only: str = "") -> Match | None:
@@ -101,6 +108,8 @@ class Matcher:
         """Whether what looks like a thing is only the word for what another tool is about: `my order history`."""
         tokens = [token for item in filled.items if not item.quoted for token in tokens_of(item.text)]
         telling = [token for token in tokens if not token.has("fn:")]
+        if any(item.text.casefold() in self._choices for item in filled.items):
+            return True
         return bool(telling) and all(any(self.speaks_of(one) for one in token.means - WEAK) for token in telling)
 
     def _match(self, clause: Clause, profile: Profile, words: float) -> Match:

@@ -8,6 +8,7 @@ from toolyard.finding.words import STOP, words
 from toolyard.models._offline.amounts import numbers
 from toolyard.models._offline.places import Place, Profile
 from toolyard.models._offline.sheet import Sheet
+from toolyard.models._offline.words import Span
 
 _UNITS: tuple[frozenset[str], ...] = tuple(
     frozenset(line.split())
@@ -45,35 +46,54 @@ _AMOUNT = frozenset({"amount", "price", "total", "sum", "budget", "cost", "fee"}
 
 
 def measured(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
-    """Each number goes to the place that its unit or its label is for; one that says nothing is left."""
-    text = sheet.clause.text
-    for start, end, value in numbers(text):
-        if not sheet.free(start, end):
+    """Each number goes to the place that its unit or its label is for; one that says nothing is left.
+
+    Of several for one place, `tickets 501 and 503`, those after the first are for others.
+    """
+    places = [place for place in profile.places if place.kind == "number" and place.role not in ("upper", "lower")]
+    last: Place | None = None
+    for start, end, value in numbers(sheet.clause.text):
+        if not sheet.free(start, end) or any(one.start <= start < one.end for one in sheet.clause.literals):
             continue
-        open_places = [place for place in profile.places if place.kind == "number" and place.name not in values]
-        found = [(*_span(text, start, end, place), place) for place in open_places if place.role not in ("upper", "lower")]
-        first, last, place = next((one for one in found if one[0] >= 0), (-1, -1, None))
-        if place and sheet.free(first, last):
-            values[place.name] = int(value) if place.whole or value == int(value) else value
-            sheet.take(first, last)
+        spans = ((place, _span(sheet.clause.text, start, end, place)) for place in places)
+        place, span = next(((place, span) for place, span in spans if span), (None, (start, end)))
+        again = last is not None and place in (None, last) and sheet.follows(span[0])
+        if again:
+            place = last
+        if place is None or not sheet.free(*span) or (place.name in values and not again):
+            continue
+        number = int(value) if place.whole or value == int(value) else value
+        if again:
+            sheet.others.append({place.name: number})
+        else:
+            values[place.name] = number
+        last = place if span[1] == end else None
+        sheet.take(*span)
 
 
-def _span(text: str, start: int, end: int, place: Place) -> tuple[int, int]:
-    """From where to where a number and what belongs to it stand, if it is for this place; -1 if not."""
+def _span(text: str, start: int, end: int, place: Place) -> Span | None:
+    """From where to where a number and what belongs to it stand, if it is for this place."""
     known = _words(place)
     after = _AFTER.match(text, end)
     if money := _MONEY.search(text, 0, start):
-        return (money.start(), end) if known & _AMOUNT else (-1, -1)
+        return (money.start(), end) if known & _AMOUNT else None
     if after:
         for length in range(len(after["unit"]), 0, -1) if not after["unit"].isascii() else (len(after["unit"]),):
             unit = after["unit"][:length]
             if known & {unit.casefold(), *words(unit)}:
-                lead = _LEAD.search(text, 0, start)
-                return (lead.start() if lead else start), after.start("unit") + length
+                return _lead(text, start, place), after.start("unit") + length
     before = _BEFORE.search(text, 0, start)
     if before and known & {before["word"].casefold(), *words(before["word"])}:
         return before.start(), end
-    return -1, -1
+    return None
+
+
+def _lead(text: str, start: int, place: Place) -> int:
+    """Where the small words before a number begin; in Chinese also those that say what it is: `住` of `住两晚`."""
+    while start and not text[start - 1].isascii() and text[start - 1] in place.said:
+        start -= 1
+    lead = _LEAD.search(text, 0, start)
+    return lead.start() if lead else start
 
 
 @lru_cache(maxsize=4096)

@@ -181,11 +181,12 @@ def _requests(match: Match, matcher: Matcher, things: Sequence[str]) -> Iterator
         items = [Item(thing, filled.quantity) for thing in things] or [None]
     if isinstance(filled.which, int) and len(items) > 1:
         items = items[filled.which :][:1]
-    if profile.main is None:
-        yield from (Request(profile=profile, values=filled.values | other) for other in ({}, *filled.others))
-        return
-    for item in items or [None]:
-        yield _request(match, item, matcher, things)
+    for other in ({}, *filled.others):
+        if profile.main is None:
+            yield Request(profile=profile, values=filled.values | other)
+        else:
+            this = replace(match, filled=replace(filled, values=filled.values | other))
+            yield from (_request(this, item, matcher, things) for item in items or [None])
 
 
 def _points_back(match: Match) -> bool:
@@ -202,7 +203,7 @@ def _request(match: Match, item: Item | None, matcher: Matcher, things: Sequence
     quantity = item.quantity if item else filled.quantity
     if quantity is not None:
         values |= _counted(profile, quantity)
-    if main.source:
+    if main.source and (main.required or item):
         producer = matcher.profiles.get(main.source)
         given = _given(producer, item, match) if producer else {}
         return Request(

@@ -8,6 +8,9 @@ from toolyard.models._offline.words import Span, Token, is_chinese
 
 _BLANK = re.compile(r"\s*[(（]\s*[)）]\s*|(?<=[,，])\s*[,，](?:\s*[,，])*")
 """What is left of brackets and commas around something that was crossed out."""
+_JOINED = re.compile(
+    r"\s*(?:[,，、&]|和|与|及|以及|\band\b)+\s*(?:(?:the|my|our|in|of|to|for|from|no\.?|number)\s+)*", re.IGNORECASE
+)
 EDGE = " \t,，.。:：;；!！?？、-–—*"
 
 
@@ -17,9 +20,16 @@ class Sheet:
     def __init__(self, clause: Clause) -> None:
         self.clause = clause
         self.taken: list[Span] = []
+        self.others: list[dict[str, object]] = []
+        """What is to be said instead for each further thing that is named: `the bedroom and the office`."""
 
     def take(self, start: int, end: int) -> None:
         self.taken.append((start, end))
+
+    def follows(self, start: int) -> bool:
+        """Whether what begins here is joined to what was crossed out last before it."""
+        ends = [end for _, end in self.taken if end <= start]
+        return bool(ends) and _JOINED.fullmatch(self.clause.text, max(ends), start) is not None
 
     def free(self, start: int, end: int) -> bool:
         return not any(start < other_end and other_start < end for other_start, other_end in self.taken)

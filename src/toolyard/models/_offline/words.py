@@ -14,6 +14,7 @@ _WORD = re.compile(r"[A-Za-zÀ-ɏ0-9]+(?:[-_.'][A-Za-zÀ-ɏ0-9]+)*'?|[\u3400-\u9
 _CJK = re.compile(r"[\u3400-\u9fff]")
 _QUOTED = re.compile(r"“([^”]+)”|\"([^\"]+)\"|「([^」]+)」|『([^』]+)』|《([^》]+)》|‘([^’]+)’|(?<!\w)'([^']+)'(?!\w)")
 _GLUE = "的了吗呢和与跟、把从及为是叫"
+_AFTER_A_THING = ("上", "里", "中", "内", "下")
 _MEASURES = "个瓶袋盒包斤罐箱份只根条支块片升听桶卷杯头颗串棵张件双板提打听把本台桶篮筒"
 _COUNTED = re.compile(rf"(?:[零一二两三四五六七八九十百千半]+|\d+)(?:公斤|千克|毫升|公升|[{_MEASURES}])(?:装)?|\d+")
 _NO_MATCH = frozenset[str]()
@@ -149,6 +150,8 @@ def _chinese(run: str, offset: int, before: Token | None) -> Iterator[Token]:
     at, unknown, known_before, acted = 0, 0, True, bool(before and before.has("do:"))
     while at < len(run):
         word = _known_at(run, at, known_before, acted)
+        if word in _AFTER_A_THING and known_before and not _ends_a_thing(before) and not _known_follows(run, at + 1):
+            word = ""
         if not word:
             at, known_before = at + 1, False
             continue
@@ -157,6 +160,7 @@ def _chinese(run: str, offset: int, before: Token | None) -> Iterator[Token]:
         means = _meaning(word)
         token = Token(word, offset + at, offset + at + len(word), means, _kinds(means))
         acted = acted or token.has("do:")
+        before = token
         yield token
         at = unknown = at + len(word)
         known_before = True
@@ -181,9 +185,14 @@ def _known_at(run: str, at: int, known_before: bool, acted: bool) -> str:
     return one if (_is_action(one) if at_end else _known_follows(run, at + 1)) else ""
 
 
+def _ends_a_thing(before: Token | None) -> bool:
+    """Whether a place may follow: `购物车里`, but not `找上海`."""
+    return before is not None and (before.has("of:") or before.has("is:"))
+
+
 def _known_follows(run: str, at: int) -> bool:
     table = _chinese_table()
-    if run[at] in _GLUE:
+    if at == len(run) or run[at] in _GLUE:
         return True
     return any(run[at : at + length] in table for length in range(min(MOST_PHRASE + 1, len(run) - at), 1, -1))
 
