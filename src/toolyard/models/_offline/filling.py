@@ -51,6 +51,8 @@ _NAMED_AFTER = re.compile(
     r"|\s+as (?:the |a )?(?P<as>keyword|title|name)\b"
 )
 
+_FILE_NAME = re.compile(r"[\w.-]+")
+
 _SYNONYMS = {
     "description": r"description|describ|note|说明|描述|备注|用途",
     "title": r"title|called|named|name|标题|题为|名",
@@ -91,7 +93,15 @@ def _filled(sheet: Sheet, profile: Profile, producer: Profile | None) -> Filled:
         composed(sheet, profile, values, sheet.tokens())
         _filter(sheet, profile, values)
         return Filled(values=values, items=tuple(items), chosen=chosen, whole=items[0].text)
-    return rest(sheet, profile, values, chosen)
+    return _as_path(rest(sheet, profile, values, chosen), profile)
+
+
+def _as_path(filled: Filled, profile: Profile) -> Filled:
+    """A word that is left over is a file's or a folder's name, where a tool wants nothing else: `a folder called old`."""
+    place = next((one for one in profile.places if one.written == "path" and one.name not in filled.values), None)
+    if place is None or profile.main or len(filled.items) != 1 or not _FILE_NAME.fullmatch(filled.items[0].text):
+        return filled
+    return replace(filled, values={**filled.values, place.name: filled.items[0].text}, items=())
 
 
 def _filter(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
@@ -152,7 +162,10 @@ def _shaped(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
         found = shape.search(sheet.clause.text) if shape else None
         if found and sheet.free(*found.span()):
             values[place.name] = found.group()
-            sheet.take(*found.span())
+            start = found.start()
+            while start and not sheet.clause.text[start - 1].isascii() and sheet.clause.text[start - 1] in place.said:
+                start -= 1
+            sheet.take(start, found.end())
 
 
 def _place_named(before: str, profile: Profile) -> Place | None:

@@ -15,13 +15,13 @@ RELATED: Mapping[str, tuple[str, ...]] = {
     "create": ("add",),
     "add": ("create",),
     "get": ("add", "show", "find", "stat"),
-    "show": ("find", "get", "stat", "open"),
+    "show": ("open", "find", "get", "stat"),
     "find": ("show", "get", "stat"),
     "stat": ("show", "get", "find"),
     "open": ("show",),
     "update": ("open",),
 }
-"""What an action may also be meant by, with less weight."""
+"""What an action may also be meant by, with less weight, the likelier first."""
 FOREIGN = frozenset(
     {"weather", "travel", "news", "writing", "language", "media", "dining", "finance", "sport", "politics", "maths"}
     | {"doctor", "mail", "message", "recipe", "mood"}

@@ -13,7 +13,7 @@ _LITERAL = re.compile(
     r"|(?P<mail>[\w.+-]+@[\w-]+\.[\w.-]*\w)"
     r"|(?P<zone>\b[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)?\b|\bUTC\b)"
     r"|(?P<sum>\(*\d+(?:\.\d+)?(?:\)*(?:\s*[+*×÷^]\s*|\s+[-/]\s+)\(*\d+(?:\.\d+)?\)*){1,20})(?![\w/-])"
-    r"|(?P<pattern>(?<![\w./-])[\w./-]*\*[\w./*-]*)"
+    r"|(?P<pattern>(?<![\w./-])\.\w{1,5}(?=\s+files?\b)|(?<![\w./-])[\w./-]*\*[\w./*-]*)"
     rf"|(?P<path>(?<![\w/.])(?:~|\.{{0,2}})/(?:[\w.@%+-]+/?)*|\b[\w-]+(?:/[\w-]+)*\.(?:{_ENDINGS})\b)"
 )
 _KINDS: tuple[tuple[Written, re.Pattern[str]], ...] = (
@@ -44,7 +44,12 @@ class Found(Struct, frozen=True):
 
 def literals(text: str) -> list[Found]:
     found = (one for one in _LITERAL.finditer(text) if re.search(r"\w|/", one.group()))
-    return [Found(kind, one.group(), *one.span()) for one in found for kind, _ in _KINDS if kind == one.lastgroup]
+    return [Found(kind, _value(one), *one.span()) for one in found for kind, _ in _KINDS if kind == one.lastgroup]
+
+
+def _value(found: re.Match[str]) -> str:
+    """As a machine wants it: `.md` files are `*.md`."""
+    return f"*{found.group()}" if found.lastgroup == "pattern" and "*" not in found.group() else found.group()
 
 
 def written(name: str, form: str, of_files: bool) -> Written:

@@ -211,6 +211,8 @@ def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
     whole = bool(required) and all(place.name in given for place in required)
     if filled.chosen == "firmly" and verb >= 0.5:
         return True
+    if whole and exact and profile.reads and not filled.items:
+        return True
     if whole and (verb >= 0.9 or filled.chosen == "firmly" or (filled.chosen and verb >= 0.5)):
         return True
     if profile.reads and "stat" in profile.actions and "stat" in clause.actions()[:2]:
@@ -264,8 +266,10 @@ def _own_verb(clause: Clause, profile: Profile) -> float:
 
 
 def _agreement(action: str, profile: Profile) -> float:
-    related = max((profile.actions.get(other, 0.0) for other in RELATED.get(action, ())), default=0.0)
-    return max(profile.actions.get(action, 0.0), 0.55 * related)
+    related = [
+        (0.55 - 0.02 * at) * profile.actions.get(other, 0.0) for at, other in enumerate(RELATED.get(action, ()))
+    ]
+    return max([profile.actions.get(action, 0.0), *related])
 
 
 def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
@@ -296,7 +300,7 @@ def _filled(place: Place, filled: Filled, item: bool) -> float:
     if place.kind == "moment" and place.required:
         return 2.0 if given else -0.8
     if place.written and place.required:
-        return 1.0 if given else -1.2
+        return 1.5 if given else -1.2
     if place.required and place.kind in ("number", "flag") and place.role != "quantity":
         return 1.0 if given else -1.0
     return 1.0 if given and (place.written or place.kind in TELLING) else 0.0

@@ -87,6 +87,8 @@ class Profile(Struct, frozen=True, kw_only=True):
     """The stems of the first words of its name and its description."""
     topics: frozenset[str] = frozenset()
     """What its name and its description speak of, in words and in what means about the same; no verbs that fit all."""
+    words_of_its_own: tuple[str, ...] = ()
+    """What it calls its thing in Chinese, where the lexicon knows no such word, the longest first."""
     own: frozenset[str] = frozenset()
     """Those of them that are the tool's words and not the user's."""
 
@@ -151,6 +153,12 @@ def _profile(keyed: _Keyed) -> Profile:
         verbs=frozenset(token.stem for tokens in (name, description) for token in _first(tokens)),
         topics=topics_of([*name, *description]),
         own=_own(places, name, description),
+        words_of_its_own=tuple(
+            sorted(
+                {token.text for token in description if is_chinese(token.text) and not token.means and len(token.text) > 1},
+                key=lambda word: (-len(word), word),
+            )
+        ),
     )
 
 

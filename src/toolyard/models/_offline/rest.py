@@ -33,6 +33,9 @@ _PLACE = re.compile(
     r"clinic|gym|church|centre|center|bar|pub|hotel|theatre|theater|cinema|museum|stadium|studio|home|house)(?: \w+)?))"
 )
 
+_TOWNS = frozenset({"city", "town", "country", "region", "state", "airport", "station", "destination", "place"})
+_IN = re.compile(r"^(?:.*\b)?(?:in|at|for|near|around|of|to)\s+(?P<where>[^\s].*)$", re.IGNORECASE)
+
 _AND_TO = re.compile(r",?\s+and (?:also )?to\s+(?!(?:the|my|our|a|an)\b)(?=[a-z])")
 
 _PRONOUNS = frozenset(
@@ -77,8 +80,17 @@ def rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Chos
     nothing = all(token.has("fn:something") or token.has("fn:determiner") for token in left)
     if none.others or nothing or not sheet.text_of(left):
         return replace(none, whole=whole)
-    texts = _texts(sheet, profile, left, chosen, several=several)
+    texts = [_without_own(text, profile) for text in _texts(sheet, profile, left, chosen, several=several)]
     return _named(texts, profile, replace(none, whole=whole), trim=several or _trims(profile, sheet.text_of(left)))
+
+
+def _without_own(text: str, profile: Profile) -> str:
+    """`赵敏` of `收款人赵敏`, where the tool is about a 收款人; the city of `the weather in London`."""
+    for word in profile.words_of_its_own:
+        if text.startswith(word) and len(text) > len(word):
+            return text[len(word) :].lstrip(EDGE)
+    where = _IN.match(text) if profile.main and profile.main.name.split("_")[-1] in _TOWNS else None
+    return where["where"] if where else text
 
 
 def _titled(profile: Profile) -> bool:
