@@ -49,6 +49,30 @@ def spelt_out(text: str) -> str:
     return text
 
 
+def carried(left: str, right: str) -> str:
+    """The second of two things at two times with what it shares with the first: `add gym today and tennis tomorrow`.
+
+    Empty if they are not two.
+    """
+    dated = [times_in(part, _AT_ALL).said for part in (left, right)]
+    free = times_free(right, dated[1])
+    if not all(dated) or not any(one.day for one in dated[1]) or not re.search(r"\w", free):
+        return ""
+    tokens, more = tokens_of(left), tokens_of(right)
+    if more[0].has("fn:preposition"):
+        shared = [one for one in tokens if one.text.casefold() == more[0].text.casefold()]
+        return f"{left[: shared[-1].start]}{right}" if shared else ""
+    first = next((one for one in tokens if not one.has("fn:polite")), tokens[0])
+    return f"{first.text} {right}" if first.has("do:") else ""
+
+
+def times_free(text: str, said: tuple[Said, ...]) -> str:
+    """A text without what it says about time."""
+    for one in reversed(said):
+        text = text[: one.start] + text[one.end :]
+    return text
+
+
 def otherwise(text: str) -> str:
     """The same in two steps, for where no tool does it in one: `replace bread with rolls`. Empty if there are none."""
     if found := _INSTEAD.match(text):

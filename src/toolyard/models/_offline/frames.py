@@ -25,7 +25,7 @@ def framed(sheet: Sheet, profile: Profile) -> list[Token]:
         if length:
             at += length
             continue
-        own = token.has("no:") and token.stem in profile.verbs
+        own = token.has("no:") and any(token.stem in verb for verb in profile.verbs)
         if not acted and (own or (token.has("do:") and not _belongs(token, kept, profile, dated=dated))):
             acted = True
         else:

@@ -1,5 +1,6 @@
 """Which tool a clause asks for: by its verb, by what the tool is about, by the shapes of what it takes."""
 
+import re
 from collections.abc import Sequence
 from math import log
 
@@ -10,9 +11,9 @@ from toolyard.finding.words import stem
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.filling import fill
 from toolyard.models._offline.lexicon import FOREIGN, RELATED, WEAK
-from toolyard.models._offline.places import Place, Profile, concepts, frame_of
+from toolyard.models._offline.places import Place, Profile, concepts, frame_of, topics_of
 from toolyard.models._offline.rest import Filled
-from toolyard.models._offline.words import tokens_of, value_pattern, words_for
+from toolyard.models._offline.words import Token, is_chinese, tokens_of, value_pattern, words_for
 
 NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 """Verbs that say too little alone: `create` wants to know what, whatever else is named."""
@@ -21,6 +22,7 @@ LIKELY = 6
 ENOUGH = 1.2
 MOST_OF_TOPICS = 1.5
 """What words that a tool only speaks of say for it, all together."""
+_HOW_MANY = re.compile(r"\W*how many\b|.*(?:多少|几)[个封条张件]", re.IGNORECASE)
 BOUNDS = ("upper", "lower")
 TELLING = ("day", "month", "number", "word", "clock", "flag", "choice")
 """Kinds of places that are not filled by chance."""
@@ -104,13 +106,21 @@ class Matcher:
         """The topics that not most of the tools share."""
         return [topic for topic in topics if self._spread[topic] * 2 <= max(len(self.profiles), 3)]
 
-    def _names_a_tool(self, filled: Filled) -> bool:
+    def _names_a_tool(self, filled: Filled, profile: Profile) -> bool:
         """Whether what looks like a thing is only the word for what another tool is about: `my order history`."""
         tokens = [token for item in filled.items if not item.quoted for token in tokens_of(item.text)]
         telling = [token for token in tokens if not token.has("fn:")]
         if any(item.text.casefold() in self._choices for item in filled.items):
             return True
-        return bool(telling) and all(any(self.speaks_of(one) for one in token.means - WEAK) for token in telling)
+        return bool(telling) and all(
+            any(self.speaks_of(one) for one in token.means - WEAK) or self._is_of_another(token, profile)
+            for token in telling
+        )
+
+    def _is_of_another(self, token: Token, profile: Profile) -> bool:
+        """Whether a word is what another tool is about, and not this one: `预订` is nothing to look for in a town."""
+        topics = {topic for topic in topics_of([token]) if topic in self._spread and not topic.startswith("~")}
+        return is_chinese(token.text) and bool(topics) and not topics & profile.topics
 
     def _match(self, clause: Clause, profile: Profile, words: float) -> Match:
         source = profile.main.source if profile.main else ""
@@ -126,7 +136,7 @@ class Matcher:
         score += min(MOST_OF_TOPICS, sum(1.0 / self._spread[topic] ** 0.5 for topic in topics))
         meant = said - known - _filtering(profile, filled)
         others = [thing for thing in meant if self.speaks_of(thing) and thing.startswith("of:")]
-        score += 0.6 * len(known - common) - 0.7 * len(others) - (2.0 if self._names_a_tool(filled) else 0.0)
+        score += 0.6 * len(known - common) - 0.7 * len(others) - (2.0 if self._names_a_tool(filled, profile) else 0.0)
         score += (
             _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
         )
@@ -246,8 +256,8 @@ def _wanting(clause: Clause, profile: Profile, filled: Filled, verb: float) -> b
 def _verb(clause: Clause, profile: Profile) -> float:
     """How well the verbs agree; the first one says most."""
     tokens = [token for token in clause.tokens if token.has("do:")]
-    agreed = _own_verb(clause, profile)
-    if agreed == 1.0:
+    agreed = 0.9 if "count" in profile.verbs and _HOW_MANY.match(clause.text) else _own_verb(clause, profile)
+    if agreed >= 0.9:
         return agreed
     later = (1.0, 0.3, 0.3) if tokens and CHANGING & set(tokens[0].actions()) else (1.0, 0.7, 0.5)
     for token, weight in zip(tokens, later, strict=False):
@@ -259,10 +269,12 @@ def _own_verb(clause: Clause, profile: Profile) -> float:
     """How much a verb that the lexicon knows nothing of is the tool's own: `commit`, `rename`; less after another."""
     if clause.leading in profile.nouns | profile.verbs:
         return 1.0
-    first = next((token for token in clause.tokens if token.has("do:") or token.has("no:")), None)
+    first = next((token.stem for token in clause.tokens if token.has("do:") or token.has("no:")), "")
+    if first and any(first in verb for verb in profile.verbs if is_chinese(verb)) and first in clause.unknown:
+        return 1.0
     if not clause.unknown & profile.verbs:
         return 0.0
-    return 1.0 if first and first.stem in profile.verbs else 0.5
+    return 1.0 if first in profile.verbs else 0.5
 
 
 def _agreement(action: str, profile: Profile) -> float:

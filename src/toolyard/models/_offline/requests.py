@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from toolyard.models._offline.amounts import Priced
 from toolyard.models._offline.clauses import MOST_CLAUSES, clause, joints, sentences, starts_a_request, tells
-from toolyard.models._offline.ellipsis import otherwise
+from toolyard.models._offline.ellipsis import carried, otherwise
 from toolyard.models._offline.filling import as_number, limits
 from toolyard.models._offline.matching import Match, Matcher
 from toolyard.models._offline.places import Place, Profile, filter_beside
@@ -130,7 +130,9 @@ def _matches(sentence: str, reading: _Reading) -> Iterator[Match]:
     whole = reading.best(sentence)
     for start, end in joints(sentence):
         rest = sentence[end:]
-        if not (starts_a_request(rest) or tells(rest)) or not sentence[:start].strip():
+        if not sentence[:start].strip():
+            continue
+        if not (starts_a_request(rest) or tells(rest)) and not (rest := carried(sentence[:start], rest)):
             continue
         left, right = reading.best(sentence[:start]), reading.best(rest)
         if left and right and left.certain and right.certain and _apart(left, right):

@@ -149,13 +149,19 @@ def _effect(outcome: Outcome, language: str) -> str:
     request, value = outcome.request, outcome.value
     verb = _verb_of(request)
     known = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else dict[str, object]()
-    name = _name(known, language) or _name(outcome.chosen, language) or request.item or pick(language, "it", "该项")
     main = request.profile.main
+    name = _name(known, language) or _name(outcome.chosen, language) or request.item
+    pointed = None if name else _pointed_at(request)
+    told = {place for place in (main, pointed) if place}
     details = [
         f"{key.replace('_', ' ')} {_scalar(one)}"
         for key, one in request.values.items()
-        if _is_scalar(one) and one != 1 and verb not in ("switch", "open") and not (main and key == main.name)
+        if _is_scalar(one) and one != 1 and verb not in ("switch", "open") and key not in {place.name for place in told}
     ]
+    if pointed:
+        said = label(pointed, language)
+        name = f"{said[0].upper()}{said[1:]} {_scalar(request.values[pointed.name])}"
+    name = name or pick(language, "it", "该项")
     if verb == "open":
         details = [
             _scalar(one)
@@ -171,6 +177,13 @@ def _effect(outcome: Outcome, language: str) -> str:
     if not known and isinstance(value, str) and value:
         said = f"{said} {value}"
     return f"{said} {note}" if isinstance(note, str) and note else said
+
+
+def _pointed_at(request: Request) -> Place | None:
+    """The place by which it was said what is meant, where that has no name: `ticket number 502`."""
+    values = request.values
+    places = [place for place in request.profile.places if place.required and _is_scalar(values.get(place.name))]
+    return next((place for place in places if place.kind in ("number", "word", "choice", "text")), None)
 
 
 def _where(profile: Profile) -> str:
