@@ -49,7 +49,7 @@ _BOUND = re.compile(
     rf"(?P<word>under|below|less than|cheaper than|up to|at most|no more than|not more than|"
     rf"max(?:imum)?(?: price)?(?: of)?|max\.|within|over|above|more than|at least|minimum(?: of)?|min\.?|from)"
     rf"\s*[€$£]?\s*(?P<number>{NUMBER})\s*"
-    rf"(?:euros?|eur|€|dollars?|usd|\$|pounds?|gbp|£|bucks)?",
+    rf"(?:euros?|eur|€|dollars?|usd|\$|pounds?|gbp|£|bucks|%|percent)?",
     re.IGNORECASE,
 )
 _BOUND_ZH = re.compile(

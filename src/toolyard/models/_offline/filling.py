@@ -86,7 +86,7 @@ def _filled(sheet: Sheet, profile: Profile, producer: Profile | None) -> Filled:
     measured(sheet, profile, values)
     _numbers(sheet, profile, values)
     main = profile.main
-    if main and main.name in values:
+    if main and main.name in values and not main.source:
         items = [Item(str(values.pop(main.name)), quoted=True)]
     if items:
         location(sheet, profile, values)
@@ -158,13 +158,17 @@ def _literals(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None
 def _shaped(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     """What looks as a place demands it and like no word: `B2002` for `^B\\d{4}$`."""
     for place in profile.places:
-        shape = shape_of(place.pattern) if not place.source and place.name not in values else None
-        found = shape.search(sheet.clause.text) if shape else None
-        if found and sheet.free(*found.span()):
-            values[place.name] = found.group()
+        shape = shape_of(place.shape)
+        for found in shape.finditer(sheet.clause.text) if shape and not place.many else ():
             start = found.start()
             while start and not sheet.clause.text[start - 1].isascii() and sheet.clause.text[start - 1] in place.said:
                 start -= 1
+            if not sheet.free(start, found.end()):
+                continue
+            if place.name not in values:
+                values[place.name] = found.group()
+            elif sheet.follows(start):
+                sheet.others.append({place.name: found.group()})
             sheet.take(start, found.end())
 
 
@@ -221,7 +225,7 @@ def _times(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     if not places or not times.said:
         return
     for place in places:
-        value = _time_for(place, times)
+        value = _time_for(place, times, sum(one.kind == "day" for one in places) == 1)
         if value and place.name not in values:
             values[place.name] = value
     for said in times.said:
@@ -229,11 +233,14 @@ def _times(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
             sheet.take(said.start, said.end)
 
 
-def _time_for(place: Place, times: Times) -> str:
+def _time_for(place: Place, times: Times, alone: bool) -> str:
+    """`alone` if no other place takes a day: then even the end is the day that is said."""
     if place.kind == "month":
         return times.month
     if place.kind == "day":
-        return times.day.isoformat() if times.day else ""
+        days = [said.day for said in times.said if said.day]
+        day = days[-1] if days and place.role == "ending" and (len(days) > 1 or alone) else next(iter(days), None)
+        return day.isoformat() if day and (place.role != "ending" or len(days) > 1 or alone) else ""
     moment = times.ending() if place.role == "ending" else times.moment()
     if moment is None:
         return ""
@@ -259,7 +266,7 @@ def _bounds(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
 def _numbers(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     """Numbers that are neither amounts of a thing nor bounds go to the places for numbers, in order."""
     places = [one for one in profile.places if one.kind == "number" and one.required and one.name not in values]
-    if profile.main and any(place.role == "quantity" for place in places):
+    if profile.main and profile.main.required and any(place.role == "quantity" for place in places):
         return
     exact = [(one.start, one.end) for one in sheet.clause.literals]
     found = [

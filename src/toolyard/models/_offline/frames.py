@@ -73,6 +73,8 @@ def _phrase_length(tokens: list[Token], at: int, profile: Profile) -> int:
 
 def _is_own(token: Token, profile: Profile) -> bool:
     """Whether it is a word for what the tool is about rather than for what is wanted of it."""
+    if token.start and token.text[:1].isupper() and not token.text.isupper():
+        return False
     known = token.means & (profile.things | profile.place_words) or token.stem in profile.nouns | profile.place_words
     return bool(known) or bool(topics_of([token]) & profile.own) or _container(token, profile)
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from toolyard.finding.words import stem
+from toolyard.models._offline.literals import way_of
 from toolyard.models._offline.places import Place, Profile
 from toolyard.models._offline.sheet import EDGE, Sheet
 
@@ -16,6 +17,13 @@ _SAYING = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _COLON = re.compile(r"(?<=[\w)\u3400-\u9fff])\s*(?::\s|：)\s*(?P<value>.+)$", re.DOTALL)
+_TAIL = r"(?=\s+(?:on|for|at|by|in|with|from|to|and|tomorrow|today|tonight|next|this)\b|\s*[,.;?!]|\s*$)"
+_FROM_TO = (
+    re.compile(rf"(?P<a_>\bfrom\s+(?P<a>[A-Za-z][\w .'-]*?){_TAIL})", re.IGNORECASE),
+    re.compile(rf"(?P<b_>\b(?:to|into)\s+(?P<b>[A-Za-z][\w .'-]*?){_TAIL})", re.IGNORECASE),
+    re.compile(r"(?P<a_>从(?P<a>[\u3400-\u9fff]{2,8}?)(?=[到去往飞坐寄发至出的\d，]))"),
+    re.compile(r"(?P<b_>(?<![做买])(?:到|去|往|飞|至)(?P<b>[\u3400-\u9fff]{2,8}?)(?=[的，,。？?\d]|多少|要|$))"),
+)
 _END = r"(?=\s*(?:[,;，；。]|\b(?:and|with|saying|that says)\b|$))"
 
 
@@ -29,9 +37,22 @@ def labelled(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     for place in texts:
         if (place is not profile.main or len(texts) > 1) and not _own(place, profile):
             _take(sheet, _label(place), place, values)
+    _between(sheet, profile, values)
     after = next((place for place in texts if place.required and place is not profile.main), None)
     if after:
         _take(sheet, _COLON, after, values)
+
+
+def _between(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+    """From where to where: `from Oslo to Rome`, `从杭州到苏州`."""
+    texts = [place for place in profile.places if place.kind == "text" and not place.written and not place.source]
+    ends = [next((place for place in texts if way_of(place.name) == way), None) for way in ("from", "to")]
+    for found in (pattern.search(sheet.clause.text) for pattern in _FROM_TO):
+        for place, group in zip(ends, ("a", "b"), strict=True):
+            given = found and found.groupdict().get(group)
+            if found and given and place and place.name not in values and sheet.free(*found.span(group)):
+                values[place.name] = found[group].strip(EDGE)
+                sheet.take(*found.span(f"{group}_"))
 
 
 def _take(sheet: Sheet, pattern: re.Pattern[str], place: Place, values: dict[str, object]) -> None:

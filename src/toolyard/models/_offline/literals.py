@@ -80,6 +80,6 @@ def before(text: str, start: int) -> tuple[int, str]:
 
 def way_of(name: str) -> str:
     """Whether a parameter is where something comes from or where it goes to."""
-    if re.search(r"(?:^|_)(?:source|src|from|old|base)(?:_|$)", name):
+    if re.search(r"(?:^|_)(?:source|src|from|old|base|origin|departure)(?:_|$)", name):
         return "from"
-    return "to" if re.search(r"(?:^|_)(?:destination|dest|target|to|new)(?:_|$)", name) else ""
+    return "to" if re.search(r"(?:^|_)(?:destination|dest|target|to|new|arrival)(?:_|$)", name) else ""

@@ -216,7 +216,7 @@ def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thin
 def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
     """Whether what was said fills the tool so well that it must be meant."""
     required = [place for place in profile.places if place.required]
-    exact = any(place.written for place in required)
+    exact = any(place.written or (place.shape and place.name in filled.values) for place in required)
     given = {*filled.values, profile.main.name} if exact and profile.main and filled.items else filled.values.keys()
     whole = bool(required) and all(place.name in given for place in required)
     if filled.chosen == "firmly" and verb >= 0.5:

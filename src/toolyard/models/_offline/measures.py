@@ -35,7 +35,7 @@ _UNITS: tuple[frozenset[str], ...] = tuple(
     )
 )
 """What a unit is called, and what is measured in it."""
-_AFTER = re.compile(r"\s*-?\s*(?P<unit>%|°c?|[€$£]|[a-zA-Z]+|[\u3400-\u9fff]{1,2})")
+_AFTER = re.compile(r"\s*-?\s*个?(?P<unit>%|°c?|[€$£]|[a-zA-Z]+|[\u3400-\u9fff]{1,2})")
 _BEFORE = re.compile(
     r"(?P<whole>(?P<word>[a-zA-Z]+|[\u3400-\u9fff]{2})\s*(?:number|no\.?|nr\.?|号)?\s*(?:is|=|:|：|#|to|as|为|是|到|成)?\s*)$",
     re.IGNORECASE,
@@ -51,6 +51,8 @@ def measured(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     Of several for one place, `tickets 501 and 503`, those after the first are for others.
     """
     places = [place for place in profile.places if place.kind == "number" and place.role not in ("upper", "lower")]
+    if profile.main and profile.main.required:
+        places = [place for place in places if place.role != "quantity" or _words(place) & _AMOUNT]
     last: Place | None = None
     for start, end, value in numbers(sheet.clause.text):
         if not sheet.free(start, end) or any(one.start <= start < one.end for one in sheet.clause.literals):

@@ -21,19 +21,21 @@ from toolyard.models._offline.words import Token, is_chinese, tokens_of
 Kind = Literal["text", "word", "choice", "number", "flag", "day", "moment", "month", "clock", "other"]
 Role = Literal["", "title", "location", "remark", "quantity", "upper", "lower", "ending"]
 _SUCH_AS = re.compile(r"\b(?:such as|for example|e\.g\.|like)\b[:,]?\s*|例如[:：]?|比如[:：]?|如[:：]", re.IGNORECASE)
-_FORMATS: dict[str, Kind] = {"date-time": "moment", "date": "day"}
+_FORMATS: dict[str, Kind] = {"date-time": "moment", "date": "day", "time": "clock"}
 _TITLES = frozenset({"title", "subject", "text", "name", "summary", "message", "content", "body", "headline", "label"})
 _ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (_TITLES, "title"),
     (frozenset({"location", "place", "where", "venue", "address", "room"}), "location"),
     (frozenset({"description", "note", "notes", "details", "comment", "remark", "reason"}), "remark"),
-    (frozenset({"end", "ends", "until", "finish", "to"}), "ending"),
+    (frozenset({"end", "ends", "until", "finish", "to", "checkout", "return"}), "ending"),
 )
+_LAST = re.compile(r"(?:last|end|to|until|return|check_?out|finish|最后|结束)(?:_|$|[A-Z])", re.I)
 _UPPER, _LOWER = (
     re.compile(r"\bmax(?:im\w+)?\b|up to|at most|upper|limit|不超过|最高|最大", re.I),
     re.compile(r"\bmin(?:im\w+)?\b|at least|最低|最小", re.I),
 )
 _FILTERS = frozenset({"keyword", "keywords", "filter", "query", "search", "term", "topic", "category"})
+_CODE = re.compile(r"(?P<letters>[A-Za-z]{1,6}[-_#]?)(?P<figures>\d{1,10})\b")
 _OF_FILES = re.compile(r"\bfiles?\b|_files?\b|director|folder", re.I)
 _QUANTITY = re.compile(r"qty|quantit|count|amount|number|how many|pieces|数量|个数|件数", re.I)
 
@@ -54,6 +56,8 @@ class Place(Struct, frozen=True, kw_only=True):
     """What is said about it, without examples."""
     whole: bool = False
     """Numbers without a fraction."""
+    shape: str = ""
+    """A pattern that no word fits, only its codes: given, or made of the example in what is said about it."""
     written: Written = ""
     """If it takes a path, an address or a time zone: words are nothing for it."""
 
@@ -235,7 +239,7 @@ def _place_words(places: Sequence[Place]) -> Iterator[str]:
 def _actions(name: list[Token], description: list[Token], examples: list[list[Token]]) -> dict[str, float]:
     """The verbs of a tool: of its name, the first of its description, the first of each example."""
     found: dict[str, float] = {}
-    for tokens, weight in ((name[:2], 1.0), (description[:1], 0.9), *((example[:4], 0.9) for example in examples)):
+    for tokens, weight in ((name[:2], 1.0), (description[:1], 0.9), *((example[:4], 0.8) for example in examples)):
         first = next((token for token in tokens if token.has("do:")), None)
         for action in first.actions() if first else ():
             found[action] = max(found.get(action, 0.0), weight)
@@ -277,6 +281,7 @@ def _place(name: str, schema: Mapping[str, object], required: bool, source: str)
         choices=choices,
         pattern=pattern,
         source=source,
+        shape=(pattern or _shape(examples)) if kind in ("text", "word") else "",
         said=said.strip(" ,;:，；："),
         whole=inner.get("type") == "integer",
     )
@@ -322,7 +327,7 @@ def _text_kind(name: str, written: str, pattern: str, description: str) -> Kind:
         return "day"
     if _takes(pattern, "2026-11") or "YYYY-MM" in description:
         return "month"
-    if "HH:MM" in description:
+    if _takes(pattern, "18:30") or "HH:MM" in description:
         return "clock"
     if "ISO 8601" in description:
         return "moment"
@@ -340,6 +345,12 @@ def fits(pattern: str, value: str) -> bool:
         return not pattern or re.search(pattern, value) is not None
     except re.error:
         return True
+
+
+def _shape(examples: Sequence[str]) -> str:
+    """`S-101` stands for all of `S-` and figures."""
+    found = _CODE.match(examples[0]) if examples else None
+    return rf"{re.escape(found['letters'])}\d{{1,{len(found['figures']) + 2}}}" if found else ""
 
 
 @lru_cache(maxsize=4096)
@@ -361,6 +372,8 @@ def _role(name: str, kind: Kind, said: str) -> Role:
     for names, role in _ROLES:
         if name.casefold().split("_")[-1] in names:
             return role
+    if kind in ("day", "moment") and _LAST.match(name):
+        return "ending"
     return ""
 
 

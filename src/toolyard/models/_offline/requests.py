@@ -146,7 +146,8 @@ def _last(sentence: str, whole: Match | None, reading: _Reading) -> Iterator[Mat
     """The sentence as one request; if it is none, what it comes to: `I changed my mind, take it out`."""
     for _, end in joints(sentence) if whole and not whole.certain else ():
         rest = sentence[end:]
-        if starts_a_request(rest) and (found := reading.best(rest)) and found.certain:
+        found = reading.best(rest)
+        if found and found.certain and (starts_a_request(rest) or found.verb >= 0.9):
             yield found
             return
     if whole:
@@ -205,7 +206,7 @@ def _request(match: Match, item: Item | None, matcher: Matcher, things: Sequence
     quantity = item.quantity if item else filled.quantity
     if quantity is not None:
         values |= _counted(profile, quantity)
-    if main.source and (main.required or item):
+    if main.source and main.name not in values and (main.required or item):
         producer = matcher.profiles.get(main.source)
         given = _given(producer, item, match) if producer else {}
         return Request(

@@ -33,6 +33,8 @@ _PLACE = re.compile(
     r"clinic|gym|church|centre|center|bar|pub|hotel|theatre|theater|cinema|museum|stadium|studio|home|house)(?: \w+)?))"
 )
 
+_PEOPLE = frozenset({"name", "person", "contact", "employee", "colleague", "customer", "user", "who", "member"})
+_OF_WHOM = re.compile(r"(?P<who>.+?)['’]s? [\w -]+")
 _TOWNS = frozenset({"city", "town", "country", "region", "state", "airport", "station", "destination", "place"})
 _IN = re.compile(r"^(?:.*\b)?(?:in|at|for|near|around|of|to)\s+(?P<where>[^\s].*)$", re.IGNORECASE)
 
@@ -89,6 +91,9 @@ def _without_own(text: str, profile: Profile) -> str:
     for word in profile.words_of_its_own:
         if text.startswith(word) and len(text) > len(word):
             return text[len(word) :].lstrip(EDGE)
+    owner = _OF_WHOM.fullmatch(text) if profile.main and profile.main.name in _PEOPLE and profile.reads else None
+    if owner:
+        return owner["who"]
     where = _IN.match(text) if profile.main and profile.main.name.split("_")[-1] in _TOWNS else None
     return where["where"] if where else text
 

@@ -183,7 +183,8 @@ def _pointed_at(request: Request) -> Place | None:
     """The place by which it was said what is meant, where that has no name: `ticket number 502`."""
     values = request.values
     places = [place for place in request.profile.places if place.required and _is_scalar(values.get(place.name))]
-    return next((place for place in places if place.kind in ("number", "word", "choice", "text")), None)
+    order = ("word", "number", "text", "choice")
+    return next((place for kind in order for place in places if place.kind == kind), None)
 
 
 def _where(profile: Profile) -> str:

@@ -286,7 +286,7 @@ def value_pattern(value: str) -> re.Pattern[str]:
     spelt, written = _longest_first(english), _longest_first({phrase for one in same for phrase in one.chinese})
     own = f"|{re.escape(name)}" if is_chinese(name) else ""
     return re.compile(
-        rf"(?<![a-z0-9_'’])(?:{spelt})s?(?![a-z0-9_])" + own + (f"|{written}" if written else ""), re.IGNORECASE
+        rf"(?<![a-z0-9_'’])(?:{spelt})(?:s|ly)?(?![a-z0-9_])" + own + (f"|{written}" if written else ""), re.IGNORECASE
     )
 
 
