@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from toolyard.models._offline.amounts import numbers
 from toolyard.models._offline.choices import composed
-from toolyard.models._offline.clauses import clause, starts_a_request
+from toolyard.models._offline.clauses import Clause, clause, starts_a_request
 from toolyard.models._offline.filling import as_number, fill, timed
 from toolyard.models._offline.places import Place, fits
 from toolyard.models._offline.requests import Request
@@ -89,6 +89,23 @@ def _with_item(request: Request, place: Place, item: str, quantity: float | None
     return replace(request, values=values, item=item, given=given)
 
 
+def _time(request: Request, place: Place, said: Clause) -> dict[str, object] | None:
+    """A time of day alone is on the day that was said before."""
+    moment, day = said.times.moment(), said.times.day
+    known = [str(value) for name, value in request.values.items() if _is_moment(request, name)]
+    if moment is None:
+        return {place.name: day.isoformat()} if day and place.kind == "day" else None
+    if place.kind == "clock":
+        return {place.name: f"{moment:%H:%M}"}
+    date = known[0][:10] if known and day is None else f"{moment:%Y-%m-%d}"
+    return {place.name: f"{date}T{moment:%H:%M}" if place.kind == "moment" else date}
+
+
+def _is_moment(request: Request, name: str) -> bool:
+    place = request.profile.place(name)
+    return place is not None and place.kind in ("moment", "day")
+
+
 def _value(request: Request, place: Place, text: str, now: datetime) -> dict[str, object] | None:
     said = clause(text, now)
     filled = fill(said, request.profile)
@@ -102,6 +119,8 @@ def _value(request: Request, place: Place, text: str, now: datetime) -> dict[str
             left, values = timed(said, request.profile)
             item = items_of(left if values else text, request.profile, split=False)
             return {**values, place.name: item[0].text} if item else None
+        case "moment" | "clock" | "day":
+            return _time(request, place, said)
         case "word":
             word = text.strip(" .!?。！？")
             values = dict(request.values)

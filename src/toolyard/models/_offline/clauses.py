@@ -139,10 +139,10 @@ def joints(text: str) -> list[tuple[int, int]]:
     ][:MOST_JOINTS]
 
 
-def starts_a_request(text: str) -> bool:
-    """Whether it begins with a verb, after at most a few words that say nothing."""
+def starts_a_request(text: str, *, any_verb: bool = False) -> bool:
+    """Whether it begins with a verb, after at most a few words that say nothing; with `any_verb` one of any request."""
     for token in tokens_of(text)[:6]:
-        if token.has("do:"):
+        if token.has("do:") or (any_verb and token.has("no:")):
             return True
         if not (token.has("fn:polite") or token.has("fn:preposition") or token.text in ",，"):
             return False

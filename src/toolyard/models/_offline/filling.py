@@ -51,6 +51,10 @@ _NAMED_AFTER = re.compile(
     r"|\s+as (?:the |a )?(?P<as>keyword|title|name)\b"
 )
 
+_REPOSITORY = re.compile(
+    r"(?:\b(?:in|of|from|to|on|for)\s+)?(?:the\s+)?(?:\brepo(?:sitory)?\s+)?"
+    r"(?<![\w./:-])(?P<owner>[A-Za-z][\w-]*)/(?P<repo>[A-Za-z][\w.-]*\w)(?![\w/])"
+)
 _FILE_NAME = re.compile(r"[\w.-]+")
 
 _SYNONYMS = {
@@ -75,6 +79,7 @@ def _filled(sheet: Sheet, profile: Profile, producer: Profile | None) -> Filled:
     _literals(sheet, profile, values)
     items = _quoted(sheet, profile, values)
     _shaped(sheet, profile, values)
+    _repository(sheet, profile, values)
     labelled(sheet, profile, values)
     _times(sheet, profile, values)
     _explicit(sheet, profile, values, titled=bool(items))
@@ -129,12 +134,20 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
         place = _place_named((after["what"] or after["as"]) if after else before, profile)
         if place and place is not main and place.kind == "text":
             values[place.name] = value
+        elif main and main.source and (text := _text_for(profile, values)):
+            values[text.name] = value
         elif main and (not items or not main.role or _joined(sheet.clause.text[:start], profile)):
             how_many = count_before(sheet.clause.text[:start]) if counts(profile) else None
             items.append(Item(value, how_many, quoted=True))
         elif remark := next((one for one in profile.places if one.role == "remark"), None):
             values[remark.name] = value
     return items
+
+
+def _text_for(profile: Profile, values: dict[str, object]) -> Place | None:
+    """Where a text goes that is not what another tool must find: `post "lunch!" in #general`."""
+    texts = (place for place in profile.places if place.kind == "text" and place.required and not place.written)
+    return next((place for place in texts if not place.source and place.name not in values), None)
 
 
 def _joined(before: str, profile: Profile) -> bool:
@@ -153,6 +166,15 @@ def _literals(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None
         if place:
             values[place.name] = [one.value] if place.many else one.value
             sheet.take(start, one.end)
+
+
+def _repository(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+    """`acme/shop` is an owner and a repository."""
+    places = [profile.place(name) for name in ("owner", "repo")]
+    found = _REPOSITORY.search(sheet.clause.text) if all(places) else None
+    if found:
+        values |= {"owner": found["owner"], "repo": found["repo"]}
+        sheet.take(*found.span())
 
 
 def _shaped(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
@@ -225,7 +247,8 @@ def _times(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     if not places or not times.said:
         return
     for place in places:
-        value = _time_for(place, times, sum(one.kind == "day" for one in places) == 1)
+        alone = sum(one.kind == "day" for one in places) == 1
+        value = _time_for(place, times, alone=alone, whole_day=profile.reads)
         if value and place.name not in values:
             values[place.name] = value
     for said in times.said:
@@ -233,7 +256,7 @@ def _times(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
             sheet.take(said.start, said.end)
 
 
-def _time_for(place: Place, times: Times, alone: bool) -> str:
+def _time_for(place: Place, times: Times, *, alone: bool, whole_day: bool) -> str:
     """`alone` if no other place takes a day: then even the end is the day that is said."""
     if place.kind == "month":
         return times.month
@@ -242,6 +265,8 @@ def _time_for(place: Place, times: Times, alone: bool) -> str:
         day = days[-1] if days and place.role == "ending" and (len(days) > 1 or alone) else next(iter(days), None)
         return day.isoformat() if day and (place.role != "ending" or len(days) > 1 or alone) else ""
     moment = times.ending() if place.role == "ending" else times.moment()
+    if moment is None and whole_day and times.day and times.moment() is None and place.kind == "moment":
+        return f"{times.day}T23:59" if place.role in ("ending", "upper") else f"{times.day}T00:00"
     if moment is None:
         return ""
     return f"{moment:%H:%M}" if place.kind == "clock" else moment.isoformat(timespec="minutes")

@@ -5,11 +5,13 @@ from typing import Literal
 
 from msgspec import Struct
 
-Written = Literal["", "path", "pattern", "url", "zone", "mail", "sum"]
+Written = Literal["", "path", "pattern", "url", "zone", "mail", "sum", "sql"]
 
 _ENDINGS = "txt|md|py|json|csv|log|html?|css|js|ts|ya?ml|toml|ini|cfg|pdf|png|jpe?g|gif|svg|xml|sh|sql|docx?|xlsx?|zip"
 _LITERAL = re.compile(
-    r"(?P<url>https?://[^\s，。]+[^\s，。.,;:!?)])"
+    r"(?P<sql>\b(?:SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|WITH|PRAGMA)\s+(?=.*\b(?:FROM|INTO|SET|TABLE|AS)\b).+?(?=\s*$))"
+    r"|(?P<url>https?://[^\s，。]+[^\s，。.,;:!?)]|(?<![\w@./])(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai|app|cn|de|uk|eu|edu|gov)"
+    r"(?:/[^\s，。]*[^\s，。.,;:!?)])?(?![\w@.]))"
     r"|(?P<mail>[\w.+-]+@[\w-]+\.[\w.-]*\w)"
     r"|(?P<zone>\b[A-Z][A-Za-z]+/[A-Z][A-Za-z_]+(?:/[A-Z][A-Za-z_]+)?\b|\bUTC\b)"
     r"|(?P<sum>\(*\d+(?:\.\d+)?(?:\)*(?:\s*[+*×÷^]\s*|\s+[-/]\s+)\(*\d+(?:\.\d+)?\)*){1,20})(?![\w/-])"
@@ -22,6 +24,7 @@ _KINDS: tuple[tuple[Written, re.Pattern[str]], ...] = (
     ("pattern", re.compile(r"(?:^|_)(?:pattern|glob)$", re.IGNORECASE)),
     ("path", re.compile(r"(?:^|_)(?:file_?)?paths?$|(?:^|_)(?:directory|dir|folder|file_?name)$", re.IGNORECASE)),
     ("mail", re.compile(r"(?:^|_)e?mail(?:_address)?$", re.IGNORECASE)),
+    ("sql", re.compile(r"^(?:sql|query|statement|sql_query)$", re.IGNORECASE)),
     ("sum", re.compile(r"(?:^|_)(?:expression|formula|calculation)$", re.IGNORECASE)),
 )
 _FORMATS: dict[str, Written] = {"email": "mail", "uri": "url", "url": "url"}
@@ -49,17 +52,20 @@ def literals(text: str) -> list[Found]:
 
 def _value(found: re.Match[str]) -> str:
     """As a machine wants it: `.md` files are `*.md`."""
-    return f"*{found.group()}" if found.lastgroup == "pattern" and "*" not in found.group() else found.group()
+    text = found.group()
+    if found.lastgroup == "url" and "://" not in text:
+        return f"https://{text}"
+    return f"*{text}" if found.lastgroup == "pattern" and "*" not in text else text
 
 
-def written(name: str, form: str, of_files: bool) -> Written:
-    """What a parameter of this name and format is written as; `of_files` if its tool deals with files."""
+def written(name: str, form: str, *, said: str, of_files: bool) -> Written:
+    """What a parameter of this name and format is written as, in a tool of which this is said."""
     if form in _FORMATS:
         return _FORMATS[form]
     if of_files and _ENDS.match(name):
         return "path"
     for kind, pattern in _KINDS:
-        if pattern.search(name):
+        if pattern.search(name) and (kind != "sql" or "SQL" in said):
             return kind
     return ""
 

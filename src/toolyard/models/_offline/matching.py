@@ -289,7 +289,7 @@ def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
     item = bool(filled.items or filled.pronoun or filled.everything)
     score = 0.0
     if item and main is None:
-        score -= 2.5
+        score -= 0.8 if clause.leading in profile.verbs or clause.unknown & profile.verbs else 2.5
     if not item and main is not None:
         score -= 1.2 if main.required else 0.2
     if item and main is not None:

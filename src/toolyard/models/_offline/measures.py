@@ -40,8 +40,13 @@ _BEFORE = re.compile(
     r"(?P<whole>(?P<word>[a-zA-Z]+|[\u3400-\u9fff]{2})\s*(?:number|no\.?|nr\.?|号)?\s*(?:is|=|:|：|#|to|as|为|是|到|成)?\s*)$",
     re.IGNORECASE,
 )
+_COUNTED = re.compile(r"\s+(?:lines|rows|entries|results|messages|items|records)\b(?:\s+(?:of|from|in)\b)?", re.IGNORECASE)
 _MONEY = re.compile(r"[€$£]\s*$")
 _LEAD = re.compile(r"\b(?:for|to|at|of|by|with|about|around|and|last|first|top)\s*$|(?:为|到|成|共)$", re.IGNORECASE)
+_COUNTS = frozenset({"qty", "quantity", "count", "pieces"})
+"""How many of the thing that is asked for: that goes with the thing."""
+_FIRST = re.compile(r"\b(?P<way>first|top|latest|newest|last|most recent)\s+$|(?:前|最近|最新)的?$", re.IGNORECASE)
+_LIMITS = ("limit", "head", "top", "n", "max_results", "num_results", "page_size", "per_page", "first", "lines")
 _AMOUNT = frozenset({"amount", "price", "total", "sum", "budget", "cost", "fee"})
 
 
@@ -50,9 +55,9 @@ def measured(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
 
     Of several for one place, `tickets 501 and 503`, those after the first are for others.
     """
-    places = [place for place in profile.places if place.kind == "number" and place.role not in ("upper", "lower")]
+    places = [place for place in profile.places if place.kind == "number" and not _is_bound(place)]
     if profile.main and profile.main.required:
-        places = [place for place in places if place.role != "quantity" or _words(place) & _AMOUNT]
+        places = [place for place in places if not _COUNTS & set(place.name.casefold().split("_"))]
     last: Place | None = None
     for start, end, value in numbers(sheet.clause.text):
         if not sheet.free(start, end) or any(one.start <= start < one.end for one in sheet.clause.literals):
@@ -77,6 +82,10 @@ def _span(text: str, start: int, end: int, place: Place) -> Span | None:
     """From where to where a number and what belongs to it stand, if it is for this place."""
     known = _words(place)
     after = _AFTER.match(text, end)
+    first = _FIRST.search(text, 0, start)
+    if first and place.name in (*_LIMITS, "tail"):
+        last = (first["way"] or "").casefold() == "last"
+        return (first.start(), _thing_after(text, end)) if last == (place.name == "tail") or place.name != "head" else None
     if money := _MONEY.search(text, 0, start):
         return (money.start(), end) if known & _AMOUNT else None
     if after:
@@ -90,12 +99,22 @@ def _span(text: str, start: int, end: int, place: Place) -> Span | None:
     return None
 
 
+def _thing_after(text: str, end: int) -> int:
+    """Where what is counted ends: ` lines of` of `the first 2 lines of the report`."""
+    found = _COUNTED.match(text, end)
+    return found.end() if found else end
+
+
 def _lead(text: str, start: int, place: Place) -> int:
     """Where the small words before a number begin; in Chinese also those that say what it is: `住` of `住两晚`."""
     while start and not text[start - 1].isascii() and text[start - 1] in place.said:
         start -= 1
     lead = _LEAD.search(text, 0, start)
     return lead.start() if lead else start
+
+
+def _is_bound(place: Place) -> bool:
+    return place.role in ("upper", "lower") and place.name not in _LIMITS
 
 
 @lru_cache(maxsize=4096)
@@ -105,9 +124,10 @@ def _words(place: Place) -> frozenset[str]:
 
 def _named(place: Place) -> Iterator[str]:
     """The words that name a place, and the units of what it measures."""
-    own = {*words(place.name), *words(place.said)} - STOP
+    own = {*words(place.name), *(() if place.said.isascii() else words(place.said))} - STOP
     yield from own
+    spoken_of = own | {*words(place.said)}
     for unit in _UNITS:
-        if {stem for word in unit for stem in (word, *words(word))} & own:
+        if {stem for word in unit for stem in (word, *words(word))} & spoken_of:
             yield from unit
             yield from (stem for word in unit for stem in words(word))

@@ -29,6 +29,7 @@ _ROLES: tuple[tuple[frozenset[str], Role], ...] = (
     (frozenset({"description", "note", "notes", "details", "comment", "remark", "reason"}), "remark"),
     (frozenset({"end", "ends", "until", "finish", "to", "checkout", "return"}), "ending"),
 )
+_DAYS = frozenset({"due", "due_date", "due_string", "deadline", "date", "day"})
 _LAST = re.compile(r"(?:last|end|to|until|return|check_?out|finish|最后|结束)(?:_|$|[A-Z])", re.I)
 _UPPER, _LOWER = (
     re.compile(r"\bmax(?:im\w+)?\b|up to|at most|upper|limit|不超过|最高|最大", re.I),
@@ -37,7 +38,7 @@ _UPPER, _LOWER = (
 _FILTERS = frozenset({"keyword", "keywords", "filter", "query", "search", "term", "topic", "category"})
 _CODE = re.compile(r"(?P<letters>[A-Za-z]{1,6}[-_#]?)(?P<figures>\d{1,10})\b")
 _OF_FILES = re.compile(r"\bfiles?\b|_files?\b|director|folder", re.I)
-_QUANTITY = re.compile(r"qty|quantit|count|amount|number|how many|pieces|数量|个数|件数", re.I)
+_QUANTITY = re.compile(r"qty|quantit|count|amount|number of|^number\b|how many|pieces|数量|个数|件数", re.I)
 
 
 class Place(Struct, frozen=True, kw_only=True):
@@ -257,7 +258,7 @@ def _places(tool: Tool) -> Iterator[Place]:
         if isinstance(schema, Mapping):
             known = _known(cast("Mapping[str, object]", schema), tool.parameters)
             place = _place(name, known, name in wanted, tool.sources.get(name, ""))
-            way = written(name, str(known.get("format", "")), of_files)
+            way = written(name, str(known.get("format", "")), said=f"{tool.name} {tool.description}", of_files=of_files)
             yield replace(place, written=way) if place.kind == "text" and not place.source else place
 
 
@@ -323,7 +324,7 @@ def _kind(name: str, schema: Mapping[str, object], pattern: str, description: st
 def _text_kind(name: str, written: str, pattern: str, description: str) -> Kind:
     if written in _FORMATS:
         return _FORMATS[written]
-    if _takes(pattern, "2026-11-20") or "YYYY-MM-DD" in description:
+    if _takes(pattern, "2026-11-20") or "YYYY-MM-DD" in description or name in _DAYS:
         return "day"
     if _takes(pattern, "2026-11") or "YYYY-MM" in description:
         return "month"
@@ -372,7 +373,7 @@ def _role(name: str, kind: Kind, said: str) -> Role:
     for names, role in _ROLES:
         if name.casefold().split("_")[-1] in names:
             return role
-    if kind in ("day", "moment") and _LAST.match(name):
+    if kind in ("day", "moment") and (_LAST.match(name) or re.search(r"(?:_|^)(?:max|before|end|to)$", name)):
         return "ending"
     return ""
 

@@ -132,7 +132,9 @@ def _matches(sentence: str, reading: _Reading) -> Iterator[Match]:
         rest = sentence[end:]
         if not sentence[:start].strip():
             continue
-        if not (starts_a_request(rest) or tells(rest)) and not (rest := carried(sentence[:start], rest)):
+        if not (starts_a_request(rest, any_verb=True) or tells(rest)):
+            rest = carried(sentence[:start], rest)
+        if not rest:
             continue
         left, right = reading.best(sentence[:start]), reading.best(rest)
         if left and right and left.certain and right.certain and _apart(left, right):

@@ -35,6 +35,8 @@ _PLACE = re.compile(
 
 _PEOPLE = frozenset({"name", "person", "contact", "employee", "colleague", "customer", "user", "who", "member"})
 _OF_WHOM = re.compile(r"(?P<who>.+?)['’]s? [\w -]+")
+_ENDING = frozenset({"complet", "finish", "clos", "don"})
+_AS_DONE = re.compile(r"\s+(?:as\s+)?(?:done|completed?|finished|closed)$", re.IGNORECASE)
 _TOWNS = frozenset({"city", "town", "country", "region", "state", "airport", "station", "destination", "place"})
 _IN = re.compile(r"^(?:.*\b)?(?:in|at|for|near|around|of|to)\s+(?P<where>[^\s].*)$", re.IGNORECASE)
 
@@ -91,6 +93,8 @@ def _without_own(text: str, profile: Profile) -> str:
     for word in profile.words_of_its_own:
         if text.startswith(word) and len(text) > len(word):
             return text[len(word) :].lstrip(EDGE)
+    if profile.verbs & _ENDING and not ends(profile):
+        text = _AS_DONE.sub("", text)
     owner = _OF_WHOM.fullmatch(text) if profile.main and profile.main.name in _PEOPLE and profile.reads else None
     if owner:
         return owner["who"]

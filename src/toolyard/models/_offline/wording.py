@@ -10,7 +10,7 @@ from toolyard.models._offline.requests import Request
 
 MOST_ROWS = 20
 MOST_EXAMPLES = 4
-NAMES = ("name", "title", "item", "label", "subject", "product", "task", "page", "id", "code")
+NAMES = ("name", "title", "item", "label", "subject", "product", "task", "page", "summary", "content", "id", "code")
 _HIDDEN = ("ok", "success", "id", "handle")
 _VERBS = {
     "add": ("I've added {item}{where}{more}.", "已添加{item}{more}。"),
@@ -150,7 +150,8 @@ def _effect(outcome: Outcome, language: str) -> str:
     verb = _verb_of(request)
     known = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else dict[str, object]()
     main = request.profile.main
-    name = _name(known, language) or _name(outcome.chosen, language) or request.item
+    named = _name({key: one for key, one in known.items() if key not in ("id", "code")}, language)
+    name = named or _name(outcome.chosen, language) or request.item or _name(known, language)
     pointed = None if name else _pointed_at(request)
     told = {place for place in (main, pointed) if place}
     details = [
