@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.finding.words import stem
 from toolyard.models._offline.amounts import Bound, bounds
@@ -85,7 +86,7 @@ def clause(text: str, now: datetime) -> Clause:
     unquoted = text
     for (start, end), _ in quoted(text):
         unquoted = unquoted[:start] + '"' * (end - start) + unquoted[end:]
-    exact = literals(unquoted)
+    exact = [replace(one, value=text[one.start : one.end]) if one.kind == "sql" else one for one in literals(unquoted)]
     for one in exact:
         unquoted = unquoted[: one.start] + "_" * (one.end - one.start) + unquoted[one.end :]
     times = times_in(unquoted, now)

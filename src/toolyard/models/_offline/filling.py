@@ -10,8 +10,8 @@ from toolyard.models._offline.choices import choose, composed
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.flags import flags
 from toolyard.models._offline.frames import bare, framed
-from toolyard.models._offline.labels import labelled
-from toolyard.models._offline.literals import before, way_of
+from toolyard.models._offline.labels import BODIES, labelled
+from toolyard.models._offline.literals import before, way_of, zone_in
 from toolyard.models._offline.measures import measured
 from toolyard.models._offline.places import Place, Profile, filter_beside, shape_of
 from toolyard.models._offline.rest import Filled, location, rest
@@ -80,6 +80,7 @@ def _filled(sheet: Sheet, profile: Profile, producer: Profile | None) -> Filled:
     items = _quoted(sheet, profile, values)
     _shaped(sheet, profile, values)
     _repository(sheet, profile, values)
+    _zones(sheet, profile, values)
     labelled(sheet, profile, values)
     _times(sheet, profile, values)
     _explicit(sheet, profile, values, titled=bool(items))
@@ -123,7 +124,7 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
     main = profile.main
     choices = {one.casefold() for place in profile.places if place.kind == "choice" for one in place.choices}
     for (start, end), value in quoted(sheet.clause.text):
-        if value.casefold() in choices:
+        if value.casefold() in choices or not sheet.free(start, end):
             continue
         before = sheet.clause.text[max(0, start - 24) : start]
         named = _NAMING.search(before)
@@ -134,7 +135,7 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
         place = _place_named((after["what"] or after["as"]) if after else before, profile)
         if place and place is not main and place.kind == "text":
             values[place.name] = value
-        elif main and main.source and (text := _text_for(profile, values)):
+        elif main and (text := _text_for(profile, values)):
             values[text.name] = value
         elif main and (not items or not main.role or _joined(sheet.clause.text[:start], profile)):
             how_many = count_before(sheet.clause.text[:start]) if counts(profile) else None
@@ -146,8 +147,10 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
 
 def _text_for(profile: Profile, values: dict[str, object]) -> Place | None:
     """Where a text goes that is not what another tool must find: `post "lunch!" in #general`."""
+    main = profile.main
     texts = (place for place in profile.places if place.kind == "text" and place.required and not place.written)
-    return next((place for place in texts if not place.source and place.name not in values), None)
+    others = (place for place in texts if not place.source and place is not main and place.name not in values)
+    return next((place for place in others if (main and main.source) or place.name in BODIES), None)
 
 
 def _joined(before: str, profile: Profile) -> bool:
@@ -175,6 +178,20 @@ def _repository(sheet: Sheet, profile: Profile, values: dict[str, object]) -> No
     if found:
         values |= {"owner": found["owner"], "repo": found["repo"]}
         sheet.take(*found.span())
+
+
+def _zones(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+    """Time zones by their towns: `3 pm in New York` and `in London`."""
+    places = [place for place in profile.places if place.written == "zone" and place.name not in values]
+    text = sheet.clause.text
+    at = 0
+    for place in places:
+        found = zone_in(text[at:])
+        if found and sheet.free(at + found.start, at + found.end):
+            values[place.name] = found.value
+            start, _ = before(text, at + found.start)
+            sheet.take(start, at + found.end)
+            at += found.end
 
 
 def _shaped(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:

@@ -9,7 +9,7 @@ from toolyard.models._offline.literals import way_of
 from toolyard.models._offline.places import Place, Profile
 from toolyard.models._offline.sheet import EDGE, Sheet
 
-_BODIES = ("body", "text", "message", "content", "contents", "note", "comment", "description", "details", "reply")
+BODIES = ("body", "text", "message", "content", "contents", "note", "comment", "description", "details", "reply")
 _SAYING = re.compile(
     r"[,，]?\s*\b(?:saying|that says|which says|that reads|with (?:the )?(?:text|message|words|content)|"
     r"(?:and|to) (?:say|tell (?:him|her|them)))\b(?:\s+that\b)?\s*[:,]?\s*(?P<value>.+)$"
@@ -24,13 +24,15 @@ _FROM_TO = (
     re.compile(r"(?P<a_>从(?P<a>[\u3400-\u9fff]{2,8}?)(?=[到去往飞坐寄发至出的\d，]))"),
     re.compile(r"(?P<b_>(?<![做买])(?:到|去|往|飞|至)(?P<b>[\u3400-\u9fff]{2,8}?)(?=[的，,。？?\d]|多少|要|$))"),
 )
+_RENAMED = re.compile(r"\s+(?:to|as|into)\s+(?P<value>[^,;]+)$|(?:改名为?|重命名为|改成|改为)(?P<zh>[^，,。]+)$", re.IGNORECASE)
+_RENAMES = re.compile(r"\b(?:rename|retitle|call)\b|改名|重命名|标题|名称|名字", re.IGNORECASE)
 _END = r"(?=\s*(?:[,;，；。]|\b(?:and|with|saying|that says)\b|$))"
 
 
 def labelled(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     texts = [place for place in profile.places if place.kind == "text" and not place.source and not place.written]
     bodies = sorted(
-        (place for place in texts if place.name in _BODIES), key=lambda place: (not place.required, place.name)
+        (place for place in texts if place.name in BODIES), key=lambda place: (not place.required, place.name)
     )
     if bodies and len(profile.places) > 1 and bodies[0] is not profile.main:
         _take(sheet, _SAYING, bodies[0], values)
@@ -38,6 +40,9 @@ def labelled(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
         if (place is not profile.main or len(texts) > 1) and not _own(place, profile):
             _take(sheet, _label(place), place, values)
     _between(sheet, profile, values)
+    title = next((place for place in texts if place.role == "title" and place is not profile.main), None)
+    if title and _RENAMES.search(sheet.clause.text):
+        _take(sheet, _RENAMED, title, values)
     after = next((place for place in texts if place.required and place is not profile.main), None)
     if after:
         _take(sheet, _COLON, after, values)

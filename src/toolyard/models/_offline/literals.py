@@ -1,11 +1,13 @@
 """What is written as a machine reads it: paths, addresses, time zones. It is never cut up, split or guessed."""
 
 import re
+from functools import cache
 from typing import Literal
+from zoneinfo import available_timezones
 
 from msgspec import Struct
 
-Written = Literal["", "path", "pattern", "url", "zone", "mail", "sum", "sql"]
+Written = Literal["", "path", "pattern", "url", "zone", "mail", "sum", "sql", "repo"]
 
 _ENDINGS = "txt|md|py|json|csv|log|html?|css|js|ts|ya?ml|toml|ini|cfg|pdf|png|jpe?g|gif|svg|xml|sh|sql|docx?|xlsx?|zip"
 _LITERAL = re.compile(
@@ -38,6 +40,15 @@ _BEFORE = re.compile(
 )
 
 
+_TOWN = re.compile(r"[A-Z][a-z]+(?: [A-Z][a-z]+)?|北京|上海|东京|纽约|伦敦|巴黎|柏林|香港|新加坡|悉尼|莫斯科|洛杉矶")
+_ALSO = {
+    "北京": "Asia/Shanghai", "Beijing": "Asia/Shanghai", "上海": "Asia/Shanghai", "东京": "Asia/Tokyo",
+    "纽约": "America/New_York", "伦敦": "Europe/London", "巴黎": "Europe/Paris", "柏林": "Europe/Berlin",
+    "香港": "Asia/Hong_Kong", "新加坡": "Asia/Singapore", "悉尼": "Australia/Sydney", "莫斯科": "Europe/Moscow",
+    "洛杉矶": "America/Los_Angeles", "San Francisco": "America/Los_Angeles", "Delhi": "Asia/Kolkata",
+}  # fmt: skip
+
+
 class Found(Struct, frozen=True):
     kind: Written
     value: str
@@ -67,7 +78,24 @@ def written(name: str, form: str, *, said: str, of_files: bool) -> Written:
     for kind, pattern in _KINDS:
         if pattern.search(name) and (kind != "sql" or "SQL" in said):
             return kind
+    if name in ("owner", "repo") and "repo" in said.casefold():
+        return "repo"
     return ""
+
+
+@cache
+def _zones() -> dict[str, str]:
+    """Time zones by the town that they are called after."""
+    towns = {zone.rpartition("/")[2].replace("_", " "): zone for zone in sorted(available_timezones()) if "/" in zone}
+    return {town: zone for town, zone in towns.items() if not zone.startswith(("Etc/", "SystemV/"))} | _ALSO
+
+
+def zone_in(text: str) -> Found | None:
+    """The time zone of the first town that a text names."""
+    for found in _TOWN.finditer(text):
+        if zone := _zones().get(found.group()):
+            return Found("zone", zone, *found.span())
+    return None
 
 
 def before(text: str, start: int) -> tuple[int, str]:

@@ -6,6 +6,7 @@ from math import log
 
 from msgspec import Struct
 
+from toolyard.finding.concepts import concepts as alike
 from toolyard.finding.index import asked as asked_words
 from toolyard.finding.words import stem
 from toolyard.models._offline.clauses import Clause
@@ -64,6 +65,7 @@ class Matcher:
             for choice in place.choices
             if place.kind == "choice"
         )
+        self._verbs = frozenset(verb for profile in profiles for verb in profile.verbs)
         self._words = frozenset(names.union(*(words_for(thing) for profile in profiles for thing in profile.things)))
 
     def best(self, clause: Clause, only: str = "") -> Match | None:
@@ -130,7 +132,8 @@ class Matcher:
         common = known - WEAK
         nouns = clause.stems & profile.nouns
         topics = self._telling(clause.topics & profile.topics)
-        against = bool(clause.actions()) and not verb and not filled.chosen and not _timed(clause, profile)
+        other = clause.leading in self._verbs and clause.leading not in profile.nouns | profile.verbs
+        against = (bool(clause.actions()) or other) and not verb and not filled.chosen and not _timed(clause, profile)
         score = 2.0 * words / (words + 6.0) + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
         score += min(MOST_OF_TOPICS, sum(1.0 / self._spread[topic] ** 0.5 for topic in topics))
@@ -201,7 +204,7 @@ def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
 
 
 def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing: bool) -> bool:
-    if _likeness(clause, profile) >= 0.75 or _frame(clause, profile, filled):
+    if _likeness(clause, profile) >= 0.75 or _frame(clause, profile, filled) or _is_called(clause, profile, verb):
         return True
     exact = any(place.written and place.required for place in profile.places)
     if not profile.reads and (clause.asks or (exact and not verb)):
@@ -211,6 +214,14 @@ def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thin
     if _own_verb(clause, profile) == 1.0 and any(place.required and place.name in filled.values for place in profile.places):
         return True
     return _complete(clause, profile, filled, verb) or _wanting(clause, profile, filled, verb)
+
+
+def _is_called(clause: Clause, profile: Profile, verb: float) -> bool:
+    """Whether nothing is said but what the tool is called: `go back` is `navigate_back`."""
+    name = {stem(word) for word in profile.tool.name.casefold().split("_")}
+    said = [token for token in clause.tokens if token.text[0].isalnum() and not token.has("fn:polite")]
+    rest = [token for token in said if not token.has("do:")]
+    return verb >= 0.9 and bool(rest) and all(token.stem in name for token in rest)
 
 
 def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
@@ -273,7 +284,8 @@ def _own_verb(clause: Clause, profile: Profile) -> float:
     if first and any(first in verb for verb in profile.verbs if is_chinese(verb)) and first in clause.unknown:
         return 1.0
     if not clause.unknown & profile.verbs:
-        return 0.0
+        same = {group for word in (clause.leading, first) for group in alike(word)}
+        return 0.9 if same & {group for verb in profile.verbs for group in alike(verb)} else 0.0
     return 1.0 if first in profile.verbs else 0.5
 
 

@@ -40,7 +40,7 @@ _BEFORE = re.compile(
     r"(?P<whole>(?P<word>[a-zA-Z]+|[\u3400-\u9fff]{2})\s*(?:number|no\.?|nr\.?|号)?\s*(?:is|=|:|：|#|to|as|为|是|到|成)?\s*)$",
     re.IGNORECASE,
 )
-_COUNTED = re.compile(r"\s+(?:lines|rows|entries|results|messages|items|records)\b(?:\s+(?:of|from|in)\b)?", re.IGNORECASE)
+_COUNTED = re.compile(r"\s+(?:lines|rows|entries|results|messages|items|records)\b", re.IGNORECASE)
 _MONEY = re.compile(r"[€$£]\s*$")
 _LEAD = re.compile(r"\b(?:for|to|at|of|by|with|about|around|and|last|first|top)\s*$|(?:为|到|成|共)$", re.IGNORECASE)
 _COUNTS = frozenset({"qty", "quantity", "count", "pieces"})
@@ -100,7 +100,7 @@ def _span(text: str, start: int, end: int, place: Place) -> Span | None:
 
 
 def _thing_after(text: str, end: int) -> int:
-    """Where what is counted ends: ` lines of` of `the first 2 lines of the report`."""
+    """Where what is counted ends: ` lines` of `the first 2 lines of the report`."""
     found = _COUNTED.match(text, end)
     return found.end() if found else end
 

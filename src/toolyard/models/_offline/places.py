@@ -89,7 +89,7 @@ class Profile(Struct, frozen=True, kw_only=True):
     head: frozenset[str] = frozenset()
     """The last word of its name, by its stem and its concepts: what a tool that creates something creates."""
     verbs: frozenset[str] = frozenset()
-    """The stems of the first words of its name and its description."""
+    """The stems of the first words of its name, with or without that of its service, and of its description."""
     topics: frozenset[str] = frozenset()
     """What its name and its description speak of, in words and in what means about the same; no verbs that fit all."""
     words_of_its_own: tuple[str, ...] = ()
@@ -155,7 +155,7 @@ def _profile(keyed: _Keyed) -> Profile:
         likened=tuple(_frame(example) for example in tool.examples),
         words=_words(tool, name, description, examples),
         head=frozenset({name[-1].stem, *name[-1].means}) if name else frozenset(),
-        verbs=frozenset(token.stem for tokens in (name, description) for token in _first(tokens)),
+        verbs=frozenset(token.stem for tokens in (name, name[1:-1], description) for token in _first(tokens)),
         topics=topics_of([*name, *description]),
         own=_own(places, name, description),
         words_of_its_own=tuple(
@@ -240,7 +240,8 @@ def _place_words(places: Sequence[Place]) -> Iterator[str]:
 def _actions(name: list[Token], description: list[Token], examples: list[list[Token]]) -> dict[str, float]:
     """The verbs of a tool: of its name, the first of its description, the first of each example."""
     found: dict[str, float] = {}
-    for tokens, weight in ((name[:2], 1.0), (description[:1], 0.9), *((example[:4], 0.8) for example in examples)):
+    named = name[:1] if name and name[0].means else name[:2]
+    for tokens, weight in ((named, 1.0), (description[:1], 0.9), *((example[:4], 0.8) for example in examples)):
         first = next((token for token in tokens if token.has("do:")), None)
         for action in first.actions() if first else ():
             found[action] = max(found.get(action, 0.0), weight)
