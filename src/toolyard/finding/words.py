@@ -21,7 +21,7 @@ this those to too up us very was we were what when where which who will with wou
 doesn isn want need like now right
 """
 _CHINESE = "的了吗呢吧把给我你您他她它们请帮这那个是在和与或要想"
-_WHOLE = frozenset({"news", "goods", "glasses", "string", "during"})
+_WHOLE = frozenset({"news", "goods", "glasses", "string", "during", "station", "nation"})
 _SPELLINGS = tuple(
     (re.compile(british), american)
     for british, american in (
@@ -83,7 +83,8 @@ def stem(word: str) -> str:
     """What `creates`, `creating`, `created` and `creation` share. Light: it would rather leave a word as it is."""
     if len(word) < 4 or word in _WHOLE or not word.isascii() or not word.isalpha():
         return word
-    return _bare(_american(_singular(word)))
+    word = _american(_singular(word))
+    return word if word in _WHOLE else _bare(word)
 
 
 def _american(word: str) -> str:

@@ -11,7 +11,7 @@ UNITS = (
     "tubs?|bars?|sacks?|units?|portions?|punnets?|pints?|gallons?|pounds?|lbs?|ounces?|oz|trays?|blocks?|sticks?"
 )
 _METRIC = r"kilos?|kilograms?|kg|grams?|g|litres?|liters?|l|ml|pounds?|lbs?"
-_MEASURES = "公斤|千克|毫升|公升|[个瓶袋盒包斤罐箱份只根条支块片升听桶卷杯头颗串棵张件双板提打把本台篮筒]"
+_MEASURES = "公斤|千克|毫升|公升|[个瓶袋盒包斤罐箱份只根条支块片升听桶卷杯头颗串棵张件双板提打把本台篮筒碗盘壶锅勺]"
 _ENGLISH = {
     "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10,
     "eleven": 11, "twelve": 12, "thirteen": 13, "fourteen": 14, "fifteen": 15, "sixteen": 16, "seventeen": 17,

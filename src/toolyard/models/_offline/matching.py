@@ -133,7 +133,9 @@ class Matcher:
         nouns = clause.stems & profile.nouns
         topics = self._telling(clause.topics & profile.topics)
         other = clause.leading in self._verbs and clause.leading not in profile.nouns | profile.verbs
-        against = (bool(clause.actions()) or other) and not verb and not filled.chosen and not _timed(clause, profile)
+        spoken_of = clause.unknown & profile.topics
+        against = (bool(clause.actions()) or other) and not (verb or spoken_of or filled.chosen)
+        against = against and not _timed(clause, profile)
         score = 2.0 * words / (words + 6.0) + 3.0 * verb - (2.0 if against else 0.0)
         score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
         score += min(MOST_OF_TOPICS, sum(1.0 / self._spread[topic] ** 0.5 for topic in topics))
@@ -207,13 +209,30 @@ def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thin
     if _likeness(clause, profile) >= 0.75 or _frame(clause, profile, filled) or _is_called(clause, profile, verb):
         return True
     exact = any(place.written and place.required for place in profile.places)
-    if not profile.reads and (clause.asks or (exact and not verb)):
+    if not profile.reads and clause.asks:
+        return False
+    if _is_filled(clause, profile, filled):
+        return True
+    if not profile.reads and exact and not verb:
         return False
     if thing and (verb or not clause.actions() or filled.chosen or (clause.asks and profile.reads)):
         return True
     if _own_verb(clause, profile) == 1.0 and any(place.required and place.name in filled.values for place in profile.places):
         return True
     return _complete(clause, profile, filled, verb) or _wanting(clause, profile, filled, verb)
+
+
+def _is_filled(clause: Clause, profile: Profile, filled: Filled) -> bool:
+    """Whether all that a tool must be told was said, two things of it in a way that cannot be meant for anything."""
+    main = profile.main
+    given = {*filled.values, *([main.name] if main and filled.items else [])}
+    required = [place for place in profile.places if place.required]
+    sure = [place for place in profile.places if place.name in filled.values and _is_sure(place)]
+    return bool(required) and all(place.name in given for place in required) and len(sure) > 1
+
+
+def _is_sure(place: Place) -> bool:
+    return bool(place.written or place.shape) or place.kind in (*TELLING, "moment")
 
 
 def _is_called(clause: Clause, profile: Profile, verb: float) -> bool:
@@ -232,7 +251,7 @@ def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
     whole = bool(required) and all(place.name in given for place in required)
     if filled.chosen == "firmly" and verb >= 0.5:
         return True
-    if whole and exact and profile.reads and not filled.items:
+    if whole and profile.reads and ((exact and not filled.items) or _has_code(profile, filled)):
         return True
     if whole and (verb >= 0.9 or filled.chosen == "firmly" or (filled.chosen and verb >= 0.5)):
         return True
@@ -301,7 +320,8 @@ def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
     item = bool(filled.items or filled.pronoun or filled.everything)
     score = 0.0
     if item and main is None:
-        score -= 0.8 if clause.leading in profile.verbs or clause.unknown & profile.verbs else 2.5
+        meant = clause.leading in profile.verbs or clause.unknown & profile.verbs or _is_filled(clause, profile, filled)
+        score -= 0.8 if meant or _has_code(profile, filled) else 2.5
     if not item and main is not None:
         score -= 1.2 if main.required else 0.2
     if item and main is not None:
@@ -315,9 +335,15 @@ def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
     return score
 
 
+def _has_code(profile: Profile, filled: Filled) -> bool:
+    return any(place.shape and place.required and place.name in filled.values for place in profile.places)
+
+
 def _filled(place: Place, filled: Filled, item: bool) -> float:
     """What it says for a tool that one of its places is filled, or against it that it is not."""
     given = place.name in filled.values
+    if place.shape and place.required and given:
+        return 2.0
     if place.kind == "choice" and place.required:
         named = {"": -2.5, "guessed": 1.5, "named": 2.0, "firmly": 4.5}[filled.chosen if given else ""]
         return named + (1.5 if filled.chosen and not item else 0.0)

@@ -36,6 +36,7 @@ _UPPER, _LOWER = (
     re.compile(r"\bmin(?:im\w+)?\b|at least|最低|最小", re.I),
 )
 _FILTERS = frozenset({"keyword", "keywords", "filter", "query", "search", "term", "topic", "category"})
+_LOOKS = re.compile(r"(?:[a-z]+_)?(?:find|search|get|list|show|lookup|look_up|query|read)(?:_|$)", re.I)
 _CODE = re.compile(r"(?P<letters>[A-Za-z]{1,6}[-_#]?)(?P<figures>\d{1,10})\b")
 _OF_FILES = re.compile(r"\bfiles?\b|_files?\b|director|folder", re.I)
 _QUANTITY = re.compile(r"qty|quantit|count|amount|number of|^number\b|how many|pieces|数量|个数|件数", re.I)
@@ -135,7 +136,7 @@ class _Keyed:
 @lru_cache(maxsize=4096)
 def _profile(keyed: _Keyed) -> Profile:
     tool = keyed.tool
-    places = tuple(_places(tool))
+    places = _untitled(tool, tuple(_places(tool)))
     name = tokens_of(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", tool.name).replace("_", " ").replace("-", " "))
     description = tokens_of(tool.description)
     examples = [tokens_of(example) for example in tool.examples]
@@ -182,6 +183,13 @@ def frame_of(tokens: Iterable[Token], times: Times) -> frozenset[str]:
         and not token.text[0].isdigit()
         and (token.start, token.end) not in said
     )
+
+
+def _untitled(tool: Tool, places: tuple[Place, ...]) -> tuple[Place, ...]:
+    """Of a tool that only looks for something the name that it is given is no title: it is what is looked for."""
+    if not _LOOKS.match(tool.name):
+        return places
+    return tuple(replace(place, role="") if place.role == "title" else place for place in places)
 
 
 def _own(places: Sequence[Place], name: list[Token], description: list[Token]) -> frozenset[str]:
@@ -277,7 +285,7 @@ def _place(name: str, schema: Mapping[str, object], required: bool, source: str)
     return Place(
         name=name,
         kind=kind,
-        role=_role(name, kind, f"{name.replace('_', ' ')} {said}"),
+        role=_role(name, kind, f"{name.replace('_', ' ')} {said}", inner.get("type") == "integer"),
         required=required,
         many=many,
         choices=choices,
@@ -366,11 +374,13 @@ def shape_of(pattern: str) -> re.Pattern[str] | None:
         return None
 
 
-def _role(name: str, kind: Kind, said: str) -> Role:
+def _role(name: str, kind: Kind, said: str, whole: bool) -> Role:
     if kind == "number":
         if _UPPER.search(said):
             return "upper"
-        return "lower" if _LOWER.search(said) else "quantity" if _QUANTITY.search(said) else ""
+        if _LOWER.search(said):
+            return "lower"
+        return "quantity" if _QUANTITY.search(said) and not (name == "amount" and not whole) else ""
     for names, role in _ROLES:
         if name.casefold().split("_")[-1] in names:
             return role

@@ -20,7 +20,8 @@ from toolyard.models._offline.words import Token
 _WHERE = re.compile(
     r"[,，]?\s*(?:\b(?:at|in|@)\s+(?P<value>(?:the\s+|our\s+|my\s+)?[A-Za-z0-9][\w' .&-]*)$"
     r"|\b(?:location|place|venue)(?:\s+is|:)?\s+(?P<named>.+)$)"
-    r"|[,，]?\s*地点(?:是|在|为|[:：])?\s*(?P<zh>[^，,。]+)"
+    r"|[,，]?\s*(?:取件|收件|送货)?(?:地点|地址|位置)(?:是|在|为|[:：])?\s*(?P<zh>[^，,。]+)"
+    r"|[到来在去往](?P<street>[\u3400-\u9fff]{1,10}(?:路|街|巷|弄|道|大厦|广场|小区)(?:\d+号?(?:楼|院)?)?(?:\d+室)?)"
     r"|在(?P<at>[\u3400-\u9fff]{0,6}?(?:馆|院|店|厅|园|校|室|场|站|楼|家|公司|银行|中心|广场|酒吧)里?)",
     re.IGNORECASE,
 )
@@ -167,7 +168,7 @@ def location(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     if not found:
         _after_the_time(sheet, place, values)
         return
-    group = next(name for name in ("value", "named", "zh", "at") if found[name])
+    group = next(name for name in ("value", "named", "zh", "street", "at") if found[name])
     start, end = found.span(group)
     inside = [token for token in sheet.clause.tokens if start <= token.start < end]
     if any(token.means & profile.things or token.has("of:calendar") for token in inside):

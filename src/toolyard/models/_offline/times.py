@@ -362,7 +362,7 @@ _PATTERNS = (
     _of(r"\b(?:the )?end of (?:the|this) month\b|(?:这个?|本)?月底", _end_of_month),
     _of(r"\bnext week\b|\b(?:this|next|the) weekend\b|下周|下个?星期", _next_week),
     _of(r"\b(?:on )?the (?P<d>\d{1,2})(?:st|nd|rd|th)\b", _day_of_month),
-    _of(rf"(?P<d>{_ZH})[号日](?![会楼线门馆店桌厅仓房教院])", _day_of_month),
+    _of(rf"(?<![路街巷弄道])(?P<d>{_ZH})[号日](?![会楼线门馆店桌厅仓房教院])", _day_of_month),
     _of(r"(?!\d+[:.]\d\d ?[ap]\.?m)(?P<part>上午|早上|早晨|凌晨|中午|下午|傍晚|晚上|晚)?"
         r"(?P<h>\d{1,2}|[一二两三四五六七八九十]{1,3})(?:点钟?|时|[:：](?=\d\d))"
         r"(?P<rest>半|一刻|三刻|整|[\d一二三四五六七八九十]{1,3}分?)?", _clock_zh),
