@@ -115,6 +115,8 @@ def bare(tokens: list[Token], profile: Profile, *, own: bool | None) -> list[Tok
         first += 1
     while last > first:
         token = tokens[last - 1]
+        if token.text in ("up", "in", "out", "off", "on") and last - first > 1 and tokens[last - 2].text[0].isupper():
+            break
         ours = own and (_is_own(token, profile) or _own_word(token, profile))
         ours = ours or (not titled and token.has("do:") and _governs(token, profile) and last - first > 1)
         if not (_loose_end(token, titled) or ours):

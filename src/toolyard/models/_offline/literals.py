@@ -78,8 +78,6 @@ def written(name: str, form: str, *, said: str, of_files: bool) -> Written:
     for kind, pattern in _KINDS:
         if pattern.search(name) and (kind != "sql" or "SQL" in said):
             return kind
-    if name in ("owner", "repo") and "repo" in said.casefold():
-        return "repo"
     return ""
 
 

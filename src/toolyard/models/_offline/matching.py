@@ -7,6 +7,7 @@ from math import log
 from msgspec import Struct
 
 from toolyard.finding.concepts import concepts as alike
+from toolyard.finding.concepts import is_plain
 from toolyard.finding.index import asked as asked_words
 from toolyard.finding.words import stem
 from toolyard.models._offline.clauses import Clause
@@ -141,7 +142,9 @@ class Matcher:
         score += min(MOST_OF_TOPICS, sum(1.0 / self._spread[topic] ** 0.5 for topic in topics))
         meant = said - known - _filtering(profile, filled)
         others = [thing for thing in meant if self.speaks_of(thing) and thing.startswith("of:")]
-        score += 0.6 * len(known - common) - 0.7 * len(others) - (2.0 if self._names_a_tool(filled, profile) else 0.0)
+        score += 0.6 * len(known - common) - 0.7 * len(others) - (
+            2.0 if profile.main and self._names_a_tool(filled, profile) else 0.0
+        )
         score += (
             _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
         )
@@ -303,8 +306,9 @@ def _own_verb(clause: Clause, profile: Profile) -> float:
     if first and any(first in verb for verb in profile.verbs if is_chinese(verb)) and first in clause.unknown:
         return 1.0
     if not clause.unknown & profile.verbs:
-        same = {group for word in (clause.leading, first) for group in alike(word)}
-        return 0.9 if same & {group for verb in profile.verbs for group in alike(verb)} else 0.0
+        said = {clause.leading, *([first] if first in clause.unknown else [])}
+        same = {group for word in said for group in alike(word)}
+        return 0.9 if same & {group for verb in profile.verbs if not is_plain(verb) for group in alike(verb)} else 0.0
     return 1.0 if first in profile.verbs else 0.5
 
 

@@ -262,12 +262,15 @@ def _places(tool: Tool) -> Iterator[Place]:
     properties = tool.parameters.get("properties")
     required = tool.parameters.get("required")
     wanted = cast("list[str]", required) if isinstance(required, list) else []
+    known_names = set(cast("Mapping[str, object]", properties)) if isinstance(properties, Mapping) else set[str]()
     of_files = _OF_FILES.search(f"{tool.name} {tool.description}") is not None
     for name, schema in cast("Mapping[str, object]", properties).items() if isinstance(properties, Mapping) else ():
         if isinstance(schema, Mapping):
             known = _known(cast("Mapping[str, object]", schema), tool.parameters)
             place = _place(name, known, name in wanted, tool.sources.get(name, ""))
             way = written(name, str(known.get("format", "")), said=f"{tool.name} {tool.description}", of_files=of_files)
+            if {"owner", "repo"} <= known_names and name in ("owner", "repo"):
+                way = "repo"
             yield replace(place, written=way) if place.kind == "text" and not place.source else place
 
 
