@@ -115,15 +115,14 @@ class Matcher:
         telling = [token for token in tokens if not token.has("fn:")]
         if any(item.text.casefold() in self._choices for item in filled.items):
             return True
-        return bool(telling) and all(
-            any(self.speaks_of(one) for one in token.means - WEAK) or self._is_of_another(token, profile)
-            for token in telling
-        )
+        if any(self._is_of_another(token, profile) for token in telling):
+            return True
+        return bool(telling) and all(any(self.speaks_of(one) for one in token.means - WEAK) for token in telling)
 
     def _is_of_another(self, token: Token, profile: Profile) -> bool:
         """Whether a word is what another tool is about, and not this one: `预订` is nothing to look for in a town."""
         topics = {topic for topic in topics_of([token]) if topic in self._spread and not topic.startswith("~")}
-        return is_chinese(token.text) and bool(topics) and not topics & profile.topics
+        return is_chinese(token.text) and not token.has("of:") and bool(topics) and not topics & profile.topics
 
     def _match(self, clause: Clause, profile: Profile, words: float) -> Match:
         source = profile.main.source if profile.main else ""
