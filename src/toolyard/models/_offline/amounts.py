@@ -42,6 +42,7 @@ _LEADING_ZH = re.compile(
     rf"(?:(?P<dozen>半打|(?:{CHINESE_NUMBER})打)|(?P<number>\d+(?:\.\d+)?|[零一二两三四五六七八九十百千]+)"
     rf"\s*(?:{_MEASURES})|(?P<bare>\d+)(?=\s*[\u3400-\u9fff]))\s*(?:装)?的?"
 )
+COUNT_BEFORE = re.compile(rf"\b(?P<number>{NUMBER})\s+$", re.IGNORECASE)
 _BEFORE = re.compile(rf"(?:^|\s)(?P<number>{NUMBER})\s*(?:[x×]|(?:{UNITS})(?:\s+of)?)?\s*$", re.IGNORECASE)
 _BEFORE_ZH = re.compile(rf"(?P<number>{CHINESE_NUMBER})\s*(?:{_MEASURES})\s*$")
 _BOUND = re.compile(

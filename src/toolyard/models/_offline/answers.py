@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from toolyard.models._offline.amounts import numbers
 from toolyard.models._offline.choices import composed
 from toolyard.models._offline.clauses import Clause, clause, starts_a_request
-from toolyard.models._offline.filling import as_number, fill, timed
-from toolyard.models._offline.places import Place, fits
+from toolyard.models._offline.filling import fill, timed
+from toolyard.models._offline.places import Place, as_number, fits
 from toolyard.models._offline.requests import Request
 from toolyard.models._offline.sheet import Sheet
 from toolyard.models._offline.things import items_of

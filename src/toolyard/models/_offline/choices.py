@@ -6,10 +6,11 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from toolyard.models._offline.amounts import COUNT_BEFORE, number
 from toolyard.models._offline.lexicon import KINDS
 from toolyard.models._offline.literals import before, way_of
 from toolyard.models._offline.past import doing, done
-from toolyard.models._offline.places import Place, Profile, fits
+from toolyard.models._offline.places import Place, Profile, as_number, fits
 from toolyard.models._offline.sheet import Sheet
 from toolyard.models._offline.things import parts
 from toolyard.models._offline.words import Span, Token, is_chinese, quoted, value_pattern
@@ -35,6 +36,7 @@ def choose(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
             more.append((start, end, place, choice))
             continue
         values[place.name] = choice
+        values |= _how_many(sheet, profile, start)
         used.append((start, end))
         lead = _BEFORE_CHOICE.search(sheet.clause.text, 0, start)
         chosen = "firmly" if lead or chosen == "firmly" or len(used) > 1 else "named"
@@ -42,7 +44,7 @@ def choose(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
             sheet.take(lead.start() if lead else start, end)
     for start, end, place, choice in sorted(more, key=lambda one: one[0]):
         if place.kind == "choice" and sheet.free(start, end) and sheet.follows(start):
-            sheet.others.append({place.name: choice})
+            sheet.others.append({place.name: choice, **_how_many(sheet, profile, start)})
             sheet.take(start, end)
     return chosen
 
@@ -58,6 +60,16 @@ def _quoted_choice(sheet: Sheet, profile: Profile, values: dict[str, object]) ->
                 sheet.take(lead.start() if lead else span[0], span[1])
                 return "firmly"
     return ""
+
+
+def _how_many(sheet: Sheet, profile: Profile, start: int) -> dict[str, object]:
+    """`two monitors`, where a tool takes what is chosen and how many of it."""
+    place = next((one for one in profile.places if one.kind == "number" and one.role == "quantity"), None)
+    found = COUNT_BEFORE.search(sheet.clause.text, 0, start) if place and profile.main is None else None
+    if place is None or found is None or not sheet.free(*found.span()):
+        return {}
+    sheet.take(*found.span())
+    return {place.name: as_number(number(found["number"]), place)}
 
 
 def _twins(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:

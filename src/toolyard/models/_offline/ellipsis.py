@@ -49,16 +49,17 @@ def spelt_out(text: str) -> str:
     return text
 
 
-def carried(left: str, right: str) -> str:
-    """The second of two things at two times with what it shares with the first: `add gym today and tennis tomorrow`.
+def carried(left: str, right: str, *, things: bool) -> str:
+    """The second of two things with what it shares with the first: `add gym today and tennis tomorrow`.
 
-    Empty if they are not two.
+    Empty if it shares nothing, or if they are two of the same kind, where the first names `things` and no time.
     """
     dated = [times_in(part, _AT_ALL).said for part in (left, right)]
     free = times_free(right, dated[1])
-    if not all(dated) or not any(one.day for one in dated[1]) or not re.search(r"\w", free):
-        return ""
+    both = all(dated) and any(one.day for one in dated[1])
     tokens, more = tokens_of(left), tokens_of(right)
+    if (things and not both) or bool(dated[1]) != both or not re.search(r"\w", free):
+        return ""
     if more[0].has("fn:preposition"):
         shared = [one for one in tokens if one.text.casefold() == more[0].text.casefold()]
         return f"{left[: shared[-1].start]}{right}" if shared else ""

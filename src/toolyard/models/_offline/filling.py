@@ -13,7 +13,7 @@ from toolyard.models._offline.frames import bare, framed
 from toolyard.models._offline.labels import BODIES, labelled
 from toolyard.models._offline.literals import before, way_of, zone_in
 from toolyard.models._offline.measures import measured
-from toolyard.models._offline.places import Place, Profile, filter_beside, shape_of
+from toolyard.models._offline.places import Place, Profile, as_number, filter_beside, shape_of
 from toolyard.models._offline.rest import Filled, location, rest
 from toolyard.models._offline.sheet import EDGE, Sheet
 from toolyard.models._offline.things import POLITE_END, Item, counts
@@ -326,7 +326,3 @@ def limits(clause: Clause, profile: Profile) -> dict[str, object]:
     values = dict[str, object]()
     _bounds(Sheet(clause), profile, values)
     return values
-
-
-def as_number(value: float, place: Place) -> float:
-    return int(value) if place.whole or value == int(value) else value

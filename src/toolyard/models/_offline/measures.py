@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from toolyard.finding.words import STOP, words
 from toolyard.models._offline.amounts import numbers
-from toolyard.models._offline.places import Place, Profile
+from toolyard.models._offline.places import Place, Profile, as_number
 from toolyard.models._offline.sheet import Sheet
 from toolyard.models._offline.words import Span
 
@@ -69,7 +69,7 @@ def measured(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
             place = last
         if place is None or not sheet.free(*span) or (place.name in values and not again):
             continue
-        number = int(value) if place.whole or value == int(value) else value
+        number = as_number(value, place)
         if again:
             sheet.others.append({place.name: number})
         else:

@@ -392,6 +392,10 @@ def _role(name: str, kind: Kind, said: str, whole: bool) -> Role:
     return ""
 
 
+def as_number(value: float, place: Place) -> float:
+    return int(value) if place.whole or value == int(value) else value
+
+
 def label(place: Place, language: str) -> str:
     """What to call a place when asking for it."""
     if language == "zh" and is_chinese(place.said):

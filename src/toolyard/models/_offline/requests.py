@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from toolyard.models._offline.amounts import Priced
 from toolyard.models._offline.clauses import MOST_CLAUSES, clause, joints, sentences, starts_a_request, tells
 from toolyard.models._offline.ellipsis import carried, otherwise
-from toolyard.models._offline.filling import as_number, limits
+from toolyard.models._offline.filling import limits
 from toolyard.models._offline.matching import Match, Matcher
-from toolyard.models._offline.places import Place, Profile, filter_beside
+from toolyard.models._offline.places import Place, Profile, as_number, filter_beside
 from toolyard.models._offline.rest import Filled
 from toolyard.models._offline.things import Item
 from toolyard.models._offline.typing_errors import repaired
@@ -129,15 +129,13 @@ def _matches(sentence: str, reading: _Reading) -> Iterator[Match]:
     """The requests of a sentence, which falls into two where both parts are requests."""
     whole = reading.best(sentence)
     for start, end in joints(sentence):
-        rest = sentence[end:]
-        if not sentence[:start].strip():
+        first, rest = sentence[:start], sentence[end:]
+        if not first.strip():
             continue
-        if not (starts_a_request(rest, any_verb=True) or tells(rest)):
-            rest = carried(sentence[:start], rest)
-        if not rest:
-            continue
-        left, right = reading.best(sentence[:start]), reading.best(rest)
-        if left and right and left.certain and right.certain and _apart(left, right):
+        left, alone = reading.best(first), starts_a_request(rest, any_verb=True) or tells(rest)
+        rest = rest if alone else carried(first, rest, things=bool(left and left.filled.items))
+        right = reading.best(rest) if rest else None
+        if left and right and left.certain and right.certain and _apart(left, right, alone=alone):
             yield left
             yield from _matches(rest, reading)
             return
@@ -156,8 +154,14 @@ def _last(sentence: str, whole: Match | None, reading: _Reading) -> Iterator[Mat
         yield whole
 
 
-def _apart(left: Match, right: Match) -> bool:
-    """A title may hold a verb of its own: it is only cut where a whole other request follows."""
+def _apart(left: Match, right: Match, *, alone: bool) -> bool:
+    """A title may hold a verb of its own: it is only cut where a whole other request follows.
+
+    What is no request `alone` is one if it is dated, or about what another tool is for: `list the channels and the users`.
+    """
+    if not alone and not right.clause.times.said:
+        other = left.profile is not right.profile and not right.filled.items
+        return other and left.thing and right.thing
     main = left.profile.main
     return not (main and main.role == "title" and left.filled.items) or (right.thing and right.verb >= 0.5)
 

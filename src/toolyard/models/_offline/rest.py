@@ -15,7 +15,7 @@ from toolyard.models._offline.past import infinitive
 from toolyard.models._offline.places import Place, Profile, filter_beside
 from toolyard.models._offline.sheet import EDGE, Sheet
 from toolyard.models._offline.things import POLITE_END, Item, counts, items_in, parts
-from toolyard.models._offline.words import Token
+from toolyard.models._offline.words import Token, tokens_of
 
 _WHERE = re.compile(
     r"[,，]?\s*(?:\b(?:at|in|@)\s+(?P<value>(?:the\s+|our\s+|my\s+)?[A-Za-z0-9][\w' .&-]*)$"
@@ -96,11 +96,23 @@ def _without_own(text: str, profile: Profile) -> str:
             return text[len(word) :].lstrip(EDGE)
     if profile.verbs & _ENDING and not ends(profile):
         text = _AS_DONE.sub("", text)
+    if beside := _beside(text, profile):
+        return beside
     owner = _OF_WHOM.fullmatch(text) if profile.main and profile.main.name in _PEOPLE and profile.reads else None
     if owner:
         return owner["who"]
     where = _IN.match(text) if profile.main and profile.main.name.split("_")[-1] in _TOWNS else None
     return where["where"] if where else text
+
+
+def _beside(text: str, profile: Profile) -> str:
+    """`customers` of `which columns does the customers table have`, for a `table_name`."""
+    kind, _, is_what = profile.main.name.rpartition("_") if profile.main else ("", "", "")
+    if is_what not in ("name", "id") or not kind:
+        return ""
+    found = re.search(rf"\b(?P<name>[\w-]+) {re.escape(kind.replace('_', ' '))}\b", text, re.IGNORECASE)
+    token = next(iter(tokens_of(found["name"])), None) if found else None
+    return found["name"] if found and token and not token.means else ""
 
 
 def _titled(profile: Profile) -> bool:

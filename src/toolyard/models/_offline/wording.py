@@ -9,6 +9,7 @@ from toolyard.models._offline.progress import Outcome, is_empty
 from toolyard.models._offline.requests import Request
 
 MOST_ROWS = 20
+MOST_DETAILS = 4
 MOST_EXAMPLES = 4
 NAMES = ("name", "title", "item", "label", "subject", "product", "task", "page", "summary", "content", "id", "code")
 _HIDDEN = ("ok", "success", "id", "handle")
@@ -159,6 +160,13 @@ def _effect(outcome: Outcome, language: str) -> str:
         for key, one in request.values.items()
         if _is_scalar(one) and one != 1 and verb not in ("switch", "open") and key not in {place.name for place in told}
     ]
+    if pointed or verb not in _VERBS:
+        given = {*request.values.values(), name}
+        details += [
+            f"{key.replace('_', ' ')} {_scalar(one)}"
+            for key, one in known.items()
+            if _is_scalar(one) and not isinstance(one, bool) and one not in given and key not in ("ok", "success", "note")
+        ][:MOST_DETAILS]
     if pointed:
         said = label(pointed, language)
         name = f"{said[0].upper()}{said[1:]} {_scalar(request.values[pointed.name])}"
