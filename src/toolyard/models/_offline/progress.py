@@ -39,14 +39,25 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def advance(requests: Sequence[Request], done: Sequence[tuple[Call, Result]]) -> tuple[list[Wanted], list[Outcome]]:
-    """The calls that can be made now, and the outcomes so far. Calls are told apart by their tool and their order."""
+    """The calls that can be made now, and the outcomes so far. Calls are told apart by their tool and their order.
+
+    What changes something waits until what was asked for before it with other tools is done.
+    """
     left = list(done)
     wanted: list[Wanted] = []
     outcomes: list[Outcome] = []
+    under_way: set[str] = set()
     for request in requests:
+        tool = request.profile.tool.name
+        acts = not request.profile.reads or "open" in request.profile.actions
+        if acts and under_way - {tool}:
+            under_way.add(tool)
+            continue
         calls, outcome = _advance(request, left)
         wanted += [call for call in calls if call not in wanted]
         outcomes += outcome
+        if calls:
+            under_way.add(tool)
     return wanted, outcomes
 
 
