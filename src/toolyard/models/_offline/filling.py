@@ -1,24 +1,26 @@
 """The words of a clause go into the places of a tool; what is left over is what is asked for."""
 
 import re
+from collections.abc import Sequence
 from functools import lru_cache
 
 from msgspec.structs import replace
 
 from toolyard.models._offline.amounts import count_before, numbers
+from toolyard.models._offline.by_example import shown
 from toolyard.models._offline.choices import choose, composed
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.flags import flags
 from toolyard.models._offline.frames import bare, framed
-from toolyard.models._offline.labels import BODIES, labelled
+from toolyard.models._offline.labels import BODIES, between, labelled
 from toolyard.models._offline.literals import before, way_of, zone_in
 from toolyard.models._offline.measures import measured
 from toolyard.models._offline.places import Place, Profile, as_number, filter_beside, shape_of
 from toolyard.models._offline.rest import Filled, location, rest
 from toolyard.models._offline.sheet import EDGE, Sheet
 from toolyard.models._offline.things import POLITE_END, Item, counts
-from toolyard.models._offline.times import Times
-from toolyard.models._offline.words import quoted
+from toolyard.models._offline.times import Said, Times
+from toolyard.models._offline.words import Span, quoted
 
 _NAMED = r"(?:\s*(?:is|=|:|：|为|是|叫做?|as|of|to)\s*|\s+)"
 
@@ -67,11 +69,27 @@ _SYNONYMS = {
 }
 
 
-def fill(clause: Clause, profile: Profile, producer: Profile | None = None) -> Filled:
-    """`producer` is the tool that the main place's value comes from: bounds may be meant for it."""
+def fill(
+    clause: Clause, profile: Profile, producer: Profile | None = None, examples: Sequence[str] = ()
+) -> Filled:
+    """`producer` is the tool that the main place's value comes from: bounds may be meant for it.
+
+    `examples` are the tool's own, as `frame` leaves them.
+    """
     sheet = Sheet(clause)
     filled = _filled(sheet, profile, producer)
+    like = shown(sheet, examples) if profile.main and examples else None
+    if like and like.text != "".join(item.text for item in filled.items):
+        filled = replace(filled, items=(Item(like.text),), pronoun=False, whole=like.text)
+    filled = replace(filled, exemplary=like is not None)
     return replace(filled, others=(*filled.others, *sheet.others)) if sheet.others else filled
+
+
+def frame(clause: Clause, profile: Profile, producer: Profile | None) -> str:
+    """An example with gaps where its values were, but for the thing itself."""
+    sheet = Sheet(clause)
+    _filled(sheet, profile, producer)
+    return sheet.with_gaps()
 
 
 def _filled(sheet: Sheet, profile: Profile, producer: Profile | None) -> Filled:
@@ -90,6 +108,7 @@ def _filled(sheet: Sheet, profile: Profile, producer: Profile | None) -> Filled:
     chosen = choose(sheet, profile, values)
     flags(sheet, profile, values)
     measured(sheet, profile, values)
+    between(sheet, profile, values)
     _numbers(sheet, profile, values)
     main = profile.main
     if main and main.name in values and not main.source:
@@ -270,7 +289,18 @@ def _times(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
             values[place.name] = value
     for said in times.said:
         if not said.month or any(place.kind == "month" for place in places):
-            sheet.take(said.start, said.end)
+            for start, end in _without_choices(said, sheet.clause.text, profile):
+                sheet.take(start, end)
+
+
+def _without_choices(said: Said, text: str, profile: Profile) -> list[Span]:
+    """What is said about time, but for a part of the day that a place takes as a choice: `上午`, `evening`."""
+    choices = [one for place in profile.places if place.kind == "choice" for one in place.choices]
+    for choice in choices if said.part and not said.clock else ():
+        at = text.casefold().find(choice.casefold(), said.start, said.end)
+        if at >= 0:
+            return [span for span in ((said.start, at), (at + len(choice), said.end)) if span[0] < span[1]]
+    return [(said.start, said.end)]
 
 
 def _time_for(place: Place, times: Times, *, alone: bool, whole_day: bool) -> str:

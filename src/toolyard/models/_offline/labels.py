@@ -19,10 +19,11 @@ _SAYING = re.compile(
 _COLON = re.compile(r"(?<=[\w)\u3400-\u9fff])\s*(?::\s|：)\s*(?P<value>.+)$", re.DOTALL)
 _TAIL = r"(?=\s+(?:on|for|at|by|in|with|from|to|and|tomorrow|today|tonight|next|this)\b|\s*[,.;?!]|\s*$)"
 _FROM_TO = (
-    re.compile(rf"(?P<a_>\bfrom\s+(?P<a>[A-Za-z][\w .'-]*?){_TAIL})", re.IGNORECASE),
-    re.compile(rf"(?P<b_>\b(?:to|into)\s+(?P<b>[A-Za-z][\w .'-]*?){_TAIL})", re.IGNORECASE),
+    re.compile(rf"(?P<a_>\bfrom\s+(?P<a>[A-Za-z\u3400-\u9fff][\w .'-]*?){_TAIL})", re.IGNORECASE),
+    re.compile(rf"(?P<b_>\b(?:to|into)\s+(?P<b>[A-Za-z\u3400-\u9fff][\w .'-]*?){_TAIL})", re.IGNORECASE),
+    re.compile(r"(?P<a_>(?<![\u3400-\u9fff])(?P<a>[\u3400-\u9fff]{2,4}))(?=[到去飞至][\u3400-\u9fff]{2})"),
     re.compile(r"(?P<a_>从(?P<a>[\u3400-\u9fff]{2,8}?)(?=[到去往飞坐寄发至出的\d，]))"),
-    re.compile(r"(?P<b_>(?<![做买])(?:到|去|往|飞|至)(?P<b>[\u3400-\u9fff]{2,8}?)(?=[的，,。？?\d]|多少|要|$))"),
+    re.compile(r"(?P<b_>(?<![做买])(?:到|去|往|飞|至)(?P<b>[\u3400-\u9fff]{2,8}?)(?=[的有，,。？?\d\s]|多少|要|$))"),
 )
 _RENAMED = re.compile(r"\s+(?:to|as|into)\s+(?P<value>[^,;]+)$|(?:改名为?|重命名为|改成|改为)(?P<zh>[^，,。]+)$", re.IGNORECASE)
 _RENAMES = re.compile(r"\b(?:rename|retitle|call)\b|改名|重命名|标题|名称|名字", re.IGNORECASE)
@@ -39,7 +40,6 @@ def labelled(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     for place in texts:
         if (place is not profile.main or len(texts) > 1) and not _own(place, profile):
             _take(sheet, _label(place), place, values)
-    _between(sheet, profile, values)
     title = next((place for place in texts if place.role == "title" and place is not profile.main), None)
     if title and _RENAMES.search(sheet.clause.text):
         _take(sheet, _RENAMED, title, values)
@@ -48,11 +48,12 @@ def labelled(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
         _take(sheet, _COLON, after, values)
 
 
-def _between(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
+def between(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     """From where to where: `from Oslo to Rome`, `从杭州到苏州`."""
     texts = [place for place in profile.places if place.kind == "text" and not place.written and not place.source]
     ends = [next((place for place in texts if way_of(place.name) == way), None) for way in ("from", "to")]
-    for found in (pattern.search(sheet.clause.text) for pattern in _FROM_TO):
+    text = "".join(one if sheet.free(at, at + 1) else " " for at, one in enumerate(sheet.clause.text))
+    for found in (pattern.search(text) for pattern in _FROM_TO) if any(ends) else ():
         for place, group in zip(ends, ("a", "b"), strict=True):
             given = found and found.groupdict().get(group)
             if found and given and place and place.name not in values and sheet.free(*found.span(group)):

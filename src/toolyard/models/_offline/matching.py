@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from datetime import datetime
 from math import log
 
 from msgspec import Struct
@@ -11,7 +12,8 @@ from toolyard.finding.concepts import is_plain
 from toolyard.finding.index import asked as asked_words
 from toolyard.finding.words import stem
 from toolyard.models._offline.clauses import Clause
-from toolyard.models._offline.filling import fill
+from toolyard.models._offline.clauses import clause as as_clause
+from toolyard.models._offline.filling import fill, frame
 from toolyard.models._offline.lexicon import FOREIGN, RELATED, WEAK
 from toolyard.models._offline.places import Place, Profile, concepts, frame_of, topics_of
 from toolyard.models._offline.rest import Filled
@@ -22,6 +24,9 @@ NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 LIKELY = 6
 """So many tools are looked at closely, besides those with a shape that fits."""
 ENOUGH = 1.2
+MOST_EXAMPLES = 8
+AT_ALL = datetime(2000, 1, 3)
+"""When an example was said matters to nobody."""
 MOST_OF_TOPICS = 1.5
 """What words that a tool only speaks of say for it, all together."""
 _HOW_MANY = re.compile(r"\W*how many\b|.*(?:多少|几)[个封条张件]", re.IGNORECASE)
@@ -51,6 +56,7 @@ class Matcher:
     def __init__(self, profiles: Sequence[Profile]) -> None:
         self.profiles = {profile.tool.name: profile for profile in profiles}
         self.remembered: dict[object, object] = {}
+        self._frames: dict[str, Sequence[str]] = {}
         self._known: dict[str, int] = {}
         self._spread: dict[str, int] = {}
         names = {word for profile in profiles for word in profile.tool.name.casefold().split("_") if len(word) > 3}
@@ -72,7 +78,15 @@ class Matcher:
     def best(self, clause: Clause, only: str = "") -> Match | None:
         """The tool that fits best, whether or not it fits well; None if none has a word in common."""
         matches = self.ranked(clause, only)
+        if not only and not any(match.certain for match in matches):
+            matches += self._by_example(clause)
         return max(matches, key=lambda match: (match.certain, match.score)) if matches else None
+
+    def _by_example(self, clause: Clause) -> list[Match]:
+        """The tools whose examples are worded as the clause is, where nothing else tells which is meant."""
+        shown = [profile for profile in self.profiles.values() if profile.tool.examples and profile.main]
+        found = [self._match(clause, profile, 0.0, self._examples(profile)) for profile in shown]
+        return [match for match in found if match.filled.exemplary]
 
     def ranked(self, clause: Clause, only: str = "") -> list[Match]:
         scores = self._scores(clause)
@@ -105,6 +119,15 @@ class Matcher:
     def speaks_of(self, concept: str) -> bool:
         return concept in self._spread
 
+    def _examples(self, profile: Profile) -> Sequence[str]:
+        """A tool's examples with gaps where their values were, made when they are first needed."""
+        name = profile.tool.name
+        if name not in self._frames:
+            producer = self.profiles.get(profile.main.source) if profile.main else None
+            clauses = [as_clause(example, AT_ALL) for example in profile.tool.examples[:MOST_EXAMPLES]]
+            self._frames[name] = [frame(one, profile, producer) for one in clauses] if profile.main else []
+        return self._frames[name]
+
     def _telling(self, topics: frozenset[str]) -> list[str]:
         """The topics that not most of the tools share."""
         return [topic for topic in topics if self._spread[topic] * 2 <= max(len(self.profiles), 3)]
@@ -124,9 +147,9 @@ class Matcher:
         topics = {topic for topic in topics_of([token]) if topic in self._spread and not topic.startswith("~")}
         return is_chinese(token.text) and not token.has("of:") and bool(topics) and not topics & profile.topics
 
-    def _match(self, clause: Clause, profile: Profile, words: float) -> Match:
+    def _match(self, clause: Clause, profile: Profile, words: float, examples: Sequence[str] = ()) -> Match:
         source = profile.main.source if profile.main else ""
-        filled = fill(clause, profile, self.profiles.get(source))
+        filled = fill(clause, profile, self.profiles.get(source), examples)
         verb, said = _verb(clause, profile), clause.said
         known = said & profile.things
         common = known - WEAK
@@ -147,6 +170,7 @@ class Matcher:
         score += (
             _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
         )
+        score += 2.0 if filled.exemplary else 0.0
         score -= 2.0 if "remove" in profile.actions and not verb else 0.0
         score -= 4.0 if clause.asks and not profile.reads else 0.0
         score -= 3.0 if clause.tells and not filled.chosen else 0.0
@@ -208,7 +232,7 @@ def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
 
 
 def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing: bool) -> bool:
-    if _likeness(clause, profile) >= 0.75 or _frame(clause, profile, filled) or _is_called(clause, profile, verb):
+    if filled.exemplary or _likeness(clause, profile) >= 0.75 or _frame(clause, profile, filled) or _is_called(clause, profile, verb):
         return True
     exact = any(place.written and place.required for place in profile.places)
     if not profile.reads and clause.asks:

@@ -32,6 +32,7 @@ _UNITS: tuple[frozenset[str], ...] = tuple(
         "calorie kcal 卡路里 大卡",
         "time times 次",
         "line row entry result 行 条",
+        "count qty quantity 数量 张数 份数 个数 件数 张 份 个 件 瓶 杯 间 位",
     )
 )
 """What a unit is called, and what is measured in it."""
@@ -91,7 +92,7 @@ def _span(text: str, start: int, end: int, place: Place) -> Span | None:
     if after:
         for length in range(len(after["unit"]), 0, -1) if not after["unit"].isascii() else (len(after["unit"]),):
             unit = after["unit"][:length]
-            if known & {unit.casefold(), *words(unit)}:
+            if known & ({unit.casefold(), *words(unit)} if unit.isascii() else {unit}):
                 return _lead(text, start, place), after.start("unit") + length
     before = _BEFORE.search(text, 0, start)
     if before and known & {before["word"].casefold(), *words(before["word"])}:

@@ -66,6 +66,8 @@ class Filled(Struct, frozen=True, kw_only=True):
     """Whether a choice was named, and firmly: `as done`."""
     whole: str = ""
     """The noun phrase as it was said, with the words that the tool itself uses."""
+    exemplary: bool = False
+    """Whether it was said as an example says it."""
 
 
 def rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Chosen) -> Filled:

@@ -8,6 +8,7 @@ from toolyard.models._offline.words import Span, Token, is_chinese
 
 _BLANK = re.compile(r"\s*[(（]\s*[)）]\s*|(?<=[,，])\s*[,，](?:\s*[,，])*")
 """What is left of brackets and commas around something that was crossed out."""
+GAP = "\x00"
 _JOINED = re.compile(
     r"\s*(?:[,，、&]|和|与|及|以及|\band\b)+\s*(?:(?:the|my|our|in|of|to|for|from|no\.?|number)\s+)*", re.IGNORECASE
 )
@@ -46,6 +47,15 @@ class Sheet:
             return []
         text = self.clause.text[left[0] : left[-1] + 1]
         return [Token(text, left[0], left[-1] + 1)] if len(text) == len(left) else []
+
+    def with_gaps(self) -> str:
+        """The text with a gap in place of each stretch that is crossed out."""
+        pieces: list[str] = []
+        for at, character in enumerate(self.clause.text):
+            free = self.free(at, at + 1)
+            if free or not pieces or pieces[-1] != GAP:
+                pieces.append(character if free else GAP)
+        return "".join(pieces)
 
     def text_of(self, tokens: Sequence[Token]) -> str:
         """The words from the first to the last of these, without what is crossed out between them."""
