@@ -6,7 +6,7 @@ import pytest
 
 from toolyard.core.tools import Tool
 from toolyard.models._offline.matching import Matcher
-from toolyard.models._offline.places import profile_of
+from toolyard.models._offline.profiles import profile_of
 from toolyard.models._offline.requests import Request, understand
 
 NOW = datetime(2026, 11, 15, 10, 0)

@@ -18,8 +18,8 @@ from toolyard.core.results import failed
 from toolyard.core.tools import Tool
 from toolyard.models._offline.clauses import MOST_TEXT, Clause
 from toolyard.models._offline.matching import Match, Matcher
-from toolyard.models._offline.places import profile_of
 from toolyard.models._offline.plan import MOST_TURNS
+from toolyard.models._offline.profiles import profile_of
 from toolyard.models._offline.requests import MOST_READ, understand
 from toolyard.models.offline import Offline
 from toolyard.venues.finding import TOOL as FINDER

@@ -13,8 +13,8 @@ from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, Tu
 from toolyard.core.items import Call, ModelText, Usage
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.models._offline.matching import Matcher
-from toolyard.models._offline.places import Profile, profile_of
 from toolyard.models._offline.plan import Step, next_step
+from toolyard.models._offline.profiles import Profile, profile_of
 
 NAME = "toolyard:offline"
 

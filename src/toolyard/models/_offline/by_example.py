@@ -39,7 +39,9 @@ def shown(sheet: Sheet, examples: Sequence[str]) -> Shown | None:
 def _aligned(said: str, example: str) -> Shown | None:
     said, example = _POLITE.sub("", said), _POLITE.sub("", example)
     mine, other = _pieces(said), _pieces(example)
-    blocks = SequenceMatcher(None, [one.casefold() for one, _, _ in mine], [one.casefold() for one, _, _ in other], False)
+    blocks = SequenceMatcher(
+        None, [one.casefold() for one, _, _ in mine], [one.casefold() for one, _, _ in other], False
+    )
     changes = [block for block in blocks.get_opcodes() if block[0] != "equal"]
     replaced = [block for block in changes if block[0] == "replace"]
     if len(replaced) != 1 or any(GAP in (one for one, _, _ in mine[block[1] : block[2]]) for block in replaced):

@@ -10,7 +10,8 @@ from toolyard.models._offline.amounts import COUNT_BEFORE, number
 from toolyard.models._offline.lexicon import KINDS
 from toolyard.models._offline.literals import before, way_of
 from toolyard.models._offline.past import doing, done
-from toolyard.models._offline.places import Place, Profile, as_number, fits
+from toolyard.models._offline.places import Place, as_number, fits
+from toolyard.models._offline.profiles import Profile
 from toolyard.models._offline.sheet import Sheet
 from toolyard.models._offline.things import parts
 from toolyard.models._offline.words import Span, Token, is_chinese, quoted, value_pattern
@@ -79,7 +80,9 @@ def _twins(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
         if len(twins) < 2 or first.name in values:
             continue
         found = dict[Span, str]()
-        for _, _, choice, span in sorted(_named_choices(sheet, replace(profile, places=(first,))), key=lambda one: one[0]):
+        for _, _, choice, span in sorted(
+            _named_choices(sheet, replace(profile, places=(first,))), key=lambda one: one[0]
+        ):
             if not any(span[0] < end and start < span[1] for start, end in found):
                 found[span] = choice
         for at, (span, choice) in enumerate(sorted(found.items())):

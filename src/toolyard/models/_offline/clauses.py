@@ -12,8 +12,8 @@ from toolyard.models._offline.amounts import Bound, bounds
 from toolyard.models._offline.ellipsis import spelt_out
 from toolyard.models._offline.literals import Found, literals
 from toolyard.models._offline.past import IRREGULAR
-from toolyard.models._offline.places import topics_of
 from toolyard.models._offline.plainly import plainly
+from toolyard.models._offline.profiles import topics_of
 from toolyard.models._offline.times import Times, times_in
 from toolyard.models._offline.words import Token, plain, quoted, tokens_of
 

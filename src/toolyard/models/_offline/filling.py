@@ -10,12 +10,13 @@ from toolyard.models._offline.amounts import count_before, numbers
 from toolyard.models._offline.by_example import shown
 from toolyard.models._offline.choices import choose, composed
 from toolyard.models._offline.clauses import Clause
+from toolyard.models._offline.exact import as_path, as_written, codes
 from toolyard.models._offline.flags import flags
 from toolyard.models._offline.frames import bare, framed
 from toolyard.models._offline.labels import BODIES, between, labelled
-from toolyard.models._offline.literals import before, way_of, zone_in
 from toolyard.models._offline.measures import measured
-from toolyard.models._offline.places import Place, Profile, as_number, filter_beside, shape_of
+from toolyard.models._offline.places import Place, as_number
+from toolyard.models._offline.profiles import Profile, filter_beside
 from toolyard.models._offline.rest import Filled, location, rest
 from toolyard.models._offline.sheet import EDGE, Sheet
 from toolyard.models._offline.things import POLITE_END, Item, counts
@@ -53,11 +54,6 @@ _NAMED_AFTER = re.compile(
     r"|\s+as (?:the |a )?(?P<as>keyword|title|name)\b"
 )
 
-_REPOSITORY = re.compile(
-    r"(?:\b(?:in|of|from|to|on|for)\s+)?(?:the\s+)?(?:\brepo(?:sitory)?\s+)?"
-    r"(?<![\w./:-])(?P<owner>[A-Za-z][\w-]*)/(?P<repo>[A-Za-z][\w.-]*\w)(?![\w/])"
-)
-_FILE_NAME = re.compile(r"[\w.-]+")
 
 _SYNONYMS = {
     "description": r"description|describ|note|说明|描述|备注|用途",
@@ -69,9 +65,7 @@ _SYNONYMS = {
 }
 
 
-def fill(
-    clause: Clause, profile: Profile, producer: Profile | None = None, examples: Sequence[str] = ()
-) -> Filled:
+def fill(clause: Clause, profile: Profile, producer: Profile | None = None, examples: Sequence[str] = ()) -> Filled:
     """`producer` is the tool that the main place's value comes from: bounds may be meant for it.
 
     `examples` are the tool's own, as `frame` leaves them.
@@ -94,11 +88,9 @@ def frame(clause: Clause, profile: Profile, producer: Profile | None) -> str:
 
 def _filled(sheet: Sheet, profile: Profile, producer: Profile | None) -> Filled:
     values = dict[str, object]()
-    _literals(sheet, profile, values)
+    as_written(sheet, profile, values)
     items = _quoted(sheet, profile, values)
-    _shaped(sheet, profile, values)
-    _repository(sheet, profile, values)
-    _zones(sheet, profile, values)
+    codes(sheet, profile, values)
     labelled(sheet, profile, values)
     _times(sheet, profile, values)
     _explicit(sheet, profile, values, titled=bool(items))
@@ -118,15 +110,7 @@ def _filled(sheet: Sheet, profile: Profile, producer: Profile | None) -> Filled:
         composed(sheet, profile, values, sheet.tokens())
         _filter(sheet, profile, values)
         return Filled(values=values, items=tuple(items), chosen=chosen, whole=items[0].text)
-    return _as_path(rest(sheet, profile, values, chosen), profile)
-
-
-def _as_path(filled: Filled, profile: Profile) -> Filled:
-    """A word that is left over is a file's or a folder's name, where a tool wants nothing else: `a folder called old`."""
-    place = next((one for one in profile.places if one.written == "path" and one.name not in filled.values), None)
-    if place is None or profile.main or len(filled.items) != 1 or not _FILE_NAME.fullmatch(filled.items[0].text):
-        return filled
-    return replace(filled, values={**filled.values, place.name: filled.items[0].text}, items=())
+    return as_path(rest(sheet, profile, values, chosen), profile)
 
 
 def _filter(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
@@ -176,58 +160,6 @@ def _joined(before: str, profile: Profile) -> bool:
     """Whether a second title follows: there is nothing else that a quotation beside the first could be for."""
     texts = [place for place in profile.places if place.kind == "text" and place.role != "location"]
     return len(texts) == 1 and bool(re.search(r"(?:[,，、;；&]|\band|和|以及)\s*$", before))
-
-
-def _literals(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
-    """Paths, addresses and time zones go to the places that are written so, by `from` and `to`, else in order."""
-    for one in sheet.clause.literals:
-        start, way = before(sheet.clause.text, one.start)
-        open_places = [place for place in profile.places if place.name not in values]
-        fitting = [place for place in open_places if place.written == one.kind]
-        place = next((place for place in fitting if way and way_of(place.name) == way), fitting[0] if fitting else None)
-        if place:
-            values[place.name] = [one.value] if place.many else one.value
-            sheet.take(start, one.end)
-
-
-def _repository(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
-    """`acme/shop` is an owner and a repository."""
-    places = [profile.place(name) for name in ("owner", "repo")]
-    found = _REPOSITORY.search(sheet.clause.text) if all(places) else None
-    if found:
-        values |= {"owner": found["owner"], "repo": found["repo"]}
-        sheet.take(*found.span())
-
-
-def _zones(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
-    """Time zones by their towns: `3 pm in New York` and `in London`."""
-    places = [place for place in profile.places if place.written == "zone" and place.name not in values]
-    text = sheet.clause.text
-    at = 0
-    for place in places:
-        found = zone_in(text[at:])
-        if found and sheet.free(at + found.start, at + found.end):
-            values[place.name] = found.value
-            start, _ = before(text, at + found.start)
-            sheet.take(start, at + found.end)
-            at += found.end
-
-
-def _shaped(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
-    """What looks as a place demands it and like no word: `B2002` for `^B\\d{4}$`."""
-    for place in profile.places:
-        shape = shape_of(place.shape)
-        for found in shape.finditer(sheet.clause.text) if shape and not place.many else ():
-            start = found.start()
-            while start and not sheet.clause.text[start - 1].isascii() and sheet.clause.text[start - 1] in place.said:
-                start -= 1
-            if not sheet.free(start, found.end()):
-                continue
-            if place.name not in values:
-                values[place.name] = found.group()
-            elif sheet.follows(start):
-                sheet.others.append({place.name: found.group()})
-            sheet.take(start, found.end())
 
 
 def _place_named(before: str, profile: Profile) -> Place | None:

@@ -4,7 +4,8 @@ import re
 from functools import lru_cache
 
 from toolyard.finding.words import stem
-from toolyard.models._offline.places import Place, Profile
+from toolyard.models._offline.places import Place
+from toolyard.models._offline.profiles import Profile
 from toolyard.models._offline.sheet import Sheet
 
 _SWITCHES = frozenset({"on", "enable", "enabled", "active", "power", "powered", "state"})

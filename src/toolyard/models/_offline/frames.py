@@ -3,7 +3,7 @@
 import re
 
 from toolyard.models._offline.lexicon import RELATED
-from toolyard.models._offline.places import Profile, filter_beside, topics_of
+from toolyard.models._offline.profiles import Profile, filter_beside, topics_of
 from toolyard.models._offline.sheet import Sheet
 from toolyard.models._offline.words import Token, is_chinese
 

@@ -6,7 +6,8 @@ from functools import lru_cache
 
 from toolyard.finding.words import stem
 from toolyard.models._offline.literals import way_of
-from toolyard.models._offline.places import Place, Profile
+from toolyard.models._offline.places import Place
+from toolyard.models._offline.profiles import Profile
 from toolyard.models._offline.sheet import EDGE, Sheet
 
 BODIES = ("body", "text", "message", "content", "contents", "note", "comment", "description", "details", "reply")
@@ -25,7 +26,9 @@ _FROM_TO = (
     re.compile(r"(?P<a_>从(?P<a>[\u3400-\u9fff]{2,8}?)(?=[到去往飞坐寄发至出的\d，]))"),
     re.compile(r"(?P<b_>(?<![做买])(?:到|去|往|飞|至)(?P<b>[\u3400-\u9fff]{2,8}?)(?=[的有，,。？?\d\s]|多少|要|$))"),
 )
-_RENAMED = re.compile(r"\s+(?:to|as|into)\s+(?P<value>[^,;]+)$|(?:改名为?|重命名为|改成|改为)(?P<zh>[^，,。]+)$", re.IGNORECASE)
+_RENAMED = re.compile(
+    r"\s+(?:to|as|into)\s+(?P<value>[^,;]+)$|(?:改名为?|重命名为|改成|改为)(?P<zh>[^，,。]+)$", re.IGNORECASE
+)
 _RENAMES = re.compile(r"\b(?:rename|retitle|call)\b|改名|重命名|标题|名称|名字", re.IGNORECASE)
 _END = r"(?=\s*(?:[,;，；。]|\b(?:and|with|saying|that says)\b|$))"
 

@@ -1,26 +1,32 @@
 """Which tool a clause asks for: by its verb, by what the tool is about, by the shapes of what it takes."""
 
-import re
 from collections.abc import Sequence
 from datetime import datetime
 from math import log
 
 from msgspec import Struct
 
-from toolyard.finding.concepts import concepts as alike
-from toolyard.finding.concepts import is_plain
 from toolyard.finding.index import asked as asked_words
-from toolyard.finding.words import stem
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.clauses import clause as as_clause
+from toolyard.models._offline.evidence import (
+    TELLING,
+    elsewhere,
+    evident,
+    has_code,
+    is_filled,
+    is_framed,
+    likeness,
+    timed,
+)
 from toolyard.models._offline.filling import fill, frame
-from toolyard.models._offline.lexicon import FOREIGN, RELATED, WEAK
-from toolyard.models._offline.places import Place, Profile, concepts, frame_of, topics_of
+from toolyard.models._offline.lexicon import FOREIGN, WEAK
+from toolyard.models._offline.places import Place
+from toolyard.models._offline.profiles import Profile, concepts, topics_of
 from toolyard.models._offline.rest import Filled
+from toolyard.models._offline.verbs import own_verb, verb_of
 from toolyard.models._offline.words import Token, is_chinese, tokens_of, value_pattern, words_for
 
-NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
-"""Verbs that say too little alone: `create` wants to know what, whatever else is named."""
 LIKELY = 6
 """So many tools are looked at closely, besides those with a shape that fits."""
 ENOUGH = 1.2
@@ -29,12 +35,6 @@ AT_ALL = datetime(2000, 1, 3)
 """When an example was said matters to nobody."""
 MOST_OF_TOPICS = 1.5
 """What words that a tool only speaks of say for it, all together."""
-_HOW_MANY = re.compile(r"\W*how many\b|.*(?:多少|几)[个封条张件]", re.IGNORECASE)
-BOUNDS = ("upper", "lower")
-TELLING = ("day", "month", "number", "word", "clock", "flag", "choice")
-"""Kinds of places that are not filled by chance."""
-CHANGING = frozenset({"update", "remove", "cancel"})
-"""Verbs that a later one does not soften: who says `delete` does not mean `find`."""
 
 
 class Match(Struct, frozen=True, kw_only=True):
@@ -110,7 +110,7 @@ class Matcher:
 
     def _promise(self, clause: Clause, profile: Profile, words: float) -> float:
         """A cheap guess of how well a tool will fit: only the best are looked at closely."""
-        return 2.0 * words / (words + 6.0) + 3.0 * _verb(clause, profile) + len(clause.said & profile.things)
+        return 2.0 * words / (words + 6.0) + 3.0 * verb_of(clause, profile) + len(clause.said & profile.things)
 
     def words(self) -> frozenset[str]:
         """The words for what the tools are about."""
@@ -150,41 +150,45 @@ class Matcher:
     def _match(self, clause: Clause, profile: Profile, words: float, examples: Sequence[str] = ()) -> Match:
         source = profile.main.source if profile.main else ""
         filled = fill(clause, profile, self.profiles.get(source), examples)
-        verb, said = _verb(clause, profile), clause.said
-        known = said & profile.things
-        common = known - WEAK
+        verb = verb_of(clause, profile)
         nouns = clause.stems & profile.nouns
         topics = self._telling(clause.topics & profile.topics)
-        other = clause.leading in self._verbs and clause.leading not in profile.nouns | profile.verbs
-        spoken_of = clause.unknown & profile.topics
-        against = (bool(clause.actions()) or other) and not (verb or spoken_of or filled.chosen)
-        against = against and not _timed(clause, profile)
-        score = 2.0 * words / (words + 6.0) + 3.0 * verb - (2.0 if against else 0.0)
-        score += sum(1.5 / self._spread[thing] ** 0.5 for thing in common) + 0.5 * len(nouns)
+        score = 2.0 * words / (words + 6.0) + 3.0 * verb + 0.5 * len(nouns) + self._of_things(clause, profile, filled)
         score += min(MOST_OF_TOPICS, sum(1.0 / self._spread[topic] ** 0.5 for topic in topics))
-        meant = said - known - _filtering(profile, filled)
-        others = [thing for thing in meant if self.speaks_of(thing) and thing.startswith("of:")]
-        score += 0.6 * len(known - common) - 0.7 * len(others) - (
-            2.0 if profile.main and self._names_a_tool(filled, profile) else 0.0
-        )
-        score += (
-            _shape(clause, profile, filled) + 2.0 * _likeness(clause, profile) + 1.5 * _frame(clause, profile, filled)
-        )
-        score += 2.0 if filled.exemplary else 0.0
-        score -= 2.0 if "remove" in profile.actions and not verb else 0.0
-        score -= 4.0 if clause.asks and not profile.reads else 0.0
-        score -= 3.0 if clause.tells and not filled.chosen else 0.0
-        foreign = {one[3:] for one in said - profile.things} & FOREIGN
+        score += _shape(clause, profile, filled) + 2.0 * likeness(clause, profile)
+        score += 1.5 * is_framed(clause, profile, filled) + 2.0 * filled.exemplary
+        score -= self._against(clause, profile, filled, verb)
+        foreign = {one[3:] for one in clause.said - profile.things} & FOREIGN
+        common = clause.said & profile.things - WEAK
         thing = bool(common or nouns or topics) and _is_headed(clause, profile, verb)
-        own = verb == 1.0 and _own_verb(clause, profile) == 1.0
+        own = verb == 1.0 and own_verb(clause, profile) == 1.0
         certain = (
             score >= ENOUGH
-            and (filled.chosen == "firmly" or not _elsewhere(clause, foreign, thing or own))
-            and _evident(clause, profile, filled, verb, thing)
+            and (filled.chosen == "firmly" or not elsewhere(clause, foreign, thing or own))
+            and evident(clause, profile, filled, verb, thing)
         )
         return Match(
             profile=profile, clause=clause, filled=filled, score=score, verb=verb, thing=thing, certain=certain
         )
+
+    def _of_things(self, clause: Clause, profile: Profile, filled: Filled) -> float:
+        """What the things say that are named: for a tool that is about them, against one that is about others."""
+        known = clause.said & profile.things
+        common = known - WEAK
+        meant = clause.said - known - _filtering(profile, filled)
+        others = [thing for thing in meant if self.speaks_of(thing) and thing.startswith("of:")]
+        score = sum(1.5 / self._spread[thing] ** 0.5 for thing in common)
+        return score + 0.6 * len(known - common) - 0.7 * len(others)
+
+    def _against(self, clause: Clause, profile: Profile, filled: Filled, verb: float) -> float:
+        """What speaks against a tool: another verb, another tool's thing, a question to one that changes something."""
+        score = 4.0 if clause.asks and not profile.reads else 0.0
+        score += 3.0 if clause.tells and not filled.chosen else 0.0
+        score += 2.0 if "remove" in profile.actions and not verb else 0.0
+        score += 2.0 if profile.main and self._names_a_tool(filled, profile) else 0.0
+        other = clause.leading in self._verbs and clause.leading not in profile.nouns | profile.verbs
+        spoken_for = verb or clause.unknown & profile.topics or filled.chosen or timed(clause, profile)
+        return score + (2.0 if (clause.actions() or other) and not spoken_for else 0.0)
 
 
 def _may_fit(clause: Clause, profile: Profile) -> bool:
@@ -195,13 +199,6 @@ def _may_fit(clause: Clause, profile: Profile) -> bool:
     return any(
         clause.tells or any(value_pattern(one).search(clause.text) for one in place.choices) for place in choices
     )
-
-
-def _timed(clause: Clause, profile: Profile) -> bool:
-    """Whether a time is said for a tool that wants one, and nothing that another tool does at once."""
-    place = profile.of_kind("moment")
-    said = set(clause.actions()) - {"other", "open", "show"}
-    return bool(place and place.required and clause.times.moment() and not said and not clause.asks)
 
 
 def _filtering(profile: Profile, filled: Filled) -> frozenset[str]:
@@ -219,136 +216,13 @@ def _is_headed(clause: Clause, profile: Profile, verb: float) -> bool:
     return bool(said & profile.head) or (verb > 0 and "of:calendar" in said)
 
 
-def _elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
-    """Whether it is about something that no tool here speaks of."""
-    if clause.actions()[:1] == ["remind"]:
-        return False
-    if foreign and not thing and not (clause.times.moment() and not any(token.has("no:") for token in clause.tokens)):
-        return True
-    if clause.times.moment() or clause.tells:
-        return False
-    first = next((token for token in clause.tokens if not token.has("fn:")), None)
-    return first is not None and first.has("no:other") and not first.has("do:") and not thing
-
-
-def _evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing: bool) -> bool:
-    if filled.exemplary or _likeness(clause, profile) >= 0.75 or _frame(clause, profile, filled) or _is_called(clause, profile, verb):
-        return True
-    exact = any(place.written and place.required for place in profile.places)
-    if not profile.reads and clause.asks:
-        return False
-    if _is_filled(clause, profile, filled):
-        return True
-    if not profile.reads and exact and not verb:
-        return False
-    if thing and (verb or not clause.actions() or filled.chosen or (clause.asks and profile.reads)):
-        return True
-    if _own_verb(clause, profile) == 1.0 and any(place.required and place.name in filled.values for place in profile.places):
-        return True
-    return _complete(clause, profile, filled, verb) or _wanting(clause, profile, filled, verb)
-
-
-def _is_filled(clause: Clause, profile: Profile, filled: Filled) -> bool:
-    """Whether all that a tool must be told was said, two things of it in a way that cannot be meant for anything."""
-    main = profile.main
-    given = {*filled.values, *([main.name] if main and filled.items else [])}
-    required = [place for place in profile.places if place.required]
-    sure = [place for place in profile.places if place.name in filled.values and _is_sure(place)]
-    return bool(required) and all(place.name in given for place in required) and len(sure) > 1
-
-
-def _is_sure(place: Place) -> bool:
-    return bool(place.written or place.shape) or place.kind in (*TELLING, "moment")
-
-
-def _is_called(clause: Clause, profile: Profile, verb: float) -> bool:
-    """Whether nothing is said but what the tool is called: `go back` is `navigate_back`."""
-    name = {stem(word) for word in profile.tool.name.casefold().split("_")}
-    said = [token for token in clause.tokens if token.text[0].isalnum() and not token.has("fn:polite")]
-    rest = [token for token in said if not token.has("do:")]
-    return verb >= 0.9 and bool(rest) and all(token.stem in name for token in rest)
-
-
-def _complete(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
-    """Whether what was said fills the tool so well that it must be meant."""
-    required = [place for place in profile.places if place.required]
-    exact = any(place.written or (place.shape and place.name in filled.values) for place in required)
-    given = {*filled.values, profile.main.name} if exact and profile.main and filled.items else filled.values.keys()
-    whole = bool(required) and all(place.name in given for place in required)
-    if filled.chosen == "firmly" and verb >= 0.5:
-        return True
-    if whole and profile.reads and ((exact and not filled.items) or _has_code(profile, filled)):
-        return True
-    if whole and (verb >= 0.9 or filled.chosen == "firmly" or (filled.chosen and verb >= 0.5)):
-        return True
-    if profile.reads and "stat" in profile.actions and "stat" in clause.actions()[:2]:
-        return True
-    if (
-        profile.reads
-        and filled.items
-        and any(place.role in BOUNDS and place.name in filled.values for place in profile.places)
-    ):
-        return True
-    if clause.asks:
-        monthly = profile.of_kind("month") is not None and any(said.month for said in clause.times.said)
-        return profile.reads and (verb >= 0.5 or monthly) and bool(filled.values)
-    if not filled.items and not (filled.pronoun and clause.tells):
-        return False
-    chosen = bool(filled.chosen) and profile.of_kind("choice") is not None
-    return chosen or _timed(clause, profile) or bool(verb and profile.of_kind("moment") and clause.times.moment())
-
-
-def _wanting(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
-    """Whether a verb that says enough stands with a thing, or with none where one has to be asked for."""
-    main, telling = profile.main, set(clause.actions()[:3])
-    telling -= NEEDS_ITS_THING if main is None or not main.source else NEEDS_ITS_THING - {"open"}
-    if main is None or not main.required or not telling:
-        return False
-    if not (filled.items or filled.pronoun):
-        return verb >= 0.9
-    return verb >= 0.45 and (main.role != "title" or "remind" in telling)
-
-
-def _verb(clause: Clause, profile: Profile) -> float:
-    """How well the verbs agree; the first one says most."""
-    tokens = [token for token in clause.tokens if token.has("do:")]
-    agreed = 0.9 if "count" in profile.verbs and _HOW_MANY.match(clause.text) else _own_verb(clause, profile)
-    if agreed >= 0.9:
-        return agreed
-    later = (1.0, 0.3, 0.3) if tokens and CHANGING & set(tokens[0].actions()) else (1.0, 0.7, 0.5)
-    for token, weight in zip(tokens, later, strict=False):
-        agreed = max(agreed, weight * max((_agreement(action, profile) for action in token.actions()), default=0.0))
-    return agreed
-
-
-def _own_verb(clause: Clause, profile: Profile) -> float:
-    """How much a verb that the lexicon knows nothing of is the tool's own: `commit`, `rename`; less after another."""
-    if clause.leading in profile.nouns | profile.verbs:
-        return 1.0
-    first = next((token.stem for token in clause.tokens if token.has("do:") or token.has("no:")), "")
-    if first and any(first in verb for verb in profile.verbs if is_chinese(verb)) and first in clause.unknown:
-        return 1.0
-    if not clause.unknown & profile.verbs:
-        said = {clause.leading, *([first] if first in clause.unknown else [])}
-        same = {group for word in said for group in alike(word)}
-        return 0.9 if same & {group for verb in profile.verbs if not is_plain(verb) for group in alike(verb)} else 0.0
-    return 1.0 if first in profile.verbs else 0.5
-
-
-def _agreement(action: str, profile: Profile) -> float:
-    related = [
-        (0.55 - 0.02 * at) * profile.actions.get(other, 0.0) for at, other in enumerate(RELATED.get(action, ()))
-    ]
-    return max([profile.actions.get(action, 0.0), *related])
-
-
 def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
     main, times = profile.main, clause.times
     item = bool(filled.items or filled.pronoun or filled.everything)
     score = 0.0
     if item and main is None:
-        meant = clause.leading in profile.verbs or clause.unknown & profile.verbs or _is_filled(clause, profile, filled)
-        score -= 0.8 if meant or _has_code(profile, filled) else 2.5
+        meant = clause.leading in profile.verbs or clause.unknown & profile.verbs or is_filled(clause, profile, filled)
+        score -= 0.8 if meant or has_code(profile, filled) else 2.5
     if not item and main is not None:
         score -= 1.2 if main.required else 0.2
     if item and main is not None:
@@ -360,10 +234,6 @@ def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
     if times.moment() and not profile.of_kind("moment"):
         score -= 0.7
     return score
-
-
-def _has_code(profile: Profile, filled: Filled) -> bool:
-    return any(place.shape and place.required and place.name in filled.values for place in profile.places)
 
 
 def _filled(place: Place, filled: Filled, item: bool) -> float:
@@ -381,24 +251,3 @@ def _filled(place: Place, filled: Filled, item: bool) -> float:
     if place.required and place.kind in ("number", "flag") and place.role != "quantity":
         return 1.0 if given else -1.0
     return 1.0 if given and (place.written or place.kind in TELLING) else 0.0
-
-
-def _likeness(clause: Clause, profile: Profile) -> float:
-    """How much of an example is in the clause and the other way round, by their words."""
-    said = frame_of(clause.tokens, clause.times)
-    return max((len(words & said) / len(words | said) for words in profile.likened if words | said), default=0.0)
-
-
-def _frame(clause: Clause, profile: Profile, filled: Filled) -> bool:
-    """Whether all words but those for what is wanted are in one example: `open the page of the …`."""
-    if not filled.items or not clause.action:
-        return False
-    wanted = {
-        stem(word) for item in filled.items for token in tokens_of(item.text) for word in (token.text.casefold(),)
-    }
-    frame = {
-        token.stem
-        for token in clause.tokens
-        if token.stem not in wanted and token.text[0].isalnum() and not token.has("fn:polite")
-    }
-    return len(frame) >= 3 and any(frame <= set(example) for example in profile.examples)

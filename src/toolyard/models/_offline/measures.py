@@ -6,7 +6,8 @@ from functools import lru_cache
 
 from toolyard.finding.words import STOP, words
 from toolyard.models._offline.amounts import numbers
-from toolyard.models._offline.places import Place, Profile, as_number
+from toolyard.models._offline.places import Place, as_number
+from toolyard.models._offline.profiles import Profile
 from toolyard.models._offline.sheet import Sheet
 from toolyard.models._offline.words import Span
 
@@ -24,7 +25,7 @@ _UNITS: tuple[frozenset[str], ...] = tuple(
         "people person guest passenger adult seat 人 位",
         "star 星 星级",
         "page 页",
-        "amount price money total sum budget cost fee euro eur € dollar usd $ pound gbp £ bucks yuan rmb 元 块 块钱 金额 价格 费用",
+        "amount price money total sum budget cost fee euro eur € dollar usd $ pound £ yuan rmb 元 块 金额 价格 费用",
         "kilometer kilometre km 公里 千米 distance 距离",
         "meter metre m 米",
         "kilogram kg kilo 公斤 千克 weight 体重 重量",
@@ -86,7 +87,9 @@ def _span(text: str, start: int, end: int, place: Place) -> Span | None:
     first = _FIRST.search(text, 0, start)
     if first and place.name in (*_LIMITS, "tail"):
         last = (first["way"] or "").casefold() == "last"
-        return (first.start(), _thing_after(text, end)) if last == (place.name == "tail") or place.name != "head" else None
+        return (
+            (first.start(), _thing_after(text, end)) if last == (place.name == "tail") or place.name != "head" else None
+        )
     if money := _MONEY.search(text, 0, start):
         return (money.start(), end) if known & _AMOUNT else None
     if after:

@@ -11,7 +11,7 @@ from toolyard.core.items import Call, Item, ModelText, Result, UserMessage
 from toolyard.models._offline.answers import with_another, with_answer
 from toolyard.models._offline.clauses import MOST_TEXT, starts_a_request
 from toolyard.models._offline.matching import Matcher
-from toolyard.models._offline.places import Profile
+from toolyard.models._offline.profiles import Profile
 from toolyard.models._offline.progress import Wanted, advance
 from toolyard.models._offline.requests import Request, Understood, understand
 from toolyard.models._offline.talk import small_talk

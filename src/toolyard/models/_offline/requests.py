@@ -12,7 +12,8 @@ from toolyard.models._offline.clauses import MOST_CLAUSES, clause, joints, sente
 from toolyard.models._offline.ellipsis import carried, otherwise
 from toolyard.models._offline.filling import limits
 from toolyard.models._offline.matching import Match, Matcher
-from toolyard.models._offline.places import Place, Profile, as_number, filter_beside
+from toolyard.models._offline.places import Place, as_number
+from toolyard.models._offline.profiles import Profile, filter_beside
 from toolyard.models._offline.rest import Filled
 from toolyard.models._offline.things import Item
 from toolyard.models._offline.typing_errors import repaired
@@ -157,7 +158,7 @@ def _last(sentence: str, whole: Match | None, reading: _Reading) -> Iterator[Mat
 def _apart(left: Match, right: Match, *, alone: bool) -> bool:
     """A title may hold a verb of its own: it is only cut where a whole other request follows.
 
-    What is no request `alone` is one if it is dated, or about what another tool is for: `list the channels and the users`.
+    What is no request `alone` is one if it is dated, or what another tool is for: `list the channels and the users`.
     """
     if not alone and not right.clause.times.said:
         other = left.profile is not right.profile and not right.filled.items

@@ -12,7 +12,8 @@ from toolyard.models._offline.amounts import Priced, only_number, priced, which
 from toolyard.models._offline.choices import Chosen, composed, ends, finished
 from toolyard.models._offline.frames import bare, framed
 from toolyard.models._offline.past import infinitive
-from toolyard.models._offline.places import Place, Profile, filter_beside
+from toolyard.models._offline.places import Place
+from toolyard.models._offline.profiles import Profile, filter_beside
 from toolyard.models._offline.sheet import EDGE, Sheet
 from toolyard.models._offline.things import POLITE_END, Item, counts, items_in, parts
 from toolyard.models._offline.words import Token, tokens_of

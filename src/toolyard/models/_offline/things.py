@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 
 from toolyard.models._offline.amounts import counted
-from toolyard.models._offline.places import Profile
+from toolyard.models._offline.profiles import Profile
 from toolyard.models._offline.sheet import EDGE
 from toolyard.models._offline.words import Token, is_chinese, quoted, tokens_of
 

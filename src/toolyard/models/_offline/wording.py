@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
-from toolyard.models._offline.places import Place, Profile, label
+from toolyard.models._offline.places import Place, label
+from toolyard.models._offline.profiles import Profile
 from toolyard.models._offline.progress import Outcome, is_empty
 from toolyard.models._offline.requests import Request
 
@@ -165,7 +166,10 @@ def _effect(outcome: Outcome, language: str) -> str:
         details += [
             f"{key.replace('_', ' ')} {_scalar(one)}"
             for key, one in known.items()
-            if _is_scalar(one) and not isinstance(one, bool) and one not in given and key not in ("ok", "success", "note")
+            if _is_scalar(one)
+            and not isinstance(one, bool)
+            and one not in given
+            and key not in ("ok", "success", "note")
         ][:MOST_DETAILS]
     if pointed:
         said = label(pointed, language)
