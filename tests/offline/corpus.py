@@ -1,7 +1,7 @@
 """The requests that a planner is scored on: what is said, and what must come of it. It does not know how to run them.
 
 `requests/{domain}_open.toml` may be looked at while a planner is made; `requests/{domain}_held.toml` was written from
-the tools' schemas alone and is for scoring only.
+the tools' schemas alone and is for scoring only; so was `requests/{domain}_later.toml`, after the planner was tuned.
 """
 
 import tomllib
@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 Domain = Literal["household", "warehouse", "shop"]
-Half = Literal["open", "held"]
+Half = Literal["open", "held", "later"]
 World = Literal["usual", "broken", "empty"]
 Saying = Literal["anything", "question", "nothing_found", "failure", "cannot"]
 

@@ -1,7 +1,7 @@
 """Prints how many requests of each half a model does right, and what is wrong with the others.
 
-`python tests/offline/score.py [--half open|held] [--domain shop] [--model module:Class] [--show]`. Of the held half
-only ids and reasons are printed, unless `--show` asks for more: whoever tunes a planner does not look at it.
+`python tests/offline/score.py [--half open|held|later] [--domain shop] [--model module:Class] [--show]`. But for the
+open half only ids and reasons are printed, unless `--show` asks for more: whoever tunes a planner looks at no more.
 """
 
 import argparse
@@ -37,7 +37,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--half", choices=HALVES, help="one half only")
     parser.add_argument("--domain", choices=DOMAINS, help="one domain only")
     parser.add_argument("--model", default=OFFLINE, help="module:Class, made without arguments (%(default)s)")
-    parser.add_argument("--show", action="store_true", help="the held half in full as well")
+    parser.add_argument("--show", action="store_true", help="the halves that are not open in full as well")
     return parser.parse_args(arguments)
 
 
