@@ -1,6 +1,6 @@
 """Runs a request on a model in a yard of its own and says what is wrong with what came of it.
 
-The clock that the model sees, and the time of each message, is `worlds.NOW`; data are fresh for every request.
+The clock that the model sees, and the time of each message, is `clock.NOW`; data are fresh for every request.
 """
 
 import asyncio
@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from offline.clock import NOW
 from offline.corpus import Chain, Domain, Exchange, ExpectedCall, Leeway, Plan, Request, Saying
-from offline.worlds import NOW, world
+from offline.worlds import world
 from toolyard import Caller, Limits, Tool, UserMessage, Yard
 from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText, TextPart
@@ -35,6 +36,7 @@ SAYINGS: dict[Saying, str] = {
 }
 """How an answer of each kind is known, in either language."""
 
+LETTERS = {"en": r"[A-Za-z]{2}", "zh": r"[\u4e00-\u9fff]"}
 NEVER_SAID = ('{"', "[{", "Traceback")
 """No answer to a person is JSON or a programmer's word."""
 
@@ -118,7 +120,7 @@ def check(domain: Domain, request: Request, model: Callable[[], Model]) -> Judge
 
 
 async def _talk(request: Request, model: Model, tools: Sequence[object]) -> list[Heard]:
-    caller = Caller(user="somebody", roles=request.roles, locale=request.language)
+    caller = Caller(user="somebody", roles=request.roles, locale=request.language or "en")
     limits = Limits(turns_per_request=MOST_TURNS)
     async with asyncio.timeout(PATIENCE_S), Yard(tools=tools, model=model, limits=limits) as yard:
         messages = [
@@ -151,9 +153,18 @@ async def _exchange(yard: Yard, message: UserMessage, caller: Caller, request: R
 def faults(exchange: Exchange, heard: Heard, language: str, tools: dict[str, Tool]) -> list[Fault]:
     if heard.ending != "done":
         return [Fault("ending", "the run did not end well", f"{exchange.message!r} ended as {heard.ending}")]
-    found = [_plan_fault(plan, heard.calls, tools) for plan in exchange.plans()]
+    found = [_plan_fault(*_settled(plan, heard.calls), tools) for plan in exchange.plans()]
     wrong = [] if None in found else [fault for fault in found[:1] if fault]
     return wrong + _answer_faults(exchange, heard.answer, language)
+
+
+def _settled(plan: Plan, calls: Sequence[Call]) -> tuple[Plan, list[Call]]:
+    """Without the look-ups that were not made and need not be; of those made again, the first."""
+    made = {call.tool for call in calls}
+    kept = tuple(tuple(one for one in chain if one.lookup != "may" or one.tool in made) for chain in plan)
+    lookups = {one.tool for chain in kept for one in chain if one.lookup}
+    again = {at for at, call in enumerate(calls) if call.tool in {before.tool for before in calls[:at]} & lookups}
+    return kept, [call for at, call in enumerate(calls) if at not in again]
 
 
 def _plan_fault(plan: Plan, calls: Sequence[Call], tools: dict[str, Tool]) -> Fault | None:
@@ -186,6 +197,8 @@ def _in_order(plan: Plan, calls: Sequence[Call], tools: dict[str, Tool]) -> bool
 def _fits(wanted: ExpectedCall, call: Call, tools: dict[str, Tool]) -> bool:
     if wanted.tool != call.tool or wanted.tool not in tools:
         return False
+    if wanted.lookup:
+        return True
     properties = msgspec.convert(tools[wanted.tool].parameters, _Schema).properties
     names = wanted.arguments.keys() | call.arguments.keys()
     return all(
@@ -237,7 +250,7 @@ def _answer_faults(exchange: Exchange, answer: str, language: str) -> list[Fault
     for word in (*exchange.answer_lacks, *NEVER_SAID):
         if word.casefold() in text.casefold():
             found.append(Fault("answer", "its answer has something that it must not have", f"{word!r} in {answer!r}"))
-    if not re.search(r"[\u4e00-\u9fff]" if language == "zh" else r"[A-Za-z]{2}", text):
+    if language and not re.search(LETTERS[language], text):
         found.append(Fault("language", f"its answer is not in {language}", answer))
     return found
 

@@ -2,23 +2,31 @@
 
 `requests/{domain}_open.toml` may be looked at while a planner is made; `requests/{domain}_held.toml` was written from
 the tools' schemas alone and is for scoring only; so was `requests/{domain}_later.toml`, after the planner was tuned.
+`foreign/requests` holds the same for tools that somebody else wrote for himself, who had not seen the planner.
 """
 
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 import msgspec
 from msgspec import Meta, Struct
 
-Domain = Literal["household", "warehouse", "shop"]
+Own = Literal["household", "warehouse", "shop"]
+Foreign = Literal[
+    "calendar", "email", "home", "utils", "crm", "files", "hotel", "bank",
+    "todo", "music", "fitness", "code", "flights", "freelance", "recipes", "library",
+]  # fmt: skip
+Domain = Own | Foreign
 Half = Literal["open", "held", "later"]
 World = Literal["usual", "broken", "empty"]
 Saying = Literal["anything", "question", "nothing_found", "failure", "cannot"]
 
-DOMAINS: tuple[Domain, ...] = get_args(Domain)
+DOMAINS: tuple[Own, ...] = get_args(Own)
+FOREIGN: tuple[Foreign, ...] = get_args(Foreign)
 HALVES: tuple[Half, ...] = get_args(Half)
-FOLDER = Path(__file__).with_name("requests")
+HERE = Path(__file__).parent
 Text = Annotated[str, Meta(min_length=1)]
 
 
@@ -37,6 +45,8 @@ class ExpectedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     tool: Text
     arguments: dict[str, object] = {}
     """Exact values, or tables with the fields of Leeway. An argument that equals its default may be left out."""
+    lookup: Literal["must", "may"] | None = None
+    """A search on the way: any arguments will do, once or more; if it only may be made, it may also be left out."""
 
     def leeway(self, name: str) -> Leeway:
         """What this argument may be; one that is not named here may not be given."""
@@ -74,8 +84,9 @@ class Request(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     id: Text
     kind: Text
-    language: Literal["en", "zh"]
     exchanges: Annotated[tuple[Exchange, ...], Meta(min_length=1)]
+    language: Literal["", "en", "zh"] = ""
+    """What the answers must be in; in any, if left out, for tools whose own words are all that there is to say."""
     roles: frozenset[str] = frozenset({"staff"})
     world: World = "usual"
     approve: bool = True
@@ -86,6 +97,14 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
     requests: tuple[Request, ...]
 
 
+def files(domains: Sequence[Domain]) -> list[tuple[Domain, Half]]:
+    """The halves that there are of these: some of other people's tools have no open one."""
+    return [(domain, half) for half in HALVES for domain in domains if _path(domain, half).exists()]
+
+
 def load(domain: Domain, half: Half) -> tuple[Request, ...]:
-    text = (FOLDER / f"{domain}_{half}.toml").read_text("utf-8")
-    return msgspec.convert(tomllib.loads(text), _File).requests
+    return msgspec.convert(tomllib.loads(_path(domain, half).read_text("utf-8")), _File).requests
+
+
+def _path(domain: Domain, half: Half) -> Path:
+    return (HERE / "foreign" if domain in FOREIGN else HERE) / "requests" / f"{domain}_{half}.toml"

@@ -34,10 +34,10 @@ def oracle(request: Request, change: Change = lambda turn, step: turn) -> Script
         said = [at for at, item in enumerate(items) if isinstance(item, UserMessage)]
         exchange = request.exchanges[len(said) - 1]
         step = sum(isinstance(item, Call) for item in items[said[-1] :])
-        plan = [one for chain in exchange.calls for one in chain]
+        plan = [one for one in calls_of(exchange.calls) if one.lookup != "may"]
         if step < len(plan):
             return change(call(plan[step].tool, **sample(plan[step])), step)
-        return change(say(answer(exchange, request.language)), step)
+        return change(say(answer(exchange, request.language or "en")), step)
 
     return Scripted(turn)
 

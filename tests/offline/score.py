@@ -1,4 +1,4 @@
-"""Prints how many requests of each half a model does right, and what is wrong with the others.
+"""Prints how many requests of each half a model does right, and what is wrong with the others; foreign ones apart.
 
 `python tests/offline/score.py [--half open|held|later] [--domain shop] [--model module:Class] [--show]`. But for the
 open half only ids and reasons are printed, unless `--show` asks for more: whoever tunes a planner looks at no more.
@@ -14,7 +14,7 @@ from typing import cast
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from offline.checker import Judged, check
-from offline.corpus import DOMAINS, HALVES, Domain, Half, load
+from offline.corpus import DOMAINS, FOREIGN, HALVES, Domain, Half, files, load
 from toolyard.core.ports import Model
 
 OFFLINE = "toolyard.models.offline:Offline"
@@ -27,15 +27,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LookupError as missing:
         print(f"Nothing was scored: {missing}.")
         return 2
-    for half in [options.half] if options.half else HALVES:
-        print_half(half, [options.domain] if options.domain else DOMAINS, model, options.show or half == "open")
+    for title, domains in (("", DOMAINS), ("foreign ", FOREIGN)):
+        wanted = files([one for one in domains if options.domain in (None, one)])
+        for half in HALVES:
+            of_half: list[Domain] = [
+                domain for domain, found in wanted if found == half and options.half in (None, half)
+            ]
+            if of_half:
+                print_half(title, half, of_half, model, options.show or half == "open")
     return 0
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--half", choices=HALVES, help="one half only")
-    parser.add_argument("--domain", choices=DOMAINS, help="one domain only")
+    parser.add_argument("--domain", choices=(*DOMAINS, *FOREIGN), help="one set of tools only")
     parser.add_argument("--model", default=OFFLINE, help="module:Class, made without arguments (%(default)s)")
     parser.add_argument("--show", action="store_true", help="the halves that are not open in full as well")
     return parser.parse_args(arguments)
@@ -54,17 +60,17 @@ def model_named(name: str) -> Callable[[], Model]:
         raise LookupError(f"the module {module} has no {kind!r}") from None
 
 
-def print_half(half: Half, domains: Sequence[Domain], model: Callable[[], Model], whole: bool) -> None:
+def print_half(title: str, half: Half, domains: Sequence[Domain], model: Callable[[], Model], whole: bool) -> None:
     right = total = 0
     for domain in domains:
         judged = [check(domain, request, model) for request in load(domain, half)]
         good = sum(one.right for one in judged)
         right, total = right + good, total + len(judged)
-        print(f"{half} {domain}: {good} of {len(judged)}")
+        print(f"{title}{half} {domain}: {good} of {len(judged)}")
         for one in judged:
             if not one.right:
                 print("\n".join(told(one, whole)))
-    print(f"{half}: {right} of {total} requests are right ({right / total:.1%})\n")
+    print(f"{title}{half}: {right} of {total} requests are right ({right / total:.1%})\n")
 
 
 def told(judged: Judged, whole: bool) -> list[str]:

@@ -2,21 +2,37 @@
 
 import os
 import sqlite3
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from datetime import UTC, date, datetime
+from datetime import date
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from examples.conftest import CONNECTIONS
 from examples.loading import tools_of
+from offline.clock import NOW
 from offline.corpus import Domain, World
+from offline.foreign import (
+    bank,
+    calendar,
+    code,
+    crm,
+    email,
+    files,
+    fitness,
+    flights,
+    freelance,
+    home,
+    hotel,
+    library,
+    music,
+    recipes,
+    todo,
+    utils,
+)
 from offline.shop import IN_THE_CART, Shop, shop_tools
 from toolyard.venues.function import FunctionTool, as_tool
-
-NOW = datetime(2026, 11, 15, 10, 0, tzinfo=UTC)
-"""A Sunday morning, the same day from Honolulu to Auckland."""
 
 GROCERIES = (
     ("milk", "Needed", 1),
@@ -46,9 +62,35 @@ OTHER_MONTHS = {
 }
 
 
+FOREIGN_TOOLS: Mapping[str, tuple[Callable[[], None], Sequence[object]]] = {
+    "bank": (bank.reset, bank.TOOLS),
+    "calendar": (calendar.reset, calendar.TOOLS),
+    "code": (code.reset, code.TOOLS),
+    "crm": (crm.reset, crm.TOOLS),
+    "email": (email.reset, email.TOOLS),
+    "files": (files.reset, files.TOOLS),
+    "fitness": (fitness.reset, fitness.TOOLS),
+    "flights": (flights.reset, flights.TOOLS),
+    "freelance": (freelance.reset, freelance.TOOLS),
+    "home": (home.reset, home.TOOLS),
+    "hotel": (hotel.reset, hotel.TOOLS),
+    "library": (library.reset, library.TOOLS),
+    "music": (music.reset, music.TOOLS),
+    "recipes": (recipes.reset, recipes.TOOLS),
+    "todo": (todo.reset, todo.TOOLS),
+    "utils": (utils.reset, utils.TOOLS),
+}
+"""What sets its data back, and the tools."""
+
+
 @contextmanager
 def world(domain: Domain, kind: World) -> Generator[Sequence[object]]:
     """The domain's tools. In a broken world, where things are kept cannot be reached; an empty one holds nothing."""
+    if domain in FOREIGN_TOOLS:
+        reset, tools = FOREIGN_TOOLS[domain]
+        reset()
+        yield tools
+        return
     if domain == "shop":
         yield shop_tools(Shop(cart=dict(IN_THE_CART) if kind == "usual" else {}, broken=kind == "broken"))
         return
