@@ -63,7 +63,7 @@ def between(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     ends = [next((place for place in texts if way_of(place.name) == way), None) for way in ("from", "to")]
     if not any(ends):
         return
-    text = "".join(one if sheet.free(at, at + 1) else " " for at, one in enumerate(sheet.clause.text))
+    text = sheet.without()
     for found in (pattern.search(text) for pattern in _FROM_TO):
         for place, group in zip(ends, ("a", "b"), strict=True):
             given = found and found.groupdict().get(group)
