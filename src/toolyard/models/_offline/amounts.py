@@ -1,6 +1,7 @@
 """Numbers in words and figures, how many of something, and bounds such as "under 8 euros". English and Chinese."""
 
 import re
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct
@@ -179,6 +180,7 @@ def priced(text: str) -> tuple[Priced | None, str]:
     return "cheapest" if cheap else "dearest", text[found.end() :]
 
 
-def numbers(text: str) -> list[tuple[int, int, float]]:
+@lru_cache(maxsize=1024)
+def numbers(text: str) -> tuple[tuple[int, int, float], ...]:
     """Every number in figures or words, with its place."""
-    return [(one.start(), one.end(), number(one.group())) for one in _ANY.finditer(text)]
+    return tuple((one.start(), one.end(), number(one.group())) for one in _ANY.finditer(text))

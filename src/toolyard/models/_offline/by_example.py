@@ -50,8 +50,8 @@ def _aligned(said: str, example: str) -> Shown | None:
     if not start or not first or mine[0][0].casefold() != other[0][0].casefold():
         return None
     same = [one for tag, i, j, _, _ in blocks.get_opcodes() if tag == "equal" for one, _, _ in mine[i:j] if one != GAP]
-    frame = [one for one, _, _ in (*other[:first], *other[last:]) if one != GAP and re.match(r"\w", one)]
-    telling = [one for one in same if re.match(r"\w", one)]
+    frame = [one for one, _, _ in (*other[:first], *other[last:]) if one[0].isalnum()]
+    telling = [one for one in same if one[0].isalnum()]
     least = LEAST_CHARACTERS if is_chinese("".join(frame)) else LEAST_WORDS
     alike = len(telling) / max(len(frame), 1)
     text = said[mine[start][1] : mine[end - 1][2]].strip(EDGE)

@@ -65,6 +65,8 @@ class Clause(Struct, frozen=True, kw_only=True):
     governing: list[str]
     leading: str
     """The stem of its first word that says something, if the lexicon knows nothing of it: `commit`."""
+    first: str
+    """The stem of its first verb, of whatever request."""
     unknown: frozenset[str]
     """The stems of the verbs that only a tool of its own can know: `rename`."""
     tells: bool
@@ -101,6 +103,7 @@ def clause(text: str, now: datetime) -> Clause:
         said=frozenset(said | {one for token in verbs[1:] for one in token.means if one.startswith("do:")}),
         governing=_governing(tokens),
         leading=first.stem if first and not first.means and first.text.isalpha() else "",
+        first=next((token.stem for token in tokens if token.has("do:") or token.has("no:")), ""),
         unknown=frozenset(token.stem for token in tokens if token.has("no:")),
         times=times,
         bounds=tuple(bounds(unquoted)),

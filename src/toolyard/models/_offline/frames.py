@@ -1,7 +1,5 @@
 """What stands around the thing that is wanted: the verb, the small words, the words for what a tool is about."""
 
-import re
-
 from toolyard.models._offline.lexicon import RELATED
 from toolyard.models._offline.profiles import Profile, filter_beside, topics_of
 from toolyard.models._offline.sheet import Sheet
@@ -9,13 +7,14 @@ from toolyard.models._offline.words import Token, is_chinese
 
 _LOOSE = ("fn:here", "fn:attribute", "fn:polite", "fn:determiner", "fn:preposition", "fn:question", "fn:and")
 
+_END = frozenset("?？!！.。…")
 MOST_SMALL = 8
 """Small words in a row that are looked at together."""
 
 
 def framed(sheet: Sheet, profile: Profile) -> list[Token]:
     """The free tokens without the verb that governs them and without the phrases that name the tool's own thing."""
-    tokens = [token for token in sheet.tokens() if not re.fullmatch(r"[?？!！.。…]", token.text)]
+    tokens = [token for token in sheet.tokens() if token.text not in _END]
     kept: list[Token] = []
     dated = profile.of_kind("moment") is not None and sheet.clause.times.moment() is not None
     at, acted = 0, False

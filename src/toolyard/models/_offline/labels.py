@@ -1,7 +1,6 @@
 """Texts that say which place they are for: `with the subject Lunch`, `saying …`, what follows a colon."""
 
 import re
-from collections.abc import Iterator
 from functools import lru_cache
 
 from toolyard.finding.words import stem
@@ -9,6 +8,7 @@ from toolyard.models._offline.literals import way_of
 from toolyard.models._offline.places import Place
 from toolyard.models._offline.profiles import Profile
 from toolyard.models._offline.sheet import EDGE, Sheet
+from toolyard.models._offline.words import is_chinese
 
 BODIES = ("body", "text", "message", "content", "contents", "note", "comment", "description", "details", "reply")
 _SAYING = re.compile(
@@ -30,6 +30,7 @@ _RENAMED = re.compile(
     r"\s+(?:to|as|into)\s+(?P<value>[^,;]+)$|(?:改名为?|重命名为|改成|改为)(?P<zh>[^，,。]+)$", re.IGNORECASE
 )
 _RENAMES = re.compile(r"\b(?:rename|retitle|call)\b|改名|重命名|标题|名称|名字", re.IGNORECASE)
+MOST_LABEL = 8
 _END = r"(?=\s*(?:[,;，；。]|\b(?:and|with|saying|that says)\b|$))"
 
 
@@ -40,9 +41,14 @@ def labelled(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     )
     if bodies and len(profile.places) > 1 and bodies[0] is not profile.main:
         _take(sheet, _SAYING, bodies[0], values)
+    folded = sheet.clause.text.casefold()
     for place in texts:
         if (place is not profile.main or len(texts) > 1) and not _own(place, profile):
-            _take(sheet, _label(place), place, values)
+            name, said = place.name.casefold().replace("_", " "), place.said
+            if name in folded:
+                _take(sheet, _label(name), place, values)
+            elif 1 < len(said) < MOST_LABEL and is_chinese(said) and said in folded:
+                _take(sheet, _chinese_label(said), place, values)
     title = next((place for place in texts if place.role == "title" and place is not profile.main), None)
     if title and _RENAMES.search(sheet.clause.text):
         _take(sheet, _RENAMED, title, values)
@@ -55,8 +61,10 @@ def between(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     """From where to where: `from Oslo to Rome`, `从杭州到苏州`."""
     texts = [place for place in profile.places if place.kind == "text" and not place.written and not place.source]
     ends = [next((place for place in texts if way_of(place.name) == way), None) for way in ("from", "to")]
-    text = "".join(one if sheet.free(at, at + 1) else " " for at, one in enumerate(sheet.clause.text))
-    for found in (pattern.search(text) for pattern in _FROM_TO) if any(ends) else ():
+    if not any(ends):
+        return
+    text = sheet.without()
+    for found in (pattern.search(text) for pattern in _FROM_TO):
         for place, group in zip(ends, ("a", "b"), strict=True):
             given = found and found.groupdict().get(group)
             if found and given and place and place.name not in values and sheet.free(*found.span(group)):
@@ -79,16 +87,15 @@ def _own(place: Place, profile: Profile) -> bool:
     return bool({stem(word) for word in place.name.casefold().split("_")} & profile.nouns)
 
 
-@lru_cache(maxsize=4096)
-def _label(place: Place) -> re.Pattern[str]:
-    return re.compile("|".join(_labels(place)), re.IGNORECASE)
-
-
-def _labels(place: Place) -> Iterator[str]:
-    name = re.escape(place.name.replace("_", " "))
-    yield (
-        rf"[,;]?\s*(?:\b(?:and|with)\s+)?(?:\b(?:the|a|an|its|his|her|their)\s+)?\b{name}\b"
-        rf"(?:\s*[:=]|\s+(?:is|of|to be))?\s+(?P<value>[^,;，；:]+?){_END}"
+@lru_cache(maxsize=1024)
+def _label(name: str) -> re.Pattern[str]:
+    return re.compile(
+        rf"[,;]?\s*(?:\b(?:and|with)\s+)?(?:\b(?:the|a|an|its|his|her|their)\s+)?\b{re.escape(name)}\b"
+        rf"(?:\s*[:=]|\s+(?:is|of|to be))?\s+(?P<value>[^,;，；:]+?){_END}",
+        re.IGNORECASE,
     )
-    if place.said and not place.said.isascii() and 1 < len(place.said) < 8:
-        yield rf"[，,]?\s*(?:{re.escape(place.said)})(?:是|为|叫|[:：])?\s*(?P<zh>[^，,。；;]+)"
+
+
+@lru_cache(maxsize=1024)
+def _chinese_label(said: str) -> re.Pattern[str]:
+    return re.compile(rf"[，,]?\s*{re.escape(said)}(?:是|为|叫|[:：])?\s*(?P<value>[^，,。；;]+)")

@@ -110,6 +110,7 @@ def before(text: str, start: int) -> tuple[int, str]:
     return (found.start() if found else start), way
 
 
+@cache
 def way_of(name: str) -> str:
     """Whether a parameter is where something comes from or where it goes to."""
     if re.search(r"(?:^|_)(?:source|src|from|old|base|origin|departure)(?:_|$)", name):

@@ -29,6 +29,8 @@ from toolyard.models._offline.words import Token, is_chinese, tokens_of, value_p
 
 LIKELY = 6
 """So many tools are looked at closely, besides those with a shape that fits."""
+CLEAR = 6.0
+"""A tool that promises so much less than another one scores is not looked at."""
 ENOUGH = 1.2
 MOST_EXAMPLES = 8
 AT_ALL = datetime(2000, 1, 3)
@@ -93,9 +95,14 @@ class Matcher:
         if only:
             return [self._match(clause, self.profiles[only], scores[only])]
         shaped = [name for name, profile in self.profiles.items() if _may_fit(clause, profile)]
-        likely = sorted(self.profiles, key=lambda name: -self._promise(clause, self.profiles[name], scores[name]))
+        promise = {name: self._promise(clause, profile, scores[name]) for name, profile in self.profiles.items()}
+        likely = sorted(self.profiles, key=lambda name: -promise[name])
         names = dict.fromkeys([*likely[:LIKELY], *shaped])
-        return [self._match(clause, self.profiles[name], scores[name]) for name in names]
+        found: list[Match] = []
+        for name in sorted(names, key=lambda name: -promise[name]):
+            if not any(match.certain and match.score > promise[name] + CLEAR for match in found):
+                found.append(self._match(clause, self.profiles[name], scores[name]))
+        return found
 
     def _scores(self, clause: Clause) -> dict[str, float]:
         """How much the words of a clause say for each tool: rare ones more. As the index does, for a few tools only."""

@@ -165,8 +165,15 @@ def _tells(word: str) -> bool:
 
 def topics_of(tokens: Iterable[Token]) -> frozenset[str]:
     """What tokens speak of, without those that only hold a sentence together or are done with any thing."""
-    telling = [token for token in tokens if not token.has("fn:") and not token.has("do:")]
-    found = {word for token in telling for word in index_words(token.text) if _tells(word)}
+    return _NO_TOPICS.union(*(_topics(token.text) for token in tokens if not (token.has("fn:") or token.has("do:"))))
+
+
+_NO_TOPICS = frozenset[str]()
+
+
+@lru_cache(maxsize=16_384)
+def _topics(text: str) -> frozenset[str]:
+    found = {word for word in index_words(text) if _tells(word)}
     return frozenset(found | {group for word in found for group in alike(word)})
 
 

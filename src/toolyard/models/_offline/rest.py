@@ -176,9 +176,7 @@ def location(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     place = next((one for one in profile.places if one.role == "location"), None)
     if place is None or place.name in values:
         return
-    text = "".join(
-        character if sheet.free(at, at + 1) else " " for at, character in enumerate(sheet.clause.text)
-    ).rstrip(EDGE)
+    text = sheet.without().rstrip(EDGE)
     found = _WHERE.search(text)
     if not found:
         _after_the_time(sheet, place, values)

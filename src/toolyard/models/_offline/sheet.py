@@ -9,6 +9,7 @@ from toolyard.models._offline.words import Span, Token, is_chinese
 _BLANK = re.compile(r"\s*[(（]\s*[)）]\s*|(?<=[,，])\s*[,，](?:\s*[,，])*")
 """What is left of brackets and commas around something that was crossed out."""
 GAP = "\x00"
+_GAPS = re.compile(f"{GAP}+")
 _JOINED = re.compile(
     r"\s*(?:[,，、&]|和|与|及|以及|\band\b)+\s*(?:(?:the|my|our|in|of|to|for|from|no\.?|number)\s+)*", re.IGNORECASE
 )
@@ -21,11 +22,13 @@ class Sheet:
     def __init__(self, clause: Clause) -> None:
         self.clause = clause
         self.taken: list[Span] = []
+        self._crossed = bytearray(len(clause.text))
         self.others: list[dict[str, object]] = []
         """What is to be said instead for each further thing that is named: `the bedroom and the office`."""
 
     def take(self, start: int, end: int) -> None:
         self.taken.append((start, end))
+        self._crossed[start:end] = b"\x01" * (end - start)
 
     def follows(self, start: int) -> bool:
         """Whether what begins here is joined to what was crossed out last before it."""
@@ -33,9 +36,11 @@ class Sheet:
         return bool(ends) and _JOINED.fullmatch(self.clause.text, max(ends), start) is not None
 
     def free(self, start: int, end: int) -> bool:
-        return not any(start < other_end and other_start < end for other_start, other_end in self.taken)
+        return self._crossed.find(1, start, end) < 0
 
     def tokens(self) -> list[Token]:
+        if not self.taken:
+            return list(self.clause.tokens)
         return [part for token in self.clause.tokens for part in self._free_part(token)]
 
     def _free_part(self, token: Token) -> list[Token]:
@@ -50,12 +55,13 @@ class Sheet:
 
     def with_gaps(self) -> str:
         """The text with a gap in place of each stretch that is crossed out."""
-        pieces: list[str] = []
-        for at, character in enumerate(self.clause.text):
-            free = self.free(at, at + 1)
-            if free or not pieces or pieces[-1] != GAP:
-                pieces.append(character if free else GAP)
-        return "".join(pieces)
+        return _GAPS.sub(GAP, self.without(GAP))
+
+    def without(self, blank: str = " ") -> str:
+        """The text with a blank for each letter that is crossed out."""
+        if not self.taken:
+            return self.clause.text
+        return "".join(blank if gone else one for one, gone in zip(self.clause.text, self._crossed, strict=True))
 
     def text_of(self, tokens: Sequence[Token]) -> str:
         """The words from the first to the last of these, without what is crossed out between them."""

@@ -30,7 +30,7 @@ def own_verb(clause: Clause, profile: Profile) -> float:
     """How much a verb that the lexicon knows nothing of is the tool's own: `commit`, `rename`; less after another."""
     if clause.leading in profile.nouns | profile.verbs:
         return 1.0
-    first = next((token.stem for token in clause.tokens if token.has("do:") or token.has("no:")), "")
+    first = clause.first
     if first and any(first in verb for verb in profile.verbs if is_chinese(verb)) and first in clause.unknown:
         return 1.0
     if not clause.unknown & profile.verbs:

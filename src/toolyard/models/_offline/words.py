@@ -63,9 +63,10 @@ def language_of(text: str) -> str:
     return "zh" if chinese > english else "en"
 
 
-def quoted(text: str) -> list[tuple[Span, str]]:
+@lru_cache(maxsize=1024)
+def quoted(text: str) -> tuple[tuple[Span, str], ...]:
     """What stands in quotation marks, with its place."""
-    return [(found.span(), next(filter(None, found.groups())).strip()) for found in _QUOTED.finditer(text)]
+    return tuple((found.span(), next(filter(None, found.groups())).strip()) for found in _QUOTED.finditer(text))
 
 
 @lru_cache(maxsize=4096)
