@@ -29,8 +29,8 @@ Five thousand tools of 76 services (four of them in Chinese) and of MCP's refere
 `find_tools` is measured with queries as models write them. `fresh.tsv`: three tools were drawn from each service, and a
 query for each was written from its schema, before the index was tuned a second time, by the one who then tuned it.
 `asked.tsv`: a language model was given 282 requests in people's own words and the schema of `find_tools`, no other
-tool, and wrote what it would ask for first; somebody who knew neither its queries nor our labels said which of the
-first ten that were found would serve the request, and those were added to the labels (0.887 before, 0.947 after).
+tool, and wrote what it would ask for first; another one, that knew neither its queries nor our labels, said which of
+the first ten that were found would serve the request, and those were added to the labels (0.887 before, 0.947 after).
 Neither was used to tune the index; totals were looked at meanwhile, what was not found never. The requests themselves
 (`queries.tsv`, `spoken.tsv`: "nudge me at 6pm so I don't forget the laundry") come to the model before it asks for
 tools, and the first request already offers the ten that fit their words best: the rows for them say how often one that
