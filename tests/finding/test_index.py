@@ -168,3 +168,37 @@ def test_a_huge_schema_and_a_huge_query_are_read_to_a_bound() -> None:
     long = " ".join(f"{number}".translate(LETTERS) for number in range(50_000))
     assert set(found(index, f"cart {long} weather")) == {"add_to_cart", "get_weather"}
     assert found(index, f"{long} cart {long}") == []
+
+
+def test_two_words_as_one_begin_like_nothing_else() -> None:
+    """What `multiple` says for a multipart upload, `multiple stops` does not say a second time."""
+    index = index_of(tool("storage_create_multipart_upload", "Create a multipart upload"), *SHOP)
+    alone, paired = index.search("multiple")[0], index.search("multiple stops")[0]
+    assert alone.tool.name == "storage_create_multipart_upload"
+    assert paired == alone
+
+
+def test_what_nobody_spoke_of_is_not_counted_copied_or_shared() -> None:
+    verbs = ("count", "duplicate", "export", "archive", "share", "search")
+    index = index_of(*(tool(f"music_{verb}_concerts", "Concerts: performances on a stage") for verb in verbs))
+    assert found(index, "is there a concert near me?")[0] == "music_search_concerts"
+    assert found(index, "how many concerts are there?")[0] == "music_count_concerts"
+    assert found(index, "share a concert")[0] == "music_share_concerts"
+
+
+def test_the_service_that_is_spoken_of_speaks_for_its_tools() -> None:
+    index = index_of(
+        tool("broker_create_alarm", "A message when a price falls"),
+        tool("grocer_create_alarm", "A message when a price falls"),
+        tool("grocer_list_vegetables", "Vegetables and what they cost"),
+    )
+    names = found(index, "alarm for the price of vegetables")
+    assert names.index("grocer_create_alarm") < names.index("broker_create_alarm")
+
+
+def test_a_tools_own_verb_speaks_for_it() -> None:
+    index = index_of(
+        tool("sheets_sort_range", "Put lines in order"),
+        *(tool(f"sheets_{verb}_table", "Table: lines and columns") for verb in ("create", "get", "update")),
+    )
+    assert found(index, "sort a table")[0] == "sheets_sort_range"

@@ -68,7 +68,7 @@ _WHICH = re.compile(
 _LOWER = re.compile(r"over|above|more than|at least|min|from|高于|超过|至少|最少|以上", re.IGNORECASE)
 
 
-_ANY = re.compile(rf"\b(?:{NUMBER})|(?:{CHINESE_NUMBER})", re.IGNORECASE)
+_ANY = re.compile(rf"\b(?:{NUMBER})|(?<![A-Za-z\d.])(?:{CHINESE_NUMBER})", re.IGNORECASE)
 _ONLY = re.compile(rf"(?P<en>{NUMBER})|(?P<zh>{CHINESE_NUMBER})(?:{_MEASURES})?", re.IGNORECASE)
 _PRICED = re.compile(
     r"(?:the )?(?:cheapest|least expensive|most expensive|dearest|priciest)\s*(?:ones?$)?|最(?:便宜|贵)的?(?:那个)?",

@@ -43,9 +43,11 @@ def choose(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Chosen:
         chosen = "firmly" if lead or chosen == "firmly" or len(used) > 1 else "named"
         if place.kind == "choice" or _is_action(sheet, start):
             sheet.take(lead.start() if lead else start, end)
+    counted = [one.name for one in profile.places if one.role == "quantity" and one.name in values]
     for start, end, place, choice in sorted(more, key=lambda one: one[0]):
         if place.kind == "choice" and sheet.free(start, end) and sheet.follows(start):
-            sheet.others.append({place.name: choice, **_how_many(sheet, profile, start)})
+            many = _how_many(sheet, profile, start)
+            sheet.others.append({place.name: choice, **(many or dict.fromkeys(counted, 1))})
             sheet.take(start, end)
     return chosen
 

@@ -34,6 +34,7 @@ _INSTEAD = re.compile(
     r"^(?P<lead>.*?)\b(?:replace|swap|exchange) (?P<old>.+?) (?:with|for|by) (?P<new>.+)$", re.IGNORECASE
 )
 _INSTEAD_ZH = re.compile(r"^(?P<lead>.*?)把(?P<old>[^，。]+?)换成(?P<new>[^，。]+)")
+_BETWEEN = re.compile(r"\bbetween\b|从[^到]*$", re.IGNORECASE)
 _AT_ALL = datetime(2000, 1, 3)
 """Any moment will do where only the places of what is said about time are wanted."""
 
@@ -58,7 +59,7 @@ def carried(left: str, right: str, *, things: bool) -> str:
     free = times_free(right, dated[1])
     both = all(dated) and any(one.day for one in dated[1])
     tokens, more = tokens_of(left), tokens_of(right)
-    if (things and not both) or bool(dated[1]) != both or not re.search(r"\w", free):
+    if _BETWEEN.search(left) or (things and not both) or bool(dated[1]) != both or not re.search(r"\w", free):
         return ""
     if more[0].has("fn:preposition"):
         shared = [one for one in tokens if one.text.casefold() == more[0].text.casefold()]

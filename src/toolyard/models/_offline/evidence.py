@@ -126,7 +126,7 @@ def has_code(profile: Profile, filled: Filled) -> bool:
 
 def likeness(clause: Clause, profile: Profile) -> float:
     """How much of an example is in the clause and the other way round, by their words."""
-    said = frame_of(clause.tokens, clause.times)
+    said = frame_of(clause.tokens, clause.times) if profile.likened else frozenset[str]()
     return max((len(words & said) / len(words | said) for words in profile.likened if words | said), default=0.0)
 
 

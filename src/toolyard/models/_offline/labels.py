@@ -52,7 +52,8 @@ def labelled(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     title = next((place for place in texts if place.role == "title" and place is not profile.main), None)
     if title and _RENAMES.search(sheet.clause.text):
         _take(sheet, _RENAMED, title, values)
-    after = next((place for place in texts if place.required and place is not profile.main), None)
+    required = [place for place in texts if place.required]
+    after = next((one for one in required if one is not profile.main or (one in bodies and len(texts) == 1)), None)
     if after:
         _take(sheet, _COLON, after, values)
 

@@ -21,7 +21,7 @@ from toolyard.models._offline.evidence import (
 )
 from toolyard.models._offline.filling import fill, frame
 from toolyard.models._offline.lexicon import FOREIGN, WEAK
-from toolyard.models._offline.places import Place
+from toolyard.models._offline.places import Place, in_shape
 from toolyard.models._offline.profiles import Profile, concepts, topics_of
 from toolyard.models._offline.rest import Filled
 from toolyard.models._offline.verbs import own_verb, verb_of
@@ -201,6 +201,9 @@ class Matcher:
 def _may_fit(clause: Clause, profile: Profile) -> bool:
     """Whether its shape alone may fit: a time for an event, a status that something has come to."""
     if clause.times.moment() and profile.of_kind("moment"):
+        return True
+    written = {one.kind for one in clause.literals}
+    if any(place.required and (place.written in written or in_shape(place, clause.text)) for place in profile.places):
         return True
     choices = [place for place in profile.places if place.kind == "choice" and place.required]
     return any(

@@ -194,6 +194,12 @@ def shape_of(pattern: str) -> re.Pattern[str] | None:
     return _compiled(rf"(?<![A-Za-z0-9])(?:{pattern.removeprefix('^').removesuffix('$')})(?![A-Za-z0-9])")
 
 
+def in_shape(place: Place, text: str) -> bool:
+    """Whether a text has a code that the place is for."""
+    shape = shape_of(place.shape) if place.shape else None
+    return shape is not None and shape.search(text[:MOST_SEARCHED]) is not None
+
+
 def _role(name: str, kind: Kind, said: str, whole: bool) -> Role:
     if kind == "number":
         if _UPPER.search(said):

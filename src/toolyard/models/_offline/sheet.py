@@ -11,7 +11,7 @@ _BLANK = re.compile(r"\s*[(（]\s*[)）]\s*|(?<=[,，])\s*[,，](?:\s*[,，])*")
 GAP = "\x00"
 _GAPS = re.compile(f"{GAP}+")
 _JOINED = re.compile(
-    r"\s*(?:[,，、&]|和|与|及|以及|\band\b)+\s*(?:(?:the|my|our|in|of|to|for|from|no\.?|number)\s+)*", re.IGNORECASE
+    r"\s*(?:[,，、&]|和|与|及|以及|\band\b)+\s*(?:(?:an?|the|my|our|in|of|to|for|from|no\.?|number)\s+)*", re.IGNORECASE
 )
 EDGE = " \t,，.。:：;；!！?？、-–—*"
 

@@ -1,0 +1,269 @@
+"""Tools as people bring them: what a parameter is called, how it is typed and what is said of it fills it."""
+
+from datetime import date, datetime
+from enum import Enum
+from time import thread_time
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from toolyard import tool
+from toolyard.core.tools import Tool
+from toolyard.models._offline.matching import Matcher
+from toolyard.models._offline.profiles import profile_of
+from toolyard.models._offline.requests import Request, understand
+
+NOW = datetime(2026, 11, 15, 10, 0)  # a Sunday
+
+
+class Room(Enum):
+    KITCHEN = "kitchen"
+    LIVING_ROOM = "living_room"
+    OFFICE = "office"
+
+
+Money = Literal["USD", "EUR", "JPY"]
+
+
+@tool
+def switch_light(room: Room, on: Annotated[bool, Field(description="true to turn it on")]) -> None:
+    """Turn the light in a room on or off."""
+
+
+@tool
+def dim_light(room: Room, brightness: Annotated[int, Field(description="Percent")]) -> None:
+    """Set the brightness of the light in a room."""
+
+
+@tool
+def lock_door(door: Literal["front", "back"]) -> None:
+    """Lock a door."""
+
+
+@tool(idempotent=True)
+def convert_currency(amount: float, from_currency: Money, to_currency: Money) -> None:
+    """Convert an amount of money from one currency to another."""
+
+
+@tool(idempotent=True, examples=["any new mail?"])
+def search_emails(
+    query: str | None = None, folder: Literal["inbox", "archive"] = "inbox", unread: bool = False
+) -> None:
+    """Search the mailbox for e-mails."""
+
+
+@tool(sources={"email_id": "search_emails"})
+def reply_to_email(email_id: str, body: str) -> None:
+    """Reply to an e-mail."""
+
+
+@tool
+def send_email(to: Annotated[str, Field(json_schema_extra={"format": "email"})], subject: str, body: str) -> None:
+    """Write and send a new e-mail."""
+
+
+@tool
+def create_event(title: str, start: datetime, duration_minutes: int = 60) -> None:
+    """Create a new event in the calendar."""
+
+
+@tool(idempotent=True)
+def find_free_time(day: date) -> None:
+    """Find free slots in the calendar on a given day."""
+
+
+@tool
+def request_leave(kind: Literal["vacation", "sick"], first_day: date, last_day: date) -> None:
+    """Ask for days off."""
+
+
+@tool
+def set_ticket_status(ticket_number: int, status: Literal["open", "closed"]) -> None:
+    """Change the status of a ticket, for example close it."""
+
+
+@tool(idempotent=True)
+def track_parcel(parcel: Annotated[str, Field(pattern=r"^SF\d{5}$")]) -> None:
+    """Where a parcel is."""
+
+
+@tool(idempotent=True)
+def search_flights(origin: str, destination: str, day: date) -> None:
+    """Search flights between two cities."""
+
+
+@tool(idempotent=True)
+def get_weather(city: str, day: date | None = None) -> None:
+    """Get the weather forecast for a city."""
+
+
+@tool(idempotent=True)
+def get_current_time(timezone: str) -> None:
+    """Get the current time in a time zone."""
+
+
+@tool
+def add_issue_comment(owner: str, repo: str, issue_number: int, body: str) -> None:
+    """Add a comment to an issue of a repository."""
+
+
+@tool(idempotent=True)
+def calculate(expression: str) -> None:
+    """Work out an arithmetic expression."""
+
+
+@tool
+def request_equipment(item: Literal["monitor", "headset"], quantity: int = 1) -> None:
+    """Ask for equipment for your desk."""
+
+
+@tool(description="查询账户余额", idempotent=True)
+def get_balance(account: Annotated[Literal["储蓄", "信用卡"], Field(description="账户")] = "储蓄") -> None: ...
+
+
+@tool(description="添加新的收款人")
+def add_payee(
+    name: Annotated[str, Field(description="姓名")],
+    card_number: Annotated[str, Field(description="银行卡号", pattern=r"^\d{16}$")],
+) -> None: ...
+
+
+@tool(description="按姓名查找申请", idempotent=True)
+def list_requests(applicant: Annotated[str, Field(description="申请人")]) -> None: ...
+
+
+@tool(description="通过", sources={"request_id": "list_requests"}, examples=["批一下张磊的年假"])
+def approve_request(request_id: Annotated[str, Field(description="申请编号")]) -> None: ...
+
+
+@tool(description="搜索一个城市的酒店", idempotent=True)
+def search_hotels(
+    city: Annotated[str, Field(description="城市名称")],
+    stars: Annotated[int | None, Field(description="星级")] = None,
+) -> None: ...
+
+
+ENGLISH = (
+    switch_light, dim_light, lock_door, convert_currency, search_emails, reply_to_email, send_email, create_event,
+    find_free_time, request_leave, set_ticket_status, track_parcel, search_flights, get_weather, get_current_time,
+    add_issue_comment, calculate, request_equipment,
+)  # fmt: skip
+CHINESE = (get_balance, add_payee, list_requests, approve_request, search_hotels)
+
+
+def asked(message: str, tools: tuple[Tool, ...]) -> tuple[Request, ...]:
+    return understand(message, Matcher([profile_of(one, "") for one in tools]), NOW).requests
+
+
+def told(request: Request) -> tuple[str, dict[str, object]]:
+    """The tool and its arguments; of one whose value another tool must find, what is looked for."""
+    return request.profile.tool.name, request.values | ({"…": request.item} if request.producer else {})
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("Turn on the kitchen light", [("switch_light", {"room": "kitchen", "on": True})]),
+        (
+            "turn off the light in the living room and the office",
+            [("switch_light", {"room": "living_room", "on": False}), ("switch_light", {"room": "office", "on": False})],
+        ),
+        ("Dim the office light to 40%", [("dim_light", {"room": "office", "brightness": 40})]),
+        ("Is the front door locked?", []),
+        (
+            "How much is 50 euros in dollars?",
+            [("convert_currency", {"amount": 50, "from_currency": "EUR", "to_currency": "USD"})],
+        ),
+        ("show my unread mails", [("search_emails", {"unread": True})]),
+        ("What's in my archive?", [("search_emails", {"folder": "archive"})]),
+        ("Reply to Tom: yes, I'm coming", [("reply_to_email", {"body": "yes, I'm coming", "…": "Tom"})]),
+        (
+            "Send an email to anna@example.com with subject Lunch saying are you free at noon",
+            [("send_email", {"to": "anna@example.com", "subject": "Lunch", "body": "are you free at noon"})],
+        ),
+        (
+            "Put a 30 minute meeting with Bob in my calendar on Wednesday at 11:00",
+            [("create_event", {"title": "meeting with Bob", "start": "2026-11-18T11:00", "duration_minutes": 30})],
+        ),
+        (
+            "Add gym on Monday at 6pm and dinner with Paul on Tuesday at 7:30pm",
+            [
+                ("create_event", {"title": "gym", "start": "2026-11-16T18:00"}),
+                ("create_event", {"title": "dinner with Paul", "start": "2026-11-17T19:30"}),
+            ],
+        ),
+        ("When am I free on Tuesday?", [("find_free_time", {"day": "2026-11-17"})]),
+        (
+            "I'd like to take vacation from December 21 to December 31",
+            [("request_leave", {"kind": "vacation", "first_day": "2026-12-21", "last_day": "2026-12-31"})],
+        ),
+        (
+            "Close tickets 501 and 503",
+            [
+                ("set_ticket_status", {"ticket_number": 501, "status": "closed"}),
+                ("set_ticket_status", {"ticket_number": 503, "status": "closed"}),
+            ],
+        ),
+        ("What's happening with SF10023?", [("track_parcel", {"parcel": "SF10023"})]),
+        (
+            "find flights from Oslo to Rome on Friday",
+            [("search_flights", {"origin": "Oslo", "destination": "Rome", "day": "2026-11-20"})],
+        ),
+        (
+            "Will it rain in London today and in Berlin tomorrow?",
+            [
+                ("get_weather", {"city": "London", "day": "2026-11-15"}),
+                ("get_weather", {"city": "Berlin", "day": "2026-11-16"}),
+            ],
+        ),
+        ("what time is it in Tokyo?", [("get_current_time", {"timezone": "Asia/Tokyo"})]),
+        (
+            "add a comment to issue #12 in acme/webshop: I can reproduce this",
+            [
+                (
+                    "add_issue_comment",
+                    {"owner": "acme", "repo": "webshop", "issue_number": 12, "body": "I can reproduce this"},
+                )
+            ],
+        ),
+        ("What is 15 * 27?", [("calculate", {"expression": "15 * 27"})]),
+        (
+            "I need two monitors and a headset for my desk",
+            [
+                ("request_equipment", {"item": "monitor", "quantity": 2}),
+                ("request_equipment", {"item": "headset", "quantity": 1}),
+            ],
+        ),
+    ],
+)
+def test_english(message: str, wanted: list[tuple[str, dict[str, object]]]) -> None:
+    assert [told(one) for one in asked(message, tuple(one.definition for one in ENGLISH))] == wanted
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        ("我的余额是多少", [("get_balance", {})]),
+        ("查一下信用卡余额", [("get_balance", {"account": "信用卡"})]),
+        ("添加收款人赵敏，卡号6222021234567890", [("add_payee", {"name": "赵敏", "card_number": "6222021234567890"})]),
+        ("批一下周婷的年假", [("approve_request", {"…": "周婷"})]),
+        ("帮我找上海的酒店", [("search_hotels", {"city": "上海"})]),
+        ("杭州有四星级酒店吗", [("search_hotels", {"city": "杭州", "stars": 4})]),
+    ],
+)
+def test_chinese(message: str, wanted: list[tuple[str, dict[str, object]]]) -> None:
+    assert [told(one) for one in asked(message, tuple(one.definition for one in CHINESE))] == wanted
+
+
+@pytest.mark.parametrize("pattern", [r"^(a+)+$", r"^(\w|\d)*x$", r"^.*.*.*.*=$", "(", "x" * 5000])
+def test_a_tools_pattern_cannot_keep_the_planner_busy(pattern: str) -> None:
+    code: dict[str, object] = {"type": "string", "pattern": pattern}
+    one = Tool(
+        name="get_thing",
+        description="Get a thing",
+        parameters={"type": "object", "properties": {"code": code}, "required": ["code"]},
+    )
+    began = thread_time()
+    asked("get the thing " + "a" * 1500 + "!", (one,))
+    assert thread_time() - began < 1
