@@ -9,7 +9,6 @@ from toolyard.models.offline import Offline
 KNOWN_WRONG = {
     "bank-02",
     "bank-08",
-    "calendar-08",
     "email-02",
     "email-06",
     "email-07",
