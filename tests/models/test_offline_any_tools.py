@@ -244,7 +244,7 @@ def test_english(message: str, wanted: list[tuple[str, dict[str, object]]]) -> N
 @pytest.mark.parametrize(
     ("message", "wanted"),
     [
-        ("我的余额是多少", [("get_balance", {})]),
+        ("我的余额是多少", [("get_balance", dict[str, str]())]),
         ("查一下信用卡余额", [("get_balance", {"account": "信用卡"})]),
         ("添加收款人赵敏，卡号6222021234567890", [("add_payee", {"name": "赵敏", "card_number": "6222021234567890"})]),
         ("批一下周婷的年假", [("approve_request", {"…": "周婷"})]),
