@@ -5,6 +5,7 @@ from datetime import datetime
 from math import log
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.finding.index import asked as asked_words
 from toolyard.models._offline.clauses import Clause
@@ -33,6 +34,8 @@ CLEAR = 6.0
 """A tool that promises so much less than another one scores is not looked at."""
 ENOUGH = 1.2
 MOST_EXAMPLES = 8
+LEAST_AROUND = 2
+"""So many letters of a thing must be an example's and not its name: the sugar of `白砂糖` is part of it."""
 AT_ALL = datetime(2000, 1, 3)
 """When an example was said matters to nobody."""
 MOST_OF_TOPICS = 1.5
@@ -82,7 +85,20 @@ class Matcher:
         matches = self.ranked(clause, only)
         if not only and not any(match.certain for match in matches):
             matches += self._by_example(clause)
-        return max(matches, key=lambda match: (match.certain, match.score)) if matches else None
+        return self._refined(max(matches, key=lambda match: (match.certain, match.score))) if matches else None
+
+    def _refined(self, match: Match) -> Match:
+        """In Chinese, where words are not apart, an example may show that only a part of the thing is its name."""
+        items, examples = match.filled.items, self._examples(match.profile)
+        if not match.certain or len(items) != 1 or not examples or not is_chinese(items[0].text):
+            return match
+        filled = fill(match.clause, match.profile, self._producer(match.profile), examples)
+        text = filled.items[0].text
+        inside = text in items[0].text and len(items[0].text) - len(text) >= LEAST_AROUND
+        return replace(match, filled=filled) if filled.exemplary and inside else match
+
+    def _producer(self, profile: Profile) -> Profile | None:
+        return self.profiles.get(profile.main.source) if profile.main else None
 
     def _by_example(self, clause: Clause) -> list[Match]:
         """The tools whose examples are worded as the clause is, where nothing else tells which is meant."""
@@ -130,7 +146,7 @@ class Matcher:
         """A tool's examples with gaps where their values were, made when they are first needed."""
         name = profile.tool.name
         if name not in self._frames:
-            producer = self.profiles.get(profile.main.source) if profile.main else None
+            producer = self._producer(profile)
             clauses = [as_clause(example, AT_ALL) for example in profile.tool.examples[:MOST_EXAMPLES]]
             self._frames[name] = [frame(one, profile, producer) for one in clauses] if profile.main else []
         return self._frames[name]
@@ -155,8 +171,7 @@ class Matcher:
         return is_chinese(token.text) and not token.has("of:") and bool(topics) and not topics & profile.topics
 
     def _match(self, clause: Clause, profile: Profile, words: float, examples: Sequence[str] = ()) -> Match:
-        source = profile.main.source if profile.main else ""
-        filled = fill(clause, profile, self.profiles.get(source), examples)
+        filled = fill(clause, profile, self._producer(profile), examples)
         verb = verb_of(clause, profile)
         nouns = clause.stems & profile.nouns
         topics = self._telling(clause.topics & profile.topics)

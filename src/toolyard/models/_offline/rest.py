@@ -39,6 +39,7 @@ _PEOPLE = frozenset({"name", "person", "contact", "employee", "colleague", "cust
 _OF_WHOM = re.compile(r"(?P<who>.+?)['’]s? [\w -]+")
 _ENDING = frozenset({"complet", "finish", "clos", "don"})
 _AS_DONE = re.compile(r"\s+(?:as\s+)?(?:done|completed?|finished|closed)$", re.IGNORECASE)
+_MISTER = re.compile(r"^(?:mr|mrs|ms|miss|dr)\.? (?=[A-Z])", re.IGNORECASE)
 _TOWNS = frozenset({"city", "town", "country", "region", "state", "airport", "station", "destination", "place"})
 _IN = re.compile(r"^(?:.*\b)?(?:in|at|for|near|around|of|to)\s+(?P<where>[^\s].*)$", re.IGNORECASE)
 
@@ -101,6 +102,8 @@ def _without_own(text: str, profile: Profile) -> str:
         text = _AS_DONE.sub("", text)
     if beside := _beside(text, profile):
         return beside
+    if profile.main and (profile.reads or profile.main.source):
+        text = _MISTER.sub("", text).removesuffix("'s").removesuffix("’s")
     owner = _OF_WHOM.fullmatch(text) if profile.main and profile.main.name in _PEOPLE and profile.reads else None
     if owner:
         return owner["who"]

@@ -369,7 +369,10 @@ _PATTERNS = (
     _of(rf"\b(?:for )(?P<n>half an|an?|{NUMBER}) ?(?P<unit>hours?|h|minutes?|mins?)(?P<half> and a half)?\b", _lasting),
     _of(r"(?:持续)?(?P<n>半个?|\d+|[一二两三四五六七八九十]+)个?(?P<unit>小时|钟头|分钟)(?P<half>半)?", _lasting),
     _of(rf"\b(?P<what>half past|quarter past|quarter to) (?P<h>{_HOUR})\b", _past),
-    _of(rf"(?<![\d.:])(?P<h>\d{{1,2}})[:.](?P<m>\d\d)(?![\d.])\s*{_HALF}?(?:\s*o'clock|h\b)?", _clock),
+    _of(rf"(?<![\d.:])(?P<h>\d{{1,2}}):(?P<m>\d\d)(?![\d.])\s*{_HALF}?(?:\s*o'clock|h\b)?", _clock),
+    _of(rf"(?:(?<=\bat )|(?<=\bfrom )|(?<=\buntil )|(?<=\bto )|(?<=\bby ))(?P<h>\d{{1,2}})\.(?P<m>\d\d)(?![\d.])"
+        rf"\s*{_HALF}?", _clock),
+    _of(rf"(?<![\d.:])(?P<h>\d{{1,2}})\.(?P<m>\d\d)\s*{_HALF}", _clock),
     _of(rf"(?<![\d.:])(?P<h>\d{{1,2}})(?P<m>)\s?{_HALF}", _clock),
     _of(rf"\b(?P<h>{_HOUR})(?P<m>)(?P<half>) o'clock\b", _clock),
     _of(rf"(?<=\bat )(?P<h>{_HOUR})(?P<m>)(?P<half>)(?![\d:.\w])", _clock),
