@@ -1,5 +1,7 @@
 """Whether enough was said to act on: what speaks for a tool beyond doubt, and what leaves it open."""
 
+import re
+
 from toolyard.finding.words import stem
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.places import Place
@@ -8,6 +10,8 @@ from toolyard.models._offline.rest import Filled
 from toolyard.models._offline.verbs import own_verb
 from toolyard.models._offline.words import tokens_of
 
+_WISH = re.compile(r"\W*(?:i(?:'d like| want| need| would like)|we (?:want|need)|我要|我想要?)", re.IGNORECASE)
+"""Who says so much and names what a tool is to be told will say the rest when asked."""
 NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 """Verbs that say too little alone: `create` wants to know what, whatever else is named."""
 
@@ -55,6 +59,8 @@ def evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing
     if own_verb(clause, profile) == 1.0 and any(
         place.required and place.name in filled.values for place in profile.places
     ):
+        return True
+    if _WISH.match(clause.text) and filled.chosen and not filled.items and not profile.reads and not clause.asks:
         return True
     return _complete(clause, profile, filled, verb) or _wanting(clause, profile, filled, verb)
 
