@@ -50,10 +50,10 @@ def evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing
     exact = any(place.written and place.required for place in profile.places)
     if not profile.reads and clause.asks:
         return False
-    if is_filled(clause, profile, filled):
-        return True
     if not profile.reads and exact and not verb:
         return False
+    if is_filled(profile, filled):
+        return True
     if thing and (verb or not clause.actions() or filled.chosen or (clause.asks and profile.reads)):
         return True
     if own_verb(clause, profile) == 1.0 and any(
@@ -65,7 +65,7 @@ def evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing
     return _complete(clause, profile, filled, verb) or _wanting(clause, profile, filled, verb)
 
 
-def is_filled(clause: Clause, profile: Profile, filled: Filled) -> bool:
+def is_filled(profile: Profile, filled: Filled) -> bool:
     """Whether all that a tool must be told was said, two things of it in a way that cannot be meant for anything."""
     main = profile.main
     given = {*filled.values, *([main.name] if main and filled.items else [])}

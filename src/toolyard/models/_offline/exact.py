@@ -19,10 +19,12 @@ _FILE_NAME = re.compile(r"[\w.-]+")
 
 def as_path(filled: Filled, profile: Profile) -> Filled:
     """A word that is left over names a file or a folder, where a tool wants nothing else: `a folder called old`."""
-    place = next((one for one in profile.places if one.written == "path" and one.name not in filled.values), None)
-    if place is None or profile.main or len(filled.items) != 1 or not _FILE_NAME.fullmatch(filled.items[0].text):
+    paths = [place for place in profile.places if place.written == "path"]
+    if len(paths) != 1 or paths[0].name in filled.values or profile.main or len(filled.items) != 1:
         return filled
-    return replace(filled, values={**filled.values, place.name: filled.items[0].text}, items=())
+    if not _FILE_NAME.fullmatch(filled.items[0].text):
+        return filled
+    return replace(filled, values={**filled.values, paths[0].name: filled.items[0].text}, items=())
 
 
 def as_written(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:

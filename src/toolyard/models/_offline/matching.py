@@ -246,7 +246,7 @@ def _shape(clause: Clause, profile: Profile, filled: Filled) -> float:
     item = bool(filled.items or filled.pronoun or filled.everything)
     score = 0.0
     if item and main is None:
-        meant = clause.leading in profile.verbs or clause.unknown & profile.verbs or is_filled(clause, profile, filled)
+        meant = clause.leading in profile.verbs or clause.unknown & profile.verbs or is_filled(profile, filled)
         score -= 0.8 if meant or has_code(profile, filled) else 2.5
     if not item and main is not None:
         score -= 1.2 if main.required else 0.2
