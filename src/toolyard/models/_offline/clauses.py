@@ -28,7 +28,8 @@ _JOINT = re.compile(
 )
 _ASKS = re.compile(
     r"^\W*(?:what|which|who|when|where|why|how|is|are|am|was|were|do|does|did|have you|has|should|may i ask|any)\b"
-    r"|吗|呢[?？]?$|什么|多少|有没有|有无|是否|怎么|哪|几|谁|为何",
+    r"|^\W*(?:(?:please )?tell me (?:if|whether)|i wonder|could you tell me (?:if|whether))\b"
+    r"|吗|呢[?？]?$|什么|多少|有没有|有无|是否|怎么|哪|几|谁|为何|会不会|行不行|没有?[?？]$|了没$",
     re.IGNORECASE,
 )
 _TELLS = re.compile(
@@ -48,7 +49,14 @@ _GREETING = re.compile(
     r"(?: there| again)?\s*[,，!！.。~]+\s*(?=\S))+",
     re.IGNORECASE,
 )
-_ORDERS = re.compile(r"^\W*(?:could|can|would|will|may)\b", re.IGNORECASE)
+_ORDERS = re.compile(
+    r"^\W*(?:(?:could|can|would|will) you(?! (?:tell me (?:if|whether)|have|be))"
+    r"|(?:could|can|may) (?:i|we) (?:please |also |still |just )*(?:get|have|see|order|buy|add|put))\b",
+    re.IGNORECASE,
+)
+
+
+_MAY = re.compile(r"^\W*(?:can|could|may|shall|should|would|will)\b", re.IGNORECASE)
 
 
 class Clause(Struct, frozen=True, kw_only=True):
@@ -110,7 +118,7 @@ def clause(text: str, now: datetime) -> Clause:
         literals=tuple(exact),
         tells=tells(unquoted),
         topics=topics_of(tokens),
-        asks=bool(_ASKS.search(unquoted)) and not _ORDERS.match(text),
+        asks=bool(_ASKS.search(unquoted) or _MAY.match(text)) and not _ORDERS.match(text),
     )
 
 

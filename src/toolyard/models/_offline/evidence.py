@@ -10,7 +10,7 @@ from toolyard.models._offline.rest import Filled
 from toolyard.models._offline.verbs import own_verb
 from toolyard.models._offline.words import tokens_of
 
-_WISH = re.compile(r"\W*(?:i(?:'d like| want| need| would like)|we (?:want|need)|我要|我想要?)", re.IGNORECASE)
+WISH = re.compile(r"\W*(?:i(?:'d like| want| need| would like)|we (?:want|need)|我要|我想要?)", re.IGNORECASE)
 """Who says so much and names what a tool is to be told will say the rest when asked."""
 NEEDS_ITS_THING = frozenset({"create", "open", "update", "stat"})
 """Verbs that say too little alone: `create` wants to know what, whatever else is named."""
@@ -40,6 +40,8 @@ def elsewhere(clause: Clause, foreign: set[str], thing: bool) -> bool:
 
 
 def evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing: bool) -> bool:
+    if not profile.reads and clause.asks:
+        return False
     if (
         filled.exemplary
         or likeness(clause, profile) >= 0.75
@@ -48,8 +50,6 @@ def evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing
     ):
         return True
     exact = any(place.written and place.required for place in profile.places)
-    if not profile.reads and clause.asks:
-        return False
     if not profile.reads and exact and not verb:
         return False
     if is_filled(profile, filled):
@@ -60,7 +60,7 @@ def evident(clause: Clause, profile: Profile, filled: Filled, verb: float, thing
         place.required and place.name in filled.values for place in profile.places
     ):
         return True
-    if _WISH.match(clause.text) and filled.chosen and not filled.items and not profile.reads and not clause.asks:
+    if WISH.match(clause.text) and filled.chosen and not filled.items and not profile.reads and not clause.asks:
         return True
     return _complete(clause, profile, filled, verb) or _wanting(clause, profile, filled, verb)
 

@@ -12,8 +12,8 @@ _SWITCHES = frozenset({"on", "enable", "enabled", "active", "power", "powered", 
 _SAYS_NOTHING = frozenset(
     {"is", "only", "with", "include", "including", "show", "has", "set", "be", "flag", "make", "should", "want", "just"}
 )
-_ON = re.compile(r"\b(?:on|enabled?|activated?|start)\b|打开|开启|启用|启动|开(?!会)", re.IGNORECASE)
-_OFF = re.compile(r"\b(?:off|disabled?|deactivated?|stop|out)\b|关闭|关掉|关上|停用|禁用|关", re.IGNORECASE)
+_ON = re.compile(r"\b(?:on|enabled?|activated?)\b|打开|开启|启用|启动|开(?!会)", re.IGNORECASE)
+_OFF = re.compile(r"\b(?:off|disabled?|deactivated?)\b|关闭|关掉|关上|停用|禁用|关", re.IGNORECASE)
 _NOT = re.compile(r"(?:\b(?:not|no|non|without|except|don't|never)\b[\w\s-]{0,12}|不要?|没有?|别)$", re.IGNORECASE)
 _WHETHER = re.compile(r"^(?:是否|只看?|仅|要不要|有没有)|的?$")
 
@@ -27,8 +27,8 @@ def flags(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
 def _said(sheet: Sheet, place: Place) -> bool | None:
     text = sheet.clause.text
     if _SWITCHES & set(place.name.casefold().split("_")):
-        off, on = _OFF.search(text), _ON.search(text)
-        return None if not (off or on) else not off
+        off, on = _OFF.search(text) is not None, _ON.search(text) is not None
+        return on if on != off else None
     found = (pattern := _pattern(place)) and pattern.search(text)
     if not found or not sheet.free(*found.span()):
         return None

@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.finding.index import asked as asked_words
+from toolyard.models._offline.caution import held_back
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.clauses import clause as as_clause
 from toolyard.models._offline.evidence import (
@@ -188,6 +189,7 @@ class Matcher:
             score >= ENOUGH
             and (filled.chosen == "firmly" or not elsewhere(clause, foreign, thing or own))
             and evident(clause, profile, filled, verb, thing)
+            and not held_back(clause, profile, filled, verb)
         )
         return Match(
             profile=profile, clause=clause, filled=filled, score=score, verb=verb, thing=thing, certain=certain

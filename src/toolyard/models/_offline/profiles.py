@@ -18,6 +18,17 @@ from toolyard.models._offline.times import Times, times_in
 from toolyard.models._offline.words import Token, is_chinese, tokens_of
 
 _FILTERS = frozenset({"keyword", "keywords", "filter", "query", "search", "term", "topic", "category"})
+_CHANGES = re.compile(
+    r"^(?:(?!find|search|get|list|show|read|count|check|describe|view)[a-z]+_)?"
+    r"(?:lock|unlock|pay|transfer|revoke|deploy|execute|exec|run|restart|reset|reboot|send|post|print|order|"
+    r"book|reserve|buy|open|close|start|stop|launch|submit|publish|upload|move|rename|replace|overwrite|write|install|"
+    r"uninstall|block|unblock|ban|approve|reject|merge|drop|kill|terminate|shut|enable|disable|charge|refund|sell|trade|sign|"
+    r"enroll|subscribe|unsubscribe|invite|share|grant|call|dial|play|pause|skip|empty|clear|wipe|purge|set|cancel|delete|"
+    r"remove|update|create|add|edit|change|modify|check_in|check_out|commit|push)(?:_|$)"
+    r"|_(?:and|or|then)_(?:replace|delete|remove|update|send|buy|pay|run|close|archive|reset|clear|merge|move)(?:_|$)",
+    re.IGNORECASE,
+)
+MOST_SAID = 2000
 _LOOKS = re.compile(r"(?:[a-z]+_)?(?:find|search|get|list|show|lookup|look_up|query|read)(?:_|$)", re.I)
 
 
@@ -60,7 +71,9 @@ class Profile(Struct, frozen=True, kw_only=True):
     @property
     def reads(self) -> bool:
         """Whether it only tells something, as far as its verbs say."""
-        changing = {"add", "remove", "update", "switch", "remind"}
+        if _CHANGES.search(self.tool.name):
+            return False
+        changing = {"add", "remove", "update", "switch", "remind", "cancel", "need"}
         told = self.actions or self.tool.idempotent
         return bool(told) and not self.actions.keys() & (changing if self.tool.idempotent else {*changing, "create"})
 
@@ -91,7 +104,7 @@ def _profile(keyed: _Keyed) -> Profile:
     tool = keyed.tool
     places = _untitled(tool, tuple(places_of(tool)))
     name = tokens_of(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", tool.name).replace("_", " ").replace("-", " "))
-    description = tokens_of(tool.description)
+    description = tokens_of(tool.description[:MOST_SAID])
     examples = [tokens_of(example) for example in tool.examples]
     things = {one for token in (*name, *description) for one in token.means if one.startswith("of:")}
     things |= {one for token in name[1:] for one in token.means if one.startswith("do:")}

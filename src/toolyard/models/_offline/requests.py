@@ -8,6 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.models._offline.amounts import Priced
+from toolyard.models._offline.caution import conditional
 from toolyard.models._offline.clauses import MOST_CLAUSES, clause, joints, sentences, starts_a_request, tells
 from toolyard.models._offline.ellipsis import carried, otherwise
 from toolyard.models._offline.filling import limits
@@ -145,8 +146,10 @@ def _matches(sentence: str, reading: _Reading) -> Iterator[Match]:
 
 def _last(sentence: str, whole: Match | None, reading: _Reading) -> Iterator[Match]:
     """The sentence as one request; if it is none, what it comes to: `I changed my mind, take it out`."""
-    for _, end in joints(sentence) if whole and not whole.certain else ():
+    for start, end in joints(sentence) if whole and not whole.certain else ():
         rest = sentence[end:]
+        if conditional(sentence[:start]):
+            continue
         found = reading.best(rest)
         if found and found.certain and (starts_a_request(rest) or found.verb >= 0.9):
             yield found
