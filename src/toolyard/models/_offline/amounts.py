@@ -22,7 +22,7 @@ _ENGLISH = {
 _CHINESE = {character: value for value, character in enumerate("零一二三四五六七八九")} | {"两": 2, "〇": 0}
 _TENS = {"十": 10, "百": 100, "千": 1000}
 _WORDS = "|".join(_ENGLISH)
-NUMBER = rf"\d+(?:[.,]\d+)?|(?:(?:{_WORDS})(?:[ -](?:{_WORDS}))*)\b"
+NUMBER = rf"\d{{1,3}}(?:,\d{{3}})+(?:\.\d+)?|\d+(?:[.,]\d+)?|(?:(?:{_WORDS})(?:[ -](?:{_WORDS}))*)\b"
 CHINESE_NUMBER = r"\d+(?:\.\d+)?|[零〇一二两三四五六七八九十百千]+"
 _COUNT = (
     r"(?P<several>half a dozen|(?:a )?dozen|(?:a )?couple(?= of)|(?:a )?pair(?= of)"
@@ -70,6 +70,13 @@ _LOWER = re.compile(r"over|above|more than|at least|min|from|高于|超过|至�
 
 _ANY = re.compile(rf"\b(?:{NUMBER})|(?<![A-Za-z\d.])(?:{CHINESE_NUMBER})", re.IGNORECASE)
 _ONLY = re.compile(rf"(?P<en>{NUMBER})|(?P<zh>{CHINESE_NUMBER})(?:{_MEASURES})?", re.IGNORECASE)
+_THOUSANDS, _FIGURES = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?"), re.compile(r"\d+(?:[.,]\d+)?")
+_EUROPEAN = re.compile(
+    r"(?P<value>\d{1,3}(?:\.\d{3})+,\d{1,2}|\d{1,3}(?:\.\d{3})+(?=\s*(?:€|eur|euros?)))(?!\d)", re.IGNORECASE
+)
+_LARGER = {"k": 1e3, "thousand": 1e3, "million": 1e6, "billion": 1e9, "万": 1e4, "亿": 1e8}
+_MORE = re.compile(r"k\b|\s?(?:thousand|million|billion)\b|万|亿", re.IGNORECASE)
+MOST_FIGURES = 60
 _PRICED = re.compile(
     r"(?:the )?(?:cheapest|least expensive|most expensive|dearest|priciest)\s*(?:ones?$)?|最(?:便宜|贵)的?(?:那个)?",
     re.IGNORECASE,
@@ -87,7 +94,9 @@ class Bound(Struct, frozen=True):
 def number(text: str) -> float:
     """The number that words or figures of either language stand for."""
     text = text.strip().casefold()
-    if re.fullmatch(r"\d+(?:[.,]\d+)?", text):
+    if _THOUSANDS.fullmatch(text):
+        return float(text.replace(",", ""))
+    if _FIGURES.fullmatch(text):
         return float(text.replace(",", "."))
     if text[:1] in _CHINESE or text[:1] in _TENS:
         return _chinese(text)
@@ -183,4 +192,16 @@ def priced(text: str) -> tuple[Priced | None, str]:
 @lru_cache(maxsize=1024)
 def numbers(text: str) -> tuple[tuple[int, int, float], ...]:
     """Every number in figures or words, with its place."""
-    return tuple((one.start(), one.end(), number(one.group())) for one in _ANY.finditer(text))
+    return tuple(_meant(one, text) for one in _ANY.finditer(text) if len(one.group()) <= MOST_FIGURES)
+
+
+def _meant(found: re.Match[str], text: str) -> tuple[int, int, float]:
+    """With its sign, and with the word after it that makes it larger: `-5`, `2k`, `5 million`, `1.500,50`."""
+    start, end, value = found.start(), found.end(), number(found.group())
+    if european := _EUROPEAN.match(text, start):
+        end, value = european.end("value"), float(european["value"].replace(".", "").replace(",", "."))
+    if more := _MORE.match(text, end):
+        end, value = more.end(), value * _LARGER[more.group().strip().casefold()]
+    if start and text[start - 1] == "-" and not text[: start - 1][-1:].isalnum():
+        start, value = start - 1, -value
+    return start, end, value

@@ -16,7 +16,7 @@ _NOT = re.compile(
     r"than)\b"
     r"(?!,? (?:forget|let|want|need|have|like|mind|worry|hesitate)\b)|\bstop \w+ing\b|\bno,? (?:don't|not)\b"
     r"|\bdon't (?:want|need|like) (?:you|it|them|anyone|anybody|the \w+) to\b"
-    r"|(?:别|不要|不用|不必|无需|勿|甭)"
+    r"|(?:别|不要|不用|不想|不必|无需|勿|甭)"
     r"(?=再?(?:取消|删|关|开|转|发|买|加|放|改|锁|订|退|送|打|停|启|重|清|移|付|交|通知|把|给|去))",
     re.IGNORECASE,
 )
@@ -40,8 +40,16 @@ _STATES = re.compile(
     r"^\W*(?:(?i:the|my|our|his|her|their|this|that|it|there|someone|everyone|he|she|they)\b"
     r"|[A-Z][\w'-]*(?: [A-Z][\w'-]*)? )"
     r"[^,;:?]*?(?<!that )(?<!which )(?<!who )"
-    r"\b(?:is|are|was|were|isn't|aren't|wasn't|went|has|had|did|got|would|could|might|said|says|(?P<past>\w{3,}ed))\b",
+    r"\b(?:is|are|was|were|isn't|aren't|wasn't|went|has|had|did|got|would|could|might|said|says|(?P<past>\w{3,}ed))\b"
+    r"|^(?:他|她|它|有人|我老[公婆]).*了$|.*是.{1,4}的$",
 )
+_VAGUE = re.compile(
+    r"\bhalf of\b|(?:%|\bpercent) of\b|\d\S*(?: [a-z]+)? or \d|调高|调低|升高|降低"
+    r"|\bby (?:\d+|an?|two) ?(?:degrees?|%|percent|points?|notch)"
+    r"|\b(?:warmer|cooler|hotter|colder|higher|lower|louder|quieter|brighter|darker)\b",
+    re.IGNORECASE,
+)
+"""So much is said that it cannot be taken as it is: a half, one of two, more than now."""
 _OPPOSITES = (
     "open close",
     "lock unlock",
@@ -69,12 +77,22 @@ def held_back(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
     if profile.reads:
         return False
     said = _without_texts(clause, profile, filled)
-    if clause.asks or _NOT.search(said) or _EXCEPT.search(said) or _IF.search(said):
+    if clause.asks or any(pattern.search(said) for pattern in (_NOT, _EXCEPT, _IF, _VAGUE)):
         return True
     if _unspoken(clause, profile, filled, verb) or _opposed(clause, profile):
         return True
+    if _left_over(clause, profile, filled):
+        return True
     reminded = clause.actions()[:1] == ["remind"] and "remind" not in profile.actions and not _titled(profile)
     return reminded or _only_told(clause, profile, said, verb) or _put_off(clause, profile)
+
+
+def _left_over(clause: Clause, profile: Profile, filled: Filled) -> bool:
+    """Whether something was written exactly that a tool takes, and has no place: a third file where there are two."""
+    kinds = {place.written for place in profile.places if place.written}
+    items = [item.text for item in filled.items] if profile.main else []
+    placed = str((filled.values, filled.others, items))
+    return any(one.kind in kinds and one.value not in placed for one in clause.literals)
 
 
 def conditional(text: str) -> bool:
@@ -111,7 +129,8 @@ def _opposed(clause: Clause, profile: Profile) -> bool:
 def _without_texts(clause: Clause, profile: Profile, filled: Filled) -> str:
     """What is said to us: not what is to be written, and not a title, which may hold any word."""
     texts = [value for value in filled.values.values() if isinstance(value, str) and " " in value]
-    texts += [item.text for item in filled.items if item.quoted or _titled(profile)]
+    titled = _titled(profile) and bool(profile.verbs & _RECORDS or profile.actions.keys() & {"add", "create", "remind"})
+    texts += [item.text for item in filled.items if item.quoted or titled]
     said = clause.text
     for text in texts:
         said = said.replace(text, " ")

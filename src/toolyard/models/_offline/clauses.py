@@ -18,7 +18,7 @@ from toolyard.models._offline.times import Times, times_in
 from toolyard.models._offline.words import Token, plain, quoted, tokens_of
 
 MOST_CLAUSES = 12
-MOST_TEXT = 2000
+MOST_TEXT = 1000
 MOST_JOINTS = 24
 _SENTENCE = re.compile(r"(?<=[!?;。！？；\n])\s*|(?<=[a-z)\"'\u3400-\u9fff]{2}\.)\s+(?=[A-Z\"'])")
 _JOINT = re.compile(
@@ -29,7 +29,7 @@ _JOINT = re.compile(
 _ASKS = re.compile(
     r"^\W*(?:what|which|who|when|where|why|how|is|are|am|was|were|do|does|did|have you|has|should|may i ask|any)\b"
     r"|^\W*(?:(?:please )?tell me (?:if|whether)|i wonder|could you tell me (?:if|whether))\b"
-    r"|吗|呢[?？]?$|什么|多少|有没有|有无|是否|怎么|哪|几|谁|为何|会不会|行不行|没有?[?？]$|了没$",
+    r"|吗|呢[?？]?$|什么|多少|有没有|有无|是否|怎么|哪|几|谁|为何|会不会|行不行|没有?[?？]$|了没有?$",
     re.IGNORECASE,
 )
 _TELLS = re.compile(

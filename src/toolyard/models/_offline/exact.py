@@ -1,6 +1,7 @@
 """What is written as a machine reads it goes to the places that are written so: paths, codes, time zones."""
 
 import re
+from typing import cast
 
 from msgspec.structs import replace
 
@@ -31,12 +32,19 @@ def as_written(sheet: Sheet, profile: Profile, values: dict[str, object]) -> Non
     """Paths, addresses and time zones go to the places that are written so, by `from` and `to`, else in order."""
     for one in sheet.clause.literals:
         start, way = before(sheet.clause.text, one.start)
-        open_places = [place for place in profile.places if place.name not in values]
-        fitting = [place for place in open_places if place.written == one.kind]
+        taking = [place for place in profile.places if place.written == one.kind]
+        fitting = [place for place in taking if place.name not in values]
         place = next((place for place in fitting if way and way_of(place.name) == way), fitting[0] if fitting else None)
         if place:
             values[place.name] = [one.value] if place.many else one.value
             sheet.take(start, one.end)
+        elif len(taking) == 1 and sheet.follows(one.start):
+            known = values[taking[0].name]
+            if isinstance(known, list):
+                values[taking[0].name] = [*cast("list[object]", known), one.value]
+            else:
+                sheet.others.append({taking[0].name: one.value})
+            sheet.take(one.start, one.end)
 
 
 def codes(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:

@@ -14,7 +14,7 @@ from toolyard.models._offline.exact import as_path, as_written, codes
 from toolyard.models._offline.flags import flags
 from toolyard.models._offline.frames import bare, framed
 from toolyard.models._offline.labels import BODIES, between, labelled
-from toolyard.models._offline.measures import measured
+from toolyard.models._offline.measures import measured, of_another
 from toolyard.models._offline.places import Place, as_number
 from toolyard.models._offline.profiles import Profile, filter_beside
 from toolyard.models._offline.rest import Filled, location, rest
@@ -76,7 +76,18 @@ def fill(clause: Clause, profile: Profile, producer: Profile | None = None, exam
     if like and like.text != "".join(item.text for item in filled.items):
         filled = replace(filled, items=(Item(like.text),), pronoun=False, whole=like.text)
     filled = replace(filled, exemplary=like is not None)
-    return replace(filled, others=(*filled.others, *sheet.others)) if sheet.others else filled
+    others = (*filled.others, *sheet.others)
+    return replace(filled, values=_typed(filled.values, profile), others=tuple(_typed(one, profile) for one in others))
+
+
+def _typed(values: dict[str, object], profile: Profile) -> dict[str, object]:
+    """As the schema has them: choices that are no texts, and a list where one is wanted."""
+    for place in profile.places:
+        if place.name in values and place is not profile.main:
+            value = values[place.name]
+            known = place.typed.get(str(value), value) if place.typed else value
+            values[place.name] = [known] if place.many and not isinstance(known, list) else known
+    return values
 
 
 def frame(clause: Clause, profile: Profile, producer: Profile | None) -> str:
@@ -268,7 +279,7 @@ def _bounds(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
 
 
 def _numbers(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
-    """Numbers that are neither amounts of a thing nor bounds go to the places for numbers, in order."""
+    """A number that is neither an amount of a thing nor a bound goes to the place for one, if there is one of each."""
     places = [one for one in profile.places if one.kind == "number" and one.required and one.name not in values]
     if profile.main and profile.main.required and any(place.role == "quantity" for place in places):
         return
@@ -278,7 +289,10 @@ def _numbers(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
         for one in numbers(sheet.clause.text)
         if sheet.free(one[0], one[1]) and not any(start <= one[0] < end for start, end in exact)
     ]
-    for place, (start, end, value) in zip(places, found, strict=False):
+    if len(places) != 1 or len(found) != 1:
+        return
+    (place,), ((start, end, value),) = places, found
+    if not of_another(sheet.clause.text, end, place) and not (place.whole and value != int(value)):
         values[place.name] = as_number(value, place)
         sheet.take(start, end)
 

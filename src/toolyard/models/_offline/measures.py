@@ -15,6 +15,8 @@ _UNITS: tuple[frozenset[str], ...] = tuple(
     frozenset(line.split())
     for line in (
         "percent % percentage brightness volume 百分",
+        "fahrenheit 华氏",
+        "pound lb lbs 磅",
         "celsius degree ° 度 temperature °c 温度",
         "minute min mins 分钟 分",
         "hour hr hrs h 小时",
@@ -37,6 +39,7 @@ _UNITS: tuple[frozenset[str], ...] = tuple(
     )
 )
 """What a unit is called, and what is measured in it."""
+_STEMS = tuple(frozenset(stem for word in unit for stem in (word, *words(word))) for unit in _UNITS)
 _AFTER = re.compile(r"\s*-?\s*个?(?P<unit>%|°c?|[€$£]|[a-zA-Z]+|[\u3400-\u9fff]{1,2})")
 _BEFORE = re.compile(
     r"(?P<whole>(?P<word>[a-zA-Z]+|[\u3400-\u9fff]{2})\s*(?:number|no\.?|nr\.?|号)?\s*(?:is|=|:|：|#|to|as|为|是|到|成)?\s*)$",
@@ -45,6 +48,8 @@ _BEFORE = re.compile(
 _COUNTED = re.compile(r"\s+(?:lines|rows|entries|results|messages|items|records)\b", re.IGNORECASE)
 _MONEY = re.compile(r"[€$£]\s*$")
 _LEAD = re.compile(r"\b(?:for|to|at|of|by|with|about|around|and|last|first|top)\s*$|(?:为|到|成|共)$", re.IGNORECASE)
+WINDOW = 40
+"""So many letters before a number are looked at for what it is."""
 _COUNTS = frozenset({"qty", "quantity", "count", "pieces"})
 """How many of the thing that is asked for: that goes with the thing."""
 _FIRST = re.compile(r"\b(?P<way>first|top|latest|newest|last|most recent)\s+$|(?:前|最近|最新)的?$", re.IGNORECASE)
@@ -71,6 +76,8 @@ def measured(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
             place = last
         if place is None or not sheet.free(*span) or (place.name in values and not again):
             continue
+        if place.whole and value != int(value):
+            continue
         number = as_number(value, place)
         if again:
             sheet.others.append({place.name: number})
@@ -80,24 +87,31 @@ def measured(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
         sheet.take(*span)
 
 
+def of_another(text: str, end: int, place: Place) -> bool:
+    """Whether a number has a unit that its place is not measured in: hours where minutes are wanted."""
+    after = _AFTER.match(text, end)
+    said = {after["unit"].casefold(), *words(after["unit"])} if after else set[str]()
+    return any(said & unit for unit in _STEMS) and not said & _words(place)
+
+
 def _span(text: str, start: int, end: int, place: Place) -> Span | None:
     """From where to where a number and what belongs to it stand, if it is for this place."""
     known = _words(place)
     after = _AFTER.match(text, end)
-    first = _FIRST.search(text, 0, start)
+    first = _FIRST.search(text, max(0, start - WINDOW), start)
     if first and place.name in (*_LIMITS, "tail"):
         last = (first["way"] or "").casefold() == "last"
         return (
             (first.start(), _thing_after(text, end)) if last == (place.name == "tail") or place.name != "head" else None
         )
-    if money := _MONEY.search(text, 0, start):
+    if money := _MONEY.search(text, max(0, start - WINDOW), start):
         return (money.start(), end) if known & _AMOUNT else None
     if after:
         for length in range(len(after["unit"]), 0, -1) if not after["unit"].isascii() else (len(after["unit"]),):
             unit = after["unit"][:length]
             if known & ({unit.casefold(), *words(unit)} if unit.isascii() else {unit}):
                 return _lead(text, start, place), after.start("unit") + length
-    before = _BEFORE.search(text, 0, start)
+    before = _BEFORE.search(text, max(0, start - WINDOW), start)
     if before and known & {before["word"].casefold(), *words(before["word"])}:
         return before.start(), end
     return None
@@ -113,7 +127,7 @@ def _lead(text: str, start: int, place: Place) -> int:
     """Where the small words before a number begin; in Chinese also those that say what it is: `住` of `住两晚`."""
     while start and not text[start - 1].isascii() and text[start - 1] in place.said:
         start -= 1
-    lead = _LEAD.search(text, 0, start)
+    lead = _LEAD.search(text, max(0, start - WINDOW), start)
     return lead.start() if lead else start
 
 

@@ -32,8 +32,9 @@ _UPPER, _LOWER = (
     re.compile(r"\bmin(?:im\w+)?\b|at least|最低|最小", re.I),
 )
 _CODE = re.compile(r"(?P<letters>[A-Za-z]{1,6}[-_#]?)(?P<figures>\d{1,10})\b")
-MOST_PATTERN, MOST_UNBOUND, MOST_SEARCHED = 240, 2, 400
-_UNBOUND, _NESTED = re.compile(r"[*+]|\{\d+,\}"), re.compile(r"\)[*+{]")
+MOST_PATTERN, MOST_UNBOUND, MOST_SEARCHED = 240, 2, 200
+_UNBOUND, _NESTED = re.compile(r"[*+]|\{\d*,(?:\d{2,})?\}"), re.compile(r"\)[*+{]")
+_BOUND = re.compile(r"(?<!\()\?|\{\d*,\d\}")
 _OF_FILES = re.compile(r"\bfiles?\b|_files?\b|director|folder", re.I)
 _QUANTITY = re.compile(r"qty|quantit|count|amount|number of|^number\b|how many|pieces|数量|个数|件数", re.I)
 
@@ -48,6 +49,8 @@ class Place(Struct, frozen=True, kw_only=True):
     many: bool = False
     choices: tuple[str, ...] = ()
     """The values it takes, or examples of them if its kind is `word`."""
+    typed: dict[str, object] | None = None
+    """The choices as they are, where they are not all texts."""
     pattern: str = ""
     source: str = ""
     said: str = ""
@@ -88,7 +91,8 @@ def _place(name: str, schema: Schema, required: bool, source: str) -> Place:
     said, *examples = _SUCH_AS.split(description, maxsplit=1)
     pattern = str(inner.get("pattern", ""))
     kind = _kind(name, inner, pattern, description)
-    choices = tuple(map(str, cast("list[object]", inner["enum"]))) if kind == "choice" else ()
+    enum = cast("list[object]", inner["enum"]) if kind == "choice" else []
+    choices = tuple(str(one) for one in enum if one is not None)
     if kind == "word":
         choices = tuple(one.strip(" .。") for one in re.split(r"[,，、]| or ", examples[0])) if examples else ()
     return Place(
@@ -98,6 +102,7 @@ def _place(name: str, schema: Schema, required: bool, source: str) -> Place:
         required=required,
         many=many,
         choices=choices,
+        typed=None if all(isinstance(one, str) for one in enum) else {str(one): one for one in enum},
         pattern=pattern,
         source=source,
         shape=(pattern or _shape(examples)) if kind in ("text", "word") else "",
@@ -134,7 +139,10 @@ def _meant(schema: Schema, whole: Schema) -> Iterator[Schema]:
 def _kind(name: str, schema: Schema, pattern: str, description: str) -> Kind:
     if isinstance(schema.get("enum"), list):
         return "choice"
-    match schema.get("type"):
+    kinds = schema.get("type")
+    if isinstance(kinds, list):
+        kinds = next((one for one in cast("list[object]", kinds) if one != "null"), None)
+    match kinds:
         case "integer" | "number":
             return "number"
         case "boolean":
@@ -173,10 +181,11 @@ def fits(pattern: str, value: str) -> bool:
 @lru_cache(maxsize=4096)
 def _compiled(pattern: str) -> re.Pattern[str] | None:
     """None if Python cannot read it, or if it might take its time: patterns are written by whoever has a tool."""
-    slow = len(pattern) > MOST_PATTERN or len(_UNBOUND.findall(pattern)) > MOST_UNBOUND or _NESTED.search(pattern)
+    unbound, bound = len(_UNBOUND.findall(pattern)), len(_BOUND.findall(pattern))
+    slow = len(pattern) > MOST_PATTERN or _NESTED.search(pattern) or unbound > MOST_UNBOUND or unbound * 2 + bound > 5
     try:
         return None if slow or not pattern else re.compile(pattern)
-    except re.error:
+    except (re.error, OverflowError, RecursionError, FutureWarning):
         return None
 
 

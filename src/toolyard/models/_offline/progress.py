@@ -130,10 +130,16 @@ def _values(made: Result, place: Place, request: Request) -> Iterator[tuple[obje
         rows = sorted(
             (row for row in rows if _likeness(row, request.item)), key=lambda row: -_likeness(row, request.item)
         )
+    rows.sort(key=lambda row: not _is_named(row, request.item))
     for row in rows:
         name = next((name for name in names if name in row), "")
         if name and isinstance(row[name], str | int):
             yield row[name], row
+
+
+def _is_named(row: Mapping[str, object], item: str) -> bool:
+    """Whether a row is called just so: `Smith`, where `Smithson` comes first."""
+    return bool(item) and any(isinstance(one, str) and one.casefold() == item.casefold() for one in row.values())
 
 
 def _likeness(row: Mapping[str, object], item: str) -> float:

@@ -22,7 +22,7 @@ from toolyard.models._offline.words import is_chinese, tokens_of
 
 MOST_REQUESTS = 16
 MOST_REMEMBERED = 256
-MOST_READ = 6000
+MOST_READ = 4000
 """Letters that are read of one message, those of its parts counted anew: twelve requests of a line each take half."""
 
 

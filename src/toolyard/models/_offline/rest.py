@@ -35,11 +35,14 @@ _PLACE = re.compile(
     r"clinic|gym|church|centre|center|bar|pub|hotel|theatre|theater|cinema|museum|stadium|studio|home|house)(?: \w+)?))"
 )
 
-_PEOPLE = frozenset({"name", "person", "contact", "employee", "colleague", "customer", "user", "who", "member"})
+_PEOPLE = frozenset(
+    {"name", "person", "contact", "employee", "colleague", "customer", "user", "who", "member", "payee", "recipient"}
+)
 _OF_WHOM = re.compile(r"(?P<who>.+?)['’]s? [\w -]+")
 _ENDING = frozenset({"complet", "finish", "clos", "don"})
 _AS_DONE = re.compile(r"\s+(?:as\s+)?(?:done|completed?|finished|closed)$", re.IGNORECASE)
 _MISTER = re.compile(r"^(?:mr|mrs|ms|miss|dr)\.? (?=[A-Z])", re.IGNORECASE)
+_TO_WHOM = re.compile(r"^[给向跟](?=[\u3400-\u9fff]{2})")
 _TOWNS = frozenset({"city", "town", "country", "region", "state", "airport", "station", "destination", "place"})
 _IN = re.compile(r"^(?:.*\b)?(?:in|at|for|near|around|of|to)\s+(?P<where>[^\s].*)$", re.IGNORECASE)
 
@@ -102,6 +105,8 @@ def _without_own(text: str, profile: Profile) -> str:
         text = _AS_DONE.sub("", text)
     if beside := _beside(text, profile):
         return beside
+    if not _titled(profile) or (profile.main and profile.main.name in _PEOPLE):
+        text = _TO_WHOM.sub("", text)
     if profile.main and (profile.reads or profile.main.source):
         text = _MISTER.sub("", text).removesuffix("'s").removesuffix("’s")
     owner = _OF_WHOM.fullmatch(text) if profile.main and profile.main.name in _PEOPLE and profile.reads else None

@@ -22,6 +22,7 @@ _VERBS = {
     "open": ("I've opened {item}{more}.", "已打开{item}{more}。"),
     "switch": ("I've asked for {item}{more}.", "已执行 {item}{more}。"),
 }
+_DONE = ("Done: {item}{more}.", "已完成：{item}{more}。")
 _CONNECT = {
     "en": 'To talk to a real one, set a model, for example model = "openai:gpt-4o-mini" with OPENAI_API_KEY, '
     'or "ollama:qwen3".',
@@ -184,7 +185,7 @@ def _effect(outcome: Outcome, language: str) -> str:
     more = f" ({', '.join(details)})" if details else ""
     if verb == "update" and "status" in known:
         more = f" “{_scalar(known['status'])}”"
-    english, chinese = _VERBS.get(verb, ("Done: {item}{more}.", "已完成：{item}{more}。"))
+    english, chinese = _DONE if pointed else _VERBS.get(verb, _DONE)
     said = pick(language, english, chinese).format(item=name, more=more, where=_where(request.profile))
     note = known.get("note")
     if not known and isinstance(value, str) and value:
