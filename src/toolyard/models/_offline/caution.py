@@ -103,7 +103,7 @@ def conditional(text: str) -> bool:
 def _unspoken(clause: Clause, profile: Profile, filled: Filled, verb: float) -> bool:
     """Whether no verb speaks for it, and nothing else that says what is to be done: a time, a switch, a status."""
     if not any(place.required for place in profile.places):
-        return verb < LEAST_VERB
+        return verb < LEAST_VERB or not (clause.actions() or clause.leading in profile.verbs)
     kinds = {place.kind for place in profile.places if place.name in filled.values}
     said = (
         filled.exemplary

@@ -15,7 +15,7 @@ from toolyard.models._offline.past import IRREGULAR
 from toolyard.models._offline.plainly import plainly
 from toolyard.models._offline.profiles import topics_of
 from toolyard.models._offline.times import Times, times_in
-from toolyard.models._offline.words import Token, plain, quoted, tokens_of
+from toolyard.models._offline.words import Token, is_chinese, plain, quoted, tokens_of
 
 MOST_CLAUSES = 12
 MOST_TEXT = 1000
@@ -135,7 +135,8 @@ def _governing(tokens: Sequence[Token]) -> list[str]:
 
 def sentences(message: str) -> list[str]:
     """The sentences of a message; what stands in quotation marks, or is a path or an address, is never cut."""
-    text = _GREETING.sub("", plain(message[:MOST_TEXT]).strip())
+    most = MOST_TEXT // 2 if is_chinese(message) else MOST_TEXT
+    text = _GREETING.sub("", plain(message[:most]).strip())
     kept = [*(span for span, _ in quoted(text)), *((one.start, one.end) for one in literals(text))]
     cuts = [found.end() for found in _SENTENCE.finditer(text) if not _inside(found.start(), kept)]
     return [spelt_out(part) for part in _cut(text, cuts) if re.search(r"\w", part)]

@@ -25,7 +25,7 @@ _KINDS: tuple[tuple[Written, re.Pattern[str]], ...] = (
     ("url", re.compile(r"(?:^|_)ur[il]s?$", re.IGNORECASE)),
     ("pattern", re.compile(r"(?:^|_)(?:pattern|glob)$", re.IGNORECASE)),
     ("path", re.compile(r"(?:^|_)(?:file_?)?paths?$|(?:^|_)(?:directory|dir|folder|file_?name)$", re.IGNORECASE)),
-    ("mail", re.compile(r"(?:^|_)e?mail(?:_address)?$", re.IGNORECASE)),
+    ("mail", re.compile(r"(?:^|_)e?mail(?:_address(?:es)?|s)?$", re.IGNORECASE)),
     ("sql", re.compile(r"^(?:sql|query|statement|sql_query)$", re.IGNORECASE)),
     ("sum", re.compile(r"(?:^|_)(?:expression|formula|calculation)$", re.IGNORECASE)),
 )
@@ -47,6 +47,10 @@ _ALSO = {
     "香港": "Asia/Hong_Kong", "新加坡": "Asia/Singapore", "悉尼": "Australia/Sydney", "莫斯科": "Europe/Moscow",
     "洛杉矶": "America/Los_Angeles", "San Francisco": "America/Los_Angeles", "Delhi": "Asia/Kolkata",
 }  # fmt: skip
+
+
+_FROM = re.compile(r"(?:^|_)(?:source|src|from|old|base|origin|departure|sender)(?:_|$)")
+_TO = re.compile(r"(?:^|_)(?:destination|dest|target|to|new|arrival|recipient|receiver)(?:_|$)")
 
 
 class Found(Struct, frozen=True):
@@ -113,6 +117,6 @@ def before(text: str, start: int) -> tuple[int, str]:
 @cache
 def way_of(name: str) -> str:
     """Whether a parameter is where something comes from or where it goes to."""
-    if re.search(r"(?:^|_)(?:source|src|from|old|base|origin|departure)(?:_|$)", name):
+    if _FROM.search(name):
         return "from"
-    return "to" if re.search(r"(?:^|_)(?:destination|dest|target|to|new|arrival)(?:_|$)", name) else ""
+    return "to" if _TO.search(name) else ""

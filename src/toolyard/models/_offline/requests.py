@@ -22,8 +22,8 @@ from toolyard.models._offline.words import is_chinese, tokens_of
 
 MOST_REQUESTS = 16
 MOST_REMEMBERED = 256
-MOST_READ = 4000
-"""Letters that are read of one message, those of its parts counted anew: twelve requests of a line each take half."""
+MOST_READ, CHINESE = 4000, 4
+"""Letters that are read of one message, those of its parts counted anew, and what a Chinese one counts."""
 
 
 class Request(Struct, frozen=True, kw_only=True):
@@ -122,7 +122,7 @@ class _Reading:
 
     def best(self, text: str) -> Match | None:
         if text not in self._read and self._left > 0:
-            self._left -= len(text)
+            self._left -= len(text) * (CHINESE if is_chinese(text) else 1)
             self._read[text] = _best(text, self._matcher, self._now, self._only)
         return self._read.get(text)
 

@@ -34,10 +34,15 @@ def own_verb(clause: Clause, profile: Profile) -> float:
     if first and any(first in verb for verb in profile.verbs if is_chinese(verb)) and first in clause.unknown:
         return 1.0
     if not clause.unknown & profile.verbs:
-        said = {clause.leading, *([first] if first in clause.unknown else [])}
+        said = {clause.leading, *([first] if first in clause.unknown else []), *_chinese(clause)}
         same = {group for word in said for group in alike(word)}
         return 0.9 if same & {group for verb in profile.verbs if not is_plain(verb) for group in alike(verb)} else 0.0
     return 1.0 if first in profile.verbs else 0.5
+
+
+def _chinese(clause: Clause) -> list[str]:
+    """Words that the lexicon does not know: in Chinese a verb may stand anywhere."""
+    return [token.text for token in clause.tokens if not token.means and is_chinese(token.text)]
 
 
 def _agreement(action: str, profile: Profile) -> float:
