@@ -12,6 +12,7 @@ from toolyard.core.tools import Tool
 from toolyard.models._offline.matching import Matcher
 from toolyard.models._offline.places import fits, shape_of
 from toolyard.models._offline.profiles import profile_of
+from toolyard.models._offline.progress import Wanted, advance
 from toolyard.models._offline.requests import Request, understand
 
 NOW = datetime(2026, 11, 15, 10, 0)  # a Sunday
@@ -284,6 +285,64 @@ def set_timer(minutes: int) -> None:
 @tool
 def restart_server(name: str) -> None:
     """Restart a server."""
+
+
+@tool(idempotent=True)
+def list_events(time_min: datetime | None = None, time_max: datetime | None = None) -> None:
+    """List the events of the calendar."""
+
+
+@tool(idempotent=True)
+def search_events(query: str) -> None:
+    """Search the events of the calendar by text."""
+
+
+@tool(sources={"event_id": "search_events"})
+def update_event(event_id: str, title: str | None = None) -> None:
+    """Change an event of the calendar."""
+
+
+@tool(idempotent=True)
+def find_medicine(name: str) -> None:
+    """Find a medicine in the pharmacy."""
+
+
+@tool(idempotent=True)
+def get_rows(table_name: str, limit: int = 10) -> None:
+    """Get rows of a table."""
+
+
+READING = (list_events, search_events, update_event, find_medicine, get_rows, search_emails)
+
+
+@pytest.mark.parametrize(
+    ("message", "wanted"),
+    [
+        (
+            "what's on my calendar tomorrow?",
+            [("list_events", {"time_min": "2026-11-16T00:00", "time_max": "2026-11-16T23:59"})],
+        ),
+        ("rename the team standup to Daily sync", [("update_event", {"title": "Daily sync", "…": "team standup"})]),
+        ("show me the first 2 rows of products", [("get_rows", {"table_name": "products", "limit": 2})]),
+        ("show mails that are not unread", [("search_emails", {"unread": False})]),
+    ],
+)
+def test_reading(message: str, wanted: list[tuple[str, dict[str, object]]]) -> None:
+    assert [told(one) for one in asked(message, tuple(one.definition for one in READING))] == wanted
+
+
+def test_the_name_that_is_looked_for_is_no_title() -> None:
+    (request,) = asked("Do you have aspirin?", (find_medicine.definition,))
+    assert told(request) == ("find_medicine", {"name": "aspirin"})
+
+
+def test_what_changes_something_waits_for_what_was_asked_for_before_it() -> None:
+    requests = asked("Lock the front door and then restart web1", tuple(one.definition for one in ACTING))
+    assert [told(one) for one in requests] == [
+        ("lock_door", {"door": "front"}),
+        ("restart_server", {"name": "web1"}),
+    ]
+    assert advance(requests, ()) == ([Wanted("lock_door", {"door": "front"})], [])
 
 
 ACTING = (switch_light, lock_door, cancel_order, delete_file, reset_database, transfer_money, set_timer, restart_server)

@@ -46,7 +46,7 @@ _STATES = re.compile(
 _VAGUE = re.compile(
     r"\bhalf of\b|(?:%|\bpercent) of\b|\d\S*(?: [a-z]+)? or \d|调高|调低|升高|降低"
     r"|\bby (?:\d+|an?|two) ?(?:degrees?|%|percent|points?|notch)"
-    r"|\b(?:warmer|cooler|hotter|colder|higher|lower|louder|quieter|brighter|darker)\b",
+    r"|\b(?:warmer|cooler|hotter|colder|higher|lower(?! (?:the|my|our|it)\b)|louder|quieter|brighter|darker)\b",
     re.IGNORECASE,
 )
 """So much is said that it cannot be taken as it is: a half, one of two, more than now."""

@@ -4,11 +4,10 @@
 """
 
 import re
-from datetime import datetime
 
 from toolyard.models._offline.amounts import count_at, only_number
 from toolyard.models._offline.past import IRREGULAR
-from toolyard.models._offline.times import Said, times_in
+from toolyard.models._offline.times import AT_ALL, Said, times_in
 from toolyard.models._offline.words import Token, quoted, tokens_of
 
 _TAKEN_BACK = re.compile(
@@ -35,8 +34,6 @@ _INSTEAD = re.compile(
 )
 _INSTEAD_ZH = re.compile(r"^(?P<lead>.*?)把(?P<old>[^，。]+?)换成(?P<new>[^，。]+)")
 _BETWEEN = re.compile(r"\bbetween\b|从[^到]*$", re.IGNORECASE)
-_AT_ALL = datetime(2000, 1, 3)
-"""Any moment will do where only the places of what is said about time are wanted."""
 
 
 def spelt_out(text: str) -> str:
@@ -55,7 +52,7 @@ def carried(left: str, right: str, *, things: bool) -> str:
 
     Empty if it shares nothing, or if they are two of the same kind, where the first names `things` and no time.
     """
-    dated = [times_in(part, _AT_ALL).said for part in (left, right)]
+    dated = [times_in(part, AT_ALL).said for part in (left, right)]
     free = times_free(right, dated[1])
     both = all(dated) and any(one.day for one in dated[1])
     tokens, more = tokens_of(left), tokens_of(right)
@@ -91,7 +88,7 @@ def _corrected(text: str) -> str:
     left, right = text[: found.start()], text[found.end() :]
     if any(token.has("do:") for token in tokens_of(right)[:2]):
         return right
-    if (then := times_in(right, _AT_ALL).said) and then[0].start == 0:
+    if (then := times_in(right, AT_ALL).said) and then[0].start == 0:
         return f"{_without(left, then)} {right}"
     return _renamed(left, right)
 
@@ -102,7 +99,7 @@ def _inside(at: int, text: str) -> bool:
 
 def _without(text: str, then: tuple[Said, ...]) -> str:
     """Without the day, the hour or the month that is said anew."""
-    for one in reversed(times_in(text, _AT_ALL).said):
+    for one in reversed(times_in(text, AT_ALL).said):
         if any((one.day and new.day) or (one.clock and new.clock) or (one.month and new.month) for new in then):
             text = text[: one.start] + text[one.end :]
     return text.rstrip(" ,，")

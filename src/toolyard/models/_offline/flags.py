@@ -32,8 +32,9 @@ def _said(sheet: Sheet, place: Place) -> bool | None:
     found = (pattern := _pattern(place)) and pattern.search(text)
     if not found or not sheet.free(*found.span()):
         return None
-    sheet.take(*found.span())
-    return _NOT.search(text, 0, found.start()) is None
+    negated = _NOT.search(text, 0, found.start())
+    sheet.take(negated.start() if negated else found.start(), found.end())
+    return negated is None
 
 
 @lru_cache(maxsize=4096)

@@ -1,4 +1,4 @@
-"""What is written as a machine reads it: paths, addresses, time zones. It is never cut up, split or guessed."""
+"""What is written as a machine reads it: paths, addresses, time zones and their towns. It is never cut up or split."""
 
 import re
 from functools import cache

@@ -1,7 +1,6 @@
 """Which tool a clause asks for: by its verb, by what the tool is about, by the shapes of what it takes."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from math import log
 
 from msgspec import Struct
@@ -26,6 +25,7 @@ from toolyard.models._offline.lexicon import FOREIGN, WEAK
 from toolyard.models._offline.places import Place, in_shape
 from toolyard.models._offline.profiles import Profile, concepts, topics_of
 from toolyard.models._offline.rest import Filled
+from toolyard.models._offline.times import AT_ALL
 from toolyard.models._offline.verbs import own_verb, verb_of
 from toolyard.models._offline.words import Token, is_chinese, tokens_of, value_pattern, words_for
 
@@ -37,8 +37,6 @@ ENOUGH = 1.2
 MOST_EXAMPLES = 8
 LEAST_AROUND = 2
 """So many letters of a thing must be an example's and not its name: the sugar of `白砂糖` is part of it."""
-AT_ALL = datetime(2000, 1, 3)
-"""When an example was said matters to nobody."""
 MOST_OF_TOPICS = 1.5
 """What words that a tool only speaks of say for it, all together."""
 

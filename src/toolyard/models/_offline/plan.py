@@ -15,7 +15,7 @@ from toolyard.models._offline.profiles import Profile
 from toolyard.models._offline.progress import Wanted, advance
 from toolyard.models._offline.requests import Request, Understood, understand
 from toolyard.models._offline.talk import small_talk
-from toolyard.models._offline.wording import answer, cannot, question, talk
+from toolyard.models._offline.wording import answer, cannot, pick, question, talk
 from toolyard.models._offline.words import is_chinese, language_of, tokens_of
 
 MOST_TURNS = 6
@@ -52,7 +52,7 @@ def next_step(history: History, matcher: Matcher, finder: Profile | None, choice
         return Step(text=talk(kind, list(matcher.profiles.values()), language))
     found = _understood(exchanges, matcher, choice)
     if not found.requests:
-        return _unknown(this, matcher, finder, language, exchanges)
+        return _unknown(this, matcher, finder, language)
     return _go_on(found.requests, this, language)
 
 
@@ -71,16 +71,10 @@ def _go_on(requests: Sequence[Request], this: Exchange, language: str) -> Step:
     calls, outcomes = advance([one for one in requests if not one.missing], this.done)
     if calls and this.turns < MOST_TURNS:
         return Step(calls=tuple(calls))
-    return Step(text=answer(outcomes, language) or answer_of(this, language))
+    return Step(text=answer(outcomes, language) or pick(language, "Done.", "完成。"))
 
 
-def answer_of(this: Exchange, language: str) -> str:
-    return "完成。" if language == "zh" else "Done."
-
-
-def _unknown(
-    this: Exchange, matcher: Matcher, finder: Profile | None, language: str, exchanges: Sequence[Exchange]
-) -> Step:
+def _unknown(this: Exchange, matcher: Matcher, finder: Profile | None, language: str) -> Step:
     """Nothing here fits: look for more tools once if there is something to look with, else say so."""
     looked = finder is not None and any(call.tool == finder.tool.name for call, _ in this.done)
     if finder and finder.main and not looked and not this.done:

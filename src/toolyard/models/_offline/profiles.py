@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from functools import lru_cache
 
 from msgspec import Struct
@@ -14,7 +13,7 @@ from toolyard.finding.concepts import is_plain
 from toolyard.finding.index import DESCRIPTION, EXAMPLE, MOST_TEXT, NAME, SATURATION
 from toolyard.finding.words import words as index_words
 from toolyard.models._offline.places import Kind, Place, places_of
-from toolyard.models._offline.times import Times, times_in
+from toolyard.models._offline.times import AT_ALL, Times, times_in
 from toolyard.models._offline.words import Token, is_chinese, tokens_of
 
 _FILTERS = frozenset({"keyword", "keywords", "filter", "query", "search", "term", "topic", "category"})
@@ -139,7 +138,7 @@ def _profile(keyed: _Keyed) -> Profile:
 
 
 def _frame(example: str) -> frozenset[str]:
-    times = times_in(example, datetime(2000, 1, 3))
+    times = times_in(example, AT_ALL)
     return frame_of(tokens_of(example, [(one.start, one.end) for one in times.said]), times)
 
 

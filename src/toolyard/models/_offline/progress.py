@@ -39,7 +39,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 def advance(requests: Sequence[Request], done: Sequence[tuple[Call, Result]]) -> tuple[list[Wanted], list[Outcome]]:
-    """The calls that can be made now, and the outcomes so far. Calls are told apart by their tool and their order.
+    """The calls that can be made now, and the outcomes so far. Calls are told apart by their tool and their arguments.
 
     What changes something waits until what was asked for before it with other tools is done.
     """
@@ -111,14 +111,8 @@ def _called(
 
 
 def _next(tool: str, arguments: dict[str, object], left: list[tuple[Call, Result]]) -> Result | None:
-    """The result of the first call of this tool that no other request has, one with these arguments before others.
-
-    A call with the very same arguments answers every request that would make it.
-    """
-    same = [(call, result) for call, result in left if call.tool == tool and call.arguments == arguments]
-    if same:
-        return same[0][1]
-    return None
+    """The result of a call of this tool with these arguments: it answers every request that would make it."""
+    return next((result for call, result in left if call.tool == tool and call.arguments == arguments), None)
 
 
 def _values(made: Result, place: Place, request: Request) -> Iterator[tuple[object, Mapping[str, object]]]:

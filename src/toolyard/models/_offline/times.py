@@ -44,6 +44,10 @@ _EVENING = re.compile(
 )
 
 
+AT_ALL = datetime(2000, 1, 3)
+"""Any moment will do where only the places of what is said about time are wanted."""
+
+
 class Clock(Struct, frozen=True):
     hour: int
     minute: int = 0
