@@ -91,7 +91,8 @@ def of_another(text: str, end: int, place: Place) -> bool:
     """Whether a number has a unit that its place is not measured in: hours where minutes are wanted."""
     after = _AFTER.match(text, end)
     said = {after["unit"].casefold(), *words(after["unit"])} if after else set[str]()
-    return any(said & unit for unit in _STEMS) and not said & _words(place)
+    known, own = any(said & unit for unit in _STEMS), _words(place)
+    return known and not said & own and any(own & unit for unit in _STEMS)
 
 
 def _span(text: str, start: int, end: int, place: Place) -> Span | None:
