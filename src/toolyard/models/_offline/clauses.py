@@ -56,6 +56,9 @@ _ORDERS = re.compile(
 )
 
 
+LONGEST_RUN = 40
+_RUN = re.compile(r"\d{41,}|\s{41,}|(\S)\1{40,}")
+"""What nobody says: figures, blanks or one letter without end."""
 _MAY = re.compile(r"^\W*(?:can|could|may|shall|should|would|will)\b", re.IGNORECASE)
 
 
@@ -136,7 +139,7 @@ def _governing(tokens: Sequence[Token]) -> list[str]:
 def sentences(message: str) -> list[str]:
     """The sentences of a message; what stands in quotation marks, or is a path or an address, is never cut."""
     most = MOST_TEXT // 2 if is_chinese(message) else MOST_TEXT
-    text = _GREETING.sub("", plain(message[:most]).strip())
+    text = _GREETING.sub("", _RUN.sub(lambda run: run.group()[:LONGEST_RUN], plain(message[:most])).strip())
     kept = [*(span for span, _ in quoted(text)), *((one.start, one.end) for one in literals(text))]
     cuts = [found.end() for found in _SENTENCE.finditer(text) if not _inside(found.start(), kept)]
     return [spelt_out(part) for part in _cut(text, cuts) if re.search(r"\w", part)]

@@ -152,45 +152,54 @@ def _effect(outcome: Outcome, language: str) -> str:
     request, value = outcome.request, outcome.value
     verb = _verb_of(request)
     known = cast("Mapping[str, object]", value) if isinstance(value, Mapping) else dict[str, object]()
-    main = request.profile.main
     named = _name({key: one for key, one in known.items() if key not in ("id", "code")}, language)
     name = named or _name(outcome.chosen, language) or request.item or _name(known, language)
     pointed = None if name else _pointed_at(request)
-    told = {place for place in (main, pointed) if place}
-    details = [
-        f"{key.replace('_', ' ')} {_scalar(one)}"
-        for key, one in request.values.items()
-        if _is_scalar(one) and one != 1 and verb not in ("switch", "open") and key not in {place.name for place in told}
-    ]
-    if pointed or verb not in _VERBS:
-        given = {*request.values.values(), name}
-        details += [
-            f"{key.replace('_', ' ')} {_scalar(one)}"
-            for key, one in known.items()
-            if _is_scalar(one)
-            and not isinstance(one, bool)
-            and one not in given
-            and key not in ("ok", "success", "note")
-        ][:MOST_DETAILS]
-    if pointed:
-        said = label(pointed, language)
-        name = f"{said[0].upper()}{said[1:]} {_scalar(request.values[pointed.name])}"
-    name = name or pick(language, "it", "该项")
+    details = _given(request, verb, pointed)
     if verb == "open":
         details = [
             _scalar(one)
             for key, one in known.items()
             if key not in (*_HIDDEN, "page", "note") and _is_scalar(one) and not key.startswith("name")
         ]
+    elif not name or verb not in _VERBS:
+        details += _came_of_it(request, known, name)
+    english, chinese = _VERBS.get(verb, _DONE) if name or verb == "open" else _DONE
+    if pointed:
+        said = label(pointed, language)
+        name = f"{said[0].upper()}{said[1:]} {_scalar(request.values[pointed.name])}"
     more = f" ({', '.join(details)})" if details else ""
     if verb == "update" and "status" in known:
         more = f" “{_scalar(known['status'])}”"
-    english, chinese = _DONE if pointed else _VERBS.get(verb, _DONE)
-    said = pick(language, english, chinese).format(item=name, more=more, where=_where(request.profile))
+    if not name and verb != "open":
+        said = pick(language, f"Done{more}.", f"已完成{more}。")
+    else:
+        item = name or pick(language, "it", "该项")
+        said = pick(language, english, chinese).format(item=item, more=more, where=_where(request.profile))
     note = known.get("note")
     if not known and isinstance(value, str) and value:
         said = f"{said} {value}"
     return f"{said} {note}" if isinstance(note, str) and note else said
+
+
+def _given(request: Request, verb: str, pointed: Place | None) -> list[str]:
+    """What a tool was told, but for the thing itself."""
+    told = {place.name for place in (request.profile.main, pointed) if place}
+    return [
+        f"{key.replace('_', ' ')} {_scalar(one)}"
+        for key, one in request.values.items()
+        if _is_scalar(one) and one != 1 and verb not in ("switch", "open") and key not in told
+    ]
+
+
+def _came_of_it(request: Request, known: Mapping[str, object], name: str) -> list[str]:
+    """What a tool told that nobody had said before: a price, a number to keep."""
+    said = [*request.values.values(), name]
+    return [
+        f"{key.replace('_', ' ')} {_scalar(one)}"
+        for key, one in known.items()
+        if _is_scalar(one) and not isinstance(one, bool) and one not in said and key not in ("ok", "success", "note")
+    ][:MOST_DETAILS]
 
 
 def _pointed_at(request: Request) -> Place | None:
