@@ -31,9 +31,10 @@ SCHEMAS: dict[str, dict[str, object]] = {
     "no schemas": {"type": "object", "properties": {"x": True, "y": None, "": {"enum": "abc"}}, "required": "x"},
 }
 SAID = (
-    "", "?", "。。", "\x00", "😀 delete 😀", "set the level to 2", f"set the level to {'9' * 400}", "1" * 2000, "a" * 5000,
-    "把第三个删了，然后加两个" * 40, "turn it off", "send 1,000,000 to 5 or 6", "from to from to", "first 2 last 3 of",
-    "a:b:c: d", "2026-13-45 at 99:99", "除了", "T-1042 and T-1043 and", "''\"\"“”", "- 5 k 万", "red and blue on 2 May",
+    "", "?", "。。", "\x00", "😀 delete 😀", "set the level to 2", f"set the level to {'9' * 400}", "1" * 2000,
+    "a" * 5000, "把第三个删了，然后加两个" * 40, "turn it off", "send 1,000,000 to 5 or 6", "from to from to",
+    "first 2 last 3 of", "a:b:c: d", "2026-13-45 at 99:99", "除了", "T-1042 and T-1043 and", "''\"\"“”", "- 5 k 万",
+    "red and blue on 2 May",
 )  # fmt: skip
 
 
