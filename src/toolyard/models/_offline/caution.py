@@ -5,6 +5,7 @@ What is negated, excepted, made conditional, put off, only told or only asked is
 
 import re
 
+from toolyard.finding.words import stem
 from toolyard.models._offline.choices import ends
 from toolyard.models._offline.clauses import Clause
 from toolyard.models._offline.evidence import WISH
@@ -67,7 +68,9 @@ _OPPOSITES = (
 )
 _ORDERED = re.compile("把|不要|不用|请|帮")
 """`把灯关了` is an order, `我关了灯` is none."""
-_RECORDS = frozenset({"log", "record", "report", "not", "note", "regist", "track", "add", "creat", "sav", "schedul"})
+_RECORDS = frozenset(
+    map(stem, ["log", "record", "report", "note", "register", "track", "add", "create", "save", "schedule"])
+)
 """What is done with something that is only told: it is put down."""
 _DATED = ("day", "moment", "month", "clock")
 LEAST_VERB = 0.45
@@ -83,7 +86,7 @@ def held_back(clause: Clause, profile: Profile, filled: Filled, verb: float) -> 
         return True
     if _left_over(clause, profile, filled):
         return True
-    reminded = clause.actions()[:1] == ["remind"] and "remind" not in profile.actions and not _titled(profile)
+    reminded = clause.actions()[:1] == ["remind"] and "remind" not in profile.actions and not profile.titled
     return reminded or _only_told(clause, profile, said, verb) or _put_off(clause, profile)
 
 
@@ -129,7 +132,7 @@ def _opposed(clause: Clause, profile: Profile) -> bool:
 def _without_texts(clause: Clause, profile: Profile, filled: Filled) -> str:
     """What is said to us: not what is to be written, and not a title, which may hold any word."""
     texts = [value for value in filled.values.values() if isinstance(value, str) and " " in value]
-    titled = _titled(profile) and bool(profile.verbs & _RECORDS or profile.actions.keys() & {"add", "create", "remind"})
+    titled = profile.titled and bool(profile.verbs & _RECORDS or profile.actions.keys() & {"add", "create", "remind"})
     texts += [item.text for item in filled.items if item.quoted or titled]
     said = clause.text
     for text in texts:
@@ -150,12 +153,8 @@ def _put_off(clause: Clause, profile: Profile) -> bool:
     """A time of day is said, and there is no place for it: it would be done now."""
     later = clause.times.moment() is not None or _LATER.search(clause.text) is not None
     takes = any(place.kind in _DATED or place.kind == "number" for place in profile.places)
-    return later and not takes and not clause.tells and not _titled(profile)
+    return later and not takes and not clause.tells and not profile.titled
 
 
 def _has_status(profile: Profile) -> bool:
     return any(place.kind == "choice" and "stat" in place.name for place in profile.places)
-
-
-def _titled(profile: Profile) -> bool:
-    return bool(profile.main and profile.main.role == "title")

@@ -6,7 +6,7 @@ from typing import cast
 from msgspec.structs import replace
 
 from toolyard.models._offline.literals import before, way_of, zone_in
-from toolyard.models._offline.places import MOST_SEARCHED, shape_of
+from toolyard.models._offline.places import MOST_SEARCHED, label_before, shape_of
 from toolyard.models._offline.profiles import Profile
 from toolyard.models._offline.rest import Filled
 from toolyard.models._offline.sheet import Sheet
@@ -82,9 +82,7 @@ def _shaped(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     for place in profile.places:
         shape = shape_of(place.shape)
         for found in shape.finditer(sheet.clause.text[:MOST_SEARCHED]) if shape and not place.many else ():
-            start = found.start()
-            while start and not sheet.clause.text[start - 1].isascii() and sheet.clause.text[start - 1] in place.said:
-                start -= 1
+            start = label_before(place, sheet.clause.text, found.start())
             if not sheet.free(start, found.end()):
                 continue
             if place.name not in values:

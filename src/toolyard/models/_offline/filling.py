@@ -162,8 +162,7 @@ def _quoted(sheet: Sheet, profile: Profile, values: dict[str, object]) -> list[I
 def _text_for(profile: Profile, values: dict[str, object]) -> Place | None:
     """Where a text goes that is not what another tool must find: `post "lunch!" in #general`."""
     main = profile.main
-    texts = (place for place in profile.places if place.kind == "text" and place.required and not place.written)
-    others = (place for place in texts if not place.source and place is not main and place.name not in values)
+    others = (one for one in profile.texts if one.required and one is not main and one.name not in values)
     return next((place for place in others if (main and main.source) or place.name in BODIES), None)
 
 
@@ -191,7 +190,7 @@ def _explicit(sheet: Sheet, profile: Profile, values: dict[str, object], *, titl
         if place.role == "remark" and place.kind == "text" and place.name not in values:
             _taken(sheet, _REMARK, place, values)
     main = profile.main
-    if main and main.role == "title" and main.name not in values and not titled:
+    if main and profile.titled and main.name not in values and not titled:
         _taken(sheet, _CALLED, main, values)
         if main.name not in values and filter_beside(profile) and _own_before(sheet, profile):
             _taken(sheet, _AFTER_COLON, main, values)

@@ -37,8 +37,7 @@ def _belongs(token: Token, before: list[Token], profile: Profile, *, dated: bool
     """Whether a verb is part of what is asked for: of a title, `see the dentist`, or a thing that is called so."""
     if _governs(token, profile):
         return False
-    titled = bool(profile.main and profile.main.role == "title")
-    inside = titled and token.text != "去" and (dated or any(not one.has("fn:") for one in before))
+    inside = profile.titled and token.text != "去" and (dated or any(not one.has("fn:") for one in before))
     return token.has("of:") or inside
 
 
@@ -96,7 +95,7 @@ def bare(tokens: list[Token], profile: Profile, *, own: bool | None) -> list[Tok
 
     Where `own` is None they all stay; where it is False only those that lead to a title go: `task` of `add task …`.
     """
-    titled = bool(profile.main and profile.main.role == "title") and not (own and filter_beside(profile))
+    titled = profile.titled and not (own and filter_beside(profile))
     first, last = 0, len(tokens)
     seen_own = False
     while first < last:

@@ -35,7 +35,7 @@ _END = r"(?=\s*(?:[,;，；。]|\b(?:and|with|saying|that says)\b|$))"
 
 
 def labelled(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
-    texts = [place for place in profile.places if place.kind == "text" and not place.source and not place.written]
+    texts = profile.texts
     bodies = sorted(
         (place for place in texts if place.name in BODIES), key=lambda place: (not place.required, place.name)
     )
@@ -60,8 +60,7 @@ def labelled(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
 
 def between(sheet: Sheet, profile: Profile, values: dict[str, object]) -> None:
     """From where to where: `from Oslo to Rome`, `从杭州到苏州`."""
-    texts = [place for place in profile.places if place.kind == "text" and not place.written and not place.source]
-    ends = [next((place for place in texts if way_of(place.name) == way), None) for way in ("from", "to")]
+    ends = [next((place for place in profile.texts if way_of(place.name) == way), None) for way in ("from", "to")]
     if not any(ends):
         return
     text = sheet.without()
@@ -77,7 +76,7 @@ def _take(sheet: Sheet, pattern: re.Pattern[str], place: Place, values: dict[str
     found = pattern.search(sheet.clause.text)
     if not found or place.name in values or not sheet.free(*found.span()):
         return
-    value = next(filter(None, found.groups())).strip(EDGE if len(found.groups()) > 2 else " ,，;；")
+    value = next(filter(None, found.groups())).strip(" ,，;；")
     if value:
         values[place.name] = value
         sheet.take(*found.span())

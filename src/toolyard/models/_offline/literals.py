@@ -30,6 +30,7 @@ _KINDS: tuple[tuple[Written, re.Pattern[str]], ...] = (
     ("sum", re.compile(r"(?:^|_)(?:expression|formula|calculation)$", re.IGNORECASE)),
 )
 _FORMATS: dict[str, Written] = {"email": "mail", "uri": "url", "url": "url"}
+_OF_FILES = re.compile(r"\bfiles?\b|_files?\b|director|folder", re.IGNORECASE)
 _ENDS = re.compile(r"^(?:source|destination|src|dest|from|to|target)$", re.IGNORECASE)
 _BEFORE = re.compile(
     r"(?:\b(?P<small>from|to|into|in|at|of|on|under|inside|within|between|and|as)\s+(?:the\s+)?"
@@ -73,11 +74,11 @@ def _value(found: re.Match[str]) -> str:
     return f"*{text}" if found.lastgroup == "pattern" and "*" not in text else text
 
 
-def written(name: str, form: str, *, said: str, of_files: bool) -> Written:
+def written(name: str, form: str, said: str) -> Written:
     """What a parameter of this name and format is written as, in a tool of which this is said."""
     if form in _FORMATS:
         return _FORMATS[form]
-    if of_files and _ENDS.match(name):
+    if _ENDS.match(name) and _OF_FILES.search(said):
         return "path"
     for kind, pattern in _KINDS:
         if pattern.search(name) and (kind != "sql" or "SQL" in said):

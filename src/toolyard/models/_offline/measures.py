@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from toolyard.finding.words import STOP, words
 from toolyard.models._offline.amounts import numbers
-from toolyard.models._offline.places import Place, as_number
+from toolyard.models._offline.places import Place, as_number, label_before
 from toolyard.models._offline.profiles import Profile
 from toolyard.models._offline.sheet import Sheet
 from toolyard.models._offline.words import Span
@@ -125,9 +125,8 @@ def _thing_after(text: str, end: int) -> int:
 
 
 def _lead(text: str, start: int, place: Place) -> int:
-    """Where the small words before a number begin; in Chinese also those that say what it is: `住` of `住两晚`."""
-    while start and not text[start - 1].isascii() and text[start - 1] in place.said:
-        start -= 1
+    """Where the small words before a number begin, and those that say what it is."""
+    start = label_before(place, text, start)
     lead = _LEAD.search(text, max(0, start - WINDOW), start)
     return lead.start() if lead else start
 

@@ -35,7 +35,6 @@ _CODE = re.compile(r"(?P<letters>[A-Za-z]{1,6}[-_#]?)(?P<figures>\d{1,10})\b")
 MOST_PATTERN, MOST_UNBOUND, MOST_SEARCHED = 240, 2, 200
 _UNBOUND, _NESTED = re.compile(r"[*+]|\{\d*,(?:\d{2,})?\}"), re.compile(r"\)[*+{]")
 _BOUND = re.compile(r"(?<!\()\?|\{\d*,\d\}")
-_OF_FILES = re.compile(r"\bfiles?\b|_files?\b|director|folder", re.I)
 _QUANTITY = re.compile(r"qty|quantit|count|amount|number of|^number\b|how many|pieces|数量|个数|件数", re.I)
 
 
@@ -72,12 +71,11 @@ def places_of(tool: Tool) -> Iterator[Place]:
     required = tool.parameters.get("required")
     wanted = cast("list[str]", required) if isinstance(required, list) else []
     known_names = set(cast("Schema", properties)) if isinstance(properties, Mapping) else set[str]()
-    of_files = _OF_FILES.search(f"{tool.name} {tool.description}") is not None
     for name, schema in cast("Schema", properties).items() if isinstance(properties, Mapping) else ():
         if isinstance(schema, Mapping):
             known = _known(cast("Schema", schema), tool.parameters)
             place = _place(name, known, name in wanted, tool.sources.get(name, ""))
-            way = written(name, str(known.get("format", "")), said=f"{tool.name} {tool.description}", of_files=of_files)
+            way = written(name, str(known.get("format", "")), f"{tool.name} {tool.description}")
             if {"owner", "repo"} <= known_names and name in ("owner", "repo"):
                 way = "repo"
             yield replace(place, written=way) if place.kind == "text" and not place.source else place
@@ -201,6 +199,13 @@ def shape_of(pattern: str) -> re.Pattern[str] | None:
     if any(fits(pattern, word) for word in ("abc", "two words", "light.kitchen", "2026-11", "商品")):
         return None
     return _compiled(rf"(?<![A-Za-z0-9])(?:{pattern.removeprefix('^').removesuffix('$')})(?![A-Za-z0-9])")
+
+
+def label_before(place: Place, text: str, start: int) -> int:
+    """Where the Chinese characters begin that stand before a value and say what it is: `住` of `住两晚`."""
+    while start and not text[start - 1].isascii() and text[start - 1] in place.said:
+        start -= 1
+    return start
 
 
 def in_shape(place: Place, text: str) -> bool:

@@ -68,6 +68,16 @@ class Profile(Struct, frozen=True, kw_only=True):
         return next((place for place in self.places if place.kind in kinds), None)
 
     @property
+    def titled(self) -> bool:
+        """Whether what is asked for is a title, which may hold any word."""
+        return self.main is not None and self.main.role == "title"
+
+    @property
+    def texts(self) -> tuple[Place, ...]:
+        """The places that take what people write, as they write it."""
+        return tuple(one for one in self.places if one.kind == "text" and not one.source and not one.written)
+
+    @property
     def reads(self) -> bool:
         """Whether it only tells something, as far as its verbs say."""
         if _CHANGES.search(self.tool.name):

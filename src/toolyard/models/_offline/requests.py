@@ -163,13 +163,13 @@ def _apart(left: Match, right: Match, *, alone: bool) -> bool:
 
     What is no request `alone` is one if it is dated, or what another tool is for: `list the channels and the users`.
     """
-    main, same = left.profile.main, left.profile is right.profile
+    same = left.profile is right.profile
     if not alone and right.clause.times.said:
         timed = left.clause.times.moment() and right.clause.times.moment()
-        return same and (timed is not None or not (main and main.role == "title"))
+        return same and (timed is not None or not left.profile.titled)
     if not alone:
         return not same and not right.filled.items and left.thing and right.thing
-    return not (main and main.role == "title" and left.filled.items) or (right.thing and right.verb >= 0.5)
+    return not (left.profile.titled and left.filled.items) or (right.thing and right.verb >= 0.5)
 
 
 def _best(text: str, matcher: Matcher, now: datetime, only: str) -> Match | None:

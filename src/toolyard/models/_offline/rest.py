@@ -8,6 +8,7 @@ import re
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.finding.words import stem
 from toolyard.models._offline.amounts import Priced, only_number, priced, which
 from toolyard.models._offline.choices import Chosen, composed, ends, finished
 from toolyard.models._offline.frames import bare, framed
@@ -39,7 +40,7 @@ _PEOPLE = frozenset(
     {"name", "person", "contact", "employee", "colleague", "customer", "user", "who", "member", "payee", "recipient"}
 )
 _OF_WHOM = re.compile(r"(?P<who>.+?)['’]s? [\w -]+")
-_ENDING = frozenset({"complet", "finish", "clos", "don"})
+_ENDING = frozenset(map(stem, ["complete", "finish", "close", "done"]))
 _AS_DONE = re.compile(r"\s+(?:as\s+)?(?:done|completed?|finished|closed)$", re.IGNORECASE)
 _MISTER = re.compile(r"^(?:mr|mrs|ms|miss|dr)\.? (?=[A-Z])", re.IGNORECASE)
 _TO_WHOM = re.compile(r"^[给向跟](?=[\u3400-\u9fff]{2})")
@@ -83,7 +84,7 @@ def rest(sheet: Sheet, profile: Profile, values: dict[str, object], chosen: Chos
     several = _announced(sheet, profile)
     tokens = framed(sheet, profile)
     whole = sheet.text_of(bare(tokens, profile, own=None))
-    left = bare(tokens, profile, own=not _titled(profile) or filter_beside(profile) is not None)
+    left = bare(tokens, profile, own=not profile.titled or filter_beside(profile) is not None)
     none = Filled(values=values, items=(), others=composed(sheet, profile, values, left), chosen=chosen)
     if left and all(token.has("fn:pronoun") for token in left):
         return replace(none, pronoun=True)
@@ -105,7 +106,7 @@ def _without_own(text: str, profile: Profile) -> str:
         text = _AS_DONE.sub("", text)
     if beside := _beside(text, profile):
         return beside
-    if not _titled(profile) or (profile.main and profile.main.name in _PEOPLE):
+    if not profile.titled or (profile.main and profile.main.name in _PEOPLE):
         text = _TO_WHOM.sub("", text)
     if profile.main and (profile.reads or profile.main.source):
         text = _MISTER.sub("", text).removesuffix("'s").removesuffix("’s")
@@ -126,13 +127,9 @@ def _beside(text: str, profile: Profile) -> str:
     return found["name"] if found and token and not token.means else ""
 
 
-def _titled(profile: Profile) -> bool:
-    return bool(profile.main and profile.main.role == "title")
-
-
 def _trims(profile: Profile, text: str) -> bool:
     """Whether small words at the edges of a thing go: not those of a title in Chinese."""
-    whole = _titled(profile) or profile.main is None
+    whole = profile.titled or profile.main is None
     return not whole or filter_beside(profile) is not None or text.isascii()
 
 
@@ -144,7 +141,7 @@ def _texts(sheet: Sheet, profile: Profile, left: list[Token], chosen: Chosen, *,
         return [f"{infinitive(first.casefold()) or first} {more}".strip()]
     if profile.main is None:
         return [text]
-    if _titled(profile) and not several:
+    if profile.titled and not several:
         return _AND_TO.split(text)
     return [sheet.text_of(part) for part in parts(left, either=profile.reads)]
 

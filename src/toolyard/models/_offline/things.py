@@ -69,7 +69,6 @@ def items_of(text: str, profile: Profile, *, split: bool = True) -> list[Item]:
     if marked := quoted(text):
         return [Item(value, quoted=True) for _, value in marked]
     bare = POLITE_END.sub("", _IT_IS.sub("", text)).strip(EDGE)
-    main = profile.main
-    titled = bool(main and main.role == "title") or not split
+    titled = profile.titled or not split
     texts = [bare[part[0].start : part[-1].end] for part in parts(tokens_of(bare))] if not titled else [bare]
     return list(items_in(texts, count=counts(profile)))
