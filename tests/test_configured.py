@@ -57,6 +57,15 @@ def test_the_rules_of_the_file_hold_for_functions_and_executors(tmp_path: Path) 
     assert (erase.approval, erase.enabled) == ("always", False)
 
 
+def test_the_file_says_what_a_tool_does_to_the_world(tmp_path: Path) -> None:
+    made = wired(tmp_path, "[tool.count]\nread_only = true\nopen_world = true\n[tool.erase]\ndestructive = true")
+    count, erase = definitions(made)["count"], definitions(made)["erase"]
+    assert (count.read_only, count.destructive, count.open_world, count.idempotent) == (True, False, True, False)
+    assert (erase.read_only, erase.destructive, erase.open_world) == (False, True, False)
+    with pytest.raises(Misconfigured, match=r"read_only.* destructive"):
+        wired(tmp_path, "[tool.count]\nread_only = true\ndestructive = true")
+
+
 def test_a_rule_for_a_tool_that_is_not_there_protects_nothing_and_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="no tool named 'cuont'; did you mean count"):
         wired(tmp_path, "[tool.cuont]\napproval = 'always'")

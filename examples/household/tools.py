@@ -24,7 +24,7 @@ Month = Annotated[str, StringConstraints(pattern=r"^\d{4}-(0[1-9]|1[0-2])$")]
 EntityId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,64}\.[a-z0-9_]{1,128}$")]
 
 
-@tool(idempotent=True, examples=["how much did we spend this month?", "what did groceries cost in 2026-11?"])
+@tool(read_only=True, examples=["how much did we spend this month?", "what did groceries cost in 2026-11?"])
 def budget_scan(
     month: Annotated[Month | None, Field(description="YYYY-MM; this month if left out")] = None,
     category: Annotated[Name | None, Field(description="Only this category")] = None,

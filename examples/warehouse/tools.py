@@ -15,14 +15,14 @@ from toolyard.core.items import Call
 Keyword = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50)]
 
 
-@tool(description="搜索原料信息", idempotent=True, examples=["帮我查找面粉原料", "有没有白砂糖"])
+@tool(description="搜索原料信息", read_only=True, examples=["帮我查找面粉原料", "有没有白砂糖"])
 def search_materials(
     keyword: Annotated[Keyword, Field(description="原料的名称、类别或编号，例如：面粉")],
 ) -> dict[str, object]:
     return {"success": True, "results": [_row(one) for one in warehouse().search(keyword)]}
 
 
-@tool(description="统计各类原料的库存数量", idempotent=True, examples=["统计一下库存"])
+@tool(description="统计各类原料的库存数量", read_only=True, examples=["统计一下库存"])
 def get_inventory_stats(
     category: Annotated[Keyword | None, Field(description="只统计这一类别；不填则统计全部")] = None,
 ) -> dict[str, object]:
@@ -36,7 +36,7 @@ def get_inventory_stats(
     return {"success": True, "categories": sums}
 
 
-@tool(description="把原料的库存整理成报表（Markdown）", idempotent=True, examples=["生成面粉库存报表"])
+@tool(description="把原料的库存整理成报表（Markdown）", read_only=True, examples=["生成面粉库存报表"])
 def format_report(
     title: Annotated[Keyword, Field(description="报表标题")],
     keyword: Annotated[Keyword | None, Field(description="只列出含有关键词的原料；不填则列出全部")] = None,

@@ -12,7 +12,7 @@ def grocery_tools() -> list[FunctionTool]:
         groceries.append(f"{qty} × {item}" if qty > 1 else item)
         return {"ok": True, "item": item, "qty": qty, "on_the_list": len(groceries)}
 
-    @tool(idempotent=True, examples=["show my groceries"])
+    @tool(read_only=True, examples=["show my groceries"])
     def show_groceries() -> list[str]:
         """Everything on the grocery list."""
         return groceries

@@ -7,7 +7,7 @@ from cli.process import ask, serving, stream, toolyard, until
 TOOLS = """
 from toolyard import ToolError, tool
 
-@tool(roles={"staff"}, idempotent=True)
+@tool(roles={"staff"}, read_only=True, open_world=True)
 def count(item: str) -> int:
     "Count what there is."
     if item == "nothing":
@@ -38,8 +38,8 @@ def test_tools_are_listed_with_the_rules_that_hold(tmp_path: Path) -> None:
     done = toolyard(tmp_path, "tools")
     assert done.code == 0, done.errors
     assert [line.split() for line in done.out.splitlines()[1:]] == [
-        ["count", "function", "staff", "never", "30", "s", "Count", "what", "there", "is."],
-        ["empty", "function", "admin", "always", "5", "s", "Empty", "the", "shelf."],
+        ["count", "function", "reads", "outside", "staff", "never", "30", "s", "Count", "what", "there", "is."],
+        ["empty", "function", "changes", "admin", "always", "5", "s", "Empty", "the", "shelf."],
     ]
 
 

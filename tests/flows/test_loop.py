@@ -87,7 +87,8 @@ def test_no_more_calls_run_at_once_than_the_limit_says() -> None:
     in_yard(test, [together(*[call("count")] * 10), say("ok")], [count], limits=Limits(parallel_calls=3))
 
 
-def test_an_exclusive_tool_never_runs_beside_another() -> None:
+@pytest.mark.parametrize("rule", ["exclusive", "destructive"])
+def test_an_exclusive_or_destructive_tool_never_runs_beside_another(rule: str) -> None:
     running: set[str] = set()
     beside: list[set[str]] = []
 
@@ -98,7 +99,7 @@ def test_an_exclusive_tool_never_runs_beside_another() -> None:
         await asyncio.sleep(0)
         running.discard(name)
 
-    @tool(exclusive=True)
+    @tool(exclusive=rule == "exclusive", destructive=rule == "destructive")
     async def alone() -> None:
         """Must be alone."""
         beside.append(set(running))
@@ -262,11 +263,11 @@ def test_every_tool_has_a_deadline_by_default() -> None:
 
 
 @pytest.mark.proves("004.retry-failed-calls")
-@pytest.mark.parametrize(("idempotent", "attempts"), [(True, 3), (False, 1)])
-def test_only_an_idempotent_tool_is_tried_again(idempotent: bool, attempts: int) -> None:
+@pytest.mark.parametrize(("rule", "attempts"), [("idempotent", 3), ("read_only", 3), ("open_world", 1)])
+def test_only_a_tool_that_is_idempotent_or_only_reads_is_tried_again(rule: str, attempts: int) -> None:
     tried: list[str] = []
 
-    @tool(idempotent=idempotent)
+    @tool(idempotent=rule == "idempotent", read_only=rule == "read_only", open_world=rule == "open_world")
     async def flaky(key: str) -> str:
         """Fails twice."""
         tried.append(key)
@@ -275,7 +276,7 @@ def test_only_an_idempotent_tool_is_tried_again(idempotent: bool, attempts: int)
         return "fine"
 
     async def test(yard: Yard) -> None:
-        assert result(await events_of(yard.run("go"))).outcome == ("ok" if idempotent else "error")
+        assert result(await events_of(yard.run("go"))).outcome == ("ok" if attempts > 1 else "error")
         assert len(tried) == attempts
 
     in_yard(test, [call("flaky", key="k"), say("ok")], [flaky])

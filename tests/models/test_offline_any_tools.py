@@ -42,12 +42,12 @@ def lock_door(door: Literal["front", "back"]) -> None:
     """Lock a door."""
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def convert_currency(amount: float, from_currency: Money, to_currency: Money) -> None:
     """Convert an amount of money from one currency to another."""
 
 
-@tool(idempotent=True, examples=["any new mail?"])
+@tool(read_only=True, examples=["any new mail?"])
 def search_emails(
     query: str | None = None, folder: Literal["inbox", "archive"] = "inbox", unread: bool = False
 ) -> None:
@@ -69,7 +69,7 @@ def create_event(title: str, start: datetime, duration_minutes: int = 60) -> Non
     """Create a new event in the calendar."""
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def find_free_time(day: date) -> None:
     """Find free slots in the calendar on a given day."""
 
@@ -84,22 +84,22 @@ def set_ticket_status(ticket_number: int, status: Literal["open", "closed"]) -> 
     """Change the status of a ticket, for example close it."""
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def track_parcel(parcel: Annotated[str, Field(pattern=r"^SF\d{5}$")]) -> None:
     """Where a parcel is."""
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def search_flights(origin: str, destination: str, day: date) -> None:
     """Search flights between two cities."""
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def get_weather(city: str, day: date | None = None) -> None:
     """Get the weather forecast for a city."""
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def get_current_time(timezone: str) -> None:
     """Get the current time in a time zone."""
 
@@ -109,7 +109,7 @@ def add_issue_comment(owner: str, repo: str, issue_number: int, body: str) -> No
     """Add a comment to an issue of a repository."""
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def calculate(expression: str) -> None:
     """Work out an arithmetic expression."""
 
@@ -119,7 +119,7 @@ def request_equipment(item: Literal["monitor", "headset"], quantity: int = 1) ->
     """Ask for equipment for your desk."""
 
 
-@tool(description="查询账户余额", idempotent=True)
+@tool(description="查询账户余额", read_only=True)
 def get_balance(account: Annotated[Literal["储蓄", "信用卡"], Field(description="账户")] = "储蓄") -> None: ...
 
 
@@ -130,7 +130,7 @@ def add_payee(
 ) -> None: ...
 
 
-@tool(description="按姓名查找申请", idempotent=True)
+@tool(description="按姓名查找申请", read_only=True)
 def list_requests(applicant: Annotated[str, Field(description="申请人")]) -> None: ...
 
 
@@ -138,7 +138,7 @@ def list_requests(applicant: Annotated[str, Field(description="申请人")]) -> 
 def approve_request(request_id: Annotated[str, Field(description="申请编号")]) -> None: ...
 
 
-@tool(description="搜索一个城市的酒店", idempotent=True)
+@tool(description="搜索一个城市的酒店", read_only=True)
 def search_hotels(
     city: Annotated[str, Field(description="城市名称")],
     stars: Annotated[int | None, Field(description="星级")] = None,
@@ -287,12 +287,12 @@ def restart_server(name: str) -> None:
     """Restart a server."""
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def list_events(time_min: datetime | None = None, time_max: datetime | None = None) -> None:
     """List the events of the calendar."""
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def search_events(query: str) -> None:
     """Search the events of the calendar by text."""
 
@@ -302,12 +302,12 @@ def update_event(event_id: str, title: str | None = None) -> None:
     """Change an event of the calendar."""
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def find_medicine(name: str) -> None:
     """Find a medicine in the pharmacy."""
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def get_rows(table_name: str, limit: int = 10) -> None:
     """Get rows of a table."""
 
@@ -405,6 +405,15 @@ def test_nothing_is_changed_that_nobody_asked_for(message: str) -> None:
 )
 def test_what_is_asked_for_is_done_as_it_is_said(message: str, wanted: list[tuple[str, dict[str, object]]]) -> None:
     assert [told(one) for one in asked(message, tuple(one.definition for one in ACTING))] == wanted
+
+
+def test_only_a_tool_that_says_so_is_taken_to_read() -> None:
+    """An idempotent tool may be repeated; it may still change something."""
+    kinds = {"read_only": Tool(name="archive", read_only=True), "idempotent": Tool(name="archive", idempotent=True)}
+    assert {name: profile_of(kind, "0a").reads for name, kind in kinds.items()} == {
+        "read_only": True,
+        "idempotent": False,
+    }
 
 
 def test_a_unit_of_another_kind_is_not_taken() -> None:

@@ -150,7 +150,7 @@ def shop_tools(shop: Shop) -> list[FunctionTool]:
 
 
 def _cart_tools(shop: Shop) -> list[FunctionTool]:
-    @tool(idempotent=True, examples=["do you have oat milk?", "olive oil under 10 euros", "有没有橄榄油"])
+    @tool(read_only=True, examples=["do you have oat milk?", "olive oil under 10 euros", "有没有橄榄油"])
     def search_products(
         query: Annotated[Query, Field(description="What the product is called, or part of it, such as milk")],
         max_price: Annotated[float | None, Field(gt=0, description="Only products up to this price")] = None,
@@ -183,7 +183,7 @@ def _cart_tools(shop: Shop) -> list[FunctionTool]:
             del shop.cart[code]
         return {"ok": True, **product(code).row(), "removed": taken}
 
-    @tool(idempotent=True, examples=["what is in my cart?", "购物车里有什么"])
+    @tool(read_only=True, examples=["what is in my cart?", "购物车里有什么"])
     def get_cart() -> dict[str, object]:
         """The products in the shopping cart, how many of each, and the total."""
         return shop.contents()
@@ -239,12 +239,12 @@ def _navigation_tools(shop: Shop) -> list[FunctionTool]:
 
 
 def _display_tools(shop: Shop) -> list[FunctionTool]:
-    @tool(sources={"codes": "search_products"}, idempotent=True, examples=["show me your cheeses"])
+    @tool(sources={"codes": "search_products"}, read_only=True, examples=["show me your cheeses"])
     def show_products(codes: Annotated[list[Code], Field(min_length=1, max_length=20)]) -> dict[str, object]:
         """Draw cards of these products in the chat."""
         return {"ok": True, "shown": [product(code).row() for code in codes]}
 
-    @tool(idempotent=True, examples=["show me my cart", "显示购物车"])
+    @tool(read_only=True, examples=["show me my cart", "显示购物车"])
     def show_cart() -> dict[str, object]:
         """Draw the shopping cart in the chat."""
         return {"ok": True, **shop.contents()}

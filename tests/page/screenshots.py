@@ -20,7 +20,7 @@ from toolyard.stores.sqlite import SqliteStore
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 
-@tool(examples=["What do we need for pancakes?"], idempotent=True)
+@tool(examples=["What do we need for pancakes?"], read_only=True)
 def search_recipes(dish: str) -> list[dict[str, object]]:
     """Find recipes by the name of a dish."""
     return [
@@ -44,7 +44,7 @@ def place_order(shop: str, items: list[str], budget: float = 20.0, express: bool
     return f"ordered {len(items)} items at {shop}"
 
 
-@tool(idempotent=True, examples=["Is the oven on?"])
+@tool(read_only=True, examples=["Is the oven on?"])
 def home_state(room: str) -> dict[str, str]:
     """The state of the things in a room."""
     return {"room": room, "oven": "off"}

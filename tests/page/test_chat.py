@@ -30,7 +30,7 @@ def switch(entity: str, on: bool, brightness: int = 50) -> str:
     return f"{entity} is switched"
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def stock() -> list[dict[str, object]]:
     """What there is."""
     return [{"item": "milk", "left": 2}, {"item": "bread", "left": 0}]

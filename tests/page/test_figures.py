@@ -22,7 +22,7 @@ MAIN = "CrRendererMain"
 WORDS = [f"word {number} of **many**, " if number % 40 else "\n\n- a new line with `code` " for number in range(400)]
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def weigh(item: int) -> dict[str, int]:
     """What it weighs."""
     return {"item": item, "grams": item * 10}

@@ -16,7 +16,7 @@ from venues.mcp.plain import Plain
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def stock(item: str, most: int = 10) -> list[dict[str, object]]:
     """What there is."""
     if item == "gold":
@@ -30,7 +30,7 @@ def sell(item: str) -> str:
     return f"{item} is sold"
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def chart() -> dict[str, str]:
     """A picture."""
     return {"image": f"data:image/png;base64,{PIXEL}"}

@@ -31,7 +31,7 @@ SHOW = {
 }
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def stock() -> str:
     """What there is."""
     return "milk"

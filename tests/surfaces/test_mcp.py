@@ -18,7 +18,7 @@ from toolyard.surfaces.mcp import MOST_BODY_BYTES
 FORM: Json = {"elicitation": {}}
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def opening_hours(day: str) -> dict[str, str]:
     """When the shop is open."""
     return {"day": day, "open": "9 to 18"}
@@ -79,7 +79,7 @@ def test_a_modern_client_discovers_lists_and_calls_without_any_session() -> None
         assert (listed.result["cacheScope"], listed.result["resultType"]) == ("private", "complete")
         (hours,) = [one for one in listed.result["tools"] if one["name"] == "opening_hours"]
         assert hours["inputSchema"]["required"] == ["day"] and hours["inputSchema"]["type"] == "object"
-        assert hours["annotations"] == {"idempotentHint": True}
+        assert hours["annotations"] == {"readOnlyHint": True}
         called = await host.call("opening_hours", {"day": "Sunday"})
         assert (called.status, called.headers["content-type"]) == (200, "application/json")
         assert "mcp-session-id" not in called.headers

@@ -21,7 +21,7 @@ Mode = Literal["auto", "legacy"]
 TOOLS = """
 from toolyard import Context, tool
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def opening_hours(day: str) -> dict[str, str]:
     "When the shop is open."
     return {"day": day, "open": "9 to 18"}
@@ -34,7 +34,7 @@ async def delete_order(number: int, context: Context) -> str:
 """
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def opening_hours(day: str) -> dict[str, str]:
     """When the shop is open."""
     return {"day": day, "open": "9 to 18"}

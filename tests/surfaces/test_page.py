@@ -102,13 +102,13 @@ def test_without_any_key_everybody_is_the_local_administrator() -> None:
     talk(ask)
 
 
-@tool(roles=["chef"], approval="ask", idempotent=True, examples=["cook"])
+@tool(roles=["chef"], approval="ask", idempotent=True, destructive=True, open_world=True, examples=["cook"])
 def cook(dish: str) -> str:
     """Cook something."""
     return dish
 
 
-@tool
+@tool(read_only=True)
 def taste() -> str:
     """Taste it."""
     return "good"
@@ -121,5 +121,8 @@ def test_the_tools_are_those_that_the_caller_may_use_with_their_rules() -> None:
         assert cooking["name"] == "cook" and cooking["roles"] == ["chef"] and cooking["approval"] == "ask"
         assert cooking["parameters"]["required"] == ["dish"] and cooking["venue"] == "function"
         assert cooking["idempotent"] and cooking["examples"] == ["cook"]
+        assert (cooking["read_only"], cooking["destructive"], cooking["open_world"]) == (False, True, True)
+        tasting = (await http.by("ann").get("/tools"))["tools"][0]
+        assert (tasting["read_only"], tasting["destructive"], tasting["idempotent"]) == (True, False, False)
 
     talk(ask, keys=[key("ann"), key("bob", "chef")], tools=[cook, taste])

@@ -15,7 +15,7 @@ KEYS = [
 ]
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def stock(item: str) -> dict[str, object]:
     """What there is."""
     if item == "gold":

@@ -33,7 +33,7 @@ FIRST_TOOL = """none yet. Put a typed function into a file, say my_tools.py:
 
              from toolyard import tool
 
-             @tool(idempotent=True)
+             @tool(read_only=True)
              def opening_hours(day: str) -> str:
                  "When the shop is open on a day of the week."
                  return "closed" if day.lower() == "sunday" else "9 to 18"

@@ -44,14 +44,19 @@ def run_list(options: argparse.Namespace) -> None:
     if not tools:
         print('There are no tools: name modules or files with `tools = ["./my_tools.py"]` in toolyard.toml or --tools.')
         return
-    print(table(("name", "venue", "roles", "approval", "timeout", "what it does"), map(_row, tools)))
+    print(table(("name", "venue", "effect", "roles", "approval", "timeout", "what it does"), map(_row, tools)))
 
 
 def _row(tool: Tool) -> tuple[str, ...]:
     first = tool.description.strip().partition("\n")[0]
     roles = " ".join(sorted(tool.roles)) or "everybody"
     name = tool.name if tool.enabled else f"{tool.name} (disabled)"
-    return (name, tool.venue, roles, tool.approval, f"{tool.timeout_s:g} s", first)
+    return (name, tool.venue, _effect(tool), roles, tool.approval, f"{tool.timeout_s:g} s", first)
+
+
+def _effect(tool: Tool) -> str:
+    words = ["reads" if tool.read_only else "destroys" if tool.destructive else "changes"]
+    return " ".join([*words, "outside"] if tool.open_world else words)
 
 
 def run_call(options: argparse.Namespace) -> int:

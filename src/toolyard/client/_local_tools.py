@@ -30,6 +30,16 @@ ToolResult = dict[str, object]
 Told = dict[Literal["result", "error"], object]
 
 
+def _effects(tool: Tool) -> dict[str, bool]:
+    """Return what a tool does to the world, under the names that a request has for it."""
+    return {
+        "readOnly": tool.read_only,
+        "destructive": tool.destructive,
+        "openWorld": tool.open_world,
+        "idempotent": tool.idempotent,
+    }
+
+
 class LocalTools:
     def __init__(self, venues: Sequence[Venue], caller: Caller) -> None:
         self._venues = venues
@@ -56,6 +66,7 @@ class LocalTools:
                 "parameters": one.parameters,
                 "examples": one.examples,
                 "sources": one.sources,
+                **{name: True for name, is_set in _effects(one).items() if is_set},
                 **({"timeoutSeconds": min(one.timeout_s, MOST_WAIT_S)} if one.timeout_s > one.client_s else {}),
             }
             for one in found

@@ -10,7 +10,7 @@ from toolyard.core.state import State
 
 WAITING = ("asking", "parked")
 MOST_OWNERS = 3
-"""A turn or an idempotent call that was started by this many owners that died is given up."""
+"""A turn or a repeatable call that was started by this many owners that died is given up."""
 
 
 class BeginRun(Struct, frozen=True):

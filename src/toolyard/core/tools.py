@@ -55,8 +55,15 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     approval_s: float = 86_400.0
     client_s: float = 600.0
     retries: int = 2
-    """How often a failed attempt is tried again, if the tool is idempotent."""
+    """How often a failed attempt is tried again, if the tool may be repeated."""
+    read_only: bool = False
+    """It changes nothing. Unset means that it may change something."""
+    destructive: bool = False
+    """It may overwrite or delete what cannot be brought back, so it never runs beside another call."""
+    open_world: bool = False
+    """It reaches beyond this system: the web, other people."""
     idempotent: bool = False
+    """The same call twice has the effect of one. It says nothing about whether there is an effect."""
     exclusive: bool = False
     """Must not run beside other calls of its conversation."""
     max_result_bytes: int = 16_384
@@ -70,6 +77,11 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     server: str = ""
     """Which of its venue's servers it runs on, and its name there."""
     remote: str = ""
+
+    @property
+    def repeatable(self) -> bool:
+        """Whether a call may be run again when it is not known how it ended."""
+        return self.read_only or self.idempotent
 
 
 def definition_hash(tool: Tool) -> str:

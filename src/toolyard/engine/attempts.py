@@ -62,9 +62,9 @@ class Attempts:
     async def _attempts(
         self, call: CallState, entry: Registered, abandon: Callable[[], None]
     ) -> Value | Failure | Later:
-        """Run it; if it is idempotent and the failure may pass, run it again."""
+        """Run it; if it may be repeated and the failure may pass, run it again."""
         tool, attempt, backoff_s = entry.tool, call.attempt, FIRST_BACKOFF_S
-        tries_left = tool.retries if tool.idempotent else 0
+        tries_left = tool.retries if tool.repeatable else 0
         while True:
             await self._journal.committed()  # journal before effect
             answer = await self._attempt(call, entry, attempt, abandon)
@@ -134,7 +134,7 @@ class Attempts:
 
 def late(tool: Tool) -> Problem:
     """What the model is told of a tool that did not answer in its time."""
-    rest = "" if tool.idempotent else "; it was stopped, but may have taken effect"
+    rest = "" if tool.read_only else "; it was stopped, but may have taken effect"
     return Problem(
         error=f"no answer within {tool.timeout_s:g} s{rest}",
         error_type="timeout",

@@ -73,7 +73,7 @@ class Judge:
     def repeatable(self, call: CallState, state: State) -> bool:
         """Whether it does no harm to run a call once more: not if it is not certain which tool its caller got."""
         entry = self._registry.called(call, state)
-        return entry is not None and entry.tool.idempotent and is_certain(entry, caller_of(state))
+        return entry is not None and entry.tool.repeatable and is_certain(entry, caller_of(state))
 
     def _verdict(self, entry: Registered, call: CallState, state: State) -> Verdict:
         question = self._registry.verdict_question(entry.tool, state, call.arguments)
@@ -88,7 +88,7 @@ def _judged(call: CallState, entry: Registered, verdict: Verdict, now: float) ->
         call_id=call.call.id,
         verdict=verdict.decision,
         rule=verdict.rule,
-        exclusive=entry.tool.exclusive,
+        exclusive=entry.tool.exclusive or entry.tool.destructive,
         expires_at=now + entry.tool.approval_s if verdict.decision == "ask" else 0.0,
     )
     if verdict.decision == "deny":

@@ -150,9 +150,16 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     approval_s: Seconds | None = None
     client_s: Seconds | None = None
     retries: CountOrNone | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    open_world: bool | None = None
     idempotent: bool | None = None
     exclusive: bool | None = None
     max_result_bytes: Count | None = None
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.read_only and self.destructive:
+            yield "read_only", "and destructive: a tool that changes nothing destroys nothing; set one of them"
 
 
 class KeyConfig(Struct, frozen=True, kw_only=True):
@@ -271,7 +278,12 @@ def located(path: Path | None) -> Path | None:
 
 def ruled(tool: Tool, rules: ToolRules) -> Tool:
     """The tool with the rules that are given in place of its own."""
-    return replace(tool, **{name: value for name, value in asdict(rules).items() if value is not None})
+    changes = {name: value for name, value in asdict(rules).items() if value is not None}
+    if rules.read_only:  # of an untrusted server's tool everything is assumed, until somebody says better
+        changes["destructive"] = False
+    elif rules.destructive:
+        changes["read_only"] = False
+    return replace(tool, **changes)
 
 
 def show(config: Config) -> str:

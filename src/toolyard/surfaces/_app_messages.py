@@ -98,6 +98,7 @@ class AppTool(AppFunction, kw_only=True):
     """A tool that the app runs; `timeoutSeconds` is how long its result is awaited.
 
     `examples` are requests that it is for, `sources` names for a parameter the tool that its value comes from.
+    What it does to the world the app says itself; `annotations` that its MCP servers send are not read.
     """
 
     mcp_schema: dict[str, object] | None = field(default=None, name="inputSchema")
@@ -105,6 +106,10 @@ class AppTool(AppFunction, kw_only=True):
     timeout_s: Annotated[float, Meta(gt=0, le=86_400)] | None = field(default=None, name="timeoutSeconds")
     examples: Annotated[list[Line], Meta(max_length=20)] = []
     sources: Annotated[dict[Line, Line], Meta(max_length=100)] = {}
+    read_only: bool = field(default=False, name="readOnly")
+    destructive: bool = False
+    open_world: bool = field(default=False, name="openWorld")
+    idempotent: bool = False
 
 
 class ToolResult(Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
@@ -183,6 +188,8 @@ def to_tool(body: AppTool, index: int) -> Tool:
         schema = tool_schema
     else:
         schema = dict(EMPTY_OBJECT)
+    if body.read_only and body.destructive:
+        raise invalid(f"tools.{index}", "is readOnly and destructive: send one of them")
     tool = Tool(
         name=name,
         description=said.description or body.description,
@@ -190,6 +197,10 @@ def to_tool(body: AppTool, index: int) -> Tool:
         venue="client",
         examples=tuple(body.examples),
         sources=body.sources,
+        read_only=body.read_only,
+        destructive=body.destructive,
+        open_world=body.open_world,
+        idempotent=body.idempotent,
     )
     return tool if body.timeout_s is None else msgspec.structs.replace(tool, client_s=body.timeout_s)
 

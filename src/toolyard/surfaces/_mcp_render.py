@@ -23,9 +23,19 @@ def tool(tool: Tool, definition: Json) -> Json:
     if definition:
         return {**definition, "name": tool.name}
     shown: Json = {"name": tool.name, "description": tool.description, "inputSchema": schema(tool)}
-    if tool.idempotent:
-        shown["annotations"] = {"idempotentHint": True}
+    if hints := {name: True for name, is_set in _hints(tool) if is_set}:
+        shown["annotations"] = hints
     return shown
+
+
+def _hints(tool: Tool) -> tuple[tuple[str, bool], ...]:
+    """Only what is marked becomes a hint: of what is not, MCP's cautious defaults hold."""
+    return (
+        ("readOnlyHint", tool.read_only),
+        ("destructiveHint", tool.destructive),
+        ("openWorldHint", tool.open_world),
+        ("idempotentHint", tool.idempotent),
+    )
 
 
 def schema(tool: Tool) -> Json:

@@ -22,6 +22,9 @@ class ToolCard(Struct, kw_only=True):
     roles: list[str]
     divisions: list[str]
     approval: str
+    read_only: bool
+    destructive: bool
+    open_world: bool
     idempotent: bool
     exclusive: bool
     timeout_s: float
@@ -54,6 +57,9 @@ def card(tool: Tool) -> ToolCard:
         roles=sorted(tool.roles),
         divisions=sorted(tool.divisions),
         approval=tool.approval,
+        read_only=tool.read_only,
+        destructive=tool.destructive,
+        open_world=tool.open_world,
         idempotent=tool.idempotent,
         exclusive=tool.exclusive,
         timeout_s=tool.timeout_s,

@@ -20,7 +20,7 @@ TOOL = Tool(
         "Find tools for a task. There are more tools than you are shown: before you say that something cannot be done, "
         "describe it here in a few words. What is found can be called from your next turn on."
     ),
-    idempotent=True,
+    read_only=True,
     built_in=True,
     max_result_bytes=65_536,
     parameters={

@@ -102,6 +102,9 @@ def tool(
     timeout_s: float = 30.0,
     approval_s: float = 86_400.0,
     retries: int = 2,
+    read_only: bool = False,
+    destructive: bool = False,
+    open_world: bool = False,
     idempotent: bool = False,
     exclusive: bool = False,
     max_result_bytes: int = 16_384,
@@ -131,6 +134,8 @@ def _made(function: Function, rules: Mapping[str, object]) -> FunctionTool:
         )
     except msgspec.ValidationError as error:
         raise Misconfigured(f"tool {name!r}: {error}") from None
+    if definition.read_only and definition.destructive:
+        raise Misconfigured(f"tool {name!r} is read_only and destructive: set one of them")
     return FunctionTool(definition, function, signature)
 
 

@@ -22,7 +22,7 @@ AROUND = 200
 READ_RESULT = Tool(
     name="read_result",
     description="Read on in a result that was too large to be shown whole, or find a text in it.",
-    idempotent=True,
+    read_only=True,
     built_in=True,
     parameters={
         "type": "object",

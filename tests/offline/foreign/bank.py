@@ -44,12 +44,12 @@ def reset() -> None:
     PAYEES["P3"] = {"name": "房东陈先生", "card": "6228480402564890"}
 
 
-@tool(description="查询账户余额", idempotent=True, examples=["我还有多少钱"])
+@tool(description="查询账户余额", read_only=True, examples=["我还有多少钱"])
 def get_balance(account: Annotated[Account, Field(description="账户")] = "储蓄") -> dict[str, object]:
     return {"account": account, "balance": BALANCE[account]}
 
 
-@tool(description="查看账户的交易记录", idempotent=True)
+@tool(description="查看账户的交易记录", read_only=True)
 def list_transactions(
     account: Annotated[Account, Field(description="账户")] = "储蓄",
     since: Annotated[date | None, Field(description="从这一天开始")] = None,
@@ -62,7 +62,7 @@ def list_transactions(
     ]
 
 
-@tool(description="按姓名查找收款人", idempotent=True)
+@tool(description="按姓名查找收款人", read_only=True)
 def find_payee(name: Annotated[str, Field(description="收款人姓名")]) -> list[dict[str, str]]:
     return [
         {"payee_id": key, "name": one["name"], "card": one["card"]}

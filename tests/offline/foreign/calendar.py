@@ -39,7 +39,7 @@ def _event(key: str) -> dict[str, object]:
     return {"event_id": key, **one, "start": one["start"].isoformat(timespec="minutes")}
 
 
-@tool(idempotent=True, examples=["what's on my calendar tomorrow?", "do I have anything on Friday?"])
+@tool(read_only=True, examples=["what's on my calendar tomorrow?", "do I have anything on Friday?"])
 def list_events(
     day: Annotated[date | None, Field(description="The day to show; today if left out")] = None,
 ) -> list[dict[str, object]]:
@@ -48,7 +48,7 @@ def list_events(
     return [_event(key) for key, one in EVENTS.items() if one["start"].date() == day]
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def find_events(query: Annotated[str, Field(description="Words from the event's title")]) -> list[dict[str, object]]:
     """Find upcoming events by their title."""
     words = query.lower().split()
@@ -84,7 +84,7 @@ def cancel_event(event_id: Annotated[str, Field(description="The id of the event
     return f"{one['title']} was cancelled"
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def find_free_time(
     day: date, minutes: Annotated[int, Field(description="How long the slot must be")] = 30
 ) -> list[str]:

@@ -45,7 +45,7 @@ def _issue(number: int) -> dict[str, object]:
     return {"number": number, **ISSUES[number]}
 
 
-@tool(idempotent=True, examples=["show open bugs", "which issues are assigned to me?"])
+@tool(read_only=True, examples=["show open bugs", "which issues are assigned to me?"])
 def list_issues(
     state: Literal["open", "closed", "all"] = "open",
     label: Label | None = None,
@@ -101,7 +101,7 @@ def add_comment(
     return {"number": number, "comment": text}
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def list_pull_requests(
     state: Literal["open", "merged", "closed"] = "open", author: str | None = None
 ) -> list[dict[str, object]]:

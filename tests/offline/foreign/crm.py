@@ -51,7 +51,7 @@ def _customer(key: str) -> Customer:
     return CUSTOMERS[key]
 
 
-@tool(idempotent=True, examples=["find customer Smith"])
+@tool(read_only=True, examples=["find customer Smith"])
 def find_customers(query: Annotated[str, Field(description="Name, company or e-mail")]) -> list[dict[str, str]]:
     """Search for customers in the CRM."""
     words = query.lower().split()
@@ -85,7 +85,7 @@ def create_ticket(
     return {"ticket_number": number, "subject": subject, "priority": priority}
 
 
-@tool(idempotent=True, sources={"customer_id": "find_customers"})
+@tool(read_only=True, sources={"customer_id": "find_customers"})
 def list_tickets(
     status: TicketStatus | None = None,
     priority: Priority | None = None,

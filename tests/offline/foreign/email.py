@@ -41,7 +41,7 @@ def _mail(key: str) -> Mail:
     return MAILS[key]
 
 
-@tool(idempotent=True, examples=["any new mail?", "find the email from Sarah about the budget"])
+@tool(read_only=True, examples=["any new mail?", "find the email from Sarah about the budget"])
 def search_emails(
     query: Annotated[str | None, Field(description="Words in the subject, the text or the sender's name")] = None,
     folder: Folder = "inbox",
@@ -58,7 +58,7 @@ def search_emails(
     ]
 
 
-@tool(idempotent=True, sources={"email_id": "search_emails"})
+@tool(read_only=True, sources={"email_id": "search_emails"})
 def read_email(email_id: str) -> dict[str, object]:
     """Open an e-mail and show its full text."""
     one = _mail(email_id)
@@ -91,7 +91,7 @@ def move_email(email_id: str, folder: Folder) -> dict[str, object]:
     return {"moved": MAILS[email_id].subject, "folder": folder}
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def count_unread(folder: Folder = "inbox") -> int:
     """How many unread e-mails there are."""
     return sum(1 for one in MAILS.values() if one.folder == folder and not one.read)

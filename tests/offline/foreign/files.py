@@ -27,7 +27,7 @@ def _path(path: str) -> str:
 
 
 @tool(
-    idempotent=True,
+    read_only=True,
     description="Read the complete contents of a file from the file system as text. Use the 'head' parameter to read"
     " only the first N lines of a file, or the 'tail' parameter to read only the last N lines of a file.",
 )
@@ -51,7 +51,7 @@ def write_file(path: str, content: str) -> str:
     return f"Successfully wrote to {path}"
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def list_directory(path: Annotated[str, Field(description="The directory, '.' for the top")] = ".") -> list[str]:
     """Get a detailed listing of all files and directories in a specified path."""
     here = _path(path)
@@ -78,7 +78,7 @@ def move_file(source: str, destination: str) -> str:
     return f"Successfully moved {source} to {destination}"
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def search_files(
     pattern: Annotated[str, Field(description="Glob such as *.txt")],
     path: Annotated[str, Field(description="Where to begin")] = ".",
@@ -91,7 +91,7 @@ def search_files(
     ]
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def get_file_info(path: str) -> dict[str, object]:
     """Retrieve detailed metadata about a file or directory: size, type, permissions."""
     if _path(path) not in FILES:

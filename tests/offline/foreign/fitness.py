@@ -80,13 +80,13 @@ def mark_habit(habit: Habit, day: date | None = None) -> dict[str, object]:
     return {"habit": habit, "day": (day or TODAY).isoformat(), "streak": HABITS[habit]}
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def get_habit_streak(habit: Habit) -> dict[str, object]:
     """Get the streak of a habit: how many days in a row it was done."""
     return {"habit": habit, "days_in_a_row": HABITS[habit]}
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def list_workouts(activity: Activity | None = None, since: date | None = None) -> list[dict[str, object]]:
     """List past workouts, newest first."""
     return [

@@ -52,7 +52,7 @@ def _trip(code: str) -> dict[str, object]:
     return {"booking_code": code, **TRIPS[code]}
 
 
-@tool(idempotent=True, examples=["flights from Vienna to Oslo tomorrow", "find a flight to Madrid from Paris on May 3"])
+@tool(read_only=True, examples=["flights from Vienna to Oslo tomorrow", "find a flight to Madrid from Paris on May 3"])
 def search_flights(
     origin: Annotated[str, Field(description="City of departure")],
     destination: Annotated[str, Field(description="City of arrival")],
@@ -86,7 +86,7 @@ def book_flight(
     raise ToolError(f"there is no flight {flight_number}", "not_found")
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def list_my_bookings() -> list[dict[str, object]]:
     """List the flights you have booked."""
     return [_trip(code) for code in TRIPS]
@@ -119,7 +119,7 @@ def choose_seat(
     return _trip(booking_code)
 
 
-@tool(idempotent=True, examples=["is BA117 delayed?"])
+@tool(read_only=True, examples=["is BA117 delayed?"])
 def get_flight_status(flight_number: FlightNumber) -> dict[str, object]:
     """Tell whether a flight is on time, delayed or cancelled."""
     return {"flight_number": flight_number, "status": "delayed", "delay_minutes": 25}

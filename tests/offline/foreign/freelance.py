@@ -67,7 +67,7 @@ def log_hours(
     return {"client": client, "hours": hours, "day": (day or TODAY).isoformat()}
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def get_hours(
     client: Annotated[str | None, Field(description="Name of the client; all if left out")] = None,
     month: Annotated[
@@ -95,7 +95,7 @@ def create_invoice(
     return {"invoice_number": "INV-005", "client": client, "amount": amount, "due": due.isoformat() if due else None}
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def list_invoices(
     status: Status | None = None,
     client: Annotated[str | None, Field(description="Only the invoices of this client")] = None,

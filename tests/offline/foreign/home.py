@@ -78,7 +78,7 @@ def unlock_door(door: Door) -> str:
     return f"{door} door is unlocked"
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def get_home_status(room: Annotated[Room | None, Field(description="Only this room")] = None) -> dict[str, object]:
     """Show the state of lights, temperature, blinds and doors."""
     if room is not None:

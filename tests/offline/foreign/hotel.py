@@ -43,7 +43,7 @@ def reset() -> None:
     BOOKINGS["B2002"] = Booking(hotel=town, room_type="套房", check_in=in_days(20), nights=3, guest="李明")
 
 
-@tool(description="搜索一个城市的酒店", idempotent=True, examples=["帮我找一下广州的酒店", "深圳500元以下的酒店"])
+@tool(description="搜索一个城市的酒店", read_only=True, examples=["帮我找一下广州的酒店", "深圳500元以下的酒店"])
 def search_hotels(
     city: Annotated[str, Field(description="城市名称")],
     max_price: Annotated[float | None, Field(description="每晚最高价格（元）")] = None,
@@ -56,7 +56,7 @@ def search_hotels(
     ]
 
 
-@tool(description="按名称查找酒店", idempotent=True)
+@tool(description="按名称查找酒店", read_only=True)
 def find_hotel(name: Annotated[str, Field(description="酒店名称或其中一部分")]) -> list[dict[str, object]]:
     return [{"hotel_id": key, "name": one.name, "price": one.price} for key, one in HOTELS.items() if name in one.name]
 
@@ -79,7 +79,7 @@ def book_room(
     return {"booking_no": key, **stay}
 
 
-@tool(description="查看我的所有预订", idempotent=True)
+@tool(description="查看我的所有预订", read_only=True)
 def list_bookings() -> list[dict[str, object]]:
     return [{"booking_no": key, **one, "check_in": one["check_in"].isoformat()} for key, one in BOOKINGS.items()]
 

@@ -41,7 +41,7 @@ def _book(key: str) -> dict[str, object]:
     return {"book_id": key, **BOOKS[key]._asdict()}
 
 
-@tool(description="在图书馆查找图书", idempotent=True, examples=["有没有鲁迅的书", "查一下红楼梦", "找儿童类的书"])
+@tool(description="在图书馆查找图书", read_only=True, examples=["有没有鲁迅的书", "查一下红楼梦", "找儿童类的书"])
 def search_books(
     keyword: Annotated[str | None, Field(description="书名或作者")] = None,
     category: Annotated[Category | None, Field(description="类别")] = None,
@@ -66,7 +66,7 @@ def borrow_book(
     return {"title": one["title"], "应还日期": in_days(days).isoformat()}
 
 
-@tool(description="查看我借的书和归还日期", idempotent=True, examples=["我借了什么书", "which books do I have?"])
+@tool(description="查看我借的书和归还日期", read_only=True, examples=["我借了什么书", "which books do I have?"])
 def list_my_loans() -> list[dict[str, object]]:
     return [{"book_id": key, "title": BOOKS[key].title, "应还日期": due.isoformat()} for key, due in LOANS.items()]
 
@@ -98,7 +98,7 @@ def reserve_book(
     return {"已预约": _book(book_id)["title"], "取书日期": pickup.isoformat() if pickup else None}
 
 
-@tool(description="查询图书馆的开放时间：几点开门、几点关门", idempotent=True)
+@tool(description="查询图书馆的开放时间：几点开门、几点关门", read_only=True)
 def get_opening_hours(day: Annotated[date | None, Field(description="日期，默认今天")] = None) -> dict[str, str]:
     day = day or TODAY
     return {"日期": day.isoformat(), "开放时间": "10:00–17:00" if day.weekday() >= 5 else "08:30–21:00"}

@@ -22,7 +22,7 @@ def reset() -> None:
     PLAYLISTS.update({"Party": ["t1"], "Chill": ["t2", "t6"], "Workout": ["t1", "t3"]})
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def search_music(query: Annotated[str, Field(description="Song title, artist or genre")]) -> list[dict[str, str]]:
     """Search the music library for songs."""
     wanted = query.lower()

@@ -39,7 +39,7 @@ def reset() -> None:
     PLAN.update({(in_days(1), "午餐"): "番茄炒蛋", (in_days(1), "晚餐"): "香菇鸡汤", (in_days(3), "午餐"): "牛肉面"})
 
 
-@tool(description="搜索菜谱", idempotent=True, examples=["有什么牛肉的菜", "找20分钟以内的菜"])
+@tool(description="搜索菜谱", read_only=True, examples=["有什么牛肉的菜", "找20分钟以内的菜"])
 def search_recipes(
     keyword: Annotated[str, Field(description="菜名或食材")],
     max_minutes: Annotated[int | None, Field(description="最长用时（分钟）")] = None,
@@ -54,7 +54,7 @@ def search_recipes(
 
 @tool(
     description="查看一道菜的做法和配料",
-    idempotent=True,
+    read_only=True,
     sources={"recipe_id": "search_recipes"},
     examples=["糖醋排骨怎么做"],
 )
@@ -84,7 +84,7 @@ def plan_meal(
     return {"日期": day.isoformat(), "餐": meal, "菜": dish}
 
 
-@tool(description="查看用餐计划：某天吃什么", idempotent=True)
+@tool(description="查看用餐计划：某天吃什么", read_only=True)
 def show_meal_plan(day: Annotated[date | None, Field(description="日期，默认今天")] = None) -> list[dict[str, str]]:
     day = day or TODAY
     return [{"日期": when.isoformat(), "餐": meal, "菜": dish} for (when, meal), dish in PLAN.items() if when == day]

@@ -58,7 +58,7 @@ def add_task(
     return _task(key)
 
 
-@tool(idempotent=True, examples=["what do I have to do tomorrow?", "show my tasks in Garden"])
+@tool(read_only=True, examples=["what do I have to do tomorrow?", "show my tasks in Garden"])
 def list_tasks(
     project: Annotated[str | None, Field(description="Only the tasks of this project")] = None,
     due: Annotated[date | None, Field(description="Only the tasks due on this day")] = None,
@@ -73,7 +73,7 @@ def list_tasks(
     ]
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def find_task(words: Annotated[str, Field(description="Words from the task's title")]) -> list[dict[str, object]]:
     """Find tasks by words of their title."""
     wanted = [word for word in words.lower().split() if word not in ("the", "a", "my")]

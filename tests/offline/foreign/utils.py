@@ -50,13 +50,13 @@ def reset() -> None:
     """There is nothing to set back."""
 
 
-@tool(idempotent=True, examples=["how much is 100 dollars in euros?"])
+@tool(read_only=True, examples=["how much is 100 dollars in euros?"])
 def convert_currency(amount: float, from_currency: Currency, to_currency: Currency) -> dict[str, object]:
     """Convert an amount of money from one currency to another."""
     return {"amount": round(amount / RATES[from_currency] * RATES[to_currency], 2), "currency": to_currency}
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def convert_units(value: float, from_unit: Unit, to_unit: Unit) -> dict[str, object]:
     """Convert a length, weight, volume or temperature into another unit."""
     if from_unit == "celsius" and to_unit == "fahrenheit":
@@ -69,7 +69,7 @@ def convert_units(value: float, from_unit: Unit, to_unit: Unit) -> dict[str, obj
     return {"value": round(value * a[1] / b[1], 4), "unit": to_unit}
 
 
-@tool(idempotent=True, examples=["what's the weather like in Rome?", "will it rain in Oslo tomorrow?"])
+@tool(read_only=True, examples=["what's the weather like in Rome?", "will it rain in Oslo tomorrow?"])
 def get_weather(
     city: str, day: Annotated[date | None, Field(description="YYYY-MM-DD; today if left out")] = None
 ) -> dict[str, object]:
@@ -80,7 +80,7 @@ def get_weather(
     return {"city": city, "day": (day or TODAY).isoformat(), "temperature": degrees, "sky": sky}
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def get_time(city: str) -> str:
     """What time it is now in a city of the world."""
     if city.lower() not in ZONES:
@@ -88,7 +88,7 @@ def get_time(city: str) -> str:
     return (NOW + timedelta(hours=ZONES[city.lower()])).strftime("%H:%M")
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def calculate(expression: Annotated[str, Field(description="An arithmetic expression such as 12 * (3 + 4)")]) -> float:
     """Work out an arithmetic expression."""
     return _value(ast.parse(expression, mode="eval").body)
@@ -106,7 +106,7 @@ def _value(node: ast.expr) -> float:
             raise ToolError("not an arithmetic expression", "validation_error")
 
 
-@tool(idempotent=True)
+@tool(read_only=True)
 def split_bill(
     total: Annotated[float, Field(gt=0)],
     people: Annotated[int, Field(ge=1, description="How many people share it")],

@@ -20,7 +20,7 @@ PERSONAL = SCRIPT.with_name("personal.py")
 
 
 def over_stdio(**more: object) -> ServerSpec:
-    return ServerSpec(command=sys.executable, args=(str(SCRIPT),), **more)  # pyright: ignore[reportArgumentType]
+    return ServerSpec(command=sys.executable, args=(str(SCRIPT),), **{"trust": True, **more})  # pyright: ignore[reportArgumentType]
 
 
 class OverHttp:
@@ -33,7 +33,7 @@ class OverHttp:
         self._process: subprocess.Popen[bytes] | None = None
 
     def spec(self, **more: object) -> ServerSpec:
-        return ServerSpec(url=f"http://127.0.0.1:{self.port}/mcp", **more)  # pyright: ignore[reportArgumentType]
+        return ServerSpec(url=f"http://127.0.0.1:{self.port}/mcp", **{"trust": True, **more})  # pyright: ignore[reportArgumentType]
 
     async def start(self) -> None:
         self._process = subprocess.Popen([sys.executable, str(self._script), str(self.port), *self._args])  # noqa: ASYNC220

@@ -15,7 +15,8 @@ class Plain:
         self.notes = folder / "notes"
         self.notes.touch()
         args = ("-S", "-E", str(SCRIPT), str(self.notes), *tricks)
-        self.spec = ServerSpec(command=sys.executable, args=args, **more)  # pyright: ignore[reportArgumentType]
+        options = {"trust": True, **more}
+        self.spec = ServerSpec(command=sys.executable, args=args, **options)  # pyright: ignore[reportArgumentType]
 
     def noted(self, what: str) -> list[str]:
         """The rest of each line that begins so."""

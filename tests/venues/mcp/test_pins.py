@@ -10,8 +10,9 @@ from surfaces.talk import Talk, talk
 from toolyard import Caller, Yard, call, say
 from toolyard.core.ports import ModelRequest
 from toolyard.core.servers import ServerSpec
+from toolyard.core.tools import Tool
 from toolyard.models.scripted import Turn
-from toolyard.venues.mcp._definitions import approval_of, tool_of
+from toolyard.venues.mcp._definitions import tool_of
 from toolyard.venues.mcp._pins import Pins, accepted, compared, rejected
 from venues.mcp.plain import Plain
 
@@ -91,25 +92,30 @@ def test_the_order_of_fields_is_no_change_and_a_server_that_is_not_pinned_may_ch
 
 
 @pytest.mark.parametrize(
-    ("hints", "trust", "approval"),
+    ("hints", "effects", "approval"),
     [
-        ({"readOnlyHint": True}, False, "never"),
-        ({"destructiveHint": False}, False, "never"),
-        ({"destructiveHint": True}, True, "ask"),
-        ({"idempotentHint": True}, False, "ask"),
-        ({}, False, "ask"),
-        ({}, True, "never"),
+        ({"readOnlyHint": True}, {"read_only"}, "never"),
+        ({"readOnlyHint": True, "destructiveHint": True}, {"read_only"}, "never"),
+        ({"destructiveHint": False}, set[str](), "never"),
+        ({"destructiveHint": True, "openWorldHint": True}, {"destructive", "open_world"}, "ask"),
+        ({"idempotentHint": True}, {"idempotent"}, "never"),
+        ({}, set[str](), "never"),
     ],
 )
-def test_hints_set_who_is_asked(hints: dict[str, object], trust: bool, approval: str) -> None:
-    assert approval_of(hints, trust=trust) == approval
+def test_hints_are_believed_only_of_a_trusted_server(
+    hints: dict[str, object], effects: set[str], approval: str
+) -> None:
+    definition = {**listing(a="A")[0], "annotations": hints}
+    trusted = tool_of(definition, "a", "s", ServerSpec(trust=True))
+    assert (effects_of(trusted), trusted.approval) == (effects, approval)
+    untrusted = tool_of(definition, "a", "s", ServerSpec())
+    assert (effects_of(untrusted), untrusted.approval) == ({"destructive", "open_world"}, "ask")
+    assert not untrusted.repeatable
 
 
-@pytest.mark.parametrize("hint", ["readOnlyHint", "idempotentHint"])
-def test_hints_say_what_may_be_made_again(hint: str) -> None:
-    definition = {**listing(a="A")[0], "annotations": {hint: True}}
-    assert tool_of(definition, "a", "s", ServerSpec()).idempotent
-    assert not tool_of(listing(a="A")[0], "a", "s", ServerSpec()).idempotent
+def effects_of(tool: Tool) -> set[str]:
+    names = ("read_only", "destructive", "open_world", "idempotent")
+    return {name for name in names if getattr(tool, name)}
 
 
 def change(plain: Plain) -> None:

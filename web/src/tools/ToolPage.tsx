@@ -16,6 +16,11 @@ interface ToolPageProps {
   ran: () => void
 }
 
+function effectOf(tool: ToolCard): Word {
+  if (tool.read_only) return "tools.effect.reads"
+  return tool.destructive ? "tools.effect.destroys" : "tools.effect.changes"
+}
+
 export function ToolPage({ tool, figures, health, ran }: ToolPageProps) {
   const say = useSay()
   const venue = ["function", "mcp", "client", "provider"].includes(tool.venue) ? say(`venue.${tool.venue}` as Word) : tool.venue
@@ -24,7 +29,9 @@ export function ToolPage({ tool, figures, health, ran }: ToolPageProps) {
     [say("tools.approval"), say(`tools.approval.${tool.approval}` as Word)],
     [say("tools.roles"), tool.roles.join(", ") || say("tools.everyone")],
     ...(tool.divisions.length ? ([[say("tools.divisions"), tool.divisions.join(", ")]] as [string, string][]) : []),
-    [say("tools.idempotent"), say(tool.idempotent ? "common.yes" : "common.no")],
+    [say("tools.effect"), say(effectOf(tool))],
+    [say("tools.open_world"), say(tool.open_world ? "common.yes" : "common.no")],
+    [say("tools.repeatable"), say(tool.read_only || tool.idempotent ? "common.yes" : "common.no")],
     [say("tools.exclusive"), say(tool.exclusive ? "common.yes" : "common.no")],
     [say("tools.timeout"), duration(tool.timeout_s * 1000)],
   ]

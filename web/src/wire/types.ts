@@ -661,6 +661,9 @@ export interface Tool {
   approval_s?: number
   client_s?: number
   retries?: number
+  read_only?: boolean
+  destructive?: boolean
+  open_world?: boolean
   idempotent?: boolean
   exclusive?: boolean
   max_result_bytes?: number
@@ -687,6 +690,9 @@ export interface ToolCard {
   roles: Array<string>
   divisions: Array<string>
   approval: string
+  read_only: boolean
+  destructive: boolean
+  open_world: boolean
   idempotent: boolean
   exclusive: boolean
   timeout_s: number

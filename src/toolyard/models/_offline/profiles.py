@@ -83,8 +83,8 @@ class Profile(Struct, frozen=True, kw_only=True):
         if _CHANGES.search(self.tool.name):
             return False
         changing = {"add", "remove", "update", "switch", "remind", "cancel", "need"}
-        told = self.actions or self.tool.idempotent
-        return bool(told) and not self.actions.keys() & (changing if self.tool.idempotent else {*changing, "create"})
+        told = self.actions or self.tool.read_only
+        return bool(told) and not self.actions.keys() & (changing if self.tool.read_only else {*changing, "create"})
 
 
 def profile_of(tool: Tool, definition: str) -> Profile:
@@ -99,7 +99,7 @@ class _Keyed:
 
     def __init__(self, tool: Tool, definition: str) -> None:
         self.tool = tool
-        self.key = (tool.name, definition, tool.examples, tuple(tool.sources.items()), tool.idempotent)
+        self.key = (tool.name, definition, tool.examples, tuple(tool.sources.items()), tool.read_only)
 
     def __hash__(self) -> int:
         return hash(self.key)

@@ -1,4 +1,4 @@
-"""A server's definition of a tool becomes a Tool with rules: hints set the defaults. It does not know any server.
+"""A server's definition of a tool becomes a Tool with rules, set by its hints if the server is trusted.
 
 What a server lists is taken as it is. A definition that no model could be shown is kept, and said to be unusable.
 """
@@ -7,9 +7,10 @@ import hashlib
 from typing import cast
 
 import msgspec
+from msgspec import Struct
 
 from toolyard.core.servers import ServerSpec
-from toolyard.core.tools import Approval, Tool
+from toolyard.core.tools import Tool
 
 Json = dict[str, object]
 PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
@@ -44,7 +45,7 @@ def tool_of(definition: Json, name: str, server: str, spec: ServerSpec) -> Tool:
     """The tool that a model is offered under this name."""
     hints = definition.get("annotations")
     known = cast(Json, hints) if isinstance(hints, dict) else {}
-    read_only = known.get("readOnlyHint") is True
+    effects = effects_of(known, trust=spec.trust)
     remote = str(definition["name"])
     return Tool(
         name=name,
@@ -53,17 +54,38 @@ def tool_of(definition: Json, name: str, server: str, spec: ServerSpec) -> Tool:
         venue="mcp",
         server=server,
         remote=remote,
-        approval=approval_of(known, trust=spec.trust),
-        idempotent=read_only or known.get("idempotentHint") is True,
+        approval="ask" if effects.destructive else "never",
+        read_only=effects.read_only,
+        destructive=effects.destructive,
+        open_world=effects.open_world,
+        idempotent=effects.idempotent,
         timeout_s=spec.call_s,
     )
 
 
-def approval_of(hints: Json, *, trust: bool) -> Approval:
-    """Reading needs nobody's leave, destroying does; without a hint it depends on whether the server is trusted."""
-    if hints.get("readOnlyHint") is True or hints.get("destructiveHint") is False:
-        return "never"
-    return "never" if trust and hints.get("destructiveHint") is None else "ask"
+class Effects(Struct, frozen=True, kw_only=True):
+    """What a call may do to the world. The defaults are the worst."""
+
+    read_only: bool = False
+    destructive: bool = True
+    open_world: bool = True
+    idempotent: bool = False
+
+
+def effects_of(hints: Json, *, trust: bool) -> Effects:
+    """Return what a tool's hints say. Hints are the server's own words, so they count only if it is trusted.
+
+    What a trusted server does not say is unmarked, as it is of a function: its tools run without asking.
+    """
+    if not trust:
+        return Effects()
+    read_only = hints.get("readOnlyHint") is True
+    return Effects(
+        read_only=read_only,
+        destructive=not read_only and hints.get("destructiveHint") is True,
+        open_world=hints.get("openWorldHint") is True,
+        idempotent=hints.get("idempotentHint") is True,
+    )
 
 
 def _description(definition: Json, hints: Json, remote: str) -> str:

@@ -98,7 +98,7 @@ class _Asking:
                     return self._parked(ticket, wrong)
                 ticket.answer(reply)
                 return await self._followed(ticket)
-        if self._tool.idempotent:
+        if self._tool.repeatable:
             self._prepared[token.rpartition(":")[2]] = reply
             return await self.begin()
         return _gone(self._tool, "it was started anew while the answer was waited for", read=True)
@@ -154,7 +154,7 @@ class _Asking:
             case Answered(raw=raw):
                 asked = needed(raw, number + 1)
                 return self._checked(raw) if asked is None else await self._asked(asked)
-            case Rejected(data={"reason": "invalid_request_state"}) if self._tool.idempotent and number:
+            case Rejected(data={"reason": "invalid_request_state"}) if self._tool.repeatable and number:
                 return await self.begin()  # a server that was started anew does not remember that it asked
             case Rejected(code=code, message=message, data=data):
                 return Failure(problem=problem_of(message, _CODES.get(code, "execution_error"), _details(code, data)))
@@ -223,7 +223,7 @@ def _details(code: int, data: object) -> Json:
 
 def _gone(tool: Tool, why: str, *, read: bool) -> Failure:
     """A call that was lost: whether it took effect is told as far as it is known."""
-    if not read or tool.idempotent:
+    if not read or tool.repeatable:
         said = f"the server {tool.server!r} is not available: {why}"
         return Failure(problem=Problem(error=said[:4000], error_type="unavailable"), passing=True)
     said = (
