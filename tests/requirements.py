@@ -146,6 +146,7 @@ REQUIREMENTS: dict[str, str] = {
     "003.structured-error": "A failed call reads {ok: false, error, error_type, details}.",
     "003.error-passed-to-model": "The error goes to the model as the tool's result.",
     "003.error-friendly": "The user sees the model's friendly account of an error, never a silent failure.",
+    "003.notion-columns": "A grocery item is a page in Notion with Item, Qty and Status Needed (select or status).",
     "003.web-text": "The page puts the text deltas together and shows the final message.",
     "003.web-tool-status": "The page shows which tools run and have run.",
     "003.health-endpoint": "GET /ai/tools/health compares schemas and dispatchers by name.",
