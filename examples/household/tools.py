@@ -62,7 +62,7 @@ def add_to_groceries(
     return {"ok": True, **_show(entry)}
 
 
-@tool(idempotent=True, examples=["what is on the grocery list?", "what do we still need to buy?"])
+@tool(read_only=True, examples=["what is on the grocery list?", "what do we still need to buy?"])
 def list_groceries(
     status: Annotated[GroceryStatus | None, Field(description="Only these; all not yet bought if left out")] = None,
 ) -> dict[str, object]:
@@ -91,7 +91,7 @@ def create_task(
     return {"ok": True, **_show(household().add(Entry(kind="task", name=title, status="To do", starts=starts)))}
 
 
-@tool(idempotent=True, examples=["what is there to do?", "which tasks are open?"])
+@tool(read_only=True, examples=["what is there to do?", "which tasks are open?"])
 def list_tasks(
     status: Annotated[TaskStatus | None, Field(description="Only these; all not yet done if left out")] = None,
 ) -> dict[str, object]:
@@ -126,7 +126,7 @@ def create_event(
     return {"ok": True, **_show(household().add(entry))}
 
 
-@tool(idempotent=True, examples=["what is in the calendar?", "which events are there from 2026-11-20 to 2026-11-27?"])
+@tool(read_only=True, examples=["what is in the calendar?", "which events are there from 2026-11-20 to 2026-11-27?"])
 def list_events(
     from_day: Annotated[date | None, Field(description="YYYY-MM-DD; today if left out")] = None,
     to_day: Annotated[date | None, Field(description="The last day, YYYY-MM-DD; no end if left out")] = None,

@@ -96,7 +96,7 @@ def test_a_long_list_is_cut_and_says_how_many_there_are() -> None:
 def test_the_lists_only_read() -> None:
     tools = {tool.definition.name: tool.definition for tool in map(as_tool, tools_of("household"))}
     assert len(tools) == 10
-    assert [name for name, tool in tools.items() if tool.idempotent] == ["budget_scan", *LISTS]
+    assert [name for name, tool in tools.items() if tool.read_only] == ["budget_scan", *LISTS]
     assert all(tools[name].examples for name in LISTS)
 
 
