@@ -18,6 +18,7 @@ from toolyard.app import LOCAL, OFFLINE, local_model, open_store
 from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
 from toolyard.cli._server import owner_url
+from toolyard.cli._tool_checks import check_tool_modules
 from toolyard.configured import ModelPlace, configured_servers, configured_tools, model_place, wiring
 from toolyard.core.errors import Misconfigured, ToolyardError
 from toolyard.core.store import Key
@@ -92,6 +93,8 @@ def _first(options: argparse.Namespace) -> Iterator[Finding]:
 async def _checks(setup: Setup) -> AsyncIterator[Finding]:
     config = setup.config
     yield _tools(setup)
+    async for label, is_well, text in check_tool_modules(setup):
+        yield Finding(is_well, label, text)
     for name in config.models or (OFFLINE,):
         yield await _model(name, config)
     if not config.models and (found := await ollama_models(ollama_address(config, os.environ))):

@@ -27,7 +27,7 @@ from toolyard.settings._mcp_json import mcp_servers
 from toolyard.settings._models import ModelOptions, Provider, ProviderTools, WebSearch
 from toolyard.settings._paths import Places, data_directory
 from toolyard.settings._show import shown
-from toolyard.settings._tool_modules import load_tools
+from toolyard.settings._tool_modules import load_tool_module, load_tools
 from toolyard.settings._values import (
     Count,
     CountOrNone,
@@ -64,6 +64,7 @@ __all__ = [
     "WebSearch",
     "data_directory",
     "load",
+    "load_tool_module",
     "load_tools",
     "located",
     "mcp_servers",

@@ -78,7 +78,7 @@ class Door:
         """The headers that every answer carries."""
         added = [(b"x-correlation-id", correlation_id.encode()), (b"x-content-type-options", b"nosniff")]
         origin = headers.get("origin", "")
-        if origin not in self._origins:
+        if origin not in self._origins and not (origin and "*" in self._origins):
             return added
         return [
             *added,
