@@ -46,7 +46,7 @@ _FAILED = {
     "zh": "抱歉，由于技术问题暂时无法回答，请稍后重试。",
     "es": "Lo siento, no he podido responder por un problema técnico. Inténtelo de nuevo más tarde.",
     "fr": "Désolé, un problème technique m'empêche de répondre. Veuillez réessayer plus tard.",
-    "de": "Wegen eines technischen Problems kann ich gerade nicht antworten. Bitte versuchen Sie es später noch einmal.",
+    "de": "Wegen eines technischen Problems kann ich gerade nicht antworten. Bitte versuchen Sie es später erneut.",
     "pt": "Desculpe, não consegui responder por causa de um problema técnico. Tente novamente mais tarde.",
     "ja": "申し訳ありません。技術的な問題のため回答できませんでした。しばらくしてからもう一度お試しください。",
     "ar": "عذرًا، لم أتمكن من الرد بسبب مشكلة تقنية. يُرجى المحاولة لاحقًا.",

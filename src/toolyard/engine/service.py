@@ -225,8 +225,9 @@ class Service:
             raise Unavailable(STOPPING)
         journal = await self._owner.journal(conversation)
         calls = {call_id: self._awaited(journal.state, call_id, by) for call_id in answers}
+        unwrap = self._deps.unwrap_delivered
         results = [
-            await self._deps.governor.result(call.call, tool, answers[call_id], conversation=conversation)
+            await self._deps.governor.result(call.call, tool, unwrap(answers[call_id]), conversation=conversation)
             for call_id, (call, tool) in calls.items()
         ]
         journal = await self._owner.journal(conversation)  # another device may have been first while results were kept
