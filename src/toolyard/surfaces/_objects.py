@@ -124,7 +124,7 @@ class Objects:
     ) -> list[Object]:
         match event:
             case RunQueued(input=input):
-                self._calls.update((item.id, item) for item in input if isinstance(item, Call))
+                self._calls.update({item.id: item for item in input if type(item) is Call})
                 return []
             case RunStarted():
                 self._usage = Usage()
