@@ -42,7 +42,7 @@ from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
-from toolyard.venues.mcp import Connector, Fleet, McpVenue
+from toolyard.venues.mcp import Connector, Fleet, McpVenue, unwrap_result
 from toolyard.venues.mcp.beside import FleetBeside
 from toolyard.venues.provider import ProviderVenue, provider_tool
 from toolyard.venues.results import ResultsVenue
@@ -330,6 +330,7 @@ class App:
             prices=wiring.prices,
             keeper=Keeper(store) if wiring.keep_requests else None,
             divisions=wiring.divisions,
+            unwrap_delivered=unwrap_result,
         )
         self._exporters = exporters(wiring)
         observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))

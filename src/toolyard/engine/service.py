@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from toolyard.codec import checked
+from toolyard.codec import check_items, checked
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Change, Command, Deliver, Start
 from toolyard.core.cursor import Cursor
@@ -44,6 +45,8 @@ from toolyard.engine.owner import STOPPING, Owner
 from toolyard.engine.readers import Reader
 from toolyard.engine.telemetry import Observers, Telemetry
 
+MAX_PIECE = 250
+"""Items that are checked before others get their turn: well under a millisecond."""
 MOST_OPEN = 200
 
 
@@ -74,8 +77,8 @@ class Service:
         """Have a command decided. When this returns its events are stored. Raises Refused or Invalid."""
         if self._deps.draining:
             raise Unavailable(STOPPING)
+        await _check_written(command)
         journal = await self._owner.journal(conversation)
-        checked(command)
         check(command, journal.state, self._deps)
         events = decide(journal.state, command, self._deps.mint.now())
         run_id = command.run_id if isinstance(command, Start) else ""
@@ -225,8 +228,9 @@ class Service:
             raise Unavailable(STOPPING)
         journal = await self._owner.journal(conversation)
         calls = {call_id: self._awaited(journal.state, call_id, by) for call_id in answers}
+        unwrap = self._deps.unwrap_delivered
         results = [
-            await self._deps.governor.result(call.call, tool, answers[call_id], conversation=conversation)
+            await self._deps.governor.result(call.call, tool, unwrap(answers[call_id]), conversation=conversation)
             for call_id, (call, tool) in calls.items()
         ]
         journal = await self._owner.journal(conversation)  # another device may have been first while results were kept
@@ -318,6 +322,17 @@ class Service:
     def _tool(self, call: CallState, state: State) -> Tool | None:
         entry = self._deps.registry.called(call, state)
         return entry.tool if entry else None
+
+
+async def _check_written(command: Command) -> None:
+    """Raise Invalid for what could not be read back from the log. A long input is checked in pieces: others run."""
+    if not isinstance(command, Start) or len(command.input) <= MAX_PIECE:
+        checked(command)
+        return
+    checked(replace(command, input=()))
+    for start in range(0, len(command.input), MAX_PIECE):
+        await asyncio.sleep(0)
+        check_items(command.input[start : start + MAX_PIECE])
 
 
 def _require_overseer(caller: Caller) -> None:

@@ -109,8 +109,9 @@ class Course:
     def _end(self, event: RunEnded) -> None:
         self.over, self.detail = True, event.detail
         if event.ending == "failed":
-            cause, _, reason = event.detail.partition(": ")
-            self.failure = ModelFailed(reason or cause, {"run_id": self.run_id, "cause": cause})
+            problem = event.problem
+            assert problem is not None
+            self.failure = ModelFailed(problem.error, {"run_id": self.run_id, "cause": problem.error_type})
             return
         self.status = event.ending
         if event.message:
