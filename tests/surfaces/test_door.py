@@ -158,7 +158,6 @@ def test_the_thirty_first_request_of_a_minute_is_told_when_to_come_again() -> No
         (b"", 422, "validation_error"),
         (b"[]", 422, "validation_error"),
         (b'{"prompt":1}', 422, "validation_error"),
-        (b'{"prompt":"x","zz":1}', 422, "validation_error"),
         (b'{"prompt":"x","tool_choice":"nope"}', 422, "validation_error"),
         (b'{"prompt":"x","model":"http://evil/v1#m"}', 422, "validation_error"),
         (b'{"prompt":"' + b"x" * 9_000_000 + b'"}', 413, "too_large"),

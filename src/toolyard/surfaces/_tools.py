@@ -5,13 +5,12 @@ A venue that has no servers of its own stands for one: function tools are under 
 
 from collections.abc import Iterable
 
-from msgspec import Struct
-
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
+from toolyard.surfaces._tolerance import SeedBody
 
 
-class ToolName(Struct, forbid_unknown_fields=True, kw_only=True):
+class ToolName(SeedBody, kw_only=True):
     """A tool, and the server it is on."""
 
     server_id: str

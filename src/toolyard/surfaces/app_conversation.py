@@ -58,7 +58,7 @@ ANSWERED = ResponseSpec(
 Answers = dict[str, Value | Failure]
 
 
-class ConversationBody(Searched, Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+class ConversationBody(Searched, Struct, kw_only=True, rename="camel"):
     """What is asked (`messages`), or results of calls (`toolResults`), or neither to learn how a run went on.
 
     With a `conversationId` only the messages after the assistant's last one are new. Without one the messages are the

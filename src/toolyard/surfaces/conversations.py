@@ -41,7 +41,7 @@ Whose = Annotated[
 ]
 
 
-class NewConversation(Searched, forbid_unknown_fields=True, kw_only=True):
+class NewConversation(Searched, kw_only=True):
     """What a conversation is set to from the beginning; what is left out is the server's default."""
 
     title: Title
@@ -53,7 +53,7 @@ class NewConversation(Searched, forbid_unknown_fields=True, kw_only=True):
     model: ModelName = ""
 
 
-class ConversationChange(Searched, forbid_unknown_fields=True, kw_only=True):
+class ConversationChange(Searched, kw_only=True):
     """New values for some of the settings; what is null or left out stays as it is."""
 
     title: Title | None = None

@@ -26,7 +26,7 @@ from toolyard.surfaces._sse import begun
 from toolyard.surfaces._visit import Visitor, visit_of
 
 
-class RespondBody(Searched, Struct, forbid_unknown_fields=True, kw_only=True):
+class RespondBody(Searched, Struct, kw_only=True):
     """What to answer, and how."""
 
     prompt: Annotated[str, Meta(min_length=1, max_length=1_000_000)]

@@ -21,6 +21,7 @@ from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import admitted
 from toolyard.surfaces._servers import ServerAnswer, ShownServer, card_of, how, shown_server
+from toolyard.surfaces._tolerance import SeedBody
 from toolyard.surfaces._visit import Visitor, visit_of
 
 ServerName = Annotated[
@@ -64,7 +65,7 @@ class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=
     idle_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
 
 
-class NewServer(Struct, forbid_unknown_fields=True, kw_only=True):
+class NewServer(SeedBody, kw_only=True):
     name: ServerName
     config: NewConfig
 
@@ -99,7 +100,7 @@ class Acceptance(Struct, forbid_unknown_fields=True, kw_only=True):
     tools: list[str] = []
 
 
-class ToolCall(Struct, forbid_unknown_fields=True, kw_only=True):
+class ToolCall(SeedBody, Struct, kw_only=True):
     tool_name: Annotated[str, Meta(min_length=1, max_length=1000)]
     arguments: dict[str, object] = {}
 
