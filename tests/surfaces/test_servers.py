@@ -15,7 +15,7 @@ from toolyard.surfaces.servers import NewConfig, NewOAuth
 from venues.mcp.modern import PERSONAL, SIGNED, blocking
 from venues.mcp.plain import Plain
 
-KEYS = [key("boss", "admin"), key("ann")]
+KEYS = [key("boss", "admin", tenant=""), key("ann")]
 
 
 def body(plain: Plain, name: str = "plain", **more: object) -> dict[str, object]:

@@ -21,7 +21,9 @@ from toolyard.cli._server import owner_url
 from toolyard.cli._tool_checks import check_tool_modules
 from toolyard.configured import ModelPlace, configured_servers, configured_tools, model_place, wiring
 from toolyard.core.errors import Misconfigured, ToolyardError
+from toolyard.core.masking import mask_addresses
 from toolyard.core.store import Key
+from toolyard.engine.telemetry import masked
 from toolyard.settings import Config, located
 
 EXAMPLES = """  toolyard doctor
@@ -41,7 +43,7 @@ class Finding:
     said: str
 
     def __str__(self) -> str:
-        lines = self.said.splitlines() or [""]
+        lines = str(masked(mask_addresses(self.said, every_parameter=True))).splitlines() or [""]
         more = "".join(f"\n             {line}" for line in lines[1:])
         return f"{'✓' if self.well else '✗'} {self.about:<9} {lines[0]}{more}"
 

@@ -17,6 +17,7 @@ from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, add_config_flags, command, set_up
 from toolyard.configured import wiring
 from toolyard.core.errors import Misconfigured
+from toolyard.core.masking import mask_addresses
 from toolyard.core.tools import Tool
 from toolyard.settings import Config
 from toolyard.venues.function import as_tool
@@ -74,11 +75,11 @@ def welcome(
     tools = [as_tool(one).definition for one in wired.tools]
     everybody = "everybody on this machine, as administrator; `toolyard keys add --help` tells how to let others in"
     yield f"Toolyard {version('toolyard')} listens on {url}"
-    yield f"  model    {', then '.join(config.models) or NO_MODEL}"
+    yield f"  model    {mask_addresses(', then '.join(config.models), every_parameter=True) or NO_MODEL}"
     if nearby:
         yield f"           An Ollama runs here: start with --model ollama:{nearby[0]} to use it ({len(nearby)} models)."
     yield f"  tools    {f'{len(tools)}: ' + ', '.join(tool.name for tool in tools) if tools else FIRST_TOOL}"
-    yield f"  store    {config.store}"
+    yield f"  store    {mask_addresses(config.store)}"
     yield f"  callers  {'those with a key' + ' or a token' * bool(config.jwt) if asks_for_keys else everybody}"
     yield ""
     yield f"Open {url} in a browser, or try it from another terminal:"

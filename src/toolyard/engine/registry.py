@@ -163,9 +163,9 @@ class Registry:
         request = state.run.request if state.run else None
         return self.find(call.call.tool, request.app_tools, request.caller) if request else self.find(call.call.tool)
 
-    def is_taken(self, name: str) -> bool:
-        """Whether the server has a tool of its own by that name."""
-        return name in self._tools
+    def is_taken(self, name: str, caller: Caller) -> bool:
+        """Whether the server has a tool of its own by that name, as far as this caller may know."""
+        return name in self._seen_by(caller)
 
     def _elsewhere(self, name: str, app_tools: Iterable[Tool], caller: Caller | None) -> Registered | None:
         """The tool of that name that runs anywhere but at a provider."""

@@ -155,9 +155,9 @@ class Service:
         usable = self._deps.registry.usable(caller)
         return usable if hosted else [tool for tool in usable if tool.venue != "provider"]
 
-    def taken(self, names: Iterable[str]) -> list[str]:
+    def taken(self, names: Iterable[str], caller: Caller) -> list[str]:
         """Those that are names of the server's own tools: an application's tool of such a name is not offered."""
-        return [name for name in names if self._deps.registry.is_taken(name)]
+        return [name for name in names if self._deps.registry.is_taken(name, caller)]
 
     def on_tools_changed(self, told: Callable[[], None]) -> Callable[[], None]:
         """Be told when the yard's tools are others than before; what this gives back ends it."""
@@ -168,7 +168,7 @@ class Service:
     def servers(self, caller: Caller, capability: str) -> list[str]:
         """Of the MCP servers that can do this, those that have a tool for this caller, or no tools at all."""
         usable = {tool.server for tool in self._deps.registry.usable(caller)}
-        offering = self.beside.offering(capability)
+        offering = self.beside.offering(capability, caller)
         return [server for server, has_tools in offering.items() if server in usable or not has_tools]
 
     async def conversations(

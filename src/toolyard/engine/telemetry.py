@@ -23,6 +23,7 @@ from toolyard.core.events import (
     TurnStarted,
 )
 from toolyard.core.items import Call, Result
+from toolyard.core.masking import MASK, mask_addresses
 
 log = logging.getLogger("toolyard")
 correlation: ContextVar[str] = ContextVar("toolyard_correlation_id", default="")
@@ -33,7 +34,6 @@ _SECRET_TEXT = re.compile(
     r"(?i)\b(bearer\s+|sk-|pk-|ghp_|xox[a-z]-)[\w.\-]{8,}"
     r"|\b(pass(?:word|wd)|secret|token|api[-_]?key)(\s*[=:]\s*)\"?[^\s\",;&]{3,}"
 )
-MASK = "***"
 DEEPEST = 20
 
 
@@ -42,7 +42,8 @@ def masked(value: object, depth: int = 0) -> object:
     if depth > DEEPEST:
         return "…"
     if isinstance(value, str):
-        return _SECRET_TEXT.sub(lambda found: f"{found[1] or (found[2] + found[3])}{MASK}", value)
+        text = mask_addresses(value)
+        return _SECRET_TEXT.sub(lambda found: f"{found[1] or (found[2] + found[3])}{MASK}", text)
     if isinstance(value, Mapping):
         pairs: Mapping[object, object] = value  # pyright: ignore[reportUnknownVariableType]
         return {key: MASK if _SECRET_KEY.search(str(key)) else masked(one, depth + 1) for key, one in pairs.items()}

@@ -119,6 +119,7 @@ class Server(Struct, frozen=True, kw_only=True):
     pin: Literal["on", "off"] = "on"
     protocol: Literal["auto", "2025-11-25"] = "auto"
     sampling: bool = False
+    tenants: tuple[Name, ...] = ()
     connect_s: Seconds = _SPEC.connect_s
     list_s: Seconds = _SPEC.list_s
     call_s: Seconds = _SPEC.call_s

@@ -132,7 +132,7 @@ class Desk:
         first = first_new(data)
         input = await read_history(data.messages[first:], service.mint, add_app_message, first)
         tools = [to_tool(tool, index) for index, tool in enumerate(data.tools)]
-        overridden = service.taken(tool.name for tool in tools)
+        overridden = service.taken((tool.name for tool in tools), caller)
         settings = replace(parse_settings(data, service.default_settings), ephemeral=not named and not to_keep(data))
         start = service.request(
             caller,

@@ -13,8 +13,8 @@ class FleetBeside:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
-    def offering(self, capability: str) -> Mapping[str, bool]:
-        return self._fleet.offering(capability)
+    def offering(self, capability: str, caller: Caller) -> Mapping[str, bool]:
+        return self._fleet.offering(capability, caller)
 
     def definition(self, server: str, tool: str, caller: Caller) -> Json:
         return self._fleet.definition(server, tool, caller)
