@@ -50,7 +50,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    setup = set_up(options)
+    setup = set_up(options, "info")
     wired = wiring(setup.config, setup.base)
     try:
         serving = importlib.import_module("toolyard.serving")
