@@ -73,11 +73,14 @@ def add_config_flags(parser: argparse.ArgumentParser, *flags: Flag, default: str
     parser.add_argument("--verbose", action="store_true", default=default or False, help="as --log-level debug")
 
 
-def add_server_flags(parser: argparse.ArgumentParser, flag: str = "--url") -> None:
-    """`flag` is another one where `--url` means something else."""
+def add_server_flags(parser: argparse.ArgumentParser, *, url_is_free: bool = True) -> None:
+    """Add `--server` and `--key`; and `--url`, the flag's earlier name, where it means nothing else."""
+    default = os.environ.get("TOOLYARD_URL", "")
     parser.add_argument(
-        flag, dest="url", default=os.environ.get("TOOLYARD_URL", ""), help="a running server (or TOOLYARD_URL)"
+        "--server", dest="url", metavar="URL", default=default, help="a running server (or TOOLYARD_URL)"
     )
+    if url_is_free:
+        parser.add_argument("--url", dest="url", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument(
         "--key", default=os.environ.get("TOOLYARD_KEY", ""), help="the key to come in with (or TOOLYARD_KEY)"
     )

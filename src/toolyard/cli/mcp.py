@@ -18,7 +18,7 @@ from toolyard.yard import Yard
 EXAMPLES = """  toolyard mcp                                    with toolyard.toml of this folder, as `toolyard serve`
   toolyard mcp --tools ./my_tools.py --store memory:
   toolyard mcp --role viewer                      what the host may use is what this role may use
-  toolyard mcp --url https://yard.example --key … a server that runs elsewhere
+  toolyard mcp --server https://yard.example --key … a server that runs elsewhere
 
 An MCP host starts it by itself. In most of them the entry looks like this:
   {"mcpServers": {"yard": {"command": "toolyard", "args": ["mcp", "--config", "/home/me/toolyard.toml"]}}}
