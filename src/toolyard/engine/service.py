@@ -43,7 +43,8 @@ from toolyard.engine.kept import Keeper
 from toolyard.engine.metrics import Load, Metrics
 from toolyard.engine.owner import STOPPING, Owner
 from toolyard.engine.readers import Reader
-from toolyard.engine.telemetry import Observers, Telemetry
+from toolyard.engine.run_log import RunLog
+from toolyard.engine.telemetry import Observers
 
 MAX_PIECE = 250
 """Items that are checked before others get their turn: well under a millisecond."""
@@ -66,7 +67,7 @@ class Service:
         self.beside = beside
         self._store = store
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
-        observe = Observers(Telemetry().observe, self.metrics.observe, *observers).observe
+        observe = Observers(RunLog().observe, self.metrics.observe, *observers).observe
         self._owner = Owner(deps, store, tasks, observe)
 
     async def start(self) -> None:

@@ -208,6 +208,14 @@ class Telemetry(Struct, frozen=True, kw_only=True):
     service_name: Name = "toolyard"
 
 
+class Log(Struct, frozen=True, kw_only=True):
+    """The lines on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] | None = None
+    """Info for the server where nothing is set, error for commands that a person reads the answer of."""
+    format: Literal["text", "json"] = "text"
+
+
 class Config(Struct, frozen=True, kw_only=True):
     model: Name | tuple[Name, ...] = ""
     """The first is used, the others are fallbacks; empty if none is configured. See `models`."""
@@ -242,6 +250,7 @@ class Config(Struct, frozen=True, kw_only=True):
     keys: tuple[KeyConfig, ...] = ()
     jwt: Jwt | None = None
     telemetry: Telemetry | None = None
+    log: Log = Log()
 
     @property
     def models(self) -> tuple[str, ...]:
