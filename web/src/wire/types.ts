@@ -670,6 +670,7 @@ export interface Tool {
   options?: ProviderOptions | null
   server?: string
   remote?: string
+  alias?: string
 }
 
 export interface ToolCall {

@@ -247,6 +247,8 @@ class Server:
 
     def _tool(self, remote: str, pin: Pin) -> Tool:
         made = self._home.ruled(tool_of(pin.seen, pin.offered_as, self.id, self.spec))
+        if alias := self.spec.names.get(remote, ""):
+            made = replace(made, alias=alias)
         before = self._tools.get(remote)
         return before if before is not None and before == made else made
 
