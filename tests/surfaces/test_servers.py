@@ -203,6 +203,37 @@ def test_a_conversation_enables_tools_by_server_and_name_there(tmp_path: Path) -
     talk(test, script, servers=servers, tools=[add], default_settings=Settings(tools=frozenset()))
 
 
+def test_enabled_tools_of_a_stopped_server_stay_and_are_marked_unavailable(tmp_path: Path) -> None:
+    named = {"server_id": "plain", "tool_name": "add"}
+    absent = {**named, "available": False}
+
+    async def test(http: Talk) -> None:
+        chosen, path = await http.create(), await http.create()
+        await http.post(f"{chosen}/tools", named)
+        await http.post("/servers/plain/stop", None)
+        assert (await http.get(f"{chosen}/tools"))["enabled_tools"] == [absent]
+        assert (await http.get(chosen))["conversation"]["enabled_tools"] == [absent]
+        assert (await http.post(f"{path}/tools", named))["enabled_tools"] == [absent], "it can be enabled meanwhile"
+        assert (await http.delete(f"{path}/tools", named))["enabled_tools"] == []
+        await http.post("/servers/plain/start", None)
+        assert (await http.get(f"{chosen}/tools"))["enabled_tools"] == [named]
+
+    spec = Plain(tmp_path, trust=True).spec
+    talk(test, servers={"plain": spec}, default_settings=Settings(tools=frozenset()))
+
+
+def test_disabling_one_tool_keeps_those_of_a_stopped_server_enabled(tmp_path: Path) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        await http.post("/servers/plain/stop", None)
+        await http.delete(f"{path}/tools", {"server_id": "function", "tool_name": "add"})
+        await http.post("/servers/plain/start", None)
+        enabled = (await http.get(f"{path}/tools"))["enabled_tools"]
+        assert {"server_id": "plain", "tool_name": "look"} in enabled
+
+    talk(test, servers={"plain": Plain(tmp_path, trust=True).spec}, tools=[add])
+
+
 @pytest.mark.proves("003.health-mismatch")
 def test_the_health_of_the_tools_tells_how_each_server_is(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()

@@ -245,6 +245,10 @@ class Beside(Protocol):
         """A tool as its server lists it for this caller, with fields that nobody here knows; empty if it does not."""
         ...
 
+    def unavailable(self, caller: Caller) -> Sequence[Tool]:
+        """Return the tools of this caller's servers that are stopped or failed, as they were listed last."""
+        ...
+
     async def ask(self, server: str, caller: Caller, method: str, params: dict[str, object]) -> dict[str, object]:
         """Raises Declined with the server's own error, or Unavailable."""
         ...

@@ -233,7 +233,10 @@ class Registry:
             return self._policy.judge(self.verdict_question(tool, state, None)).decision
 
         table = self._seen_by(request.caller)
-        ours = [table[name].tool for name in self._search_tools if name in table and name not in gated]
+        apart = (tools.tools.items() for tools in self._tables.apart(request.caller))
+        personal = (name for name, tool in itertools.chain(*apart) if tool and self._searching.is_search(tool))
+        names = dict.fromkeys((*self._search_tools, *personal))
+        ours = [table[name].tool for name in names if name in table and name not in gated]
         return self._searching.sought(
             Asked(
                 model=run.model,

@@ -27,7 +27,7 @@ from toolyard.core.errors import (
 from toolyard.core.events import Entry
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
-from toolyard.core.ports import Beside, Failure, Mint, Value
+from toolyard.core.ports import Beside, Failure, Mint, Question, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import failed
 from toolyard.core.running import CallState
@@ -155,6 +155,12 @@ class Service:
         """What this caller may use where everything is enabled; `hosted` are tools that only a provider can call."""
         usable = self._deps.registry.usable(caller)
         return usable if hosted else [tool for tool in usable if tool.venue != "provider"]
+
+    def unavailable_tools(self, caller: Caller) -> list[Tool]:
+        """Return the tools that this caller may use once their servers run again."""
+        tools = self.beside.unavailable(caller)
+        questions = (Question(tool=tool, caller=caller, settings=Settings()) for tool in tools)
+        return [question.tool for question in questions if self._deps.policy.judge(question).decision != "deny"]
 
     def taken(self, names: Iterable[str], caller: Caller) -> list[str]:
         """Those that are names of the server's own tools: an application's tool of such a name is not offered."""

@@ -247,10 +247,20 @@ class Server:
 
     def tools(self) -> Mapping[str, Tool]:
         """What may be offered now, by the names there."""
-        return {} if self.status in ("stopped", "failed") else self._tools
+        return self._tools if self.is_available else {}
+
+    @property
+    def is_available(self) -> bool:
+        return self.status not in ("stopped", "failed")
+
+    def unavailable_tools(self) -> Sequence[Tool]:
+        """Return what may be offered once it runs again; nothing while it does."""
+        return () if self.is_available else tuple(self._tools.values())
 
     def _tool(self, remote: str, pin: Pin) -> Tool:
         made = self._home.ruled(tool_of(pin.seen, pin.offered_as, self.id, self.spec))
+        if alias := self.spec.names.get(remote, ""):
+            made = replace(made, alias=alias)
         before = self._tools.get(remote)
         return before if before is not None and before == made else made
 

@@ -100,6 +100,10 @@ class Fleet:
     def tools(self) -> Sequence[Tool]:
         return self._tools
 
+    def unavailable(self, caller: Caller) -> Sequence[Tool]:
+        """Return the tools of the servers that do not run, as they were listed last."""
+        return [tool for server in self._servers.values() for tool in server.unavailable_tools()]
+
     def cards(self) -> Sequence[ServerCard]:
         return [server.card() for server in self._servers.values()]
 
