@@ -82,6 +82,8 @@ def test_for_a_librarys_user_it_is_a_text_in_and_a_text_out() -> None:
     "001.calls-detected",
     "001.arguments-parsed",
     "001.call-in-history",
+    "001.result-added-to-history",
+    "001.second-round-call",
     "001.role-system",
     "001.role-user",
     "001.role-assistant",
@@ -174,9 +176,7 @@ def test_after_five_iterations_the_run_is_stopped_with_the_seeds_words() -> None
     assert len(found) == CONFIGURED.limits.turns_per_request == 5
 
 
-@pytest.mark.proves(
-    "001.available-tools-built", "001.executor-open-to-all", "001.executor-permitted", "001.executor-not-permitted"
-)
+@pytest.mark.proves("001.available-tools-built", "001.executor-permitted", "001.executor-not-permitted")
 def test_a_new_intent_is_offered_to_administrators_only() -> None:
     def offered_to(caller: Caller) -> list[str]:
         model = Scripted([say("好")])

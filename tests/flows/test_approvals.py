@@ -71,6 +71,7 @@ def test_a_sibling_that_needs_nothing_runs_at_once() -> None:
     in_yard(test, [together(call("delete", name="x"), call("look")), say("ok")], shop.tools)
 
 
+@pytest.mark.proves("004.approval")
 def test_several_are_decided_one_by_one_in_any_order_and_only_the_approved_one_runs() -> None:
     shop = Shop()
 

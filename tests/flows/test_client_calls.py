@@ -16,7 +16,6 @@ SEARCH = Tool(name="search_products", description="Search.", parameters=SCHEMA, 
 NAVIGATE = Tool(name="navigate", venue="client", client_s=0.05)
 
 
-@pytest.mark.proves("000.local-execution", "000.tool-result-continues")
 def test_the_applications_result_is_what_the_model_reads() -> None:
     async def test(yard: Yard) -> None:
         run = yard.run("find milk", app_tools=[SEARCH])

@@ -45,7 +45,7 @@ def test_a_provider_with_its_key_in_code_executes_a_native_search(monkeypatch: p
     assert [tool["type"] for tool in body["tools"]] == ["web_search_20250305"]
 
 
-@pytest.mark.proves("002.execute")
+@pytest.mark.proves("002.execute", "002.mcp-tools-listed", "002.mcp-two-requests")
 def test_the_same_call_with_the_preference_mcp_runs_the_search_on_an_mcp_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -65,6 +65,11 @@ def test_the_same_call_with_the_preference_mcp_runs_the_search_on_an_mcp_server(
 
     asyncio.run(test())
     assert claude.refusals == [] and server.noted("ended") == ["look"]
+    first, _ = map(json.loads, claude.bodies)
+    offered = {tool["name"]: tool for tool in first["tools"]}
+    assert {"web_search", "add", "fails"} <= set(offered)
+    assert offered["web_search"]["description"] == "Looks."
+    assert offered["web_search"]["input_schema"]["type"] == "object"
 
 
 @pytest.mark.parametrize("api_keys", [{}, {"openai": KEY}], ids=["none", "of another provider"])

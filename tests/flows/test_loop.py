@@ -26,7 +26,7 @@ def shout(words: str, times: Literal[1, 2, 3] = 1) -> str:
     return words.upper() * times
 
 
-@pytest.mark.proves("000.loop-until-text", "001.second-round-call", "001.result-added-to-history")
+@pytest.mark.proves("000.loop-until-text")
 def test_a_call_is_run_and_its_result_fed_back_until_there_is_a_text() -> None:
     async def test(yard: Yard) -> None:
         run = yard.run("what is 2 + 3?")
@@ -40,7 +40,6 @@ def test_a_call_is_run_and_its_result_fed_back_until_there_is_a_text() -> None:
     in_yard(test, [call("add", a=2, b=3), say("It is ", "5.")], [add])
 
 
-@pytest.mark.proves("000.calls-in-sequence")
 def test_ask_gives_the_final_text_after_several_calls_in_sequence() -> None:
     async def test(yard: Yard) -> None:
         assert await yard.ask("twice") == "done"
@@ -116,7 +115,7 @@ def test_an_exclusive_or_destructive_tool_never_runs_beside_another(rule: str) -
     in_yard(test, [turn, say("ok")], [ordinary, alone])
 
 
-@pytest.mark.proves("003.validate-arguments", "003.structured-error", "003.error-types")
+@pytest.mark.proves("003.validate-arguments")
 def test_wrong_arguments_name_each_field_and_the_tool_does_not_run() -> None:
     async def test(yard: Yard) -> None:
         found = result(await events_of(yard.run("go")))
@@ -148,7 +147,7 @@ def test_arguments_that_could_not_be_read_are_never_run() -> None:
     in_yard(test, [turn, say("sorry")], [add])
 
 
-@pytest.mark.proves("001.error-result-to-model", "003.error-passed-to-model", "004.errors-as-tool-response")
+@pytest.mark.proves("003.structured-error", "003.error-types")
 def test_a_tool_that_raises_is_a_structured_error_and_the_run_goes_on() -> None:
     @tool
     def explode() -> None:

@@ -134,9 +134,7 @@ class CreateIntent:
         return {"created": call.arguments["intent"], "by": context.caller.user}
 
 
-@pytest.mark.proves(
-    "001.executor-interface", "001.executor-is-enabled", "001.executor-requires-permission", "001.executor-execute"
-)
+@pytest.mark.proves("001.executor-interface", "001.executor-requires-permission", "001.executor-execute")
 def test_an_executor_runs_for_a_role_it_permits_and_for_no_other() -> None:
     async def test(yard: Yard) -> None:
         assert result(await events_of(yard.run("go", caller=ADMIN))).content == '{"created":"x","by":"boss"}'
@@ -145,6 +143,7 @@ def test_an_executor_runs_for_a_role_it_permits_and_for_no_other() -> None:
     in_yard(test, [call("create_intent", intent="x"), say("ok")] * 2, [CreateIntent])
 
 
+@pytest.mark.proves("001.executor-is-enabled")
 def test_an_executor_is_asked_each_time_whether_it_is_enabled() -> None:
     executor = CreateIntent()
     model = Scripted([say("ok"), say("ok"), say("ok")])

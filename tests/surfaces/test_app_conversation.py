@@ -25,7 +25,6 @@ CART_SCRIPT = [
     "000.context-given",
     "000.endpoint",
     "000.final-response",
-    "000.next-call-from-result",
 )
 @both_ways
 def test_milk_gets_into_the_cart_as_the_seed_draws_it(way: str) -> None:

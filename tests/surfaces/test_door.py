@@ -137,9 +137,12 @@ def test_a_correlation_id_is_taken_made_or_derived_and_always_returned() -> None
         ):
             _, _, headers = await http.ask("GET", "/healthz", **sent)
             assert headers["x-correlation-id"] == expected
+        made: set[str] = set()
         for bad in ("", "x" * 500, "a b", "ä"):
             _, _, headers = await http.ask("GET", "/healthz", x_correlation_id=bad)
             assert headers["x-correlation-id"].startswith("trace_")
+            made.add(headers["x-correlation-id"])
+        assert len(made) == 4, "each request has its own"
         status, body, headers = await http.ask("GET", "/nowhere", x_correlation_id="abc-123")
         assert status == 404 and body["correlation_id"] == headers["x-correlation-id"] == "abc-123"
         seen = [one async for _, one in http.stream("POST", "/ai/respond", {"prompt": "x"}, x_correlation_id="abc-9")]

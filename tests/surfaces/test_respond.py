@@ -130,6 +130,7 @@ def test_the_chat_and_the_events_of_a_conversation_show_one_error_for_a_failed_r
     over_http([fail("overloaded", "unavailable")], test)
 
 
+@pytest.mark.proves("003.mode-tools-chat")
 def test_chat_only_offers_no_tool_and_history_is_given_to_the_model() -> None:
     model = Scripted([say("Ann")])
 

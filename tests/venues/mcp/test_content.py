@@ -72,7 +72,6 @@ def test_text_repeated_in_the_only_field_of_structured_content_reaches_the_model
     assert isinstance(beside, Value) and '"lines":2' in str(beside.value), "what the text does not say is shown"
 
 
-@pytest.mark.proves("002.mcp-error-as-result")
 def test_a_result_that_says_it_is_an_error_is_one() -> None:
     details = {"error_type": "out_of_stock", "item": "flour"}
     raw: Json = {"content": [{"type": "text", "text": "none left"}], "isError": True, "structuredContent": details}
