@@ -18,6 +18,11 @@ from toolyard import ToolError, tool
 def find_order(number: str, api_key: str = "") -> dict[str, object]:
     "Find an order."
     raise ToolError("no such order", "not_found", {"number": number})
+
+@tool
+def open_door(number: str) -> str:
+    "Open a door."
+    return "open"
 """
 
 
@@ -38,12 +43,14 @@ def call(server: Serving, tool: str, arguments: object, correlation_id: str) -> 
         next(one for one in objects if one["type"] == "done")
 
 
+@pytest.mark.proves("003.log-by-default")
 def test_by_default_each_request_and_failed_call_leaves_a_line_with_its_correlation_id(tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
     with serving(tmp_path, "--tools", "./my_tools.py") as server:
         ask(f"{server.url}/me", headers={"x-correlation-id": "one-request"})
         ask(f"{server.url}/nowhere%0A[ERROR]%20forged", headers={"x-correlation-id": "no-such-path"})
         call(server, "find_order", {"number": "7", "api_key": "very-secret"}, "one-call")
+        call(server, "open_door", {"number": "3"}, "call-that-works")
         ask(f"{server.url}/healthz", headers={"x-correlation-id": "a-probe"})
         lines = log_of(server)
     (line,) = [line for line in lines if "correlation_id=one-request" in line]
@@ -53,6 +60,8 @@ def test_by_default_each_request_and_failed_call_leaves_a_line_with_its_correlat
     (line,) = [line for line in lines if "correlation_id=one-call" in line and "Tool execution error" in line]
     assert "[WARNING]" in line and "tool_name=find_order" in line and "error_type=not_found" in line
     assert 'details={"number": "7"}' in line and 'arguments={"number": "7", "api_key": "***"}' in line
+    (line,) = [line for line in lines if "correlation_id=call-that-works" in line and "tool_name=open_door" in line]
+    assert "[INFO ]" in line and "duration_ms=" in line
     assert not any("a-probe" in line or "very-secret" in line or line.startswith("[ERROR]") for line in lines)
 
 
