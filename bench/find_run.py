@@ -14,6 +14,7 @@ from cases import Figure
 from finding.catalogue import catalogue, queries
 from toolyard import Context, Scripted, Yard, call, say
 from toolyard.core.items import Call
+from toolyard.core.limits import Budget
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools import Tool
 from toolyard.engine.offering import MOST_GUESSED
@@ -36,9 +37,11 @@ Neither was used to tune the index; totals were looked at meanwhile, what was no
 tools, and the first request already offers the ten that fit their words best: the rows for them say how often one that
 would serve is among those. What the index was tuned with is in `tuning*.tsv`. Times are wall time, each the best of
 three, so that others on the machine count less. Bytes are those of the `tools` of a Chat Completions request: the
-largest first one of 210 requests, each in a conversation of its own, and the largest after ten finds.
+largest first one of 210 requests, each in a conversation of its own, and the largest after ten finds, with a budget of
+40 tools and 8,192 bytes.
 `python bench/find_run.py` measures anew, `--misses` says what was not found of what it is tuned with."""
 MOST_MS, LEAST_RECALL, MOST_FIRST, MOST_LATER = 5.0, 0.95, 8 * 1024, 32 * 1024
+TIGHT = Budget(tools=40, schema_bytes=MOST_FIRST)
 UNTOUCHED = {"fresh.tsv": "queries drawn by service", "asked.tsv": "queries that a language model wrote"}
 OFFERED = {"queries.tsv": "requests in people's words", "spoken.tsv": "later requests in people's words"}
 TUNED = {
@@ -148,7 +151,7 @@ async def sent(tools: Sequence[Tool]) -> tuple[int, int]:
             return say("ok")
         return call("find_tools", query=asked[(len(first) * FINDS + request.turn) % len(asked)])
 
-    async with Yard(tools=[Executor(tool) for tool in tools], model=Scripted(script)) as yard:
+    async with Yard(tools=[Executor(tool) for tool in tools], model=Scripted(script), budget=TIGHT) as yard:
         for text in asked:
             await yard.ask(text)
     return max(first), max(later)

@@ -62,7 +62,7 @@ def complaints(file: Path, text: str, environment: Mapping[str, str] = HOME, **f
 
 def test_without_a_file_everything_has_a_default(file: Path) -> None:
     config = load(None, HOME, {})
-    assert (config.host, config.port, config.models, config.tools, config.cors_origins) == (
+    assert (config.host, config.port, config.model_names, config.tools, config.cors_origins) == (
         "127.0.0.1",
         8080,
         (),
@@ -92,7 +92,7 @@ def test_every_example_of_the_page_is_loaded(file: Path) -> None:
     assert len(EXAMPLES) == 3
     configs = [loaded(file, example, environment) for example in EXAMPLES]
     whole = configs[1]
-    assert whole.models == ("openai:gpt-4o-mini", "ollama:qwen3")
+    assert whole.model_names == ("openai:gpt-4o-mini", "ollama:qwen3")
     assert whole.tools == ("household.tools", str(file.parent / "my_tools.py"))
     assert whole.store == f"sqlite:///{file.parent}/toolyard.db"
     assert whole.servers["stock"].headers == {"Authorization": "Bearer t"}
@@ -136,7 +136,7 @@ def test_a_flag_wins_over_a_variable_and_that_over_the_file(file: Path) -> None:
     text = "port = 1\nhost = 'a'\nmodel = 'x:file'\n"
     environment = {**HOME, "TOOLYARD_PORT": "2", "TOOLYARD_HOST": "b"}
     config = loaded(file, text, environment, port=3)
-    assert (config.port, config.host, config.models) == (3, "b", ("x:file",))
+    assert (config.port, config.host, config.model_names) == (3, "b", ("x:file",))
 
 
 def test_a_flag_that_was_not_given_is_none_and_one_may_lead_into_a_table(file: Path) -> None:
@@ -308,7 +308,7 @@ def test_everything_that_is_wrong_is_told_at_once_in_order_with_file_and_line(fi
         "line 15: keys needs hash",
         "line 17: keys.user must be a text that is not empty, not 5",
     ]
-    assert told[-4].startswith("line 18: quite is not a setting; the settings here are model, tools, store,")
+    assert told[-4].startswith("line 18: quite is not a setting; the settings here are model, models, tools, store,")
     assert told[-3:] == [
         "--host: host must be a text that is not empty, not an empty text",
         "TOOLYARD_LIMITS__CALLS_PER_TUR: limits.calls_per_tur is not a setting; did you mean calls_per_turn?",

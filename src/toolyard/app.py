@@ -6,7 +6,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +15,11 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from toolyard.core.division import UNDIVIDED, Divisions
-from toolyard.core.errors import Misconfigured
+from toolyard.core.errors import Misconfigured, MissingKey
 from toolyard.core.events import Entry
 from toolyard.core.limits import Budget, Limits
-from toolyard.core.ports import Hosting, Model, Rule
+from toolyard.core.model_cards import ModelCard, problem_of_model
+from toolyard.core.ports import Hosting, Model, Policy, Rule
 from toolyard.core.prices import Price
 from toolyard.core.search import SEARCH, Native, SearchRules
 from toolyard.core.servers import ServerSpec
@@ -61,6 +62,8 @@ ModelChoice = str | Model | Sequence[str]
 OFFLINE = "toolyard:offline"
 """The model where none is named: a planner that needs no key and no network."""
 DRAWN = 16
+MAX_MODELS = 256
+"""That are held at once: a pattern lets requests name any number."""
 LOCAL = "local:"
 NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
@@ -106,6 +109,8 @@ class Models:
     def _one(self, name: str) -> Model:
         model = self._made.get(name)
         if model is None:
+            if len(self._made) >= MAX_MODELS:
+                raise Misconfigured(f"more than {MAX_MODELS} models were named: name one that was used before")
             model = self._made[name] = self._named(name)
         return model
 
@@ -121,6 +126,29 @@ class Models:
         """The tokens that a model takes, the least of a line's; 0 where neither the configuration nor we know."""
         names = self._names if self._line is not None and name == self.default else (name,)
         return min((tokens for one in names if (tokens := self._windows.get(one) or window_of(one))), default=0)
+
+    def cards(self, others: Iterable[str]) -> list[ModelCard]:
+        """Return what is known of the line and of the others: the line first, in its order."""
+        # Loaded when somebody asks: it brings a wire along, which a yard with another model does not need.
+        cards = importlib.import_module("toolyard.models.cards")
+        names = (*self._names, *sorted(set(others).difference(self._names)))
+        return [
+            cards.model_card(
+                name,
+                default=name == self.default,
+                context_tokens=self._windows.get(name) or window_of(name),
+                native=self.native(name),
+                problem=self._problem(name),
+            )
+            for name in names
+        ]
+
+    def _problem(self, name: str) -> str:
+        try:
+            self._one(name)
+        except Misconfigured as error:
+            return problem_of_model(error)
+        return ""
 
     def check(self) -> None:
         """Raises Misconfigured now if a model of the line cannot be had."""
@@ -155,9 +183,7 @@ def named_model(name: str, api_keys: Mapping[str, str] = NO_KEYS) -> Model:
     key = api_keys.get(provider) or known.key_in(os.environ)
     base_url = known.address_in(provider, os.environ)
     if known.key_variable and not key:
-        raise Misconfigured(
-            f"{name!r} needs a key: set the environment variable {known.key_variable}, or give it in api_keys"
-        )
+        raise MissingKey(name, known.key_variable, ", or give it in api_keys")
     if not base_url:
         raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
     return wired(known, base_url=base_url, model=model, api_key=key, provider=provider)
@@ -244,6 +270,8 @@ class Wiring:
     """How a name becomes a model."""
     allowed_models: frozenset[str] | None = None
     """The models that a request may name; None means any."""
+    model_patterns: Sequence[str] = ()
+    """Patterns for names of others that it may name."""
     requests_per_minute: int = 0
     default_settings: Settings = field(default_factory=Settings)
     keys: Sequence[Key] = ()
@@ -313,7 +341,14 @@ class App:
         )
         self._mcp = McpVenue(self.servers)
         self.registry.add(self._mcp)
-        deps = Deps(
+        deps = self._make_deps(policy)
+        self._exporters = exporters(wiring)
+        observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))
+        self.service = Service(deps, store, tasks, FleetBeside(self.servers), observers)
+
+    def _make_deps(self, policy: Policy) -> Deps:
+        wiring, models, store = self._wiring, self._models, self._store
+        return Deps(
             registry=self.registry,
             policy=policy,
             judge=Judge(self.registry, policy),
@@ -324,6 +359,8 @@ class App:
             default_model=models.default,
             windows=models.window,
             allowed_models=wiring.allowed_models,
+            model_patterns=wiring.model_patterns,
+            model_cards=lambda: models.cards(wiring.allowed_models or ()),
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
@@ -332,9 +369,6 @@ class App:
             divisions=wiring.divisions,
             unwrap_delivered=unwrap_result,
         )
-        self._exporters = exporters(wiring)
-        observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))
-        self.service = Service(deps, store, tasks, FleetBeside(self.servers), observers)
 
     async def start(self) -> None:
         """Start the servers, then take up what an earlier process left open."""

@@ -11,6 +11,7 @@ from msgspec import Struct
 from toolyard.app import LOCAL, OFFLINE
 from toolyard.configured import model_place
 from toolyard.core.errors import Misconfigured
+from toolyard.core.model_names import is_pattern
 from toolyard.models.providers import PROVIDERS
 from toolyard.settings import Config
 
@@ -38,9 +39,12 @@ class _Tags(Struct):
 async def available(config: Config, environment: Mapping[str, str]) -> AsyncIterator[Available]:
     """Those of the configuration first, then what else there is."""
     running = await ollama_models(ollama_address(config, environment))
-    for name in config.models:
-        yield _configured(name, config, environment, running)
-    if OFFLINE not in config.models:
+    for name in dict.fromkeys((*config.model_names, *config.models)):
+        if is_pattern(name):
+            yield _pattern(name, config, environment)
+        else:
+            yield _configured(name, config, environment, running)
+    if OFFLINE not in (*config.model_names, *config.models):
         yield Available(True, OFFLINE, PLANNER)
     yield _local()
     if running is None:
@@ -110,6 +114,17 @@ def _local() -> Available:
     if importlib.util.find_spec("xllamacpp") is None:
         return Available(False, f"{LOCAL}…", "needs more packages: pip install 'toolyard[local]'")
     return Available(True, f"{LOCAL}/path/to/model.gguf", "any GGUF file, in this machine's memory: no key, no network")
+
+
+def _pattern(pattern: str, config: Config, environment: Mapping[str, str]) -> Available:
+    """Return whether models that fit a pattern can be used: its provider's key and address are what they need."""
+    try:
+        place = model_place(pattern, config, environment)
+    except Misconfigured as error:
+        return Available(False, pattern, str(error))
+    if place.key_variable:
+        return Available(False, pattern, f"configured, but needs a key: set {place.key_variable}")
+    return Available(True, pattern, f"configured: any name that fits it, at {place.base_url}")
 
 
 def _provider(provider: str, config: Config, environment: Mapping[str, str]) -> Available:

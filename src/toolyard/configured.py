@@ -16,7 +16,8 @@ from toolyard.app import LOCAL, OFFLINE, Wiring, local_model, wired
 from toolyard.app import named_model as model_without_configuration
 from toolyard.core.caller import Caller
 from toolyard.core.division import Division, Divisions
-from toolyard.core.errors import Misconfigured
+from toolyard.core.errors import Misconfigured, MissingKey
+from toolyard.core.model_names import is_pattern
 from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import Model
 from toolyard.core.search import SearchRules
@@ -51,11 +52,12 @@ class ModelPlace:
 def wiring(config: Config, base: Path) -> Wiring:
     """What a server of this configuration is put together from. Raises Misconfigured with what to change."""
     tools = configured_tools(config, base)
-    models = config.models or (OFFLINE,)
+    models = config.model_names or (OFFLINE,)
     return Wiring(
         model=models,
         named_model=partial(named_model, config=config, environment=os.environ),
-        allowed_models=frozenset(models),
+        allowed_models=frozenset({*models, *(name for name in config.models if not is_pattern(name))}),
+        model_patterns=_model_patterns(config),
         tools=tools,
         store=config.store,
         limits=config.limits.of_a_run,
@@ -77,6 +79,16 @@ def wiring(config: Config, base: Path) -> Wiring:
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
     )
+
+
+def _model_patterns(config: Config) -> tuple[str, ...]:
+    """Return the patterns of `models`. Raise Misconfigured for one whose provider nobody knows."""
+    known = (*PROVIDERS, *config.providers)
+    for pattern in config.model_patterns:
+        provider = pattern.partition(":")[0]
+        if provider not in known:
+            raise Misconfigured(f"models: {pattern!r} is of no provider{_near(provider, known)}")
+    return config.model_patterns
 
 
 def configured_tools(config: Config, base: Path) -> list[FunctionTool | ExecutorTool]:
@@ -141,7 +153,7 @@ def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Mo
         return local_model(name)
     place = model_place(name, config, environment)
     if place.key_variable:
-        raise Misconfigured(f"{name!r} needs a key: set the environment variable {place.key_variable}")
+        raise MissingKey(name, place.key_variable)
     return wired(
         place.known,
         base_url=place.base_url,

@@ -64,6 +64,14 @@ def test_the_models_of_the_configuration_come_first(tmp_path: Path) -> None:
     assert third.startswith("✓ http://127.0.0.1:9/v1#m")
 
 
+def test_the_models_that_a_request_may_name_are_listed_with_their_patterns(tmp_path: Path) -> None:
+    (tmp_path / "toolyard.toml").write_text('model = "groq:x"\nmodels = ["groq:y", "openai:gpt-4o*", "groq:*"]')
+    first, second, third, fourth, *_ = toolyard(tmp_path, "models", OPENAI_API_KEY="sk-secret").out.splitlines()
+    assert first.startswith("✗ groq:x") and second.startswith("✗ groq:y")
+    assert third.startswith("✓ openai:gpt-4o*") and "any name that fits it" in third
+    assert fourth.startswith("✗ groq:*") and "set GROQ_API_KEY" in fourth
+
+
 def test_a_configured_model_is_usable_only_if_it_is_there_now(tmp_path: Path) -> None:
     (tmp_path / "there.gguf").write_bytes(b"GGUF")
     wanted = ["ollama:qwen3", "ollama:phi4", f"local:{tmp_path}/there.gguf", f"local:{tmp_path}/gone.gguf"]

@@ -12,9 +12,9 @@ from core.story import Story
 from support import PATIENCE_S, STAFF, entries, events_of, in_yard, problem, result, results
 from toolyard import Caller, Limits, Question, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
 from toolyard.core.events import TurnStarted
-from toolyard.core.items import Result
+from toolyard.core.items import Call, Result
 from toolyard.core.limits import Budget
-from toolyard.core.ports import ModelRequest, Offer
+from toolyard.core.ports import Context, ModelRequest, Offer, Own, Value
 from toolyard.core.search import Native, SearchRules
 from toolyard.core.settings import SettingsChange
 from toolyard.engine.registry import Registry
@@ -113,11 +113,68 @@ def test_the_first_request_keeps_to_the_budget_in_bytes() -> None:
     in_yard(test, script, many(), budget=Budget(tools=40, schema_bytes=1024))
 
 
+def with_schema(thing: str, schema_bytes: int) -> object:
+    @tool(name=f"inspect_{thing}", description=f"Inspect one {thing}. {'x' * schema_bytes}")
+    def inspect(name: str) -> str:
+        return name
+
+    return inspect
+
+
+@pytest.mark.parametrize("tools", [many()[:64], [with_schema(thing, 1200) for thing in THINGS[:28]]])
+def test_up_to_64_tools_of_about_ten_thousand_tokens_are_all_shown(tools: Sequence[object]) -> None:
+    def script(request: ModelRequest) -> Turn:
+        assert len(request.offer.tools) == len(tools)
+        return say("ok")
+
+    async def test(yard: Yard) -> None:
+        assert await yard.ask("hello") == "ok"
+
+    in_yard(test, script, tools)
+
+
+@pytest.mark.parametrize("greeting", ["hello", "What can you do?", "你好", "42", ""])
+def test_a_greeting_never_meets_an_empty_list(greeting: str) -> None:
+    (shown,) = in_large_yard([say("ok")], [greeting])
+    assert shown[0] == "find_tools" and 1 < len(shown) <= SMALL.tools
+
+
+def test_what_a_greeting_is_shown_is_taken_from_every_server_and_keeps_to_the_budget() -> None:
+    registry = Registry(Ordered(), ClientVenue(), Schemas, SMALL)
+    registry.add(FunctionVenue(many()))
+    others = [Tool(name=f"other__{name}", description="x" * 3000, server="other") for name in ("first", "second")]
+    registry.add(ListedVenue(others))
+    state = Story().open().begin("run").state
+    offer = registry.offer(state)
+    shown = [offered.name for offered in offer.tools]
+    assert {"create_invoice", "other__first"} <= set(shown) and "other__second" not in shown
+    assert sum(map(shown_bytes, offer.tools)) <= SMALL.schema_bytes
+
+
+class ListedVenue:
+    """A venue with the given tools, which nobody calls here."""
+
+    def __init__(self, tools: Sequence[Tool]) -> None:
+        self._tools = tools
+
+    def tools(self) -> Sequence[Tool]:
+        return self._tools
+
+    def own(self, tool: str) -> Own:
+        return Own()
+
+    async def run(self, call: Call, tool: Tool, context: Context) -> Value:
+        raise AssertionError(call)
+
+    async def close(self) -> None:
+        return None
+
+
 def test_what_is_found_can_be_called_from_the_next_turn_on() -> None:
     turns = [find("delete a beehive"), call("delete_beehive", name="north"), say("gone")]
     before, after, last = in_large_yard(turns, ["hello there"])
-    assert before == ["find_tools"]
-    assert after[0] == "find_tools" and "delete_beehive" in after
+    assert before[0] == "find_tools" and "delete_beehive" not in before
+    assert after[: len(before)] == before and "delete_beehive" in after
     assert last == after
 
 
@@ -191,9 +248,9 @@ def test_the_log_says_what_was_added_and_removed() -> None:
         await yard.ask("hello", conversation="c")
         log = [entry.event for entry in await entries(yard, "c")]
         first, second = [event for event in log if isinstance(event, TurnStarted)]
-        assert set(first.added) == {"find_tools"}
+        assert "find_tools" in first.added and "create_violin" not in first.added
         assert "create_violin" in second.added and "find_tools" not in second.added
-        assert second.offered == 1 + len(second.added)
+        assert second.offered == first.offered + len(second.added)
 
     in_yard(test, [find("create a violin"), say("ok")], many())
 

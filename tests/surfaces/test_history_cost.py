@@ -1,6 +1,7 @@
 """A long history that a request brings along: how much work each message is, and that others run meanwhile."""
 
 import asyncio
+import logging
 import sys
 from collections.abc import Awaitable, Callable
 from types import FrameType
@@ -12,7 +13,7 @@ from surfaces.talk import Json, Talk, talk
 from toolyard import Limits, Scripted, say
 
 MANY = 5000
-MAX_FUNCTION_CALLS = 18
+MAX_FUNCTION_CALLS = 16
 """For each message, on the way from the body to the model; before it was read in one pass there were 34 and 48."""
 LIMITS = Limits(turns_per_request=MANY, turns_per_conversation=MANY)
 WINDOW = {"given": 10**9}
@@ -41,6 +42,12 @@ async def converse(http: Talk, messages: int) -> None:
     body = {"messages": [*conversation_of(messages), {"role": "user", "content": "go"}]}
     status, answer, _ = await http.answer("POST", PATH, body)
     assert (status, answer["stopReason"]) == (200, "done")
+
+
+@pytest.fixture(autouse=True)
+def log_as_a_server_does(caplog: pytest.LogCaptureFixture) -> None:
+    """At the debug level the fields that were ignored are named, which takes another look at every message."""
+    caplog.set_level(logging.INFO, "toolyard")
 
 
 Ask = Callable[[Talk, int], Awaitable[None]]

@@ -97,9 +97,9 @@ async def _checks(setup: Setup) -> AsyncIterator[Finding]:
     yield _tools(setup)
     async for label, is_well, text in check_tool_modules(setup):
         yield Finding(is_well, label, text)
-    for name in config.models or (OFFLINE,):
+    for name in config.model_names or (OFFLINE,):
         yield await _model(name, config)
-    if not config.models and (found := await ollama_models(ollama_address(config, os.environ))):
+    if not config.model_names and (found := await ollama_models(ollama_address(config, os.environ))):
         yield Finding(
             True, "ollama", f"runs here: `toolyard serve --model ollama:{found[0]}`; {len(found)} models in all"
         )

@@ -60,7 +60,7 @@ def run(options: argparse.Namespace) -> None:
     except ImportError as error:
         raise Misconfigured(f"the server needs more packages: pip install 'toolyard[server]' ({error})") from None
 
-    nearby = None if setup.config.models else asyncio.run(ollama_models(ollama_address(setup.config, os.environ)))
+    nearby = None if setup.config.model_names else asyncio.run(ollama_models(ollama_address(setup.config, os.environ)))
 
     def announce(url: str, yard: Yard) -> None:
         cards = yard.servers.cards()
@@ -86,7 +86,7 @@ def welcome(
     tools = [as_tool(one).definition for one in wired.tools]
     everybody = "everybody on this machine, as administrator; `toolyard keys add --help` tells how to let others in"
     yield f"Toolyard {version('toolyard')} listens on {url}"
-    yield f"  model    {mask_addresses(', then '.join(config.models), every_parameter=True) or NO_MODEL}"
+    yield f"  model    {mask_addresses(', then '.join(config.model_names), every_parameter=True) or NO_MODEL}"
     if nearby:
         yield f"           An Ollama runs here: start with --model ollama:{nearby[0]} to use it ({len(nearby)} models)."
     yield f"  tools    {list_tools(tools, servers) or FIRST_TOOL}"

@@ -61,6 +61,14 @@ class Misconfigured(ToolyardError):
     pass
 
 
+class MissingKey(Misconfigured):
+    """A model cannot be used because an environment variable does not hold its key."""
+
+    def __init__(self, model: str, variable: str, hint: str = "") -> None:
+        super().__init__(f"{model!r} needs a key: set the environment variable {variable}{hint}")
+        self.variable = variable
+
+
 class Fenced(ToolyardError):
     pass
 

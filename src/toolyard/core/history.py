@@ -115,6 +115,15 @@ def messages_in(items: Iterable[Item], before: Item | None = None) -> int:
     return count
 
 
+def unanswered_calls(items: Sequence[Item]) -> list[Call]:
+    """Return the calls without a result among the items: of a history that came along, those are all that can run."""
+    calls = [item for item in items if type(item) is Call]
+    if not calls:
+        return []
+    answered = {item.call_id for item in items if type(item) is Result}
+    return [call for call in calls if call.id not in answered]
+
+
 def faults(items: Iterable[Item], *, open_end: bool = False) -> list[str]:
     """What a strict provider would refuse: orphans, doubles, and results that do not follow their calls.
 

@@ -25,8 +25,9 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many of a yard's tools a model is shown unasked; where there are more, it can ask for the others."""
 
-    tools: int = 40
-    schema_bytes: int = 8192
+    tools: int = 64
+    schema_bytes: int = 40 * 1024
+    """About 10,000 tokens."""
 
 
 _TOO_LONG = {

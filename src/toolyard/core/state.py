@@ -39,8 +39,8 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.history import History
-from toolyard.core.items import Call, Item, Result
+from toolyard.core.history import History, unanswered_calls
+from toolyard.core.items import Item, Result
 from toolyard.core.running import CallState, Phase, QueuedRun, RunState, TurnState
 from toolyard.core.settings import Settings
 from toolyard.core.window import Window, compacted, removed
@@ -276,11 +276,7 @@ def _turn_ended(state: State, run: RunState, event: TurnEnded) -> State:
 
 def _open_calls(items: Sequence[Item]) -> dict[str, CallState]:
     """The calls that came without their result. One that its provider runs never opens, even if it is not over yet."""
-    calls = {item.id: item for item in items if type(item) is Call and not item.ran_at}
-    if not calls:
-        return {}
-    answered = {item.call_id for item in items if type(item) is Result}
-    return {call_id: CallState(call=call) for call_id, call in calls.items() if call_id not in answered}
+    return {call.id: CallState(call=call) for call in unanswered_calls(items) if not call.ran_at}
 
 
 def _call(state: State, event: CallEvent) -> State:

@@ -6,6 +6,9 @@ from toolyard.core.commands import AddMessage, Approve, Change, Command, Open, S
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.events import RunQueued
 from toolyard.core.history import faults
+from toolyard.core.masking import mask_addresses
+from toolyard.core.model_cards import problem_of_model
+from toolyard.core.model_names import fits
 from toolyard.core.running import RunState
 from toolyard.core.state import State
 from toolyard.engine.deps import Deps
@@ -67,6 +70,13 @@ def _check_search(command: Start, state: State, deps: Deps) -> None:
 
 def _check_model(model: str, deps: Deps) -> None:
     allowed = deps.allowed_models
-    if model and allowed is not None and model not in allowed:
-        known = ", ".join(sorted(allowed))
+    if not model or allowed is None:
+        return
+    if model not in allowed and not fits(model, deps.model_patterns):
+        known = mask_addresses(", ".join((*sorted(allowed), *deps.model_patterns)), every_parameter=True)
         raise Invalid(f"the model {model[:80]!r} is not one of: {known}", {"field": "model"})
+    try:
+        deps.models(model)
+    except Misconfigured as error:
+        problem = problem_of_model(error)
+        raise Invalid(f"the model {model[:80]!r} cannot be used: {problem}", {"field": "model"}) from None

@@ -1,12 +1,13 @@
 """What the loop needs, wired once."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from toolyard.core.caller import Caller
 from toolyard.core.division import EVERYBODY, UNDIVIDED, Division, Divisions, division_of
 from toolyard.core.limits import Limits
+from toolyard.core.model_cards import ModelCard
 from toolyard.core.ports import Failure, Mint, Model, Policy, Value
 from toolyard.core.prices import Price
 from toolyard.core.settings import Settings
@@ -30,6 +31,10 @@ class Deps:
     """How many tokens a model takes; 0 where nobody knows."""
     allowed_models: frozenset[str] | None = None
     """The models that a request may name; None means any."""
+    model_patterns: Sequence[str] = ()
+    """Patterns for names of others that it may name."""
+    model_cards: Callable[[], list[ModelCard]] = list[ModelCard]
+    """What is known of each model that is configured."""
     default_settings: Settings = field(default_factory=Settings)
     """What a new conversation is set to unless its caller says otherwise."""
     requests_per_minute: int = 0

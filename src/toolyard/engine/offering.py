@@ -5,6 +5,7 @@ end: what its messages seem to need, within the budget, and whatever the model h
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from typing import TypeGuard
 
 from toolyard.core.items import Item, Result, UserMessage
@@ -18,6 +19,8 @@ MOST_GUESSED = 10
 """Tools that one look at the messages may bring."""
 LEAST_LIKELY = 0.35
 """Of the best one's score: what fits worse is not guessed."""
+MAX_SAMPLED = 10
+"""Tools that a message is shown which seems to need none, such as a greeting."""
 MOST_MESSAGES = 3
 AGAIN, CEILING = 2, 16
 """How many times the budget a conversation may come to by what later messages seem to need, and by what it finds."""
@@ -59,7 +62,21 @@ class Offering:
             shown.add(name, times=CEILING)
         for name in self._guessed(state, lambda tool: usable(tool.name) is not None):
             shown.add(name, times=AGAIN if state.offered else 1)
+        if shown.names.keys() <= {FIND_TOOLS}:
+            self._add_sample(shown)
         return list(shown.names)
+
+    def _add_sample(self, shown: "_Shown") -> None:
+        """Show some tools of every server, in turn: a model that sees none would say that it can do nothing."""
+        by_server: dict[str, list[str]] = {}
+        for name, tool in self._indexed.items():
+            by_server.setdefault(tool.server, []).append(name)
+        rounds = zip_longest(*by_server.values())
+        most = len(shown.names) + MAX_SAMPLED
+        for name in (name for names in rounds for name in names if name is not None):
+            if len(shown.names) >= most:
+                return
+            shown.add(name, times=1)
 
     def _found(self, state: State) -> list[str]:
         """What the model found since its last turn."""

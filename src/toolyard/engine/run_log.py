@@ -18,6 +18,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.history import unanswered_calls
 from toolyard.core.items import Call, Item, Result
 from toolyard.engine.log_lines import log_line, redact
 
@@ -58,7 +59,7 @@ class RunLog:
     def _log_run(self, entry: Entry, event: RunQueued | RunStarted | RunSuspended | RunEnded) -> None:
         match event:
             case RunQueued(input=items):
-                self._remember_calls(items)
+                self._remember_calls(unanswered_calls(items))
             case RunStarted(model=model):
                 _remember(self._models, entry.run, model, MAX_OPEN_RUNS)
                 _log(RUNS, logging.DEBUG, entry, "Starting run", model=model)

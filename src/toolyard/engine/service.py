@@ -27,6 +27,7 @@ from toolyard.core.errors import (
 from toolyard.core.events import Entry
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
+from toolyard.core.model_cards import ModelCard
 from toolyard.core.ports import Beside, Failure, Mint, Question, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import failed
@@ -142,6 +143,14 @@ class Service:
     @property
     def keeper(self) -> Keeper | None:
         return self._deps.keeper
+
+    def model_cards(self) -> list[ModelCard]:
+        """Return what is known of each model that is configured."""
+        return self._deps.model_cards()
+
+    @property
+    def model_patterns(self) -> Sequence[str]:
+        return self._deps.model_patterns
 
     @property
     def prices(self) -> Mapping[str, Price]:

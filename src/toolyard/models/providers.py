@@ -70,3 +70,14 @@ PROVIDERS: dict[str, Provider] = {
 }
 ANY = Provider()
 """A server that is only known by its address."""
+
+
+def setup_hint() -> str:
+    """Return what to set so that a language model answers."""
+    keys = ", ".join(
+        f"{name}:… (needs {known.key_variable})" for name, known in PROVIDERS.items() if known.key_variable
+    )
+    return (
+        "No model is configured. Start with --model, or set `model` in toolyard.toml, to one of "
+        f"{keys}, ollama:… (needs no key) or http://host/v1#model"
+    )

@@ -16,6 +16,7 @@ from msgspec import Meta, Struct, inspect
 from msgspec.structs import asdict, replace
 
 from toolyard.core.limits import Budget
+from toolyard.core.model_names import is_pattern, is_safe_pattern
 from toolyard.core.prices import Price
 from toolyard.core.servers import ServerSpec
 from toolyard.core.store import Key
@@ -218,7 +219,9 @@ class Log(Struct, frozen=True, kw_only=True):
 
 class Config(Struct, frozen=True, kw_only=True):
     model: Name | tuple[Name, ...] = ""
-    """The first is used, the others are fallbacks; empty if none is configured. See `models`."""
+    """The first is used, the others are fallbacks; empty if none is configured. See `model_names`."""
+    models: tuple[Name, ...] = ()
+    """Others that a request may name, or patterns for their names such as `openai:gpt-4o*`."""
     tools: tuple[ToolSource, ...] = ()
     """Modules and files; the files with their whole path."""
     store: StoreUrl = "memory:"
@@ -253,10 +256,17 @@ class Config(Struct, frozen=True, kw_only=True):
     log: Log = Log()
 
     @property
-    def models(self) -> tuple[str, ...]:
+    def model_names(self) -> tuple[str, ...]:
         return self.model if isinstance(self.model, tuple) else (self.model,) if self.model else ()
 
+    @property
+    def model_patterns(self) -> tuple[str, ...]:
+        return tuple(name for name in self.models if is_pattern(name))
+
     def problems(self) -> Iterator[tuple[str, str]]:
+        for pattern in self.model_patterns:
+            if not is_safe_pattern(pattern):
+                yield "models", f"{pattern[:80]!r} must begin with a provider's name, as openai:gpt-4o* does"
         for name, times in Counter(key.name for key in self.keys).items():
             if times > 1:
                 yield "keys", f"must have names of their own: {times} are named {name[:80]!r}"

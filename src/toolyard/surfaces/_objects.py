@@ -37,6 +37,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
+from toolyard.core.history import unanswered_calls
 from toolyard.core.items import Call, Item, ModelText, Result, Usage
 from toolyard.engine.executed import cited
 
@@ -124,7 +125,7 @@ class Objects:
     ) -> list[Object]:
         match event:
             case RunQueued(input=input):
-                self._calls.update({item.id: item for item in input if type(item) is Call})
+                self._calls.update({call.id: call for call in unanswered_calls(input)})
                 return []
             case RunStarted():
                 self._usage = Usage()
