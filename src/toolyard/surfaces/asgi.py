@@ -25,6 +25,7 @@ from toolyard.surfaces import (
     me,
     metrics,
     page,
+    readiness,
     respond,
     runs,
     server_sign_ins,
@@ -82,6 +83,7 @@ def asgi(service: Service, access: Access, servers: Servers, cors_origins: froze
     app = Litestar(
         [
             *(healthz, openapi, docs),
+            *readiness.routes(service),
             *respond.routes(service, servers),
             *conversations.routes(service),
             *conversation_messages.routes(service),
