@@ -23,11 +23,12 @@ class StoreProbe:
 
     async def problem(self) -> str:
         """Return why the store takes no write, in words without paths; empty when it does."""
-        if self._writing is None or self._writing.done():
-            self._writing = self._tasks.create_task(self._write())
+        writing = self._writing
+        if writing is None or writing.done():
+            writing = self._writing = self._tasks.create_task(self._write())
         # Not cancelled when it is late: the next to ask wait for the same write, so a stuck store is asked only once.
-        done, _ = await asyncio.wait({self._writing}, timeout=self._max_write_s)
-        return self._writing.result() if done else f"the store took no write within {self._max_write_s:g} s"
+        done, _ = await asyncio.wait({writing}, timeout=self._max_write_s)
+        return writing.result() if done else f"the store took no write within {self._max_write_s:g} s"
 
     async def _write(self) -> str:
         try:
