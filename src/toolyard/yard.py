@@ -96,6 +96,7 @@ class Yard:
         self._tasks = asyncio.TaskGroup()
         self._app: App | None = None
         self._asgi: AsgiApp | None = None
+        self._building = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         models = Models(self._wiring.model, self._wiring.named_model, self._wiring.windows)
@@ -128,7 +129,9 @@ class Yard:
         async def app(
             scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
         ) -> None:
-            self._asgi = self._asgi or await self._opened.asgi()
+            if self._asgi is None:
+                async with self._building:  # it takes long: the first requests, however many, build it once
+                    self._asgi = self._asgi or await self._opened.asgi()
             await self._asgi(scope, receive, send)
 
         return app

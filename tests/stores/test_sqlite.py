@@ -286,7 +286,7 @@ def test_an_entry_that_cannot_be_decoded_is_down_not_skipped(store_path: Path) -
         )
 
     async def use(store: SqliteStore) -> None:
-        with pytest.raises(StoreDown, match=f"{store_path} holds an entry that cannot be read.*stop.dreamt"):
+        with pytest.raises(StoreDown, match=f"{store_path}: it holds an entry that cannot be read.*stop.dreamt"):
             await store.read("c")
 
     with_store(store_path, use)

@@ -205,7 +205,7 @@ def test_a_close_commits_what_is_queued_and_turns_away_who_is_outside(tmp_path: 
             closings[0].cancel()
             leaving.cancel()
         assert await inside == 1
-        with pytest.raises(StoreDown, match="is closed: open the store again"):
+        with pytest.raises(StoreDown, match="is closed: open it again"):
             await outside
         await closings[1]
         assert closings[0].cancelled() and leaving.cancelled()

@@ -194,9 +194,10 @@ def test_the_health_of_the_tools_compares_schemas_and_dispatchers() -> None:
         assert status == 200 and body["status"] == "healthy"
         tools = body["tools"]
         assert isinstance(tools, dict)
-        names = ["add_to_groceries", "broken", "delete_list", "read_result", "find_tools"]
+        names = ["add_to_groceries", "broken", "delete_list"]
         assert tools["schema_names"] == names and tools["dispatcher_names"] == names
-        assert tools["total_schemas"] == tools["total_dispatchers"] == 5
+        assert tools["total_schemas"] == tools["total_dispatchers"] == 3
+        assert tools["built_in_names"] == ["read_result", "find_tools"] and tools["total_built_in"] == 2
         assert tools["schema_only"] == tools["dispatcher_only"] == []
 
     over_http([], test)

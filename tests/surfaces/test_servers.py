@@ -234,7 +234,6 @@ def test_disabling_one_tool_keeps_those_of_a_stopped_server_enabled(tmp_path: Pa
     talk(test, servers={"plain": Plain(tmp_path, trust=True).spec}, tools=[add])
 
 
-@pytest.mark.proves("003.health-mismatch")
 def test_the_health_of_the_tools_tells_how_each_server_is(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     good, bad = Plain(tmp_path), Plain(tmp_path / "bad", "crashes")

@@ -74,7 +74,11 @@ class Fenced(ToolyardError):
 
 
 class StoreDown(ToolyardError):
-    pass
+    """`reason` is the message without the place of the store: what callers of a server may read."""
+
+    def __init__(self, reason: str, *, place: str = "") -> None:
+        super().__init__(f"{place}: {reason}" if place else reason)
+        self.reason = reason
 
 
 class Declined(ToolyardError):

@@ -174,6 +174,10 @@ class Personally(Venue, Protocol):
         """Whether it is known that this caller gets the tool so; else it is as those get it of whom nothing is."""
         ...
 
+    def dispatches(self, tool: Tool, caller: Caller) -> bool:
+        """Whether a call of this tool by this caller would be run now, rather than wait for its server or fail."""
+        ...
+
 
 class Verdict(Struct, frozen=True):
     decision: Decision

@@ -47,7 +47,7 @@ class Governor:
             try:
                 await self._blobs.put(conversation, handle, whole)
             except StoreDown as error:
-                said = f"the tool ran, but its result of {size:,} bytes could not be kept: {error}"
+                said = f"the tool ran, but its result of {size:,} bytes could not be kept: {error.reason}"
                 return failed(call, "error", problem_of(said, "unavailable"), now, duration_ms)
             content = _head_and_tail(whole, tool.max_result_bytes, handle)
         return Result(

@@ -60,6 +60,7 @@ class Registry:
         """Whether providers run more than a search."""
         self._search_tools: list[str] = []
         self._gates: dict[str, Gate] = {}
+        self._venues: list[Venue] = []
         self._tables = Tables(self._fit)
         self._version = 0
         self.listeners: list[Callable[[], None]] = []
@@ -78,6 +79,7 @@ class Registry:
             there[tool.name] = entry
             if entry.own.gate:
                 self._gates[tool.name] = entry.own.gate
+        self._venues.append(venue)
         self._tables.add(venue)
         self._changed()
 
@@ -146,10 +148,13 @@ class Registry:
         """What the provider of the usual model runs itself."""
         return self._searching.hosted(entry.tool for entry in self._native.values())
 
-    def dispatchable(self) -> list[str]:
-        """The tools that their venues say they run."""
-        venues = {id(entry.venue): entry.venue for entry in self._tools.values()}
-        return [tool.name for venue in venues.values() for tool in venue.tools()]
+    def listed(self, caller: Caller) -> tuple[list[Registered], list[tuple[Tool, Venue]]]:
+        """What is registered as this caller gets it; and what venues list besides, which could not be registered."""
+        refused = [(tool, venue) for venue in self._venues for tool in venue.tools() if not self._has(tool)]
+        return list(self._seen_by(caller).values()), refused
+
+    def _has(self, tool: Tool) -> bool:
+        return tool.name in (self._native if tool.venue == "provider" else self._tools)
 
     def find(self, name: str, app_tools: Iterable[Tool] = (), caller: Caller | None = None) -> Registered | None:
         """The tool of that name: the server's own, then the application's, then one that providers run.

@@ -8,7 +8,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.codec import check_items, checked
@@ -44,20 +43,14 @@ from toolyard.engine.kept import Keeper
 from toolyard.engine.metrics import Load, Metrics
 from toolyard.engine.owner import STOPPING, Owner
 from toolyard.engine.readers import Reader
+from toolyard.engine.readiness import StoreProbe
 from toolyard.engine.run_log import RunLog
 from toolyard.engine.telemetry import Observers
+from toolyard.engine.tool_audit import ToolAudit, audit_tools
 
 MAX_PIECE = 250
 """Items that are checked before others get their turn: well under a millisecond."""
 MOST_OPEN = 200
-
-
-class Health(Struct, frozen=True, kw_only=True):
-    """The tools that have a schema, and the tools that some venue would run."""
-
-    model: str
-    schemas: list[str]
-    dispatchers: list[str]
 
 
 class Service:
@@ -70,6 +63,7 @@ class Service:
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
         observe = Observers(RunLog().observe, self.metrics.observe, *observers).observe
         self._owner = Owner(deps, store, tasks, observe)
+        self._probe = StoreProbe(store, tasks)
 
     async def start(self) -> None:
         """Take up every run that an earlier process left open, and keep watch over waits."""
@@ -131,6 +125,10 @@ class Service:
     @property
     def mint(self) -> Mint:
         return self._deps.mint
+
+    @property
+    def default_model(self) -> str:
+        return self._deps.default_model
 
     @property
     def default_settings(self) -> Settings:
@@ -208,15 +206,17 @@ class Service:
                 return card
         raise NotFound(f"there is no conversation {conversation[:80]!r}")
 
-    def health(self) -> Health:
-        """What is offered, and what can be run."""
-        registry = self._deps.registry
-        hosted = [tool.name for tool in registry.hosted()]
-        return Health(
-            model=self._deps.default_model,
-            schemas=[*registry.names(), *hosted],
-            dispatchers=[*registry.dispatchable(), *hosted],
-        )
+    def audit_tools(self, caller: Caller) -> ToolAudit:
+        """Return what this caller is offered, and what would be run for it."""
+        return audit_tools(self._deps.registry, self._deps.policy, caller)
+
+    async def unreadiness(self) -> str:
+        """Return why this process can do no work now, in words without paths; empty when it can."""
+        return STOPPING if self._deps.draining else await self._probe.problem()
+
+    async def store_problem(self) -> str:
+        """Return why the store takes no write, in words without paths; empty when it does."""
+        return await self._probe.problem()
 
     async def forget(self, conversation: str) -> None:
         """Stop what runs in it and delete it, with everything that belongs to it."""

@@ -93,7 +93,8 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
                 step(connection)
             connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     except msgspec.MsgspecError as error:
-        raise StoreDown(f"{path} holds an entry that cannot be read: {error}. The file was left as it is") from error
+        reason = f"it holds an entry that cannot be read: {error}. The file was left as it is"
+        raise StoreDown(reason, place=str(path)) from error
 
 
 class _OwnerOfFirst(msgspec.Struct):

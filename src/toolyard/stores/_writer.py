@@ -43,9 +43,10 @@ def store_down(file: Path, error: sqlite3.Error | OSError) -> StoreDown:
     """The disk's complaint as an error that names the file and says what to do."""
     if isinstance(error, OSError):
         alike = _ALIKE.get(error.errno or 0, sqlite3.SQLITE_CANTOPEN)
-        return StoreDown(f"{file}: {error.strerror}. {_ADVICE[alike]}")
+        return StoreDown(f"{error.strerror}. {_ADVICE[alike]}", place=str(file))
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    return StoreDown(f"{file}: {error}. {_ADVICE.get(code, 'See the SQLite documentation for this error')}")
+    advice = _ADVICE.get(code, "See the SQLite documentation for this error")
+    return StoreDown(f"{error}. {advice}", place=str(file))
 
 
 @dataclass(slots=True, eq=False)
@@ -112,7 +113,7 @@ class Writer:
 
     def _submit(self, work: Work, size_bytes: int) -> asyncio.Future[int]:
         if self.closed:
-            raise StoreDown(f"{self._file} is closed: open the store again")
+            raise StoreDown("the store is closed: open it again", place=str(self._file))
         job = _Job(work, size_bytes, self._loop.create_future())
         self.queued_jobs += 1
         self._queued_bytes += size_bytes

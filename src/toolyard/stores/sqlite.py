@@ -175,13 +175,12 @@ class SqliteStore:
         except sqlite3.Error as error:
             raise store_down(path, error) from error
         except msgspec.DecodeError as error:
-            raise StoreDown(
-                f"{path} holds an entry that cannot be read: {error}. A newer version may read it"
-            ) from error
+            reason = f"it holds an entry that cannot be read: {error}. A newer version may read it"
+            raise StoreDown(reason, place=str(path)) from error
 
     def _require_open(self) -> None:
         if self._writer.closed:
-            raise StoreDown(f"{self._file.path} is closed: open the store again")
+            raise StoreDown("the store is closed: open it again", place=str(self._file.path))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN_PATHS = frozenset({"/", "/healthz", "/openapi.json", "/docs"})
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs"})
 OPEN_FOLDER = "/assets/"
 """The files of the page: they say nothing about anybody."""
 NOBODY = Caller(user="")

@@ -79,6 +79,7 @@ def error_body(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, d
             status, kind = _TOLD[type(error)]
             details = error.details if isinstance(error, Invalid | ModelFailed) else {}
             headers = _rate_headers(error) if isinstance(error, RateLimited) else {}
+            said = f"the store cannot be used now: {error.reason}" if isinstance(error, StoreDown) else said
         case UnicodeDecodeError():
             status, kind, said = 400, "invalid_json", "the body is not UTF-8"
         case RecursionError():

@@ -26,6 +26,7 @@ from toolyard.surfaces import (
     metrics,
     models,
     page,
+    readiness,
     respond,
     runs,
     server_sign_ins,
@@ -83,6 +84,7 @@ def asgi(service: Service, access: Access, servers: Servers, cors_origins: froze
     app = Litestar(
         [
             *(healthz, openapi, docs),
+            *readiness.routes(service),
             *respond.routes(service, servers),
             *conversations.routes(service),
             *conversation_messages.routes(service),

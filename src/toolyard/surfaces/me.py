@@ -36,7 +36,7 @@ def routes(service: Service, access: Access) -> list[HTTPRouteHandler]:
             tenant=caller.tenant,
             division=caller.division,
             keyless=access.local,
-            model=service.health().model,
+            model=service.default_model,
             prices=dict(service.prices),
             keeps_requests=service.keeper is not None,
         )

@@ -21,7 +21,7 @@ from toolyard.surfaces._known import admitted
 from toolyard.surfaces._messages import Message
 from toolyard.surfaces._notes import MOST_NOTES, NoteName, NoteText
 from toolyard.surfaces._searching import Searched
-from toolyard.surfaces._servers import shown_error
+from toolyard.surfaces._servers import cards_for, shown_error
 from toolyard.surfaces._sse import begun
 from toolyard.surfaces._visit import Visitor, visit_of
 
@@ -48,6 +48,9 @@ class ToolNames(Struct, kw_only=True):
     dispatcher_names: list[str]
     schema_only: list[str]
     dispatcher_only: list[str]
+    total_built_in: int
+    built_in_names: list[str]
+    """What comes with the yard or with the model: read_result, find_tools, a provider's own search."""
 
 
 class ServerHealth(Struct, kw_only=True):
@@ -65,6 +68,8 @@ class ToolsHealth(Struct, kw_only=True):
     status: Literal["healthy", "warning", "unhealthy"]
     tools: ToolNames
     model: str
+    store: str
+    """`ok`, or why it takes no write."""
     servers: list[ServerHealth] = []
 
 
@@ -93,8 +98,9 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
 
     @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
     async def tools_health(request: Visitor) -> ToolsHealth:
-        """Whether every tool that is offered can be run, and the other way round."""
-        return health_of(service, servers, visit_of(request.scope).caller)
+        """Whether every tool that the caller is offered can be run, the other way round, and the store's state."""
+        caller = visit_of(request.scope).caller
+        return health_of(service, servers, caller, await service.store_problem())
 
     return [respond, tools_health]
 
@@ -106,23 +112,26 @@ async def read_input(data: RespondBody, service: Service) -> list[Item]:
     return [*await read_history([*data.history, *data.conversation_history], mint, add_message), prompt]
 
 
-def health_of(service: Service, servers: Servers, caller: Caller) -> ToolsHealth:
+def health_of(service: Service, servers: Servers, caller: Caller, store_problem: str) -> ToolsHealth:
     """A server that is not as it should be is a warning: what the others offer can be run all the same."""
-    health = service.health()
-    schemas, dispatchers = health.schemas, health.dispatchers
+    audit = service.audit_tools(caller)
     names = ToolNames(
-        total_schemas=len(schemas),
-        total_dispatchers=len(dispatchers),
-        schema_names=schemas,
-        dispatcher_names=dispatchers,
-        schema_only=[name for name in schemas if name not in dispatchers],
-        dispatcher_only=[name for name in dispatchers if name not in schemas],
+        total_schemas=len(audit.schemas),
+        total_dispatchers=len(audit.dispatchers),
+        schema_names=audit.schemas,
+        dispatcher_names=audit.dispatchers,
+        schema_only=[name for name in audit.schemas if name not in audit.dispatchers],
+        dispatcher_only=[name for name in audit.dispatchers if name not in audit.schemas],
+        total_built_in=len(audit.built_in),
+        built_in_names=audit.built_in,
     )
-    sound = not (names.schema_only or names.dispatcher_only)
-    known = [server_health(card, caller) for card in servers.cards()]
-    worried = any(one.status in ("failed", "restarting") or one.quarantined for one in known)
-    status = "unhealthy" if not sound else "warning" if worried else "healthy"
-    return ToolsHealth(status=status, tools=names, model=health.model, servers=known)
+    states = [server_health(card, caller) for card in cards_for(servers, caller)]
+    mismatch = bool(names.schema_only or names.dispatcher_only)
+    worrying = any(state.status in ("failed", "restarting") or state.quarantined for state in states)
+    status = "unhealthy" if mismatch or store_problem else "warning" if worrying else "healthy"
+    return ToolsHealth(
+        status=status, tools=names, model=service.default_model, store=store_problem or "ok", servers=states
+    )
 
 
 def server_health(card: ServerCard, caller: Caller) -> ServerHealth:

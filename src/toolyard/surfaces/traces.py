@@ -6,6 +6,7 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import FromPath
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, NotFound
@@ -73,7 +74,8 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         kept = await service.keeper.kept(conversation_id, run_id, number) if service.keeper else None
         if kept is None:
             raise NotFound("this turn was not kept; set keep_requests = true to keep the next ones")
-        return KeptTurnAnswer(turn=kept)
+        # Where and how the provider is reached is the server's business, which a tenant's operators do not see.
+        return KeptTurnAnswer(turn=replace(kept, url="", headers={}) if caller.tenant else kept)
 
     return [show_run, show_trace, show_turn]
 

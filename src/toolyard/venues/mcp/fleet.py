@@ -178,6 +178,13 @@ class Fleet:
         server = self._servers.get(tool.server)
         return server is not None and server.knows(caller)
 
+    def dispatches(self, tool: Tool, caller: Caller) -> bool:
+        """Whether a call of this tool would reach its server now: not while it is gone and started anew."""
+        server = self._servers.get(tool.server)
+        if server is None or not server.spec.serves(caller):
+            return False
+        return server.status not in ("stopped", "failed", "restarting") and bool(server.definition(tool.remote, caller))
+
     def personal(self, caller: Caller) -> tuple[Personal, ...]:
         """What this caller gets otherwise than others, of each server where anything is."""
         return tuple(found for server in self._servers.values() if (found := server.personal(caller)) is not None)

@@ -47,6 +47,9 @@ class McpVenue:
     def knows(self, tool: Tool, caller: Caller) -> bool:
         return self._fleet.knows(tool, caller)
 
+    def dispatches(self, tool: Tool, caller: Caller) -> bool:
+        return self._fleet.dispatches(tool, caller)
+
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
         try:
             asking = _Asking(self._fleet, self._questions, call, tool, context)

@@ -63,6 +63,8 @@ def tools() -> list[dict[str, object]]:
         root = {"type": "object", "$defs": {"node": tree}, "properties": {"root": {"$ref": "#/$defs/node"}}}
         about: dict[str, object] = {"name": "cyclic", "description": "Trees.", "x-unknown": {"kept": True}}
         listed.append({**about, "inputSchema": root})
+    if "misshapen" in TRICKS:
+        listed.append({**tool("misshapen"), "inputSchema": {"type": "object", "properties": {"a": {"type": "strng"}}}})
     if "personal" in TRICKS and os.environ.get("USER_NAME") == "bob":
         listed = [one for one in listed if one["name"] != "add"]
     changed = NOTES.with_suffix(".changed")

@@ -1,0 +1,41 @@
+"""Whether this process can do its work: the store takes a write in time. It does not know who asks."""
+
+import asyncio
+import logging
+
+from toolyard.core.errors import StoreDown
+from toolyard.core.store import Shelf
+
+MAX_WRITE_S = 1.0
+"""How long a write may take; whoever probes a server usually waits no longer."""
+_KIND, _NAME = "readiness", "probe"
+_log = logging.getLogger("toolyard.readiness")
+
+
+class StoreProbe:
+    """Writes one small record, and says why it cannot. However many ask at once, one write is under way."""
+
+    def __init__(self, store: Shelf, tasks: asyncio.TaskGroup, max_write_s: float = MAX_WRITE_S) -> None:
+        self._store = store
+        self._tasks = tasks
+        self._max_write_s = max_write_s
+        self._writing: asyncio.Task[str] | None = None
+
+    async def problem(self) -> str:
+        """Return why the store takes no write, in words without paths; empty when it does."""
+        writing = self._writing
+        if writing is None or writing.done():
+            writing = self._writing = self._tasks.create_task(self._write())
+        # Not cancelled when it is late: the next to ask wait for the same write, so a stuck store is asked only once.
+        done, _ = await asyncio.wait({writing}, timeout=self._max_write_s)
+        return writing.result() if done else f"the store took no write within {self._max_write_s:g} s"
+
+    async def _write(self) -> str:
+        try:
+            await self._store.shelve(_KIND, _NAME, b"")
+        except StoreDown as error:
+            return f"the store takes no write: {error.reason}"
+        except Exception:
+            _log.exception("the store could not be probed")
+            return "the store takes no write; the log says why"
+        return ""

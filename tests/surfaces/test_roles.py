@@ -1,0 +1,228 @@
+"""Who may use which route: every route, and every kind of caller. A route that no line names fails the test."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import NamedTuple, cast
+
+import aiohttp
+
+from support import PATIENCE_S
+from surfaces.served import served
+from surfaces.talk import Json, key, wired
+from toolyard import say
+from toolyard.core.servers import ServerSpec
+
+CALLERS: dict[str, dict[str, str]] = {
+    "nobody": {},
+    "user": {"x-api-key": "una"},
+    "owner": {"x-api-key": "ann"},
+    "tenant user": {"x-api-key": "bob"},
+    "tenant operator": {"x-api-key": "oda"},
+    "tenant approver": {"x-api-key": "abe"},
+    "tenant admin": {"x-api-key": "ada"},
+    "other tenant's operator": {"x-api-key": "eve"},
+    "operator": {"x-api-key": "otto"},
+    "admin": {"x-api-key": "root"},
+    "trusted key for a user": {"x-api-key": "shop", "x-user": "guest"},
+}
+KEYS = [
+    key("una", tenant=""),
+    key("ann"),
+    key("bob"),
+    key("oda", "operator"),
+    key("abe", "approver"),
+    key("ada", "admin"),
+    key("eve", "operator", "approver", "admin", tenant="elsewhere"),
+    key("otto", "operator", tenant=""),
+    key("root", "admin", tenant=""),
+    key("shop", "admin", "operator", "approver", tenant="", trusted=True),
+]
+
+EVERYBODY = frozenset(CALLERS)
+WITH_KEY = EVERYBODY - {"nobody"}
+OWNER = frozenset({"owner"})
+SEES = OWNER | {"tenant operator", "tenant approver"}
+DECIDES = OWNER | {"tenant approver"}
+OVERSEES = frozenset({"tenant operator", "tenant approver", "other tenant's operator", "operator"})
+ADMINISTERS = frozenset({"tenant admin", "other tenant's operator", "admin"})
+ADMINISTERS_SERVER = frozenset({"admin"})
+OBSERVES_SERVER = frozenset({"operator", "admin"})
+
+
+class Row(NamedTuple):
+    """A request, who may make it, and what the others with a key are told: 403, or that there is no such thing."""
+
+    method: str
+    path: str
+    may: frozenset[str]
+    refusal: str = "forbidden"
+    body: object = None
+
+
+def hidden(method: str, path: str, may: frozenset[str], body: object = None) -> Row:
+    return Row(method, path, may, "hidden", body)
+
+
+CONVERSATION = "/conversations/{conversation_id}"
+CALL = f"{CONVERSATION}/calls/{{call_id}}"
+NOTHING: dict[str, object] = {}
+NAMED = {"server_id": "function", "tool_name": "x"}
+ROWS = [
+    Row("GET", "/", EVERYBODY),
+    Row("GET", "/assets/{name}", EVERYBODY),
+    Row("GET", "/healthz", EVERYBODY),
+    Row("GET", "/readyz", EVERYBODY),
+    Row("GET", "/openapi.json", EVERYBODY),
+    Row("GET", "/docs", EVERYBODY),
+    Row("GET", "/me", WITH_KEY),
+    Row("GET", "/tools", WITH_KEY),
+    Row("GET", "/ai/tools/health", WITH_KEY),
+    Row("POST", "/ai/respond", WITH_KEY, body={"prompt": "hi"}),
+    Row("POST", "/chat/v1/conversation", WITH_KEY, body={"messages": [{"role": "user", "content": "hi"}]}),
+    Row("POST", "/mcp", WITH_KEY, body={"jsonrpc": "2.0", "id": 1, "method": "ping"}),
+    Row("GET", "/metrics", OBSERVES_SERVER),
+    Row("GET", "/keys", ADMINISTERS),
+    Row("POST", "/keys", ADMINISTERS, body={"name": "new", "user": "new"}),
+    Row("DELETE", "/keys/{name}", ADMINISTERS),
+    Row("GET", "/servers", WITH_KEY),
+    Row("GET", "/servers/{server_id}", WITH_KEY),
+    Row("GET", "/servers/{server_id}/tools", WITH_KEY),
+    Row("POST", "/servers/{server_id}/tools/call", WITH_KEY, body={"tool_name": "x"}),
+    Row("POST", "/servers", ADMINISTERS_SERVER, body={"name": "shared", "config": {"command": "x"}}),
+    Row("POST", "/servers/{server_id}/login", ADMINISTERS_SERVER, body={"redirect_uri": "http://example.org/"}),
+    Row("POST", "/servers/{server_id}/login/answer", ADMINISTERS_SERVER, body={"state": "x", "code": "x"}),
+    Row("DELETE", "/servers/{server_id}/login", ADMINISTERS_SERVER),
+    Row("POST", "/servers/{server_id}/start", ADMINISTERS_SERVER),
+    Row("POST", "/servers/{server_id}/stop", ADMINISTERS_SERVER),
+    Row("POST", "/servers/{server_id}/accept", ADMINISTERS_SERVER, body=NOTHING),
+    Row("POST", "/servers/{server_id}/reject", ADMINISTERS_SERVER, body=NOTHING),
+    Row("DELETE", "/servers/{server_id}", ADMINISTERS_SERVER),
+    Row("GET", "/conversations", WITH_KEY),
+    Row("GET", "/conversations?whose=tenant", OVERSEES),
+    Row("GET", "/conversations/search?q=hi", WITH_KEY),
+    Row("POST", "/conversations", WITH_KEY, body={"title": "x"}),
+    Row("GET", "/traces", WITH_KEY),
+    Row("GET", "/traces?whose=tenant", OVERSEES),
+    Row("GET", "/overview", WITH_KEY),
+    Row("GET", "/overview?whose=tenant", OVERSEES),
+    Row("GET", "/live", WITH_KEY),
+    Row("GET", "/live?whose=tenant", OVERSEES),
+    hidden("GET", "/traces/{correlation_id}", SEES),
+    hidden("GET", CONVERSATION, SEES),
+    hidden("GET", f"{CONVERSATION}/messages", SEES),
+    hidden("GET", f"{CONVERSATION}/context", SEES),
+    hidden("GET", f"{CONVERSATION}/context/{{context_id}}", SEES),
+    hidden("GET", f"{CONVERSATION}/events", SEES),
+    hidden("GET", f"{CONVERSATION}/tools", SEES),
+    hidden("GET", f"{CONVERSATION}/tools/available", SEES),
+    hidden("GET", f"{CONVERSATION}/runs/{{run_id}}", SEES),
+    hidden("POST", f"{CALL}/approve", DECIDES, NOTHING),
+    hidden("POST", f"{CALL}/deny", DECIDES, NOTHING),
+    hidden("POST", f"{CALL}/answer", DECIDES, NOTHING),
+    hidden("POST", f"{CALL}/result", DECIDES, {"result": 1}),
+    hidden("POST", f"{CONVERSATION}/cancel", DECIDES, NOTHING),
+    hidden("PUT", CONVERSATION, OWNER, {"title": "x"}),
+    hidden("POST", f"{CONVERSATION}/messages", OWNER, {"role": "user", "content": "x"}),
+    hidden("DELETE", f"{CONVERSATION}/messages/{{message_id}}", OWNER),
+    hidden("POST", f"{CONVERSATION}/context", OWNER, {"descriptive_name": "x", "content": "x"}),
+    hidden("DELETE", f"{CONVERSATION}/context/{{context_id}}", OWNER),
+    hidden("POST", f"{CONVERSATION}/tools", OWNER, NAMED),
+    hidden("DELETE", f"{CONVERSATION}/tools", OWNER, NAMED),
+    hidden("POST", f"{CONVERSATION}/calls", OWNER, {"tool": "x"}),
+    hidden("POST", f"{CONVERSATION}/chat", OWNER, {"content": "hi"}),
+    hidden("DELETE", CONVERSATION, OWNER),
+]
+TURN = f"{CONVERSATION}/runs/{{run_id}}/turns/{{number}}"
+"""For operators among those who see the conversation; its own line is in a test of its own."""
+
+
+class Server:
+    """Requests to a running yard, each as one of the callers."""
+
+    def __init__(self, session: aiohttp.ClientSession, url: str) -> None:
+        self._session = session
+        self._url = url
+        self.ids: dict[str, str] = {
+            "name": "none", "server_id": "shared", "call_id": "none", "context_id": "none", "message_id": "none",
+            "number": "1",
+        }  # fmt: skip
+
+    async def ask(
+        self, caller: str, method: str, path: str, body: object = None, **headers: str
+    ) -> tuple[int, Json, str]:
+        """The status, the JSON of an answer that is no stream, and the correlation id."""
+        url = self._url + path.format_map(self.ids)
+        async with self._session.request(method, url, json=body, headers={**CALLERS[caller], **headers}) as answer:
+            content: Json = await answer.json() if answer.content_type == "application/json" else None
+            return answer.status, content, answer.headers["x-correlation-id"]
+
+    async def outcome(self, caller: str, row: Row) -> str:
+        status, content, _ = await self.ask(caller, row.method, row.path, row.body)
+        if status == 404 and str(content["error"]).startswith(("there is no conversation", "there is no trace")):
+            return "hidden"
+        assert status < 500 and (status != 422 or row.path.endswith("/login")), (caller, row, status, content)
+        return {401: "unauthenticated", 403: "forbidden"}.get(status, "let in")
+
+    async def prepare(self) -> None:
+        """Have the owner begin a conversation with one run in it."""
+        _, made, _ = await self.ask("owner", "POST", "/conversations", {"title": "Ours"})
+        self.ids["conversation_id"] = made["conversation"]["id"]
+        _, _, trace = await self.ask("owner", "POST", f"{CONVERSATION}/chat", {"content": "hi"})
+        _, listed, _ = await self.ask("owner", "GET", "/traces?conversation={conversation_id}")
+        self.ids |= {"correlation_id": trace, "run_id": listed["runs"][0]["run_id"]}
+
+
+def expected(caller: str, row: Row) -> str:
+    return "let in" if caller in row.may else "unauthenticated" if caller == "nobody" else row.refusal
+
+
+def refused_first(row: Row) -> Iterable[str]:
+    """Those who may come last: what they do may end what the others ask for."""
+    return sorted(CALLERS, key=lambda caller: caller in row.may)
+
+
+async def check_rows() -> None:
+    shared = ServerSpec(url="http://127.0.0.1:9/mcp", connect_s=1.0)
+    async with (
+        asyncio.timeout(2 * PATIENCE_S),
+        wired(lambda _: say("ok"), keys=KEYS, servers={"shared": shared}) as yard,
+        served(yard) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        server = Server(session, url)
+        await server.prepare()
+        _, described, _ = await server.ask("nobody", "GET", "/openapi.json")
+        wrong = [
+            f"{row.method} {row.path}: {caller} is {outcome}, not {expected(caller, row)}"
+            for row in ROWS
+            for caller in refused_first(row)
+            if (outcome := await server.outcome(caller, row)) != expected(caller, row)
+        ]
+        assert not wrong, "\n".join(wrong)
+        named = {(row.method, row.path.partition("?")[0]) for row in ROWS} | {("GET", TURN)}
+        paths = cast(dict[str, dict[str, object]], described["paths"])
+        undecided = {(method.upper(), path) for path, methods in paths.items() for method in methods} - named
+        assert not undecided, f"say in ROWS who may use {sorted(undecided)}"
+
+
+def test_each_route_lets_in_those_who_may_and_nobody_else() -> None:
+    asyncio.run(check_rows())
+
+
+async def check_turn() -> None:
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        wired(lambda _: say("ok"), keys=KEYS) as yard,
+        served(yard) as url,
+        aiohttp.ClientSession() as session,
+    ):
+        server = Server(session, url)
+        await server.prepare()
+        row = hidden("GET", TURN, frozenset({"tenant operator"}))
+        for caller in CALLERS:
+            among_others = "forbidden" if caller in ("owner", "tenant approver") else expected(caller, row)
+            assert await server.outcome(caller, row) == among_others, caller
+
+
+def test_what_went_to_the_model_is_for_operators_of_the_tenant() -> None:
+    asyncio.run(check_turn())
