@@ -19,7 +19,7 @@ from toolyard.cli._model_check import check_model
 from toolyard.cli._server import owner_url
 from toolyard.cli._tool_checks import check_tool_modules
 from toolyard.configured import configured_servers, configured_tools, model_place, wiring
-from toolyard.core.errors import Misconfigured, ToolyardError
+from toolyard.core.errors import Misconfigured, ToolyardError, install_command
 from toolyard.core.masking import mask_addresses
 from toolyard.core.store import Key
 from toolyard.engine.telemetry import masked
@@ -87,7 +87,7 @@ def _first(options: argparse.Namespace) -> Iterator[Finding]:
     yield Finding(
         not missing,
         "packages",
-        f"without {', '.join(missing)}: pip install 'toolyard[server]'" if missing else "those of the server are there",
+        f"without {', '.join(missing)}: {install_command('server')}" if missing else "those of the server are there",
     )
     try:
         set_up(options)
@@ -135,7 +135,7 @@ def _servers(config: Config) -> Iterator[Finding]:
         yield Finding(False, "servers", str(error))
         return
     if servers and importlib.util.find_spec("mcp") is None:
-        yield Finding(False, "servers", "MCP servers need more packages: pip install 'toolyard[mcp]'")
+        yield Finding(False, "servers", f"MCP servers need more packages: {install_command('mcp')}")
     for name, spec in servers.items():
         path = {**os.environ, **spec.env}.get("PATH")
         if spec.command and shutil.which(spec.command, path=path) is None:
