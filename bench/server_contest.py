@@ -14,9 +14,12 @@ from peers import Peer
 
 YARD, BARE, PEER, MODEL = "Toolyard", "bare Starlette", "FastAPI + pydantic-ai", "the model itself"
 SERVED_BY = ("uvicorn==0.54.0", "uvloop==0.23.0", "httptools==0.9.0")
+FASTAPI_PINS = ("pydantic-ai-slim[openai]==2.66.0", "fastapi==0.162.4", "httpx2==2.16.0", *SERVED_BY)
+STARLETTE_PINS = ("starlette==1.10.0", "aiohttp==3.14.5", "msgspec==0.22.0", *SERVED_BY)
+SERVER = "import httptools, uvicorn, uvloop"
 PEERS = (
-    Peer(PEER, "fastapi", ("pydantic-ai-slim[openai]==2.66.0", "fastapi==0.162.4", *SERVED_BY), "", ""),
-    Peer(BARE, "aiohttp", ("starlette==1.10.0", "aiohttp==3.14.5", "msgspec==0.22.0", *SERVED_BY), "", ""),
+    Peer(PEER, "fastapi", FASTAPI_PINS, f"{SERVER}, fastapi, httpx2, pydantic_ai.models.openai", ""),
+    Peer(BARE, "aiohttp", STARLETTE_PINS, f"{SERVER}, aiohttp, msgspec, starlette", ""),
 )
 SCRIPTS = {YARD: "toolyard_server.py", BARE: "bare_server.py", PEER: "fastapi_pydantic_ai_server.py"}
 LOAD = Contestant("the load", sys.executable, "../server_load.py")

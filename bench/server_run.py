@@ -32,8 +32,8 @@ of the first event as its `Last-Event-ID` and has everything when it has the las
 measures anew."""
 
 
-def measured(quick: bool, only: Sequence[str], tell: Callable[[str], None]) -> tuple[list[Figure], list[str]]:
-    """The figures, and what has to be said about them."""
+def measured(quick: bool, only: Sequence[str], tell: Callable[[str], None]) -> tuple[list[Figure], dict[str, str]]:
+    """Return the figures, and the peers that failed on the way, with the reason."""
     versions = peers.installed(PEERS, tell)
     figures: list[Figure] = []
     with TemporaryDirectory() as directory, PacedModel() as url:
@@ -41,9 +41,7 @@ def measured(quick: bool, only: Sequence[str], tell: Callable[[str], None]) -> t
         with Servers([YARD, MODEL, *versions], url, environment, tell) as servers:
             for name in only or SERVER_CASES:
                 figures += SERVER_CASES[name](servers, QUICK if quick else FULL)
-        notes = [f"{peer.name} could not be installed here." for peer in PEERS if peer.name not in versions]
-        notes += [f"{name} left the contest: {why.splitlines()[0]}" for name, why in servers.absent.items()]
-    return figures, notes
+    return figures, servers.absent
 
 
 def table_of(figures: Sequence[Figure]) -> list[list[str]]:
@@ -69,15 +67,18 @@ def write(figures: Sequence[Figure], notes: Sequence[str]) -> None:
     report.put_text(DOCUMENT, TITLE, markdown(figures, notes))
 
 
-def section(quick: bool, only: Sequence[str], to_write: bool, tell: Callable[[str], None]) -> list[Figure]:
-    """Measure, print the table, write it if asked to; the figures are the caller's to judge."""
+def section(
+    quick: bool, only: Sequence[str], to_write: bool, tell: Callable[[str], None]
+) -> tuple[list[Figure], dict[str, str]]:
+    """Measure, print the table, write it if asked to; the figures and the peers that left are the caller's to judge."""
     began = perf_counter()
-    figures, notes = measured(quick, only, tell)
+    figures, absent = measured(quick, only, tell)
+    notes = [f"{name} left the contest: {why.splitlines()[0]}" for name, why in absent.items()]
     tell("done\n")
     print(report.plain(table_of(figures)), *notes, f"Took {perf_counter() - began:.0f} s.", sep="\n")
     if to_write:
         write(figures, notes)
-    return figures
+    return figures, absent
 
 
 def main() -> int:
@@ -86,15 +87,16 @@ def main() -> int:
     parser.add_argument("--only", action="append", choices=list(SERVER_CASES), help="one case; may be repeated")
     parser.add_argument("--write", action="store_true", help=f"write the section of docs/{DOCUMENT.name} as well")
     given = parser.parse_args()
-    figures = section(given.quick, given.only or (), given.write, lambda said: print(f"… {said}", file=sys.stderr))
-    failed = [figure for figure in figures if figure.passed is False and figure.required]
-    for figure in failed:
-        print(f"missed: {figure.what} must be {figure.must} and is {figure.reached}")
-    return 1 if failed else 0
+    figures, absent = section(
+        given.quick, given.only or (), given.write, lambda said: print(f"… {said}", file=sys.stderr)
+    )
+    misses = report.find_misses(figures, absent, with_peers=True)
+    print(*misses, sep="\n")
+    return 1 if misses else 0
 
 
 if __name__ == "__main__":
     try:
         sys.exit(main())
-    except ContestError as error:
+    except (ContestError, peers.PeerError) as error:
         sys.exit(f"the bench could not be finished: {error}")

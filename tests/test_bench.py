@@ -136,3 +136,50 @@ def mock_server() -> Generator[str, None, None]:
         assert server.stdin and server.stdout
         with server.stdin:  # it ends when this does
             yield f"http://127.0.0.1:{int(server.stdout.readline())}"
+
+
+def run_in_bench(code: str) -> subprocess.CompletedProcess[str]:
+    """Run code that can import the modules of the bench."""
+    return subprocess.run([sys.executable, "-c", code], cwd=BENCH, capture_output=True, text=True, check=False)
+
+
+def test_a_peer_that_cannot_be_imported_is_an_error_that_says_what_to_install() -> None:
+    done = run_in_bench("""
+import sys, pathlib, peers
+there = peers.Peer("json", "json", ("json==1",), "import json", "")
+missing = peers.Peer("rival", "rival", ("rival[openai]==2.0", "needed==1.0"), "import json, needed_by_rival", "")
+peers.require([there], pathlib.Path(sys.executable))
+peers.require([there, missing], pathlib.Path(sys.executable))
+""")
+    assert done.returncode == 1 and "PeerError: rival cannot be used" in done.stderr
+    assert "No module named 'needed_by_rival'" in done.stderr
+    assert "-m pip install 'rival[openai]==2.0' needed==1.0" in done.stderr
+
+
+def test_the_servers_that_are_compared_say_everything_that_they_import() -> None:
+    done = run_in_bench("""
+import ast, pathlib, sys, server_contest
+own = {file.stem for folder in ("servers", "loops") for file in pathlib.Path(folder).glob("*.py")}
+for peer in server_contest.PEERS:
+    script = ast.parse(pathlib.Path("servers", server_contest.SCRIPTS[peer.name]).read_text())
+    modules = {node.module for node in ast.walk(script) if isinstance(node, ast.ImportFrom)}
+    modules |= {alias.name for node in ast.walk(script) if isinstance(node, ast.Import) for alias in node.names}
+    imported = {name.partition(".")[0] for name in modules} - own - {*sys.stdlib_module_names, "pydantic"}
+    named = {alias.name.partition(".")[0] for alias in ast.parse(peer.imports).body[0].names}
+    print(imported - named or "all")
+""")
+    assert (done.returncode, done.stdout.split()) == (0, ["all", "all"]), done
+
+
+def test_a_row_without_its_peer_and_a_peer_that_left_are_misses() -> None:
+    done = run_in_bench("""
+import report
+from cases import Figure, at_most
+figures = [at_most("a turn", {"Toolyard": 1.0}, 0.1, "rival"), Figure("shown only")]
+print(report.find_misses(figures, {}, with_peers=True))
+print(report.find_misses(figures, {}, with_peers=False))
+print(report.find_misses([], {"rival": "ImportError: httpx"}, with_peers=True))
+""")
+    compared, alone, left = done.stdout.splitlines()
+    assert "not measured: a turn must be" in compared and compared.count("'") == 2, done.stderr
+    assert alone == "[]" and left == "['rival left the contest: ImportError: httpx']"

@@ -124,3 +124,13 @@ NODE_TYPES = """declare const process: {
 def test_every_link_of_the_readme_leads_somewhere() -> None:
     links = re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / "README.md").read_text())
     assert links and [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_whoever_is_told_to_install_something_is_told_how_from_a_clone() -> None:
+    """There is no release: `pip install toolyard` would find nothing, or something else."""
+    released, cloned = re.compile(r"pip install '?toolyard|npm install @toolyard"), re.compile(r"\bclone\b")
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("web/client/*.md")]
+    sources = [*ROOT.glob("src/**/*.py"), *ROOT.glob("examples/**/*.py")]
+    for file in {*pages, *sources} - {ROOT / "CHANGELOG.md"}:
+        paragraphs = file.read_text("utf-8").split("\n\n")
+        assert not [text for text in paragraphs if released.search(text) and not cloned.search(text)], file

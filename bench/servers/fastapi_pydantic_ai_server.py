@@ -6,7 +6,7 @@ import warnings
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-import httpx
+import httpx2
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel
@@ -25,10 +25,10 @@ from pydantic_ai.providers.openai import OpenAIProvider
 sys.path.insert(0, str(Path(__file__).parent))
 from _serve import add, serve, told
 
-UNBOUND = httpx.Limits(max_connections=None, max_keepalive_connections=None)
+UNBOUND = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
 """By default only 100 requests to the model may be open at a time."""
 app = FastAPI()
-client = httpx.AsyncClient(limits=UNBOUND, timeout=120)
+client = httpx2.AsyncClient(limits=UNBOUND, timeout=120)
 provider = OpenAIProvider(base_url=f"{told()}/v1", api_key="bench", http_client=client)
 agent = Agent(OpenAIChatModel("bench", provider=provider), tools=[Tool(add)])
 limits = UsageLimits(request_limit=None)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
 from toolyard.core.division import UNDIVIDED, Divisions
-from toolyard.core.errors import Misconfigured, MissingKey
+from toolyard.core.errors import Misconfigured, MissingKey, install_command
 from toolyard.core.events import Entry
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.model_cards import ModelCard, problem_of_model
@@ -245,7 +245,7 @@ def exporters(wiring: "Wiring") -> Sequence[Exporter]:
     try:
         otel = importlib.import_module("toolyard.engine.otel")
     except ImportError as error:
-        said = f"spans need more packages: pip install 'toolyard[otel]' ({error})"
+        said = f"spans need more packages: {install_command('otel')} ({error})"
         if wiring.otlp_endpoint:
             raise Misconfigured(said) from None
         _log.warning("an OTEL_ variable names a collector, but %s", said)
@@ -308,7 +308,7 @@ def _sdk() -> Connector:
     try:
         return importlib.import_module("toolyard.venues.mcp.connector").SdkConnector()
     except ImportError as error:
-        raise Misconfigured(f"MCP servers need more packages: pip install 'toolyard[mcp]' ({error})") from None
+        raise Misconfigured(f"MCP servers need more packages: {install_command('mcp')} ({error})") from None
 
 
 class App:
@@ -381,7 +381,7 @@ class App:
         try:
             surfaces = importlib.import_module("toolyard.surfaces.asgi")
         except ImportError as error:
-            raise Misconfigured(f"the server needs more packages: pip install 'toolyard[server]' ({error})") from None
+            raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
         return surfaces.asgi(self.service, self.access, self.servers, self._wiring.cors_origins)
 
     async def close(self) -> None:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from toolyard.app import LOCAL, OFFLINE
 from toolyard.configured import model_place
-from toolyard.core.errors import Misconfigured
+from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.model_names import is_pattern
 from toolyard.models.providers import PROVIDERS
 from toolyard.settings import Config
@@ -112,7 +112,7 @@ def _file(name: str) -> Available:
 
 def _local() -> Available:
     if importlib.util.find_spec("xllamacpp") is None:
-        return Available(False, f"{LOCAL}…", "needs more packages: pip install 'toolyard[local]'")
+        return Available(False, f"{LOCAL}…", f"needs more packages: {install_command('local')}")
     return Available(True, f"{LOCAL}/path/to/model.gguf", "any GGUF file, in this machine's memory: no key, no network")
 
 

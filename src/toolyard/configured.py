@@ -16,7 +16,7 @@ from toolyard.app import LOCAL, OFFLINE, Wiring, local_model, wired
 from toolyard.app import named_model as model_without_configuration
 from toolyard.core.caller import Caller
 from toolyard.core.division import Division, Divisions
-from toolyard.core.errors import Misconfigured, MissingKey
+from toolyard.core.errors import Misconfigured, MissingKey, install_command
 from toolyard.core.model_names import is_pattern
 from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import Model
@@ -248,5 +248,5 @@ def _verifier(jwt: Jwt) -> Callable[[str], Caller]:
     try:
         tokens = importlib.import_module("toolyard.tokens")
     except ImportError as error:
-        raise Misconfigured(f"[jwt] needs more packages: pip install 'toolyard[server]' ({error})") from None
+        raise Misconfigured(f"[jwt] needs more packages: {install_command('server')} ({error})") from None
     return tokens.verifier(jwt)

@@ -1,6 +1,11 @@
 """`toolyard doctor`: one line for each thing, and what to do about it."""
 
+import json
 import socket
+import threading
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from cli.process import serving, toolyard
@@ -16,7 +21,7 @@ port = {port}
 
 def lines(out: str) -> dict[str, str]:
     """The mark and the words of each finding."""
-    return {line.split()[1]: line for line in out.splitlines() if line[:1] in "✓✗"}
+    return {line.split()[1]: line for line in out.splitlines() if line[:1] in "✓✗!"}
 
 
 def test_a_set_up_that_works_is_well(tmp_path: Path) -> None:
@@ -78,3 +83,50 @@ def test_a_running_server_is_no_fault(tmp_path: Path) -> None:
     assert done.code == 0, done.out
     assert f"is served at {server.url}" in lines(done.out)["store"]
     assert f"the server's own, process {server.process.pid}" in lines(done.out)["port"]
+
+
+def test_a_model_is_looked_up_in_the_list_of_its_provider(tmp_path: Path) -> None:
+    listed = {"/v1/models": {"object": "list", "data": [{"id": "gpt-4o-mini"}, {"id": "qwen3:latest"}]}}
+    with provider(listed) as address:
+        there = toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}/v1#qwen3")
+        misspelt = toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}/v1#gpt-4o-mni")
+    assert there.code == 0 and "has the model" in lines(there.out)["model"] and "All is well" in there.out
+    found = lines(misspelt.out)["model"]
+    assert misspelt.code == 0 and found.startswith("! model") and "look at what is marked with !" in misspelt.out
+    assert "does not list the model 'gpt-4o-mni'; it has gpt-4o-mini" in found
+
+
+def test_an_address_without_its_v1_is_told_where_the_api_is(tmp_path: Path) -> None:
+    with provider({"/v1/models": {"data": []}}) as address:
+        done = toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}#m")
+    assert done.code == 1
+    assert f"(404), but there is one at {address}/v1" in lines(done.out)["model"]
+
+
+def test_a_provider_without_a_list_is_doubtful(tmp_path: Path) -> None:
+    with provider({}) as address:
+        done = toolyard(tmp_path, "doctor", "--port", "0", "--model", f"{address}#m")
+    assert done.code == 0
+    assert lines(done.out)["model"].startswith("! model") and "Most end in /v1" in lines(done.out)["model"]
+
+
+@contextmanager
+def provider(answers: Mapping[str, object]) -> Generator[str]:
+    """A provider that has these JSON documents and nothing else; gives its address without a path."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200 if self.path in answers else 404)
+            self.end_headers()
+            self.wfile.write(json.dumps(answers.get(self.path)).encode())
+
+        def log_message(self, format: str, *args: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()

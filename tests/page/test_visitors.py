@@ -12,7 +12,7 @@ from surfaces.talk import Json, key
 from toolyard import Limits, tool
 from toolyard.models.scripted import call, say, together
 
-AXE = (Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js").read_text("utf-8")
+AXE = Path(__file__).parents[2] / "web" / "node_modules" / "axe-core" / "axe.min.js"
 KEYS = [key("ann"), key("bob"), key("olga", "operator")]
 
 
@@ -48,7 +48,8 @@ VIEWS = {
 
 def serious(window: Window) -> list[str]:
     """What axe finds that keeps people out, in the view as it is."""
-    window.page.evaluate(f"() => {{ {AXE} }}")
+    axe = AXE.read_text("utf-8")
+    window.page.evaluate(f"() => {{ {axe} }}")
     found: Json = window.page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
     return [
         f"{one['id']}: {node['html'][:120]}"

@@ -11,16 +11,15 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
-import aiohttp
-
 from toolyard.address import Address, database_of, is_loopback, published_address, url_of
 from toolyard.app import LOCAL, OFFLINE, local_model, open_store
 from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
+from toolyard.cli._model_check import check_model
 from toolyard.cli._server import owner_url
 from toolyard.cli._tool_checks import check_tool_modules
-from toolyard.configured import ModelPlace, configured_servers, configured_tools, model_place, wiring
-from toolyard.core.errors import Misconfigured, ToolyardError
+from toolyard.configured import configured_servers, configured_tools, model_place, wiring
+from toolyard.core.errors import Misconfigured, ToolyardError, install_command
 from toolyard.core.masking import mask_addresses
 from toolyard.core.store import Key
 from toolyard.engine.telemetry import masked
@@ -32,7 +31,6 @@ EXAMPLES = """  toolyard doctor
 Exit code 1 if something must be fixed before `toolyard serve` can work.
 """
 OLDEST = (3, 11)
-ANSWER_S = 3.0
 PACKAGES = ("litestar", "uvicorn", "httptools", "rich", "jwt", *(() if sys.platform == "win32" else ("uvloop",)))
 
 
@@ -41,11 +39,13 @@ class Finding:
     well: bool
     about: str
     said: str
+    doubtful: bool = False
+    """It may be well, and nothing has to be fixed before the server starts."""
 
     def __str__(self) -> str:
         lines = str(masked(mask_addresses(self.said, every_parameter=True))).splitlines() or [""]
         more = "".join(f"\n             {line}" for line in lines[1:])
-        return f"{'✓' if self.well else '✗'} {self.about:<9} {lines[0]}{more}"
+        return f"{'✗' if not self.well else '!' if self.doubtful else '✓'} {self.about:<9} {lines[0]}{more}"
 
 
 def add_to(commands: Commands) -> None:
@@ -65,11 +65,16 @@ def run(options: argparse.Namespace) -> int:
 
 
 async def _rest(setup: Setup, well: bool) -> int:
+    doubtful = False
     async for finding in _checks(setup):
         print(finding, flush=True)
-        well = well and finding.well
-    print("All is well: `toolyard serve` starts." if well else "What is marked with ✗ must be fixed.")
-    return 0 if well else 1
+        well, doubtful = well and finding.well, doubtful or finding.doubtful
+    if not well:
+        print("What is marked with ✗ must be fixed.")
+        return 1
+    starts = "`toolyard serve` starts"
+    print(f"{starts}; look at what is marked with !." if doubtful else f"All is well: {starts}.")
+    return 0
 
 
 def _first(options: argparse.Namespace) -> Iterator[Finding]:
@@ -82,7 +87,7 @@ def _first(options: argparse.Namespace) -> Iterator[Finding]:
     yield Finding(
         not missing,
         "packages",
-        f"without {', '.join(missing)}: pip install 'toolyard[server]'" if missing else "those of the server are there",
+        f"without {', '.join(missing)}: {install_command('server')}" if missing else "those of the server are there",
     )
     try:
         set_up(options)
@@ -130,13 +135,11 @@ def _servers(config: Config) -> Iterator[Finding]:
         yield Finding(False, "servers", str(error))
         return
     if servers and importlib.util.find_spec("mcp") is None:
-        yield Finding(False, "servers", "MCP servers need more packages: pip install 'toolyard[mcp]'")
+        yield Finding(False, "servers", f"MCP servers need more packages: {install_command('mcp')}")
     for name, spec in servers.items():
         path = {**os.environ, **spec.env}.get("PATH")
         if spec.command and shutil.which(spec.command, path=path) is None:
-            yield Finding(
-                False, "servers", f"{name}: there is no command {spec.command!r}; install it, or name its path"
-            )
+            yield Finding(False, "servers", f"{name}: {spec.command} is not on the PATH; install it, or name its path")
         else:
             yield Finding(True, "servers", f"{name}: {spec.url or ' '.join((spec.command, *spec.args))}")
 
@@ -153,25 +156,8 @@ async def _model(name: str, config: Config) -> Finding:
         return Finding(False, "model", str(error))
     if place.key_variable:
         return Finding(False, "model", f"{name} needs a key: set the environment variable {place.key_variable}")
-    return await _reached(name, place)
-
-
-async def _reached(name: str, place: ModelPlace) -> Finding:
-    header = place.known.key_header
-    key = {header: place.api_key} if header else {"authorization": f"Bearer {place.api_key}"}
-    headers = {**(key if place.api_key else {}), **place.headers}
-    timeout = aiohttp.ClientTimeout(total=ANSWER_S)
-    try:
-        async with (
-            aiohttp.ClientSession(timeout=timeout, trust_env=True) as session,
-            session.get(f"{place.base_url.rstrip('/')}/models", headers=headers, allow_redirects=False) as answer,
-        ):
-            if answer.status in (401, 403):
-                return Finding(False, "model", f"{name}: {place.base_url} refuses the key ({answer.status}); renew it")
-            return Finding(answer.status < 500, "model", f"{name}: {place.base_url} answers ({answer.status})")
-    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-        said = str(error) or f"no answer within {ANSWER_S:g} s"
-        return Finding(False, "model", f"{name}: {place.base_url} cannot be reached: {said}; is it up, is it allowed?")
+    check = await check_model(place)
+    return Finding(check.state != "wrong", "model", f"{name}: {check.text}", doubtful=check.state == "doubtful")
 
 
 async def _store(config: Config) -> tuple[Address | None, list[Key] | None, Finding]:

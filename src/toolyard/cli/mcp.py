@@ -12,7 +12,7 @@ from toolyard.cli._pipes import Output, lines, own_output
 from toolyard.cli._server import owner_url
 from toolyard.configured import wiring
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Misconfigured
+from toolyard.core.errors import Misconfigured, install_command
 from toolyard.yard import Yard
 
 EXAMPLES = """  toolyard mcp                                    with toolyard.toml of this folder, as `toolyard serve`
@@ -43,7 +43,7 @@ async def _serve(options: argparse.Namespace, output: Output) -> None:
         surface = importlib.import_module("toolyard.surfaces.mcp_stdio")
         bridge = importlib.import_module("toolyard.cli._bridge")
     except ImportError as error:
-        raise Misconfigured(f"this needs more packages: pip install 'toolyard[server]' ({error})") from None
+        raise Misconfigured(f"this needs more packages: {install_command('server')} ({error})") from None
     setup = set_up(options, "info")
     try:
         if not options.url:

@@ -16,7 +16,7 @@ from toolyard.app import OFFLINE, Wiring
 from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, add_config_flags, command, set_up
 from toolyard.configured import wiring
-from toolyard.core.errors import Misconfigured
+from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.masking import mask_addresses
 from toolyard.core.servers import ServerCard
 from toolyard.core.tools import Tool
@@ -58,7 +58,7 @@ def run(options: argparse.Namespace) -> None:
     try:
         serving = importlib.import_module("toolyard.serving")
     except ImportError as error:
-        raise Misconfigured(f"the server needs more packages: pip install 'toolyard[server]' ({error})") from None
+        raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
 
     nearby = None if setup.config.model_names else asyncio.run(ollama_models(ollama_address(setup.config, os.environ)))
 

@@ -11,7 +11,7 @@ import msgspec
 
 from toolyard.cli._common import Commands, add_config_flags, add_server_flags, command, set_up
 from toolyard.cli._server import Server, server_or_store
-from toolyard.core.errors import Misconfigured, NotFound
+from toolyard.core.errors import Misconfigured, NotFound, install_command
 from toolyard.core.store import Store
 from toolyard.engine.trace import Trace, trace_of
 
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> None:
         waterfall = importlib.import_module("toolyard.waterfall")
         console = importlib.import_module("rich.console")
     except ImportError as error:
-        raise Misconfigured(f"drawing needs more packages: pip install 'toolyard[server]' ({error})") from None
+        raise Misconfigured(f"drawing needs more packages: {install_command('server')} ({error})") from None
     traces = asyncio.run(_traces(options))
     width = shutil.get_terminal_size((100, 24)).columns
     console.Console(file=sys.stdout, width=width, highlight=False).print(waterfall.draw(traces, width))

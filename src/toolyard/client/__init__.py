@@ -1,6 +1,6 @@
 """Toolyard in an application: its tools run here, beside its own state, while the server talks to the model.
 
-Needs nothing of the server: `pip install 'toolyard[client]'`.
+Needs nothing of the server: `pip install -e '.[client]'` in a clone.
 """
 
 from toolyard.client._events import (

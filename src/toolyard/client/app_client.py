@@ -18,7 +18,7 @@ from toolyard.client._events import Answer, Done, Event, Final, Said, Started, T
 from toolyard.client._link import Link, Lost, Unfit
 from toolyard.client._local_tools import LocalTools
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Invalid, Misconfigured, NotFound, RateLimited, Refused, RunFailed
+from toolyard.core.errors import Invalid, Misconfigured, NotFound, RateLimited, Refused, RunFailed, install_command
 from toolyard.core.results import plain
 from toolyard.venues.function import FunctionVenue
 
@@ -81,7 +81,7 @@ class AppClient:
             try:
                 mcp = import_module("toolyard.client._servers")
             except ImportError as error:
-                raise Misconfigured(f"MCP servers need more packages: pip install 'toolyard[mcp]' ({error})") from None
+                raise Misconfigured(f"MCP servers need more packages: {install_command('mcp')} ({error})") from None
             self._tools.add(await mcp.opened(self._servers, self._tools.names(), self._open))
         return self
 

@@ -109,3 +109,8 @@ class ToolError(Exception):
         self.message = message
         self.error_type = error_type
         self.details: dict[str, object] = dict(details or {})
+
+
+def install_command(extra: str) -> str:
+    """Return how to install an extra of this package. There is no release yet, so that a clone comes first."""
+    return f"pip install -e '.[{extra}]' in a clone of Toolyard (once it is released: pip install 'toolyard[{extra}]')"

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from toolyard.core.errors import Misconfigured
+from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import ModelRequest
 from toolyard.models._local_lines import Asked, Line, Stop
@@ -39,7 +39,7 @@ class Local:
         path, _, query = name.partition("?")
         self._path, self._context, self._runner = Path(path).expanduser(), _context(query), runner
         if importlib.util.find_spec(PACKAGE) is None:
-            raise Misconfigured(f"a local model needs more packages: pip install 'toolyard[local]' ({PACKAGE})")
+            raise Misconfigured(f"a local model needs more packages: {install_command('local')} ({PACKAGE})")
         if not self._path.is_file():
             raise Misconfigured(f"there is no file {path!r}: a local model is the path of a GGUF file")
         self._process: Process | None = None
