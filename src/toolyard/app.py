@@ -21,6 +21,7 @@ from toolyard.core.limits import Budget, Limits
 from toolyard.core.model_cards import ModelCard, problem_of_model
 from toolyard.core.ports import Hosting, Model, Policy, Rule
 from toolyard.core.prices import Price
+from toolyard.core.providers import ProviderCard
 from toolyard.core.search import SEARCH, Native, SearchRules
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
@@ -290,6 +291,8 @@ class Wiring:
     web_search: SearchRules = field(default_factory=SearchRules)
     provider_tools: Sequence[Tool] = ()
     """What the model's provider may run itself besides a search."""
+    providers: Sequence[ProviderCard] = ()
+    """Of the models; empty means that nothing is known but the model's name."""
     servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
     """MCP servers by id. More can be added while the yard is open."""
     ruled: Callable[[Tool], Tool] = lambda tool: tool
@@ -382,7 +385,10 @@ class App:
             surfaces = importlib.import_module("toolyard.surfaces.asgi")
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
-        return surfaces.asgi(self.service, self.access, self.servers, self._wiring.cors_origins)
+        wiring, default = self._wiring, self._models.default
+        provider, _, model = default.rpartition(":")
+        cards = wiring.providers or (ProviderCard(id=provider or default, models=(model,)),)
+        return surfaces.asgi(self.service, self.access, self.servers, wiring.cors_origins, cards)
 
     async def close(self) -> None:
         """Close everything, whatever one part says about it; complaints are raised at the end."""

@@ -4,7 +4,8 @@ import dataclasses
 import difflib
 import importlib
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from toolyard.core.errors import Misconfigured, MissingKey, install_command
 from toolyard.core.model_names import is_pattern
 from toolyard.core.options import PLAIN, Options
 from toolyard.core.ports import Model
+from toolyard.core.providers import ProviderCard, add_model
 from toolyard.core.search import SearchRules
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
@@ -66,6 +68,7 @@ def wiring(config: Config, base: Path) -> Wiring:
         system_prompt=config.system_prompt.strip(),
         web_search=config.web_search.rules if config.web_search else SearchRules(),
         provider_tools=_provider_tools(config),
+        providers=provider_cards(models, config, os.environ),
         servers=configured_servers(config, os.environ),
         ruled=lambda tool: ruled(tool, config.tool[tool.name]) if tool.name in config.tool else tool,
         default_settings=_default_settings(config, [one.definition.name for one in tools]),
@@ -144,6 +147,26 @@ def model_place(name: str, config: Config, environment: Mapping[str, str]) -> Mo
         headers=set_up.headers,
         known=known,
     )
+
+
+def provider_cards(models: Sequence[str], config: Config, environment: Mapping[str, str]) -> tuple[ProviderCard, ...]:
+    """Return the providers of these models. One of a model that cannot be had is left out: asking for it says why."""
+    cards: tuple[ProviderCard, ...] = ()
+    for name in models:
+        with suppress(Misconfigured):
+            cards = add_model(cards, _provider_card(name, config, environment))
+    return cards
+
+
+def _provider_card(name: str, config: Config, environment: Mapping[str, str]) -> ProviderCard:
+    provider, _, model = name.partition(":")
+    if name == OFFLINE or name.startswith(LOCAL):
+        return ProviderCard(id=provider, models=(Path(model).name,))  # where a file lies is nobody's business
+    place = model_place(name, config, environment)
+    if provider in ("http", "https"):
+        provider = urlsplit(place.base_url).hostname or provider
+    has_key = bool(place.api_key or place.headers)
+    return ProviderCard(id=provider, base_url=place.base_url, models=(place.model,), has_key=has_key)
 
 
 def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Model:

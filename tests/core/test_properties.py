@@ -171,7 +171,7 @@ class Play:
             "stop": lambda: Stop(by=OWNER),
             "stop call": lambda: Stop(by=OWNER, call_id=call_id),
             "change": lambda: Change(by=OWNER, change=SettingsChange(tools=frozenset({"plain"}))),
-            "add": lambda: AddMessage(by=OWNER, item=user(self._id("u"))),
+            "add": lambda: AddMessage(by=OWNER, items=(user(self._id("u")),)),
             "remove": lambda: RemoveMessage(by=OWNER, ids=frozenset({item_id})),
         }
         return make[wanted.name]()

@@ -65,7 +65,7 @@ class Site:
             await service.submit(conversation, Open(by=by, settings=Settings(title=title)))
             for item in items:
                 at = service.mint.now()
-                await service.submit(conversation, AddMessage(by=by, item=replace(item, at=at)))
+                await service.submit(conversation, AddMessage(by=by, items=(replace(item, at=at),)))
             return conversation
 
         return self.run(fill())

@@ -39,7 +39,9 @@ class Open(_Command, frozen=True, kw_only=True):
 
 
 class AddMessage(_Command, frozen=True, kw_only=True):
-    item: Item
+    """The items of one message: a text, a text with calls, or the result of a call that has none yet."""
+
+    items: tuple[Item, ...]
     settings: Settings = Settings()
 
 

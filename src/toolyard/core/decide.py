@@ -33,8 +33,9 @@ from toolyard.core.events import (
     RunQueued,
     StopRequested,
 )
+from toolyard.core.history import trailing_calls
 from toolyard.core.items import Call, Item, Result
-from toolyard.core.results import denied_by_user
+from toolyard.core.results import denied_by_user, never_added
 from toolyard.core.running import CallState
 from toolyard.core.settings import Settings
 from toolyard.core.state import State
@@ -45,11 +46,11 @@ Events = tuple[Durable, ...]
 def decide(state: State, command: Command, now: float) -> Events:
     match command:
         case Start():
-            return _start(state, command)
+            return _start(state, command, now)
         case Open() | Change():
             return _set(state, command)
         case AddMessage() | RemoveMessage():
-            return _edit_history(state, command)
+            return _edit_history(state, command, now)
         case Approve() | Deny():
             return _decide_call(state, command, now)
         case Deliver():
@@ -77,7 +78,7 @@ def _set(state: State, command: Open | Change) -> Events:
     return _opening(state, command.by, command.settings)
 
 
-def _start(state: State, command: Start) -> Events:
+def _start(state: State, command: Start, now: float) -> Events:
     opening = _opening(state, command.by, command.settings)
     _new(state, command.input)
     waiting = len(state.queue) - (0 if state.run else 1)  # the first in line does not wait when nothing runs
@@ -95,19 +96,39 @@ def _start(state: State, command: Start) -> Events:
         limits=command.limits,
         web_search=command.web_search,
     )
-    return (*opening, *stop, queued)
+    return (*opening, *_closing(state, now), *stop, queued)
 
 
-def _edit_history(state: State, command: AddMessage | RemoveMessage) -> Events:
+def _edit_history(state: State, command: AddMessage | RemoveMessage, now: float) -> Events:
     if state.run is not None or state.queue:
         raise Refused("a run is open; wait for it to end, or stop it, before changing the messages")
     if isinstance(command, AddMessage):
-        _new(state, (command.item,))
-        if isinstance(command.item, Call | Result):
-            raise Refused("a call or a result cannot be added by hand: it would have no counterpart")
-        return (*_opening(state, command.by, command.settings), MessageAdded(item=command.item))
+        _new(state, command.items)
+        opening = _opening(state, command.by, command.settings)
+        return (*opening, *_before(state, command.items, now), *(MessageAdded(item=item) for item in command.items))
     _own(state, command.by)
     return (MessageRemoved(ids=_removable(state, command.ids)),)
+
+
+def _before(state: State, items: Sequence[Item], now: float) -> Events:
+    """Return what must come before a message: a result needs its call, and anything else leaves no call open."""
+    answered = [item.call_id for item in items if isinstance(item, Result)]
+    if not answered:
+        return _closing(state, now)
+    waiting = {call.id for call in trailing_calls(state.history)}
+    if missing := [call_id for call_id in answered if call_id not in waiting]:
+        raise Refused(f"call {missing[0]!r} waits for no result here: it has one, or never was")
+    return ()
+
+
+def _closing(state: State, now: float) -> Events:
+    """Return a result for each call that was added by hand and has none: no model would take the history otherwise.
+
+    While a run is open its calls are its own business, and nothing can have been added.
+    """
+    if state.run is not None or state.queue:
+        return ()
+    return tuple(MessageAdded(item=never_added(call, now)) for call in trailing_calls(state.history))
 
 
 def _removable(state: State, ids: frozenset[str]) -> frozenset[str]:

@@ -124,6 +124,24 @@ def unanswered_calls(items: Sequence[Item]) -> list[Call]:
     return [call for call in calls if call.id not in answered]
 
 
+def trailing_calls(history: History) -> list[Call]:
+    """Return the calls at the end of the history that have no result: a client added them, and no result since.
+
+    Only the calls and results at the end are looked at; before the last other item every call has its result.
+    """
+    calls: list[Call] = []
+    answered: set[str] = set()
+    for at in range(len(history) - 1, -1, -1):
+        item = history[at]
+        if isinstance(item, Result):
+            answered.add(item.call_id)
+        elif isinstance(item, Call):
+            calls.append(item)
+        elif not isinstance(item, Reasoning):
+            break
+    return [call for call in reversed(calls) if call.id not in answered and not call.ran_at]
+
+
 def faults(items: Iterable[Item], *, open_end: bool = False) -> list[str]:
     """What a strict provider would refuse: orphans, doubles, and results that do not follow their calls.
 

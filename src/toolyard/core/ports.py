@@ -229,6 +229,10 @@ class Servers(Protocol):
         """Raises Refused if there is one of that id."""
         ...
 
+    async def change(self, id: str, spec: ServerSpec) -> ServerCard:
+        """Give a server another configuration. Raises NotFound, or Refused for one of the configuration file."""
+        ...
+
     async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
         """Raises NotFound, or Refused for what cannot be done."""
         ...

@@ -70,6 +70,12 @@ def cancelled(call: Call, at: float, *, may_have_run: bool) -> Result:
     return failed(call, "cancelled", Problem(error=said, error_type="cancelled"), at)
 
 
+def never_added(call: Call, at: float) -> Result:
+    """Return the result of a call that a client added without ever adding what it came to."""
+    problem = Problem(error="no result was given for this call before the conversation went on", error_type="cancelled")
+    return failed(call, "cancelled", problem, at)
+
+
 def unknown(call: Call, at: float) -> Result:
     problem = Problem(
         error="the server stopped while this call was running; it may or may not have taken effect. "

@@ -52,6 +52,8 @@ class SignInAnswer(Struct, frozen=True, kw_only=True):
 class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A server as somebody configured it: a child process (command), or one that is reached over HTTP (url)."""
 
+    display_name: str = ""
+    """What people call it, where that is more than its id says."""
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
@@ -80,6 +82,10 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     def serves(self, caller: Caller) -> bool:
         """Whether this caller may know of the server and use its tools."""
         return not self.tenants or caller.tenant in self.tenants
+
+    @property
+    def transport(self) -> Literal["stdio", "http"]:
+        return "stdio" if self.command else "http"
 
 
 class ServerTool(Struct, frozen=True, kw_only=True):
@@ -116,3 +122,7 @@ class ServerCard(Struct, frozen=True, kw_only=True):
     tools: tuple[ServerTool, ...] = ()
     log: tuple[str, ...] = ()
     """What it said last beside the protocol."""
+
+    @property
+    def name(self) -> str:
+        return self.spec.display_name or self.id

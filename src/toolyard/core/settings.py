@@ -12,6 +12,9 @@ class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     name: str
     text: str
+    keywords: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """What it is about, by the words of whoever gave it."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -2,14 +2,21 @@
 
 from toolyard.core.ports import Mint, ModelRequest, Offer
 from toolyard.core.running import RunState
-from toolyard.core.settings import Settings
+from toolyard.core.settings import Note, Settings
 from toolyard.core.state import State
 
 
 def system_text(base: str, division: str, settings: Settings, note: str = "") -> str:
     """The base prompt, the division's, the conversation's own as their extension, its named context, then a note."""
-    notes = (f"{note.name}: {note.text}" for note in settings.context.values())
+    notes = map(note_text, settings.context.values())
     return "\n\n".join(part for part in (base, division, settings.system_prompt, *notes, note) if part)
+
+
+def note_text(note: Note) -> str:
+    """Return a note as the model reads it: its name, what it is about, its text."""
+    about = (("keywords", note.keywords), ("files", note.files))
+    listed = "; ".join(f"{label}: {', '.join(values)}" for label, values in about if values)
+    return f"{note.name} ({listed}): {note.text}" if listed else f"{note.name}: {note.text}"
 
 
 def tool_choice_now(run: RunState, offer: Offer) -> str:

@@ -107,6 +107,7 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
 class Server(Struct, frozen=True, kw_only=True):
     """An MCP server: a child process (command) or one that is reached over HTTP (url)."""
 
+    display_name: str = ""
     command: Name = ""
     args: tuple[str, ...] = ()
     env: dict[VariableName, Secret] = {}

@@ -2,22 +2,55 @@
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, Struct
+from msgspec.structs import asdict, replace
 
 from toolyard.core.settings import Note
 from toolyard.surfaces._tolerance import SeedBody
 
 NoteName = Annotated[str, Meta(min_length=1, max_length=500)]
 NoteText = Annotated[str, Meta(max_length=100_000)]
+Related = Annotated[list[Annotated[str, Meta(max_length=500)]], Meta(max_length=100)]
 MOST_NOTES = 100
 
 
-class NoteBody(SeedBody, kw_only=True):
+class NoteBody(SeedBody, Struct, kw_only=True):
     """A named text that the model is given beside the prompt."""
 
     descriptive_name: NoteName
     content: NoteText
+    related_keywords: Related = []
+    related_files: Related = []
+
+
+class NoteChange(SeedBody, Struct, kw_only=True):
+    """New values for some of its fields; what is left out stays as it is."""
+
+    descriptive_name: NoteName | None = None
+    content: NoteText | None = None
+    related_keywords: Related | None = None
+    related_files: Related | None = None
 
 
 def note_body(note: Note) -> NoteBody:
-    return NoteBody(descriptive_name=note.name, content=note.text)
+    return NoteBody(
+        descriptive_name=note.name,
+        content=note.text,
+        related_keywords=list(note.keywords),
+        related_files=list(note.files),
+    )
+
+
+def parse_note(body: NoteBody) -> Note:
+    return Note(
+        name=body.descriptive_name,
+        text=body.content,
+        keywords=tuple(body.related_keywords),
+        files=tuple(body.related_files),
+    )
+
+
+def parse_note_change(body: NoteChange, note: Note) -> Note:
+    """Return the note with the fields that the change gives."""
+    changed = {name: value for name, value in asdict(body).items() if value is not None}
+    return parse_note(replace(note_body(note), **changed))

@@ -9,7 +9,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
 from toolyard.core.masking import MASK, mask_addresses
 from toolyard.core.ports import Servers
-from toolyard.core.servers import LAST_WORDS, ServerCard, ServerSpec
+from toolyard.core.servers import LAST_WORDS, ServerCard
 from toolyard.engine.telemetry import masked
 
 
@@ -44,9 +44,9 @@ class ServerAnswer(Struct, kw_only=True):
 def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
     return ShownServer(
         id=card.id,
-        name=card.id,
+        name=card.name,
         slug=card.id,
-        config=shown_config(card.spec, caller),
+        config=shown_config(card, caller),
         status=card.status,
         created_at=time_of(card.created_at),
         started_at=time_of(card.started_at),
@@ -64,17 +64,19 @@ def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
     )
 
 
-def shown_config(spec: ServerSpec, caller: Caller) -> dict[str, object]:
+def shown_config(card: ServerCard, caller: Caller) -> dict[str, object]:
     """How a server is reached is for administrators of the server; values that may be secret are for nobody."""
+    spec, names = card.spec, {"name": card.name, "slug": card.id, "transport": card.spec.transport}
     if not caller.administers_server:
-        return {"auth": spec.auth, "trust": spec.trust, "pin": spec.pin}
+        return {**names, "auth": spec.auth, "trust": spec.trust, "pin": spec.pin}
     hidden = replace(
         spec, url=mask_addresses(spec.url, every_parameter=True),
         args=tuple(mask_addresses(argument, every_parameter=True) for argument in spec.args),
         env=dict.fromkeys(spec.env, MASK), headers=dict.fromkeys(spec.headers, MASK),
         oauth=replace(spec.oauth, client_secret=MASK) if spec.oauth else None,
     )  # fmt: skip
-    return {name: getattr(hidden, name) for name in spec.__struct_fields__ if getattr(hidden, name) is not None}
+    fields = {name: getattr(hidden, name) for name in spec.__struct_fields__ if name != "display_name"}
+    return {**names, **{name: value for name, value in fields.items() if value is not None}}
 
 
 def shown_error(card: ServerCard, caller: Caller) -> str:

@@ -1,6 +1,7 @@
 """All surfaces behind one door, as one ASGI application, with the page that describes them."""
 
 import html
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import cast
 
@@ -10,6 +11,7 @@ from litestar.openapi.plugins import JsonRenderPlugin
 from msgspec import Struct
 
 from toolyard.core.ports import Servers
+from toolyard.core.providers import ProviderCard
 from toolyard.engine.access import Access
 from toolyard.engine.service import Service
 from toolyard.surfaces import (
@@ -26,10 +28,13 @@ from toolyard.surfaces import (
     metrics,
     models,
     page,
+    providers,
     readiness,
     respond,
     runs,
+    server_changes,
     server_sign_ins,
+    tool_events,
     tools,
     traces,
 )
@@ -80,7 +85,13 @@ def described(app: Litestar) -> dict[str, object]:
     return cast(dict[str, object], app.state["description"])
 
 
-def asgi(service: Service, access: Access, servers: Servers, cors_origins: frozenset[str] = frozenset()) -> Door:
+def asgi(
+    service: Service,
+    access: Access,
+    servers: Servers,
+    cors_origins: frozenset[str] = frozenset(),
+    provider_cards: Sequence[ProviderCard] = (),
+) -> Door:
     app = Litestar(
         [
             *(healthz, openapi, docs),
@@ -90,6 +101,7 @@ def asgi(service: Service, access: Access, servers: Servers, cors_origins: froze
             *conversation_messages.routes(service),
             *conversation_tools.routes(service),
             *conversation_runs.routes(service),
+            *tool_events.routes(service),
             *conversation_calls.routes(service),
             *direct_calls.routes(service),
             *tools.routes(service),
@@ -101,7 +113,9 @@ def asgi(service: Service, access: Access, servers: Servers, cors_origins: froze
             *me.routes(service, access),
             *models.routes(service),
             *page.routes(),
+            *providers.routes(provider_cards),
             *server_routes.routes(service, servers),
+            *server_changes.routes(servers),
             *server_sign_ins.routes(servers),
             *mcp.routes(service),
         ],

@@ -1,34 +1,28 @@
 """`/conversations/{id}/messages` and `…/context`: what the model is told. It starts nothing."""
 
 from collections.abc import Sequence
-from typing import Annotated, Literal
+from typing import Annotated
 
-from litestar import delete, get, post
+from litestar import delete, get, post, put
 from litestar.handlers import HTTPRouteHandler
 from litestar.params import JSONBody, QueryParameter
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from toolyard.core.commands import AddMessage, RemoveMessage
 from toolyard.core.errors import NotFound
-from toolyard.core.items import Item, ModelText, SystemText, TextPart, UserMessage
-from toolyard.core.ports import Mint
+from toolyard.core.items import Item, ModelText
 from toolyard.core.settings import Note, Settings, SettingsChange
 from toolyard.engine.service import Service
+from toolyard.surfaces._added_messages import NewMessage, parse_added
 from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import PathId, state_of
 from toolyard.surfaces._messages import Message, grouped, removable, to_messages, told
-from toolyard.surfaces._notes import MOST_NOTES, NoteBody, note_body
-from toolyard.surfaces._tolerance import SeedBody
+from toolyard.surfaces._notes import MOST_NOTES, NoteBody, NoteChange, note_body, parse_note, parse_note_change
 from toolyard.surfaces._visit import Visitor, visit_of
 
 MESSAGES = "/conversations/{conversation_id:str}/messages"
 CONTEXT = "/conversations/{conversation_id:str}/context"
-
-
-class NewMessage(SeedBody, kw_only=True):
-    role: Literal["user", "assistant", "system"]
-    content: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
 
 
 class MessageAnswer(Struct, kw_only=True):
@@ -88,14 +82,18 @@ def _message_routes(service: Service) -> list[HTTPRouteHandler]:
 
     @post(MESSAGES, responses=ERRORS, tags=["messages"])
     async def add_message(request: Visitor, conversation_id: PathId, data: JSONBody[NewMessage]) -> MessageAnswer:
-        """Add a message without asking the model. Refused while a run is open."""
+        """Add a message without asking the model. Refused while a run is open.
+
+        A tool's message needs a call before it that has no result yet. A call that has none when the next message or
+        request comes gets one that says so.
+        """
         visit = visit_of(request.scope)
-        await state_of(service, conversation_id, visit.caller)
-        item = parse_message(data, service.mint)
+        state = await state_of(service, conversation_id, visit.caller)
+        items = parse_added(data, state, service.mint)
         await service.submit(
-            conversation_id, AddMessage(by=visit.caller, correlation_id=visit.correlation_id, item=item)
+            conversation_id, AddMessage(by=visit.caller, correlation_id=visit.correlation_id, items=items)
         )
-        return MessageAnswer(message=told([item]), result_message="Message added")
+        return MessageAnswer(message=last_message(state.history, items), result_message="Message added")
 
     @delete(f"{MESSAGES}/{{message_id:str}}", status_code=200, responses=ERRORS, tags=["messages"])
     async def delete_message(request: Visitor, conversation_id: PathId, message_id: PathId) -> MessageDeleted:
@@ -143,6 +141,22 @@ def _context_routes(service: Service) -> list[HTTPRouteHandler]:
         )
         return ContextAnswer(context_id=context_id, context=data, message="Context added")
 
+    @put(f"{CONTEXT}/{{context_id:str}}", responses=ERRORS, tags=["context"])
+    async def change_context(
+        request: Visitor, conversation_id: PathId, context_id: PathId, data: JSONBody[NoteChange]
+    ) -> ContextAnswer:
+        """Change some fields of a named text; what is left out stays as it is."""
+        visit = visit_of(request.scope)
+        await state_of(service, conversation_id, visit.caller)
+        settings = await service.change(
+            conversation_id,
+            visit.caller,
+            lambda settings: with_changed_note(settings, context_id, data),
+            correlation_id=visit.correlation_id,
+        )
+        note = note_of(settings, context_id)
+        return ContextAnswer(context_id=context_id, context=note_body(note), message="Context changed")
+
     @delete(f"{CONTEXT}/{{context_id:str}}", status_code=200, responses=ERRORS, tags=["context"])
     async def delete_context(request: Visitor, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
         """Take a named text away; the answer shows what it was."""
@@ -157,7 +171,7 @@ def _context_routes(service: Service) -> list[HTTPRouteHandler]:
         )
         return ContextAnswer(context_id=context_id, context=note_body(note), message="Context deleted")
 
-    return [list_context, show_context, add_context, delete_context]
+    return [list_context, show_context, add_context, change_context, delete_context]
 
 
 def page(items: Sequence[Item], limit: int, after: str) -> MessageList:
@@ -171,15 +185,10 @@ def page(items: Sequence[Item], limit: int, after: str) -> MessageList:
     return MessageList(messages=shown, count=len(shown), total=len(groups), next=shown[-1].id if more else None)
 
 
-def parse_message(data: NewMessage, mint: Mint) -> Item:
-    item_id, at = mint.id("item"), mint.now()
-    match data.role:
-        case "user":
-            return UserMessage(id=item_id, at=at, parts=(TextPart(text=data.content),))
-        case "assistant":
-            return ModelText(id=item_id, at=at, text=data.content)
-        case "system":
-            return SystemText(id=item_id, at=at, text=data.content)
+def last_message(before: Sequence[Item], items: Sequence[Item]) -> Message:
+    """Return the message that added items became: calls join the assistant's text right before them."""
+    joined = [*before[-1:], *items] if before and isinstance(before[-1], ModelText) else items
+    return told(grouped(joined)[-1])
 
 
 def note_of(settings: Settings, context_id: str) -> Note:
@@ -192,7 +201,11 @@ def note_of(settings: Settings, context_id: str) -> Note:
 def with_note(settings: Settings, context_id: str, data: NoteBody) -> SettingsChange:
     if len(settings.context) >= MOST_NOTES:
         raise invalid("context", f"a conversation has at most {MOST_NOTES}; delete one first")
-    note = Note(name=data.descriptive_name, text=data.content)
+    return SettingsChange(context={**settings.context, context_id: parse_note(data)})
+
+
+def with_changed_note(settings: Settings, context_id: str, data: NoteChange) -> SettingsChange:
+    note = parse_note_change(data, note_of(settings, context_id))
     return SettingsChange(context={**settings.context, context_id: note})
 
 

@@ -76,8 +76,9 @@ class ConversationSummary(Struct, kw_only=True):
 class Conversation(ConversationSummary, kw_only=True):
     system_prompt: str
     max_turns: int
-    max_tokens: int
-    max_messages: int
+    max_tokens: int | None
+    max_messages: int | None
+    """How much of the history the model is shown at most; null means no bound."""
     model: str
     web_search: Wish
     """Where its searches run, unless a request says otherwise; empty where nobody has said so."""
@@ -234,8 +235,8 @@ def conversation(card: Card, state: State, yard: Limits, tools: KnownTools) -> C
         **msgspec.structs.asdict(summary(card)),
         system_prompt=settings.system_prompt,
         max_turns=max_turns_of(settings, yard),
-        max_tokens=settings.max_tokens,
-        max_messages=settings.max_messages,
+        max_tokens=settings.max_tokens or None,
+        max_messages=settings.max_messages or None,
         model=settings.model,
         web_search=settings.web_search,
         status="idle" if run is None else "running" if run.suspended_at is None else "waiting",

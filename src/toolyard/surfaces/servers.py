@@ -3,6 +3,7 @@
 Callers see and call those that serve their tenant; administrators without a tenant see and change all.
 """
 
+import re
 from typing import Annotated, Literal
 
 from litestar import Response, delete, get, post
@@ -28,9 +29,11 @@ from toolyard.surfaces._servers import ServerAnswer, ShownServer, card_of, cards
 from toolyard.surfaces._tolerance import SeedBody
 from toolyard.surfaces._visit import Visitor, visit_of
 
-ServerName = Annotated[
-    str, Meta(min_length=1, max_length=64, pattern=r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
-]
+SERVER_ID = r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z"
+MAX_ID_CHARS = 64
+ServerId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS, pattern=SERVER_ID)]
+DisplayName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^/\\\x00-\x1f\x7f]+\Z")]
+OptionalName = Annotated[str, Meta(max_length=100, pattern=r"^[^/\\\x00-\x1f\x7f]*\Z")]
 TenantName = Annotated[str, Meta(min_length=1, max_length=128)]
 ToolName = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z")]
 Text = Annotated[str, Meta(max_length=10_000)]
@@ -38,7 +41,7 @@ Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 PathId = FromPath[str]
 
 
-class NewOAuth(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class NewOAuth(Struct, kw_only=True, omit_defaults=True):
     """As whom a token is asked for, where the server's authorization server registers nobody."""
 
     issuer: Text
@@ -48,9 +51,10 @@ class NewOAuth(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=T
     grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
 
 
-class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=True):
+class NewConfig(Struct, kw_only=True, omit_defaults=True):
     """A command with its arguments, or a url; as in `[servers.NAME]` of the configuration."""
 
+    display_name: OptionalName = ""
     command: Text = ""
     args: list[Text] = []
     env: dict[str, Text] = {}
@@ -72,9 +76,19 @@ class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=
     idle_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
 
 
+class NamedConfig(NewConfig, kw_only=True):
+    """A configuration that says its name itself. The `slug` is the server's id; without one it is made of the name."""
+
+    name: DisplayName
+    slug: ServerId | None = None
+
+
 class NewServer(SeedBody, kw_only=True):
-    name: ServerName
-    config: NewConfig
+    """A `name` and a `config`, or both in one as `server`."""
+
+    name: DisplayName | None = None
+    config: NewConfig | None = None
+    server: NamedConfig | None = None
 
 
 class ServerList(Struct, kw_only=True):
@@ -160,14 +174,15 @@ def _added(servers: Servers) -> list[HTTPRouteHandler]:
     @post("/servers", responses=ERRORS, tags=["servers"])
     async def add_server(request: Visitor, data: JSONBody[NewServer]) -> ServerAnswer:
         """Add a server; it is kept, and started at once."""
-        admin = _admin(request)
-        card = await servers.add(data.name, parse_spec(data.config))
-        return ServerAnswer(server=shown_server(card, admin), message=f"Server {data.name!r} added: {how(card, admin)}")
+        admin = require_admin(request)
+        server_id, spec = parse_new(data)
+        card = await servers.add(server_id, spec)
+        return ServerAnswer(server=shown_server(card, admin), message=f"Server {card.name!r} added: {how(card, admin)}")
 
     @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
     async def remove_server(request: Visitor, server_id: PathId) -> ServerAnswer:
         """Stop a server and forget it, with what was accepted of its tools."""
-        admin = _admin(request)
+        admin = require_admin(request)
         card = await servers.act(server_id, "remove")
         return ServerAnswer(server=shown_server(card, admin), message=f"Server {server_id!r} removed")
 
@@ -178,14 +193,14 @@ def _changed(servers: Servers) -> list[HTTPRouteHandler]:
     @post("/servers/{server_id:str}/start", status_code=200, responses=ERRORS, tags=["servers"])
     async def start_server(request: Visitor, server_id: PathId) -> ServerAnswer:
         """Start a server that is stopped, or that has failed, without waiting for its next turn."""
-        admin = _admin(request)
+        admin = require_admin(request)
         card = await servers.act(server_id, "start")
         return ServerAnswer(server=shown_server(card, admin), message=how(card, admin))
 
     @post("/servers/{server_id:str}/stop", status_code=200, responses=ERRORS, tags=["servers"])
     async def stop_server(request: Visitor, server_id: PathId) -> ServerAnswer:
         """Stop a server; its tools are not offered until it is started again."""
-        admin = _admin(request)
+        admin = require_admin(request)
         card = await servers.act(server_id, "stop")
         return ServerAnswer(server=shown_server(card, admin), message=f"Server {server_id!r} stopped")
 
@@ -194,7 +209,7 @@ def _changed(servers: Servers) -> list[HTTPRouteHandler]:
         request: Visitor, server_id: PathId, data: JSONBody[Acceptance | None] = None
     ) -> ServerTools:
         """Accept what a server has changed of its tools since they were accepted last."""
-        _admin(request)
+        require_admin(request)
         card = await servers.act(server_id, "accept", data.tools if data else ())
         return shown_tools(card, "Accepted")
 
@@ -203,7 +218,7 @@ def _changed(servers: Servers) -> list[HTTPRouteHandler]:
         request: Visitor, server_id: PathId, data: JSONBody[Acceptance | None] = None
     ) -> ServerTools:
         """Keep tools out as they are listed now: those that wait, or those named. It is remembered."""
-        _admin(request)
+        require_admin(request)
         card = await servers.act(server_id, "reject", data.tools if data else ())
         return shown_tools(card, "Rejected")
 
@@ -234,7 +249,7 @@ def _called(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
 
 async def _answered(run: Run, card: ServerCard, tool: ServerTool) -> ToolAnswer:
     answer = ToolAnswer(
-        server_id=card.id, server_name=card.id, tool_name=tool.name, message="", conversation_id=run.conversation
+        server_id=card.id, server_name=card.name, tool_name=tool.name, message="", conversation_id=run.conversation
     )
     async for item in run.published():
         match item:
@@ -259,6 +274,24 @@ async def _answered(run: Run, card: ServerCard, tool: ServerTool) -> ToolAnswer:
     return answer
 
 
+def parse_new(data: NewServer) -> tuple[str, ServerSpec]:
+    """Return the id of a new server and how it is reached. Raise Invalid for what cannot be."""
+    config, name = data.server or data.config, data.server.name if data.server else data.name
+    if config is None or name is None:
+        raise invalid("server", "give a name and a config, or both in one as server")
+    server_id = (data.server.slug if data.server else None) or id_of_name(name)
+    spec = parse_spec(config)
+    return server_id, spec if spec.display_name else replace(spec, display_name=name if name != server_id else "")
+
+
+def id_of_name(name: str) -> str:
+    """Return the name as an id: itself where it can be one, else in small letters with hyphens for what cannot."""
+    server_id = name if re.match(SERVER_ID, name) else re.sub(r"[^a-z0-9_.]+", "-", name.lower()).strip("-.")
+    if len(server_id) > MAX_ID_CHARS or not re.match(SERVER_ID, server_id):
+        raise invalid("name", "no id can be made of this name: give a slug of letters, digits, '.', '_' and '-'")
+    return server_id
+
+
 def parse_spec(config: NewConfig) -> ServerSpec:
     if bool(config.command) == bool(config.url):
         raise invalid("config", "give a command or a url, one of them")
@@ -274,7 +307,7 @@ def parse_spec(config: NewConfig) -> ServerSpec:
 def shown_tools(card: ServerCard, said: str) -> ServerTools:
     return ServerTools(
         server_id=card.id,
-        server_name=card.id,
+        server_name=card.name,
         status=card.status,
         tools=[shown_tool(tool) for tool in card.tools],
         message=said,
@@ -303,5 +336,5 @@ def _offered(card: ServerCard, name: str) -> ServerTool:
     raise NotFound(f"there is no tool {name[:80]!r} on the server {card.id!r}")
 
 
-def _admin(request: Visitor) -> Caller:
+def require_admin(request: Visitor) -> Caller:
     return require_server_admin(request, "servers are shared by all tenants")

@@ -191,8 +191,8 @@ export interface Conversation {
   updated_at: string
   system_prompt: string
   max_turns: number
-  max_tokens: number
-  max_messages: number
+  max_tokens: number | null
+  max_messages: number | null
   model: string
   web_search: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   status: "idle" | "running" | "waiting"
@@ -390,11 +390,15 @@ export interface ModelText {
 export interface Note {
   name: string
   text: string
+  keywords?: Array<string>
+  files?: Array<string>
 }
 
 export interface NoteBody {
   descriptive_name: string
   content: string
+  related_keywords: Array<string>
+  related_files: Array<string>
 }
 
 export interface OpenCall {

@@ -119,6 +119,25 @@ class Fleet:
         await self._settled([server])
         return server.card()
 
+    async def change(self, id: str, spec: ServerSpec) -> ServerCard:
+        """Give a server another configuration, kept; its sessions end, and one that was to run is started anew."""
+        server = self.server(id)
+        if server.configured:
+            raise Refused(f"the server {id!r} stands in the configuration; change it there")
+        pins = dict(await self._shelf.shelved(PINS)).get(id, b"")
+        if self._servers.get(id) is not server:
+            raise Refused(f"the server {id!r} was changed or removed by somebody else at the same time; look again")
+        server.removed = True  # nothing more of the old one is kept: the new one has its place
+        server.stop()
+        self.router.forget(id)
+        changed = self._add(id, replace(server.record, spec=spec), configured=False, pins=pins)
+        await self._keep(changed)
+        if changed.record.wanted:
+            self._begin(changed)
+        self._changed()
+        await self._settled([changed])
+        return changed.card()
+
     async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
         """Start, stop, accept or reject what changed of its tools, or take it away with all that is kept of it."""
         server = self.server(id)

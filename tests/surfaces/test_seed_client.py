@@ -1,0 +1,299 @@
+"""An existing front end of seed 004 works unchanged: every request that it sends, and every field that it reads."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from support import condition
+from surfaces.talk import NOTHING_ENABLED, Json, Talk, key, talk
+from toolyard import Scripted, call, say, tool
+from toolyard.configured import wiring
+from toolyard.models.scripted import together
+from toolyard.settings import load
+from venues.mcp.plain import Plain
+
+STATUSES = {"configured", "starting", "running", "stopping", "stopped", "error"}
+
+
+@tool
+def list_directory(path: str) -> dict[str, object]:
+    """List the files of a directory."""
+    if path == "/secret":
+        raise PermissionError("not yours")
+    return {"files": [f"{path}/README.md"]}
+
+
+def new_server(plain: Plain, name: str) -> Json:
+    """What the form for a new server sends: empty inputs are null, and a slug that was left out is absent."""
+    config = {"name": name, "transport": "stdio", "command": plain.spec.command, "args": list(plain.spec.args)}
+    return {"server": {**config, "env": None, "cwd": None}}
+
+
+def environment(plain: Plain, name: str) -> str:
+    """Return a variable of the server's newest process."""
+    entries = Path(f"/proc/{plain.processes[-1]}/environ").read_bytes().split(b"\0")
+    return dict(entry.decode().split("=", 1) for entry in entries if entry).get(name, "")
+
+
+def test_it_opens_with_nothing_there_yet() -> None:
+    async def test(http: Talk) -> None:
+        assert (await http.get("/conversations"))["conversations"] == []
+        assert (await http.get("/servers/"))["servers"] == []
+        providers = await http.get("/providers")
+        assert [one["id"] for one in providers["providers"]] == [providers["default_provider"]]
+
+    talk(test)
+
+
+PROVIDERS = """
+model = ["openai:gpt-4o-mini", "openai:gpt-4o", "http://u:pa55@llm.example:9/v1#qwen", "mine:m"]
+[providers.openai]
+api_key = "sk-s3cret"
+[providers.mine]
+base_url = "https://mine.example/v1?code=s3cret"
+headers = { X-Key = "s3cret" }
+"""
+
+
+def test_providers_are_told_of_without_their_keys(tmp_path: Path) -> None:
+    path = tmp_path / "toolyard.toml"
+    path.write_text(PROVIDERS)
+    cards = wiring(load(path, {}, {"store": "memory:"}), tmp_path).providers
+
+    async def test(http: Talk) -> None:
+        boss, ann = http.by("boss"), http.by("ann")
+        listed = await boss.get("/providers/")
+        assert (listed["count"], listed["default_provider"]) == (3, "openai")
+        openai, own, mine = listed["providers"]
+        assert openai["config"]["name"] == "openai"
+        assert openai["config"]["models"]["main"]["model_name"] == "gpt-4o-mini"
+        assert openai["config"]["models"]["all"] == ["gpt-4o-mini", "gpt-4o"]
+        assert (openai["config"]["api_key"], openai["has_key"]) == ("", True)
+        assert (own["id"], own["config"]["base_url"]) == ("llm.example", "http://***@llm.example:9/v1")
+        assert mine["config"]["base_url"] == "https://mine.example/v1?code=***"
+        assert (await boss.get("/providers/openai"))["provider"] == openai
+        assert (await boss.get("/providers/openai/models"))["count"] == 2
+        seen = await ann.get("/providers")
+        assert [one["config"]["base_url"] for one in seen["providers"]] == ["", "", ""]
+        for answer in (listed, seen):
+            assert "s3cret" not in str(answer)
+            assert "pa55" not in str(answer)
+        await ann.get("/providers/nowhere", expect=404)
+        for method, end in (("POST", ""), ("PUT", "/openai"), ("DELETE", "/openai"), ("POST", "/openai/test")):
+            status, told, _ = await boss.answer(method, f"/providers{end}", {"provider": {}})
+            assert (status, told["error_type"]) == (409, "conflict")
+            assert "configuration" in told["error"]
+
+    talk(test, providers=cards, keys=[key("boss", "admin", tenant=""), key("ann")])
+
+
+def test_it_makes_a_conversation_and_changes_its_settings() -> None:
+    async def test(http: Talk) -> None:
+        new = {"title": "New Conversation 1", "description": "", "system_prompt": "You are a helpful AI assistant."}
+        made = (await http.post("/conversations", new, expect=201))["conversation"]
+        assert made["system_prompt"] == new["system_prompt"]
+        path = f"/conversations/{made['id']}"
+        form = {name: made[name] for name in ("title", "description", "system_prompt", "max_tokens", "max_messages")}
+        form |= {"title": "Docs", "max_tokens": None, "max_messages": 20}
+        changed = (await http.put(path, form))["conversation"]
+        assert (changed["title"], changed["max_messages"]) == ("Docs", 20)
+        assert changed["max_tokens"] is None, "no limit is null: the page would draw a zero"
+        assert [one["title"] for one in (await http.get("/conversations"))["conversations"]] == ["Docs"]
+        assert (await http.get("/conversations/search?q=doc"))["count"] == 1
+        assert (await http.delete(path))["success"]
+
+    talk(test)
+
+
+def test_it_edits_context() -> None:
+    model = Scripted([say("ok"), say("ok")])
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        note = {"descriptive_name": "House rules", "content": "No shoes.", "related_keywords": ["floor", "home"]}
+        made = await http.post(f"{path}/context", {**note, "related_files": ["rules.md"]}, expect=201)
+        assert made["context"] == {**note, "related_files": ["rules.md"]}
+        await http.post(f"{path}/chat", {"content": "go"})
+        assert "House rules" in model.requests[0].system
+        assert "floor, home" in model.requests[0].system
+        assert "rules.md" in model.requests[0].system
+        one = f"{path}/context/{made['context_id']}"
+        changed = await http.put(one, {"content": "Slippers only.", "related_keywords": None})
+        assert changed["context"] == {**note, "content": "Slippers only.", "related_files": ["rules.md"]}
+        assert changed["context_id"] == made["context_id"]
+        await http.put(one, {"related_keywords": [], "related_files": [], "descriptive_name": "Rules"})
+        await http.post(f"{path}/chat", {"content": "go"})
+        assert "Rules: Slippers only." in model.requests[1].system
+        assert "floor" not in model.requests[1].system
+        assert (await http.get(f"{path}/context"))["count"] == 1
+        await http.put(f"{path}/context/nowhere", {"content": "x"}, expect=404)
+        await http.put(one, {"descriptive_name": ""}, expect=422)
+        await http.delete(one)
+
+    talk(test, model)
+
+
+def test_it_adds_a_server_whose_name_has_spaces(tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+
+    async def test(http: Talk) -> None:
+        added = await http.post("/servers", new_server(plain, "My Custom Server"), expect=201)
+        server = added["server"]
+        assert (server["id"], server["slug"]) == ("my-custom-server", "my-custom-server")
+        assert server["config"]["name"] == "My Custom Server"
+        assert (server["config"]["slug"], server["config"]["transport"]) == ("my-custom-server", "stdio")
+        (listed,) = (await http.get("/servers/"))["servers"]
+        assert listed["config"]["name"] == "My Custom Server"
+        assert listed["status"] in STATUSES
+        path = f"/servers/{server['id']}"
+        assert (await http.post(f"{path}/start"))["server"]["status"] == "running"
+        tools = await http.get(f"{path}/tools")
+        assert (tools["server_name"], tools["tools"][0]["name"]) == ("My Custom Server", "add")
+        assert (await http.post(f"{path}/stop"))["server"]["status"] == "stopped"
+        assert (await http.delete(path))["success"]
+        await condition(lambda: plain.alive == [])
+
+    talk(test)
+
+
+@pytest.mark.parametrize(
+    ("server", "told"),
+    [
+        ({"name": "Función y más"}, "funci-n-y-m-s"),
+        ({"name": "Any name", "slug": "files"}, "files"),
+        ({"name": "plain"}, "plain"),
+    ],
+)
+def test_a_servers_id_is_its_slug_or_is_made_of_its_name(tmp_path: Path, server: Json, told: str) -> None:
+    plain = Plain(tmp_path)
+
+    async def test(http: Talk) -> None:
+        body = new_server(plain, "")["server"] | server
+        assert (await http.post("/servers", {"server": body}, expect=201))["server"]["id"] == told
+
+    talk(test)
+
+
+@pytest.mark.parametrize(
+    "server",
+    [
+        {"name": "日本"},
+        {"name": "function?"},
+        {"name": "x", "slug": "a b"},
+        {"name": "../x"},
+        {"name": ""},
+        {"name": "a\nb"},
+        {"slug": "x"},
+    ],
+)
+def test_a_name_that_cannot_be_is_refused(server: Json) -> None:
+    async def test(http: Talk) -> None:
+        refused = await http.post("/servers", {"server": {"command": "a", **server}}, expect=422)
+        assert refused["details"]["fields"]
+        await http.post("/servers", {}, expect=422)
+
+    talk(test)
+
+
+def test_it_changes_a_server_and_secrets_that_come_back_hidden_stay(tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+
+    async def test(http: Talk) -> None:
+        new = new_server(plain, "files")
+        new["server"]["env"] = {"TOKEN": "s3cret", "OLD": "1"}
+        server = (await http.post("/servers", new, expect=201))["server"]
+        config = server["config"]
+        assert "s3cret" not in str(config)
+        first = plain.processes[-1]
+        env = {"TOKEN": config["env"]["TOKEN"], "NEW": "2"}
+        body = {"server": {**config, "name": "My files", "env": env}}
+        changed = (await http.put("/servers/files", body))["server"]
+        assert (changed["id"], changed["config"]["name"], changed["status"]) == ("files", "My files", "running")
+        await condition(lambda: first not in plain.alive)
+        assert environment(plain, "TOKEN") == "s3cret"
+        assert environment(plain, "NEW") == "2"
+        assert environment(plain, "OLD") == ""
+        await http.put("/servers/files", {"server": {"name": "Still files"}})
+        assert environment(plain, "TOKEN") == "s3cret", "what is left out stays as it is"
+        assert (await http.post("/servers/files/tools/call", {"tool_name": "add"}, expect=202))["status"] == "waiting"
+
+    talk(test)
+
+
+def test_what_of_a_server_cannot_be_changed_is_refused(tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+
+    async def test(http: Talk) -> None:
+        ann, boss = http.by("ann"), http.by("boss")
+        await ann.put("/servers/plain", {"server": {"name": "x"}}, expect=403)
+        assert "configuration" in (await boss.put("/servers/plain", {"server": {"name": "x"}}, expect=409))["error"]
+        await boss.put("/servers/nowhere", {"server": {"name": "x"}}, expect=404)
+        await boss.post("/servers", new_server(plain, "own"), expect=201)
+        await boss.put("/servers/own", {"server": {"slug": "other"}}, expect=422)
+        await boss.put("/servers/own", {"server": {"args": "no list"}}, expect=422)
+        await boss.put("/servers/own", {"server": {"url": "ftp://x"}}, expect=422)
+        await boss.put("/servers/own", {}, expect=422)
+        assert (await boss.get("/servers/own"))["server"]["status"] == "running"
+
+    talk(test, servers={"plain": plain.spec}, keys=[key("boss", "admin", tenant=""), key("ann")])
+
+
+def test_it_enables_a_tool_and_chats() -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        (available,) = (await http.get(f"{path}/tools/available"))["available_tools"]
+        chosen = {name: available[name] for name in ("server_id", "tool_name")}
+        assert (await http.post(f"{path}/tools", chosen))["enabled_tools"][0]["tool_name"] == "list_directory"
+        answer = await http.post(f"{path}/chat", {"content": "What is in /docs?"})
+        assert answer["success"]
+        assert {"token_count", "tokens_sent", "messages_in_context"} <= set(answer)
+        messages = await http.messages(path)
+        assert [message["role"] for message in messages] == ["user", "assistant", "tool", "assistant"]
+        query = f"server_id={available['server_id']}&tool_name={available['tool_name']}"
+        assert (await http.delete(f"{path}/tools?{query}"))["enabled_tools"] == []
+
+    script = [call("list_directory", path="/docs"), say("A README.")]
+    talk(test, script, tools=[list_directory], default_settings=NOTHING_ENABLED)
+
+
+def test_it_watches_calls_as_they_run() -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        conversation = path.rpartition("/")[2]
+        listening = asyncio.Event()
+        events: list[Json] = []
+
+        async def watch() -> None:
+            async with aclosing(http.events(f"/sse{path}")) as stream:
+                async for _, event in stream:
+                    events.append(event)
+                    listening.set()
+                    if len(events) == 5:
+                        break
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(watch())
+            await listening.wait()
+            await http.post(f"{path}/chat", {"content": "What is in /docs?"})
+        assert [event["type"] for event in events] == [
+            "connected", "tool_call", "tool_response", "tool_call", "tool_error"
+        ]  # fmt: skip
+        assert {event["conversation_id"] for event in events} == {conversation}
+        called, answered, _, failed = (event["data"] for event in events[1:])
+        messages = await http.messages(path)
+        made = messages[1]["tool_calls"][0]
+        assert (called["tool_call_id"], called["tool_name"]) == (made["id"], "list_directory")
+        assert (called["arguments"], called["assistant_content"]) == ({"path": "/docs"}, "I look.")
+        assert (answered["tool_call_id"], answered["result"]) == (made["id"], messages[2]["content"])
+        assert "not yours" in failed["error"]
+        assert called["timestamp"].endswith("Z")
+        await http.get("/sse/conversations/nowhere", expect=404)
+
+    script = [
+        together(say("I look."), call("list_directory", path="/docs")),
+        call("list_directory", path="/secret"),
+        say("A README."),
+    ]
+    talk(test, script, tools=[list_directory])
