@@ -53,6 +53,7 @@ class Health(Struct, frozen=True, kw_only=True):
     model: str
     schemas: list[str]
     dispatchers: list[str]
+    warnings: list[str] = []
 
 
 class Service:
@@ -197,6 +198,7 @@ class Service:
             model=self._deps.default_model,
             schemas=[*registry.names(), *hosted],
             dispatchers=[*registry.dispatchable(), *hosted],
+            warnings=registry.warnings(),
         )
 
     async def forget(self, conversation: str) -> None:

@@ -65,6 +65,8 @@ class ToolsHealth(Struct, kw_only=True):
     tools: ToolNames
     model: str
     servers: list[ServerHealth] = []
+    warnings: list[str] = []
+    """What an operator should look at, in words."""
 
 
 def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
@@ -119,9 +121,9 @@ def health_of(service: Service, servers: Servers, caller: Caller) -> ToolsHealth
     )
     sound = not (names.schema_only or names.dispatcher_only)
     known = [server_health(card, caller) for card in servers.cards()]
-    worried = any(one.status in ("failed", "restarting") or one.quarantined for one in known)
+    worried = health.warnings or any(one.status in ("failed", "restarting") or one.quarantined for one in known)
     status = "unhealthy" if not sound else "warning" if worried else "healthy"
-    return ToolsHealth(status=status, tools=names, model=health.model, servers=known)
+    return ToolsHealth(status=status, tools=names, model=health.model, servers=known, warnings=health.warnings)
 
 
 def server_health(card: ServerCard, caller: Caller) -> ServerHealth:
