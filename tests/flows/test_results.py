@@ -1,13 +1,17 @@
 """Results are governed: bounded for the model, whole in the store, readable by handle."""
 
+import asyncio
 import json
+import time
+from collections.abc import Coroutine
 from dataclasses import dataclass
 
+import msgspec
 import pytest
 from pydantic import BaseModel
 
 from support import events_of, in_yard, problem, result, results
-from toolyard import Settings, Yard, call, say, tool
+from toolyard import Limits, Settings, UserMessage, Yard, call, say, tool
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn
@@ -153,3 +157,120 @@ def test_a_conversation_that_names_its_tools_can_still_read_on_in_a_large_result
         assert [one.outcome for one in results(await events_of(run))] == ["ok", "ok"]
 
     in_yard(test, script, [export])
+
+
+@dataclass
+class Report:
+    title: str
+    rows: list[dict[str, object]]
+
+
+class Page(BaseModel):
+    text: str
+
+
+ROWS: list[dict[str, object]] = [
+    {"n": number, "name": f"größe {number}", "tags": ["a", None]} for number in range(9000)
+]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "größer 世界 " * 200_000,
+        {"text": 'quoted "größe"\n' * 200_000, "small": [1, [2]], 7: "a name that is a number"},
+        ROWS,
+        tuple(range(300_000)),
+        [["x" * 400_000, [""]], ["y" * 800_000]],
+        {"deep": {"deeper": ROWS, "none": None}},
+        Report("all", ROWS),
+        [Page(text="p" * 700_000), Page(text="q" * 700_000)],
+        {"pages": [{"text": "世" * 100_000}] * 20},
+    ],
+    ids=["text", "object", "rows", "numbers", "nested", "deep", "dataclass", "models", "repeated"],
+)
+def test_a_large_value_is_written_as_a_small_one_is(value: object) -> None:
+    """Large ones are written in pieces: what comes of it is the same."""
+    expected = value if isinstance(value, str) else small_json(value)
+
+    @tool(max_result_bytes=60_000_000)
+    def export() -> object:
+        """Returns it all."""
+        return value
+
+    async def test(yard: Yard) -> None:
+        assert result(await events_of(yard.call("export", {}))).content == expected
+
+    in_yard(test, [], [export])
+
+
+def small_json(value: object) -> str:
+    return msgspec.json.encode(value, enc_hook=lambda model: model.model_dump(mode="json")).decode()
+
+
+def test_a_text_is_found_where_two_windows_of_a_large_result_meet() -> None:
+    words = "世界 needle 大小 "
+    whole = words * 100_000
+    counted, last = whole.count("needle"), whole.rindex("needle")
+
+    @tool
+    def export() -> str:
+        """A lot of text."""
+        return whole
+
+    def script(request: ModelRequest) -> Turn:
+        handles = [item.handle for item in request.history if isinstance(item, Result) and item.handle]
+        done = sum(isinstance(item, Result) for item in request.history)
+        patterns = ["NEEDLE", "needle 大小 世界 needle|zzz"]
+        return call("export") if not done else call("read_result", handle=handles[0], pattern=patterns[done - 1])
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go", limits=Limits(turns_per_request=3))
+        _, first, second = results(await events_of(run))
+        found = json.loads(first.content)
+        assert found["found"] == min(counted, 1000) and last > 0
+        step = len(words.encode())
+        assert [match["offset"] for match in found["matches"]] == [7 + step * number for number in range(20)]
+        assert json.loads(second.content)["found"] == min(counted // 2, 1000)
+        assert found["matches"][0]["text"].startswith("世界 needle") and len(found["matches"][5]["text"]) <= 406
+
+    in_yard(test, script, [export])
+
+
+def test_nobody_waits_while_a_large_result_is_written_or_searched() -> None:
+    """Compared with the work itself: written in one go it would be one stall as long as all of the work."""
+    whole = {"text": "größer 世界 " * 3_000_000}
+
+    @tool
+    async def export() -> object:
+        """A lot of text."""
+        return whole
+
+    def script(request: ModelRequest) -> Turn:
+        handles = [item.handle for item in request.history if isinstance(item, Result) and item.handle]
+        match len([item for item in request.history if isinstance(item, Result)]), request.history[-1]:
+            case 0, _:
+                return call("export")
+            case 1, UserMessage():
+                return call("read_result", handle=handles[0], pattern="nowhere|at all")
+            case _:
+                return say("ok")
+
+    async def test(yard: Yard) -> None:
+        for message in ("write it", "search it"):
+            run = yard.run(message, conversation="c")
+            assert await longest_stall(events_of(run)) < 0.5, message
+
+    in_yard(test, script, [export])
+
+
+async def longest_stall(work: Coroutine[None, None, object]) -> float:
+    """Return the longest time in which nothing else could run, as a share of the time that the work took."""
+    began = last = time.perf_counter()
+    longest, task = 0.0, asyncio.create_task(work)
+    while not task.done():
+        await asyncio.sleep(0)
+        now = time.perf_counter()
+        longest, last = max(longest, now - last), now
+    await task
+    return longest / (last - began)

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date
 from enum import Enum
@@ -11,10 +12,11 @@ import pytest
 from pydantic import BaseModel, Field
 
 from support import STAFF, events_of, in_yard, problem, result, until
-from toolyard import Context, Yard, call, say, tool
+from toolyard import Caller, Context, Yard, call, say, tool
 from toolyard.core.errors import Misconfigured
-from toolyard.core.events import CallProgressed, Event
+from toolyard.core.events import CallProgressed, CallStarted, Event
 from toolyard.venues._threads import Threads
+from toolyard.venues.function import FunctionTool
 
 
 class Unit(Enum):
@@ -202,9 +204,14 @@ def test_sync_tools_run_side_by_side_in_threads_up_to_the_bound() -> None:
     asyncio.run(asyncio.wait_for(test(), 20))
 
 
-def test_when_too_many_threads_hang_the_next_sync_tool_is_unavailable_and_async_ones_still_run() -> None:
-    release = threading.Event()
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
 
+
+def test_a_tool_that_hangs_takes_no_threads_of_other_tools(release: threading.Event) -> None:
     @tool(timeout_s=0.02)
     def block() -> None:
         """Hangs."""
@@ -212,7 +219,35 @@ def test_when_too_many_threads_hang_the_next_sync_tool_is_unavailable_and_async_
 
     @tool
     def fine() -> str:
-        """Would be fine."""
+        """Needs a thread."""
+        return "ok"
+
+    async def test(yard: Yard) -> None:
+        outcomes = [problem(result(await events_of(yard.run("go")))) for _ in range(3)]
+        assert outcomes == [("timeout", "timeout"), ("timeout", "timeout"), ("error", "unavailable")]
+        assert result(await events_of(yard.run("go"))).outcome == "ok"
+        assert yard.service.health().warnings == [
+            "2 synchronous call(s) hang past the deadline, each in a thread of its own"
+        ]
+
+    script = [step for name in ("block", "block", "block", "fine") for step in (call(name), say("ok"))]
+    in_yard(test, script, [block, fine], threads=4)
+
+
+def test_a_caller_whose_calls_hang_takes_no_threads_of_other_callers(release: threading.Event) -> None:
+    ann, bob = Caller(user="ann"), Caller(user="bob")
+
+    def hanging(name: str) -> FunctionTool:
+        @tool(name=name, timeout_s=0.02)
+        def block() -> None:
+            """Hangs."""
+            release.wait(20)
+
+        return block
+
+    @tool
+    def fine() -> str:
+        """Needs a thread."""
         return "ok"
 
     @tool
@@ -221,10 +256,68 @@ def test_when_too_many_threads_hang_the_next_sync_tool_is_unavailable_and_async_
         return "ok"
 
     async def test(yard: Yard) -> None:
-        outcomes = [problem(result(await events_of(yard.run("go")))) for _ in range(3)]
-        assert outcomes == [("timeout", "timeout"), ("timeout", "timeout"), ("error", "unavailable")]
-        assert result(await events_of(yard.run("go"))).outcome == "ok"
-        release.set()
+        hung = [problem(result(await events_of(yard.call(name, {}, caller=ann)))) for name in "abc"]
+        assert hung == [("timeout", "timeout")] * 3
+        refused = result(await events_of(yard.call("fine", {}, caller=ann)))
+        assert problem(refused) == ("error", "unavailable") and "was not started" in refused.content
+        assert result(await events_of(yard.call("fine", {}, caller=bob))).outcome == "ok"
+        assert result(await events_of(yard.call("quick", {}, caller=ann))).outcome == "ok"
 
-    script = [step for name in ("block", "block", "fine", "quick") for step in (call(name), say("ok"))]
-    in_yard(test, script, [block, fine, quick], threads=2)
+    in_yard(test, [], [*map(hanging, "abc"), fine, quick], threads=4)
+
+
+def test_a_call_that_waits_in_vain_for_a_thread_is_told_that_it_did_not_start(release: threading.Event) -> None:
+    entered = threading.Semaphore(0)
+    started = list[str]()
+
+    def holding(name: str) -> FunctionTool:
+        @tool(name=name)
+        def block() -> None:
+            """Holds its thread, within its time."""
+            entered.release()
+            release.wait(20)
+
+        return block
+
+    @tool(timeout_s=0.1)
+    def charge() -> None:
+        """Would have an effect."""
+        started.append("charge")
+
+    async def test(yard: Yard) -> None:
+        held = [yard.call(name, {}, caller=Caller(user=name)) for name in "ab"]
+        for run in held:
+            await until(run, CallStarted)
+            await asyncio.to_thread(entered.acquire, timeout=20)
+        waited = result(await events_of(yard.call("charge", {}, caller=Caller(user="ann"))))
+        assert problem(waited) == ("error", "unavailable")
+        assert "was not started" in waited.content and "effect" not in waited.content
+        release.set()
+        for run in held:
+            await events_of(run)
+        assert not started
+
+    in_yard(test, [], [*map(holding, "ab"), charge], threads=2)
+
+
+def test_threads_go_to_whoever_waits_longest_among_those_that_may_have_one(release: threading.Event) -> None:
+    async def test() -> None:
+        threads, order = Threads(4), list[str]()
+        entered = threading.Semaphore(0)
+
+        def hold() -> None:
+            entered.release()
+            release.wait(20)
+
+        greedy = [asyncio.create_task(threads.run(hold, {"ann": 0.75})) for _ in range(5)]
+        for _ in range(3):
+            await asyncio.to_thread(entered.acquire, timeout=20)
+        await threads.run(lambda: order.append("bob"), {"bob": 0.75})
+        assert not entered.acquire(blocking=False), "one caller has three of four at most"
+        greedy[3].cancel()
+        release.set()
+        await asyncio.gather(*greedy, return_exceptions=True)
+        assert order == ["bob"] and [task.cancelled() for task in greedy] == [False, False, False, True, False]
+        threads.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))

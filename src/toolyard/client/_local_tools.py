@@ -16,7 +16,7 @@ from toolyard.core.errors import Invalid, Refused
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Later, Value, Venue
 from toolyard.core.tools import Tool
-from toolyard.engine.governor import encoded
+from toolyard.engine.encoding import encode_text
 
 MOST_WORDS = 4000
 MOST_TYPE = 100
@@ -178,7 +178,7 @@ def _told(answer: Value | Failure | Later) -> Told:
         case Failure(problem=problem):
             return {"error": _cut(problem)}
         case Value(value=value):
-            text = encoded(value)
+            text = encode_text(value)
             if isinstance(text, Problem):
                 return {"error": text}
             return {"result": text if isinstance(value, str) else msgspec.Raw(text.encode())}

@@ -156,6 +156,15 @@ class Venue(Protocol):
     async def close(self) -> None: ...
 
 
+@runtime_checkable
+class Monitored(Protocol):
+    """A venue that can tell when something is wrong with it."""
+
+    def warnings(self) -> Sequence[str]:
+        """Return a sentence for each thing that an operator should look at."""
+        ...
+
+
 class Personal(Struct, frozen=True, eq=False):
     """Where a caller gets other tools than the rest: by name the tool as it is for this caller, or None for none."""
 

@@ -3,8 +3,10 @@
 It does not know how a tool ran.
 """
 
+import asyncio
 import logging
-from typing import cast
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -12,12 +14,13 @@ from msgspec.structs import replace
 from toolyard.core.errors import StoreDown
 from toolyard.core.items import Call, Outcome, Problem, Result, result_id
 from toolyard.core.ports import Failure, Mint, Value
-from toolyard.core.results import boundary, failed, plain, problem_of
+from toolyard.core.results import boundary, failed, problem_of
 from toolyard.core.running import CallState
 from toolyard.core.store import Blobs
 from toolyard.core.tools import Tool
+from toolyard.engine.encoding import encode_text, encode_whole, is_large
 
-MOST_KEPT_BYTES = 64 * 1024 * 1024
+ENCODING_THREADS = 2
 _log = logging.getLogger("toolyard.governor")
 _OUTCOMES: dict[str, Outcome] = {"timeout": "timeout", "unknown_outcome": "unknown", "cancelled": "cancelled"}
 
@@ -26,6 +29,7 @@ class Governor:
     def __init__(self, blobs: Blobs, mint: Mint) -> None:
         self._blobs = blobs
         self._mint = mint
+        self._threads = ThreadPoolExecutor(ENCODING_THREADS, thread_name_prefix="toolyard-encode")
 
     async def result(
         self, call: Call, tool: Tool, answer: Value | Failure, *, conversation: str, duration_ms: float = 0.0
@@ -36,20 +40,16 @@ class Governor:
             outcome = _OUTCOMES.get(answer.problem.error_type, "error")
             told = failed(call, outcome, answer.problem, now, duration_ms)
             return replace(told, native=native) if native else told
-        body = encoded(answer.value)
-        if isinstance(body, Problem):
-            return failed(call, "error", body, now, duration_ms)
-        content, handle = body, ""
-        size = len(body) if body.isascii() else len(body.encode())
-        if size > tool.max_result_bytes:
-            handle = self._mint.id("result")
-            whole = body.encode()
+        written = await self._written(answer.value, tool.max_result_bytes)
+        if isinstance(written, Problem):
+            return failed(call, "error", written, now, duration_ms)
+        content, handle, size = written.content, written.handle, len(written.whole)
+        if handle:
             try:
-                await self._blobs.put(conversation, handle, whole)
+                await self._blobs.put(conversation, handle, written.whole)
             except StoreDown as error:
                 said = f"the tool ran, but its result of {size:,} bytes could not be kept: {error.reason}"
                 return failed(call, "error", problem_of(said, "unavailable"), now, duration_ms)
-            content = _head_and_tail(whole, tool.max_result_bytes, handle)
         return Result(
             id=result_id(call.id),
             at=now,
@@ -64,6 +64,17 @@ class Governor:
             native=native,
         )
 
+    async def _written(self, value: object, max_bytes: int) -> "Written | Problem":
+        """Return a value as text. What is large is written in a thread, so that nobody else waits for it."""
+        if is_large(value):
+            loop, handle = asyncio.get_running_loop(), self._mint.id("result")
+            return await loop.run_in_executor(self._threads, write_large, value, max_bytes, handle)
+        text = encode_text(value)
+        if isinstance(text, Problem):
+            return text
+        size = len(text) if text.isascii() else len(text.encode())
+        return Written(text) if size <= max_bytes else cut(text.encode(), max_bytes, self._mint.id("result"))
+
     async def _kept(self, conversation: str, native: bytes) -> str:
         """Where the venue's own answer is kept. What the model is told does not hang on it."""
         handle = self._mint.id("native")
@@ -75,32 +86,23 @@ class Governor:
         return handle
 
 
-def encoded(value: object) -> str | Problem:
-    """The value as the model will read it: text as it is, everything else as JSON."""
-    try:
-        text = plain(value) if isinstance(value, str) else msgspec.json.encode(value, enc_hook=_dumped).decode()
-    except Exception as error:  # whatever the value's own code raises
-        return problem_of(
-            f"the tool ran, but what it returned ({type(value).__name__}) cannot be written as JSON: {error}",
-            "execution_error",
-            {"hint": "return text, numbers, lists, dicts, dataclasses or models"},
-        )
-    if len(text) > MOST_KEPT_BYTES:
-        return Problem(
-            error=f"the tool ran, but its result of {len(text):,} characters is over the {MOST_KEPT_BYTES:,} that can "
-            "be kept; ask for less, or have the tool return a link",
-            error_type="too_large",
-        )
-    return text
+class Written(NamedTuple):
+    """A value as the model is told of it and, if that is not all, the whole and where it is to be kept."""
+
+    content: str
+    whole: bytes = b""
+    handle: str = ""
 
 
-def _dumped(value: object) -> object:
-    """A pydantic model, by its own way of writing itself."""
-    dump = getattr(value, "model_dump", None)
-    dumped = dump(mode="json") if callable(dump) else None
-    if not isinstance(dumped, dict | list | str | int | float):
-        raise TypeError(f"an object of type {type(value).__name__} has no JSON form")
-    return cast(object, dumped)
+def write_large(value: object, max_bytes: int, handle: str) -> Written | Problem:
+    whole = encode_whole(value)
+    if isinstance(whole, Problem):
+        return whole
+    return Written(whole.decode()) if len(whole) <= max_bytes else cut(whole, max_bytes, handle)
+
+
+def cut(whole: bytes, max_bytes: int, handle: str) -> Written:
+    return Written(_head_and_tail(whole, max_bytes, handle), whole, handle)
 
 
 def _head_and_tail(whole: bytes, most: int, handle: str) -> str:

@@ -15,6 +15,7 @@ from toolyard.core.errors import Fenced, StoreDown, ToolyardError
 from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RunEnded, RunQueued, RunStarted
 from toolyard.core.ports import Mint
 from toolyard.core.running import QueuedRun, RunState
+from toolyard.core.sizes import bytes_of
 from toolyard.core.state import State, apply, fold
 from toolyard.core.store import Log, Underway
 from toolyard.engine.readers import Reader, Readers
@@ -42,7 +43,8 @@ class Journal:
         self.epoch = epoch
         self.state: State = fold(entries)
         self.memo: dict[str, object] = {}
-        self.readers = Readers(self._read, entries[-1].seq if entries else 0)
+        # Not a method of this object: what refers to itself keeps its memory until the garbage collector comes by.
+        self.readers = Readers(partial(log.read, conversation), entries[-1].seq if entries else 0)
         self.broken: ToolyardError | None = None
         self._log = log
         self._mint = mint
@@ -56,6 +58,8 @@ class Journal:
         self._change: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
+        self._weighed: tuple[object, int, int] = (None, 0, 0)
+        """The root, the length and the bytes of the history that was weighed last."""
 
     def sound_state(self) -> State:
         """The tip. Raises Fenced or StoreDown if the store no longer follows it."""
@@ -140,8 +144,14 @@ class Journal:
         """Whether anything is on its way to the store or to a reader."""
         return self._flushing or self.readers.attached > 0
 
-    async def _read(self, after: int, most: int) -> Sequence[Entry]:
-        return await self._log.read(self.conversation, after, most)
+    def weigh(self) -> int:
+        """Return about how many bytes this holds in memory. Only what was added since the last time is looked at."""
+        history, (root, length, size) = self.state.history, self._weighed
+        if history.root is not root or len(history) < length:
+            length, size = 0, 0
+        size += bytes_of(history.since(length))
+        self._weighed = (history.root, len(history), size)
+        return size * 2 if self.memo else size  # what a wire has encoded is about as much again
 
     def _begin_flush(self) -> None:
         """Store what was emitted in this go, and go on when that is done; a task is made only to wait for room."""

@@ -15,6 +15,8 @@ from toolyard.engine.journal import Journal, Observe
 from toolyard.engine.loop import drive
 
 MOST_IDLE = 1024
+MAX_IDLE_BYTES = 64 * 1024 * 1024
+"""What the conversations that are kept in memory may hold together; those at work are never let go of."""
 LONGEST_NAP_S = 3600.0
 STORE_DOWN_NAP_S = 5.0
 STOPPING = "the server is about to stop; come back in a moment, with the last event's id if you follow a stream"
@@ -34,6 +36,10 @@ class Owner:
         self._alarm = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
         self._room = MOST_IDLE
+        self._sizes: dict[Journal, int] = {}
+        """By journal the bytes that it held when it came to rest."""
+        self._held_bytes = 0
+        self._room_bytes = MAX_IDLE_BYTES
 
     def start(self) -> None:
         """Take up every run that an earlier process left open, and keep watch over waits."""
@@ -54,7 +60,10 @@ class Owner:
         self._make_room()  # before it is here: nobody is attached to it yet, and it would pass for idle
         self._opening[conversation] = opened = asyncio.Event()
         try:
-            journal = self._journals[conversation] = await self._claimed(conversation)
+            journal = await self._claimed(conversation)
+            self._drop(conversation)
+            self._journals[conversation] = journal
+            self._weigh(journal)
         finally:
             del self._opening[conversation]
             opened.set()
@@ -66,7 +75,7 @@ class Owner:
 
     async def forget(self, conversation: str, why: ToolyardError) -> None:
         """Stop what runs in it and let go of it; whoever follows it is told why."""
-        journal = self._journals.pop(conversation, None)
+        journal = self._drop(conversation)
         if driver := self._drivers.get(conversation):
             driver.cancel()
             await asyncio.wait((driver,))
@@ -139,7 +148,9 @@ class Owner:
             if current is not None:
                 self.wake(current)  # it was claimed anew while this driver still let go
         elif journal.broken:
-            del self._journals[journal.conversation]
+            self._drop(journal.conversation)
+        else:
+            self._weigh(journal)
         if journal.broken:
             asyncio.get_running_loop().call_later(STORE_DOWN_NAP_S, self._alarm.set)
         elif journal.state.spent:
@@ -165,13 +176,27 @@ class Owner:
         await self.forget(conversation, NotFound("the conversation was not kept"))
 
     def _make_room(self) -> None:
-        """Let go of the idle ones that were opened first, when there are many; looked at again only after some more."""
-        if len(self._journals) <= self._room:
+        """Let go of idle ones, the oldest first, when they are many or large. Looks again only after some more."""
+        if len(self._journals) <= self._room and self._held_bytes <= self._room_bytes:
             return
         idle = [key for key, one in self._journals.items() if key not in self._drivers and not one.busy]
-        for key in idle[: max(0, len(self._journals) - MOST_IDLE // 2)]:
-            del self._journals[key]
+        for key in idle:
+            if len(self._journals) <= MOST_IDLE // 2 and self._held_bytes <= MAX_IDLE_BYTES // 2:
+                break
+            self._drop(key)
         self._room = max(MOST_IDLE, len(self._journals) + MOST_IDLE // 4)
+        self._room_bytes = max(MAX_IDLE_BYTES, self._held_bytes + MAX_IDLE_BYTES // 4)
+
+    def _weigh(self, journal: Journal) -> None:
+        size = journal.weigh()
+        self._held_bytes += size - self._sizes.get(journal, 0)
+        self._sizes[journal] = size
+
+    def _drop(self, conversation: str) -> Journal | None:
+        journal = self._journals.pop(conversation, None)
+        if journal is not None:
+            self._held_bytes -= self._sizes.pop(journal, 0)
+        return journal
 
     async def _watch(self) -> None:
         """Wake the conversations whose time has come; sleep until the next one's."""

@@ -18,7 +18,7 @@ from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.events import Decision
 from toolyard.core.items import Problem
 from toolyard.core.limits import Budget
-from toolyard.core.ports import Gate, Offer, Own, Policy, Question, Venue, Verdict
+from toolyard.core.ports import Gate, Monitored, Offer, Own, Policy, Question, Venue, Verdict
 from toolyard.core.running import CallState
 from toolyard.core.search import SEARCH
 from toolyard.core.settings import Settings
@@ -155,6 +155,11 @@ class Registry:
 
     def _has(self, tool: Tool) -> bool:
         return tool.name in (self._native if tool.venue == "provider" else self._tools)
+
+    def warnings(self) -> list[str]:
+        """Return what the venues say that is wrong with them."""
+        venues = {id(entry.venue): entry.venue for entry in self._tools.values()}
+        return [line for venue in venues.values() if isinstance(venue, Monitored) for line in venue.warnings()]
 
     def find(self, name: str, app_tools: Iterable[Tool] = (), caller: Caller | None = None) -> Registered | None:
         """The tool of that name: the server's own, then the application's, then one that providers run.

@@ -218,6 +218,10 @@ class Service:
         """Return why the store takes no write, in words without paths; empty when it does."""
         return await self._probe.problem()
 
+    def warnings(self) -> list[str]:
+        """Return what an operator should look at in the venues, in words."""
+        return self._deps.registry.warnings()
+
     async def forget(self, conversation: str) -> None:
         """Stop what runs in it and delete it, with everything that belongs to it."""
         await self._store.forget(conversation)  # first: whoever is due to take up a stopped run must not find it

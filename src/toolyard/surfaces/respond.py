@@ -71,6 +71,8 @@ class ToolsHealth(Struct, kw_only=True):
     store: str
     """`ok`, or why it takes no write."""
     servers: list[ServerHealth] = []
+    warnings: list[str] = []
+    """What an operator should look at, in words."""
 
 
 def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
@@ -127,10 +129,16 @@ def health_of(service: Service, servers: Servers, caller: Caller, store_problem:
     )
     states = [server_health(card, caller) for card in cards_for(servers, caller)]
     mismatch = bool(names.schema_only or names.dispatcher_only)
-    worrying = any(state.status in ("failed", "restarting") or state.quarantined for state in states)
+    warnings = service.warnings()
+    worrying = warnings or any(state.status in ("failed", "restarting") or state.quarantined for state in states)
     status = "unhealthy" if mismatch or store_problem else "warning" if worrying else "healthy"
     return ToolsHealth(
-        status=status, tools=names, model=service.default_model, store=store_problem or "ok", servers=states
+        status=status,
+        tools=names,
+        model=service.default_model,
+        store=store_problem or "ok",
+        servers=states,
+        warnings=warnings,
     )
 
 

@@ -6,8 +6,9 @@ It does not know who asks for a tool or what becomes of the result.
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING, Protocol, cast, overload, runtime_checkable
 
@@ -19,7 +20,7 @@ from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Later, Own, Value, Verdict
 from toolyard.core.results import problem_of
 from toolyard.core.tools import Approval, Tool
-from toolyard.venues._threads import Threads, TooManyAbandoned
+from toolyard.venues._threads import NoThread, Threads
 
 if TYPE_CHECKING:  # pydantic is loaded with the first tool: whoever has none does not pay for it
     from toolyard.venues._signature import Signature
@@ -28,6 +29,8 @@ _PASSING = frozenset({"unavailable", "timeout"})
 _log = logging.getLogger("toolyard.tools")
 
 Function = Callable[..., object]
+RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
+"""Runs a function that blocks in a thread. Raises NoThread."""
 
 
 @runtime_checkable
@@ -58,11 +61,11 @@ class FunctionTool:
     def __call__(self, *args: object, **kwargs: object) -> object:
         return self.function(*args, **kwargs)
 
-    async def run(self, call: Call, context: Context, threads: Threads) -> object:
+    async def run(self, call: Call, context: Context, run_blocking: RunBlocking) -> object:
         arguments = self.signature.read(call.arguments)
         if self.signature.context_parameter:
             arguments[self.signature.context_parameter] = context
-        return await _called(lambda: self.function(**arguments), self.function, threads)
+        return await _called(lambda: self.function(**arguments), self.function, run_blocking)
 
     def own(self) -> Own:
         return Own(check=self.signature.check)
@@ -73,8 +76,8 @@ class ExecutorTool:
     definition: Tool
     executor: Executor
 
-    async def run(self, call: Call, context: Context, threads: Threads) -> object:
-        return await _called(lambda: self.executor.execute(call, context), self.executor.execute, threads)
+    async def run(self, call: Call, context: Context, run_blocking: RunBlocking) -> object:
+        return await _called(lambda: self.executor.execute(call, context), self.executor.execute, run_blocking)
 
     def own(self) -> Own:
         def gate(caller: Caller) -> Verdict | None:
@@ -178,26 +181,38 @@ class FunctionVenue:
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
         """Whatever a tool raises is an answer to the model; only being stopped is not."""
         try:
-            return Value(value=await self._tools[tool.name].run(call, context, self._threads))
+            run_blocking = partial(self._threads.run, owners=_owners(tool, context), max_wait_s=tool.timeout_s / 2)
+            return Value(value=await self._tools[tool.name].run(call, context, run_blocking))
         except asyncio.CancelledError:
             raise
         except ToolError as error:
             problem = problem_of(error.message, error.error_type, error.details)
             return Failure(problem=problem, passing=error.error_type in _PASSING)
-        except TooManyAbandoned:
-            said = "too many earlier calls still hang in threads that cannot be stopped; restart the server"
-            return Failure(problem=Problem(error=said, error_type="unavailable"))
+        except NoThread as error:
+            said = f"{tool.name} was not started: {error}"
+            return Failure(problem=Problem(error=said, error_type="unavailable", details={"started": False}))
         except BaseException as error:
             _log.warning("tool %s raised", tool.name, exc_info=error)
             said = f"{type(error).__name__}: {_first_lines(error)}"
             return Failure(problem=problem_of(said, "execution_error"), passing=True)
 
+    def warnings(self) -> Sequence[str]:
+        """Return what an operator should know of: threads that hang, and are lost until their tools return."""
+        hung = self._threads.abandoned
+        return [f"{hung} synchronous call(s) hang past the deadline, each in a thread of its own"] if hung else []
+
     async def close(self) -> None:
         self._threads.close()
 
 
-async def _called(call: Callable[[], object], function: Function, threads: Threads) -> object:
-    answer = call() if inspect.iscoroutinefunction(function) else await threads.run(call)
+def _owners(tool: Tool, context: Context) -> dict[Hashable, float]:
+    """Return whose threads a call uses. A tool may hang in fewer than a caller: the caller has other tools."""
+    caller = context.caller
+    return {("tool", tool.name): 0.5, ("caller", caller.tenant, caller.user): 0.75}
+
+
+async def _called(call: Callable[[], object], function: Function, run_blocking: RunBlocking) -> object:
+    answer = call() if inspect.iscoroutinefunction(function) else await run_blocking(call)
     return await cast(Awaitable[object], answer) if inspect.isawaitable(answer) else answer
 
 

@@ -1,7 +1,9 @@
 """The built-in tool that reads results which were too large for the model. It reads only its own conversation's."""
 
+import asyncio
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import islice
 from typing import Annotated
 
@@ -18,6 +20,8 @@ MOST_BYTES = 12_000
 MOST_MATCHES = 20
 MOST_FOUND = 1000
 AROUND = 200
+WINDOW_BYTES = 256 * 1024
+MAX_CHARACTER_BYTES = 4
 
 READ_RESULT = Tool(
     name="read_result",
@@ -73,7 +77,10 @@ class ResultsVenue:
         if body is None:
             said = f"there is no result {wanted.handle[:80]!r} in this conversation"
             return Failure(problem=Problem(error=said, error_type="not_found"))
-        return Value(value=_found(body, wanted.pattern) if wanted.pattern else _slice(body, wanted))
+        if not wanted.pattern:
+            return Value(value=_slice(body, wanted))
+        find = partial(_find, body, wanted.pattern)
+        return Value(value=await asyncio.to_thread(find) if len(body) > WINDOW_BYTES else find())
 
     async def close(self) -> None:
         return None
@@ -86,12 +93,35 @@ def _slice(body: bytes, wanted: _Arguments) -> dict[str, object]:
     return {"text": body[start:end].decode(), "offset": start, "total_bytes": len(body), **after}
 
 
-def _found(body: bytes, pattern: str) -> dict[str, object]:
-    text = body.decode()
-    wanted = "|".join(re.escape(part) for part in pattern.split("|") if part)
-    hits = list(islice(re.finditer(wanted, text, re.IGNORECASE), MOST_FOUND)) if wanted else []
-    matches = [
-        {"offset": len(text[: hit.start()].encode()), "text": text[max(0, hit.start() - AROUND) : hit.end() + AROUND]}
-        for hit in hits[:MOST_MATCHES]
-    ]
+def _find(body: bytes, pattern: str) -> dict[str, object]:
+    """Return where a text occurs. A result is searched window by window: one search of it all would stop everybody."""
+    alternatives = [part for part in pattern.split("|") if part]
+    hits = list(islice(_hits(body, alternatives), MOST_FOUND)) if alternatives else []
+    matches = [{"offset": start, "text": _around(body, start, end)} for start, end in hits[:MOST_MATCHES]]
     return {"matches": matches, "found": len(hits), "total_bytes": len(body)}
+
+
+def _hits(body: bytes, alternatives: Sequence[str]) -> Iterator[tuple[int, int]]:
+    """Yield the bytes at which each hit begins and ends."""
+    wanted = re.compile("|".join(map(re.escape, alternatives)), re.IGNORECASE)
+    overlap = MAX_CHARACTER_BYTES * max(map(len, alternatives))
+    after = 0
+    for start in range(0, len(body), WINDOW_BYTES):
+        first, last = boundary(body, start), boundary(body, min(start + WINDOW_BYTES, len(body)))
+        text = body[first : boundary(body, min(last + overlap, len(body)))].decode()
+        at, counted = first, 0
+        for hit in wanted.finditer(text):
+            at += len(text[counted : hit.start()].encode())
+            counted = hit.start()
+            if at >= last:  # the next window finds it, too
+                break
+            if at >= after:
+                after = at + len(hit.group().encode())
+                yield at, after
+
+
+def _around(body: bytes, start: int, end: int) -> str:
+    room = AROUND * MAX_CHARACTER_BYTES
+    before = body[boundary(body, max(0, start - room)) : start].decode()[-AROUND:]
+    behind = body[end : boundary(body, min(len(body), end + room))].decode()[:AROUND]
+    return f"{before}{body[start:end].decode()}{behind}"

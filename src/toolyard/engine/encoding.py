@@ -1,0 +1,153 @@
+"""Writes what a tool returned: text as it is, everything else as JSON.
+
+A large value is written in pieces, in a thread. The thread alone would not help: one call into the encoder holds the
+interpreter until it returns, so no call may be given much at once. It does not know what becomes of the text.
+"""
+
+from collections.abc import Collection, Iterator
+from itertools import islice
+from typing import cast
+
+import msgspec
+from msgspec import Struct
+
+from toolyard.core.items import Problem
+from toolyard.core.results import problem_of
+
+MAX_BYTES = 64 * 1024 * 1024
+"""Of one result."""
+MAX_INLINE_CHARS = 1024 * 1024
+MAX_PIECE_CHARS = 256 * 1024
+MAX_NODES = 1000
+"""How many values are looked at to find out whether something is large, and written in one go."""
+PIECE_ITEMS = 250
+_FLAT = frozenset({int, float, bool, type(None)})
+
+
+def encode_text(value: object) -> str | Problem:
+    """Return a value of ordinary size as the model will read it."""
+    try:
+        return _plain(value) if isinstance(value, str) else _json(value).decode()
+    except Exception as error:  # whatever the value's own code raises
+        return _unwritable(value, error)
+
+
+def encode_whole(value: object) -> bytes | Problem:
+    """Return a value of any size as the model will read it, in UTF-8. Meant for a thread."""
+    pieces, size = list[bytes](), 0
+    try:
+        for piece in _text_pieces(value) if isinstance(value, str) else _json_pieces(value):
+            size += len(piece)
+            if size > MAX_BYTES:
+                return _too_large(size)
+            pieces.append(piece)
+    except Exception as error:  # whatever the value's own code raises
+        return _unwritable(value, error)
+    return b"".join(pieces)
+
+
+def is_large(value: object, max_chars: int = MAX_INLINE_CHARS) -> bool:
+    """Return whether writing this takes long. It looks only at as much as it takes to know."""
+    chars, nodes, left = 0, 0, [value]
+    while left:
+        inner = left.pop()
+        nodes += 1
+        if isinstance(inner, str | bytes | bytearray):
+            chars += len(inner)
+        elif (parts := _parts(inner)) is not None:
+            nodes += len(parts) if len(parts) > MAX_NODES else 0  # enough to know, without taking them up
+            left += parts if nodes <= MAX_NODES else ()
+        if chars > max_chars or nodes > MAX_NODES:
+            return True
+    return False
+
+
+def _parts(value: object) -> Collection[object] | None:
+    """Return what a value holds, if it holds anything that can be seen from outside."""
+    if isinstance(value, dict):
+        return cast(dict[object, object], value).values()
+    if isinstance(value, list | tuple | set | frozenset):
+        return cast(Collection[object], value)
+    if isinstance(value, Struct):
+        return [getattr(value, name) for name in value.__struct_fields__]
+    fields: object = getattr(value, "__dict__", None)
+    return cast(dict[str, object], fields).values() if isinstance(fields, dict) else None
+
+
+def _text_pieces(text: str) -> Iterator[bytes]:
+    for start in range(0, len(text), MAX_PIECE_CHARS):
+        yield text[start : start + MAX_PIECE_CHARS].encode("utf-8", "replace")
+
+
+def _json_pieces(value: object) -> Iterator[bytes]:
+    if not is_large(value, MAX_PIECE_CHARS):
+        yield _json(value)
+    elif isinstance(value, str):
+        yield b'"'
+        for start in range(0, len(value), MAX_PIECE_CHARS):
+            yield _json(value[start : start + MAX_PIECE_CHARS])[1:-1]
+        yield b'"'
+    elif isinstance(value, dict):
+        yield from _object_pieces(cast(dict[object, object], value))
+    elif isinstance(value, list | tuple | set | frozenset):
+        yield from _array_pieces(cast(Collection[object], value))
+    elif isinstance(value, bytes | bytearray):
+        yield _json(value)
+    else:
+        yield from _json_pieces(msgspec.to_builtins(value, enc_hook=_dumped))
+
+
+def _object_pieces(pairs: dict[object, object]) -> Iterator[bytes]:
+    before = b"{"
+    for name, value in pairs.items():
+        yield before + _json({name: 0})[1:-2]  # `"name":`, by the rules that the encoder has for names
+        yield from _json_pieces(value)
+        before = b","
+    yield b"}"
+
+
+def _array_pieces(values: Collection[object]) -> Iterator[bytes]:
+    left, before = iter(values), b"["
+    while some := list(islice(left, PIECE_ITEMS)):
+        if _FLAT.issuperset(map(type, some)) or not is_large(some, MAX_PIECE_CHARS):
+            yield before + _json(some)[1:-1]
+        else:
+            for value in some:
+                yield before
+                yield from _json_pieces(value)
+                before = b","
+        before = b","
+    yield b"]"
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.encode(value, enc_hook=_dumped)
+
+
+def _plain(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _dumped(value: object) -> object:
+    """Return a pydantic model by its own way of writing itself."""
+    dump = getattr(value, "model_dump", None)
+    dumped = dump(mode="json") if callable(dump) else None
+    if not isinstance(dumped, dict | list | str | int | float):
+        raise TypeError(f"an object of type {type(value).__name__} has no JSON form")
+    return cast(object, dumped)
+
+
+def _unwritable(value: object, error: Exception) -> Problem:
+    return problem_of(
+        f"the tool ran, but what it returned ({type(value).__name__}) cannot be written as JSON: {error}",
+        "execution_error",
+        {"hint": "return text, numbers, lists, dicts, dataclasses or models"},
+    )
+
+
+def _too_large(size: int) -> Problem:
+    return Problem(
+        error=f"the tool ran, but its result of over {size:,} bytes is more than the {MAX_BYTES:,} that can be kept; "
+        "ask for less, or have the tool return a link",
+        error_type="too_large",
+    )
