@@ -51,6 +51,12 @@ async def check_http(http: Talk) -> None:
         results = [message for message in await outsider.messages(conversation) if message["role"] == "tool"]
         assert "unknown_tool" in str(results)
     root = http.by("root")
+    await root.post("/servers/theirs/stop")
+    for user, status in (("ann", 200), ("eve", 404), ("una", 404)):
+        conversation = await http.by(user).create()
+        named = {"server_id": "theirs", "tool_name": "odd"}
+        await http.by(user).post(f"{conversation}/tools", named, expect=status)
+    await root.post("/servers/theirs/start")
     assert {server["id"] for server in (await root.get("/servers"))["servers"]} == {"theirs", "all"}
     assert (await root.get("/servers/theirs"))["server"]["config"]["tenants"] == ["acme", "initech"]
     assert (await root.get("/tools"))["count"] == 1, "who administers a server is still no caller of its tenants"

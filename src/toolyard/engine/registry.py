@@ -150,11 +150,8 @@ class Registry:
 
     def listed(self, caller: Caller) -> tuple[list[Registered], list[tuple[Tool, Venue]]]:
         """What is registered as this caller gets it; and what venues list besides, which could not be registered."""
-        refused = [(tool, venue) for venue in self._venues for tool in venue.tools() if not self._has(tool)]
+        refused = [(tool, venue) for venue in self._venues for tool in venue.tools() if tool.name not in self._tools]
         return list(self._seen_by(caller).values()), refused
-
-    def _has(self, tool: Tool) -> bool:
-        return tool.name in (self._native if tool.venue == "provider" else self._tools)
 
     def warnings(self) -> list[str]:
         """Return what the venues say that is wrong with them."""

@@ -30,7 +30,7 @@ def audit_tools(registry: Registry, policy: Policy, caller: Caller) -> ToolAudit
         return not shut(venue.own(tool.name).gate, caller) and policy.judge(question).decision != "deny"
 
     allowed = [(tool, venue) for tool, venue in own if may_use(tool, venue)]
-    strays = [(tool, venue) for tool, venue in refused if may_use(tool, venue)]
+    strays = [(tool, venue) for tool, venue in refused if tool.venue != "provider" and may_use(tool, venue)]
     on_demand = [entry.tool.name for entry in registered if entry.on_demand != "always"]
     return ToolAudit(
         schemas=[tool.name for tool, _ in allowed],

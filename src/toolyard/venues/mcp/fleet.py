@@ -102,7 +102,8 @@ class Fleet:
 
     def unavailable(self, caller: Caller) -> Sequence[Tool]:
         """Return the tools of the servers that do not run, as they were listed last."""
-        return [tool for server in self._servers.values() for tool in server.unavailable_tools()]
+        servers = (server for server in self._servers.values() if server.spec.serves(caller))
+        return [tool for server in servers for tool in server.unavailable_tools()]
 
     def cards(self) -> Sequence[ServerCard]:
         return [server.card() for server in self._servers.values()]
