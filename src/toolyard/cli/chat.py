@@ -101,7 +101,7 @@ async def _talk(options: argparse.Namespace, terminal: Terminal | None, opened: 
         except Misconfigured as error:
             url = owner_url(wired.store, error)
         else:
-            greet(f"model {yard.service.health().model} · {_tools(yard)}")
+            greet(f"model {yard.service.default_model} · {_tools(yard)}")
             return LocalTalk(yard)
     server = await opened.enter_async_context(connected(url, options.key))
     health = await server.ask("GET", "/ai/tools/health", _Health)  # now, and not after the first message
