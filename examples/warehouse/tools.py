@@ -9,7 +9,7 @@ import msgspec
 from pydantic import Field, StringConstraints
 from warehouse_catalogue import Material, Warehouse
 
-from toolyard import Context, ToolError, tool
+from toolyard import Context, Executor, ToolError, tool
 from toolyard.core.items import Call
 
 Keyword = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50)]
@@ -52,11 +52,12 @@ class _Intent(msgspec.Struct):
     description: str = ""
 
 
-class CreateNewIntent:
+class CreateNewIntent(Executor):
     """一个执行器类：自己说明谁可以使用它。"""
 
     name = "create_new_intent"
     description = "新建一个意图（仅限管理员）"
+    roles = ("admin",)
     parameters: dict[str, object] = {  # noqa: RUF012 - read, never written
         "type": "object",
         "properties": {
@@ -66,15 +67,6 @@ class CreateNewIntent:
         "required": ["name"],
         "additionalProperties": False,
     }
-
-    def is_enabled(self) -> bool:
-        return True
-
-    def requires_permission(self) -> bool:
-        return True
-
-    def has_permission(self, role: str) -> bool:
-        return role == "admin"
 
     def execute(self, call: Call, context: Context) -> dict[str, object]:
         intent = msgspec.convert(call.arguments, _Intent)

@@ -9,12 +9,14 @@ from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
 from toolyard.engine.log_lines import configure_logging
 from toolyard.models.scripted import Scripted, call, say
+from toolyard.venues.executor import Executor
 from toolyard.venues.function import tool
 from toolyard.yard import Run, Yard
 
 __all__ = [
     "Caller",
     "Context",
+    "Executor",
     "Limits",
     "Question",
     "Result",

@@ -146,6 +146,7 @@ class Yard:
         model: str = "",
         limits: Limits | None = None,
         web_search: Wish = "",
+        context: Mapping[str, object] = {},
         settings: Settings | None = None,
         app_tools: Sequence[Tool] = (),
         interrupt: bool = False,
@@ -159,6 +160,7 @@ class Yard:
             tool_choice=tool_choice,
             model=model,
             limits=limits,
+            context=context,
             web_search=web_search,
             settings=settings,
             app_tools=app_tools,
@@ -193,10 +195,18 @@ class Yard:
                     return done
         raise RunFailed("the run was left before its end")
 
-    def call(self, tool: str, arguments: Mapping[str, object], *, caller: Caller = LOCAL) -> Run:
+    def call(
+        self,
+        tool: str,
+        arguments: Mapping[str, object],
+        *,
+        caller: Caller = LOCAL,
+        context: Mapping[str, object] = {},
+    ) -> Run:
         """One tool, called directly: a run that starts with the call and ends with its result."""
         mint = self._opened.mint
-        return self.run((Call(id=mint.id("call"), at=mint.now(), tool=tool, arguments=dict(arguments)),), caller=caller)
+        called = Call(id=mint.id("call"), at=mint.now(), tool=tool, arguments=dict(arguments))
+        return self.run((called,), caller=caller, context=context)
 
     async def approve(
         self,

@@ -5,7 +5,7 @@ from pathlib import Path
 from cli.process import ask, serving, stream, toolyard, until
 
 TOOLS = """
-from toolyard import ToolError, tool
+from toolyard import Executor, ToolError, tool
 
 @tool(roles={"staff"}, read_only=True, open_world=True)
 def count(item: str) -> int:
@@ -18,6 +18,22 @@ def count(item: str) -> int:
 def empty() -> str:
     "Empty the shelf."
     return "empty"
+
+class Lock:
+    name = "lock"
+    description = "Lock up."
+    parameters = {"type": "object", "properties": {}}
+    def is_enabled(self): return True
+    def requires_permission(self): return True
+    def has_permission(self, role): return role in ("staff", "night")
+    def execute(self, call, context): return "locked"
+
+class Open(Executor):
+    name = "open"
+    description = "Open up."
+    roles = ("morning",)
+    read_only = True
+    def execute(self, call, context): return "open"
 """
 RULES = """
 tools = ["./my_tools.py"]
@@ -40,6 +56,8 @@ def test_tools_are_listed_with_the_rules_that_hold(tmp_path: Path) -> None:
     assert [line.split() for line in done.out.splitlines()[1:]] == [
         ["count", "function", "reads", "outside", "staff", "never", "30", "s", "Count", "what", "there", "is."],
         ["empty", "function", "changes", "admin", "always", "5", "s", "Empty", "the", "shelf."],
+        ["lock", "function", "changes", "staff", "(its", "own", "check)", "never", "30", "s", "Lock", "up."],
+        ["open", "function", "reads", "morning", "never", "30", "s", "Open", "up."],
     ]
 
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from support import STAFF, events_of, in_yard, problem, result
-from toolyard import Caller, Context, Question, Scripted, Settings, Verdict, Yard, call, say, tool
+from toolyard import Caller, Context, Executor, Question, Scripted, Settings, Verdict, Yard, call, say, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call
 
@@ -170,6 +170,54 @@ def test_an_executor_whose_check_fails_is_neither_offered_nor_run() -> None:
         assert problem(found) == ("denied", "permission_denied") and "check failed" in found.content
 
     in_yard(test, [call("create_intent", intent="x"), say("ok")], [Careless()])
+
+
+class FindMaterial(Executor):
+    name = "find_material"
+    description = "Find a material."
+    parameters: dict[str, object] = {  # noqa: RUF012 - read, never written
+        "type": "object",
+        "properties": {"keyword": {"type": "string"}},
+        "required": ["keyword"],
+    }
+
+    def execute(self, call: Call, context: Context) -> dict[str, object]:
+        return {"found": call.arguments["keyword"], "at": context.fields.get("factoryId")}
+
+
+class DropMaterial(FindMaterial):
+    name = "drop_material"
+    roles = ("admin",)
+    approval = "ask"
+    timeout_s = 5
+    destructive = True
+    examples = ("drop M001",)
+
+
+@pytest.mark.proves("001.executor-interface", "001.executor-execute", "001.execute-with-context")
+def test_an_executor_defines_what_it_is_and_the_base_class_the_rest() -> None:
+    async def test(yard: Yard) -> None:
+        run = yard.run("go", caller=STAFF, context={"factoryId": "F001"})
+        assert result(await events_of(run)).content == '{"found":"flour","at":"F001"}'
+        assert problem(result(await events_of(yard.run("go", caller=STAFF)))) == ("denied", "permission_denied")
+        (plain,) = [tool for tool in yard.service.tools(STAFF) if not tool.built_in]
+        assert (plain.name, plain.approval) == ("find_material", "never") and not (plain.read_only or plain.own_check)
+        (strict,) = [tool for tool in yard.service.tools(ADMIN) if tool.name == "drop_material"]
+        assert (strict.roles, strict.approval, strict.timeout_s) == ({"admin"}, "ask", 5.0)
+        assert strict.destructive and strict.examples == ("drop M001",) and not strict.own_check
+
+    script = [call("find_material", keyword="flour"), say("ok"), call("drop_material", keyword="flour"), say("ok")]
+    in_yard(test, script, [FindMaterial, DropMaterial()])
+
+
+def test_a_rule_of_an_executor_that_is_of_the_wrong_type_is_refused_by_name() -> None:
+    class Hasty(FindMaterial):
+        timeout_s = "soon"  # pyright: ignore[reportAssignmentType]
+
+    async def test(yard: Yard) -> None: ...
+
+    with pytest.raises(Misconfigured, match=r"Hasty.*timeout_s"):
+        in_yard(test, [], [Hasty])
 
 
 def test_an_executor_that_lacks_a_part_is_refused_by_name() -> None:

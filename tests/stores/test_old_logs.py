@@ -8,6 +8,7 @@ from typing import get_args
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from toolyard import codec
 from toolyard.core import events
@@ -27,7 +28,8 @@ from toolyard.core.items import (
     UserMessage,
 )
 from toolyard.core.limits import Limits
-from toolyard.core.settings import Note, Settings
+from toolyard.core.notes import Note
+from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
 
 LOGS = Path(__file__).parent / "logs"
@@ -164,6 +166,16 @@ WRITTEN: tuple[Durable, ...] = (
         added={"add": "ff00"},
         removed=("sub",),
         search="mcp: it was asked for",
+    ),
+    events.RunQueued(
+        caller=CALLER,
+        input=(MESSAGE, CALL),
+        app_tools=(structs.replace(TOOL, read_only=True, destructive=True, open_world=True, own_check=True),),
+        tool_choice="add",
+        model="scripted:demo",
+        limits=LIMITS,
+        web_search="native",
+        context={"cart": Note(name="cart", text='{"items":0}', json=True)},
     ),
 )
 

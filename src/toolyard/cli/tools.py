@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+from collections.abc import Iterable
 from dataclasses import replace
 
 import msgspec
@@ -12,7 +13,10 @@ from toolyard.configured import configured_tools, wiring
 from toolyard.core.caller import Caller
 from toolyard.core.events import CallEnded, CallJudged, RunEnded
 from toolyard.core.tools import Tool
+from toolyard.engine.registry import shut
 from toolyard.models.scripted import Scripted
+from toolyard.settings import Config
+from toolyard.venues.function import ExecutorTool, FunctionTool
 from toolyard.yard import Yard
 
 EXAMPLES = """  toolyard tools                                  where each runs, who may use it, whether it asks first
@@ -40,16 +44,36 @@ def add_to(commands: Commands) -> None:
 
 def run_list(options: argparse.Namespace) -> None:
     setup = set_up(options)
-    tools = [one.definition for one in configured_tools(setup.config, setup.base)]
+    tools = configured_tools(setup.config, setup.base)
     if not tools:
         print('There are no tools: name modules or files with `tools = ["./my_tools.py"]` in toolyard.toml or --tools.')
         return
-    print(table(("name", "venue", "effect", "roles", "approval", "timeout", "what it does"), map(_row, tools)))
+    print(
+        table(
+            ("name", "venue", "effect", "roles", "approval", "timeout", "what it does"),
+            [_row(one, _known_roles(setup.config, tools)) for one in tools],
+        )
+    )
 
 
-def _row(tool: Tool) -> tuple[str, ...]:
+def _known_roles(config: Config, tools: Iterable[FunctionTool | ExecutorTool]) -> set[str]:
+    """Return every role that is named anywhere: whom a tool's own check admits can only be found out by trying."""
+    keys = (role for key in config.keys for role in key.roles)
+    return {"admin", "operator", "approver", *keys, *(role for one in tools for role in one.definition.roles)}
+
+
+def _who(one: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> str:
+    tool = one.definition
+    if not tool.own_check:
+        return " ".join(sorted(tool.roles)) or "everybody"
+    gate = one.own().gate
+    admitted = [role for role in sorted(known_roles) if not shut(gate, Caller(roles=frozenset({role})))]
+    return " ".join([*(role for role in admitted if not tool.roles or role in tool.roles), "(its own check)"])
+
+
+def _row(one: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> tuple[str, ...]:
+    tool, roles = one.definition, _who(one, known_roles)
     first = tool.description.strip().partition("\n")[0]
-    roles = " ".join(sorted(tool.roles)) or "everybody"
     name = tool.name if tool.enabled else f"{tool.name} (disabled)"
     return (name, tool.venue, _effect(tool), roles, tool.approval, f"{tool.timeout_s:g} s", first)
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import accumulate
 from typing import Literal
 
@@ -41,9 +41,12 @@ def _effects(tool: Tool) -> dict[str, bool]:
 
 
 class LocalTools:
-    def __init__(self, venues: Sequence[Venue], caller: Caller) -> None:
+    def __init__(
+        self, venues: Sequence[Venue], caller: Caller, fields: Callable[[], Mapping[str, object]] = dict
+    ) -> None:
         self._venues = venues
         self._caller = caller
+        self._fields = fields
         self._runs: dict[str, asyncio.Future[ToolResult]] = {}
         self._running: asyncio.Future[list[ToolResult]] | None = None
         self._most_at_once = MOST_AT_ONCE
@@ -157,6 +160,7 @@ class LocalTools:
             attempt=1,
             deadline=time.time() + tool.timeout_s,
             progress=_unseen,
+            fields=self._fields(),
         )
         try:
             async with asyncio.timeout(tool.timeout_s):

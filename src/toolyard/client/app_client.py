@@ -65,7 +65,7 @@ class AppClient:
         self.context = dict(context or {})
         """What the model is told of the application besides, with each message."""
         self._link = Link(url, key, headers or {})
-        self._tools = LocalTools((FunctionVenue(tools),), Caller(user=user))
+        self._tools = LocalTools((FunctionVenue(tools),), Caller(user=user), lambda: self.context)
         self._servers = dict(servers or {})
         self._open = AsyncExitStack()
         self._place = ""

@@ -6,6 +6,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.events import Remember, Reply
 from toolyard.core.items import Item, Result
 from toolyard.core.limits import Limits
+from toolyard.core.notes import Note
 from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import Tool
@@ -26,6 +27,8 @@ class Start(_Command, frozen=True, kw_only=True):
     model: str = ""
     limits: Limits | None = None
     web_search: Wish = ""
+    context: dict[str, Note] = {}
+    """Named context of this request alone."""
     settings: Settings = Settings()
     """What the conversation is set to if this opens it."""
     queue_limit: int = 16

@@ -11,6 +11,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.items import Item, ModelText, Problem, Result, Usage
 from toolyard.core.limits import Limits
+from toolyard.core.notes import Note
 from toolyard.core.search import Wish
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
@@ -78,6 +79,8 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     model: str = ""
     limits: Limits | None = None
     web_search: Wish = ""
+    context: dict[str, Note] = {}
+    """Named context of this request alone, beside the conversation's."""
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):

@@ -98,6 +98,8 @@ class Context(Struct, frozen=True, kw_only=True):
     """The time (as `time.time()` tells it) at which this attempt is given up."""
     progress: Callable[..., None]
     """`progress(0.4)`, `progress(2, total=5, message="…")`: shown to live readers, never stored."""
+    fields: Mapping[str, object] = {}
+    """The context of the request and of the conversation, by name. The caller says so: nobody has checked it."""
     answer: dict[str, object] | None = None
     resume_token: str = ""
     may_use: Callable[[Tool], bool] = lambda _: False

@@ -4,17 +4,8 @@ from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict, replace
 
 from toolyard.core.limits import Limits
+from toolyard.core.notes import Note
 from toolyard.core.search import Wish
-
-
-class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A named text that is given to the model beside the prompt."""
-
-    name: str
-    text: str
-    keywords: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    """What it is about, by the words of whoever gave it."""
 
 
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):

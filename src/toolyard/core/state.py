@@ -196,7 +196,9 @@ def _run(state: State, event: RunEvent, entry: Entry) -> State:
 def _started(state: State, event: RunStarted, at: float) -> State:
     _require(state.run is None and bool(state.queue), "no run is waiting to start")
     first, *rest = state.queue
-    calls = _open_calls(first.request.input)
+    calls, settings = _open_calls(first.request.input), state.settings
+    if first.request.context:
+        settings = replace(settings, context={**settings.context, **first.request.context})
     run = RunState(
         id=first.id,
         correlation_id=first.correlation_id,
@@ -204,7 +206,7 @@ def _started(state: State, event: RunStarted, at: float) -> State:
         model=event.model,
         limits=event.limits,
         window=event.window,
-        settings=state.settings,
+        settings=settings,
         started_at=at,
         direct=bool(calls),
     )

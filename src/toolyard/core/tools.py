@@ -49,6 +49,8 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     enabled: bool = True
     roles: frozenset[str] = frozenset()
     """Who may use it; empty means everybody."""
+    own_check: bool = False
+    """It has a check of its own besides, which may deny whom the roles allow."""
     divisions: frozenset[str] = frozenset()
     approval: Approval = "never"
     timeout_s: float = 30.0

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 
 from toolyard.core.events import CallEnded, CallParked, CallProgressed, CallStarted
 from toolyard.core.items import Problem
+from toolyard.core.notes import to_fields
 from toolyard.core.ports import Context, Failure, Later, Value
 from toolyard.core.results import problem_of
 from toolyard.core.running import CallState
@@ -138,6 +139,7 @@ class Attempts:
             attempt=attempt,
             deadline=self._deps.mint.now() + timeout_s,
             progress=progress,
+            fields=to_fields(run.settings.context.values()),
             answer={"reply": answer.reply, "content": answer.content} if answer else None,
             resume_token=call.parked.resume_token if call.parked else "",
             may_use=lambda tool: self._deps.registry.may_use(tool, journal.state),

@@ -27,6 +27,7 @@ from toolyard.core.events import Entry
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
 from toolyard.core.model_cards import ModelCard
+from toolyard.core.notes import to_notes
 from toolyard.core.ports import Beside, Failure, Mint, Question, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import failed
@@ -101,11 +102,12 @@ class Service:
         model: str = "",
         limits: Limits | None = None,
         web_search: Wish = "",
+        context: Mapping[str, object] = {},
         settings: Settings | None = None,
         app_tools: Sequence[Tool] = (),
         interrupt: bool = False,
     ) -> Start:
-        """A Start with an id of its own and what this yard gives by default."""
+        """A Start with an id of its own and what this yard gives by default. Raises Invalid for too large a context."""
         mint = self._deps.mint
         return Start(
             by=caller,
@@ -117,6 +119,7 @@ class Service:
             model=model,
             limits=limits,
             web_search=web_search,
+            context=to_notes(context),
             settings=settings or self._deps.default_settings,
             queue_limit=self._deps.limits.queued_messages,
             interrupt=interrupt,

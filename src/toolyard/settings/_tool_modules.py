@@ -14,7 +14,8 @@ from typing import cast
 
 from toolyard.core.errors import Misconfigured, ToolyardError
 from toolyard.settings._paths import is_file
-from toolyard.venues.function import Executor, FunctionTool
+from toolyard.venues.executor import ExecutorLike
+from toolyard.venues.function import FunctionTool
 
 NO_TOOL = "defines no tool: decorate a typed function with @tool, or list what is one in TOOLS"
 
@@ -123,7 +124,7 @@ def _is_tool(value: object, module: ModuleType) -> bool:
     if inspect.isclass(value):
         whole = hasattr(value, "execute") and hasattr(value, "name") and not inspect.isabstract(value)
         return whole and value.__module__ == module.__name__
-    return isinstance(value, Executor) and not _made_elsewhere(value, module)
+    return isinstance(value, ExecutorLike) and not _made_elsewhere(value, module)
 
 
 def _made_elsewhere(value: object, module: ModuleType) -> bool:

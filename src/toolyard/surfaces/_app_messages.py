@@ -12,12 +12,10 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from toolyard.core.items import ImagePart, Part, TextPart
 from toolyard.core.ports import Failure, Value
-from toolyard.core.settings import Note
 from toolyard.core.tools import EMPTY_OBJECT, Tool
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._history import ItemBuilder, RequestedCall
 from toolyard.surfaces._messages import CalledFunction
-from toolyard.surfaces._notes import MOST_NOTES
 from toolyard.surfaces._results import Failed, Words, parse_answer
 
 MOST_TOOLS = 128
@@ -204,16 +202,3 @@ def to_tool(body: AppTool, index: int) -> Tool:
         idempotent=body.idempotent,
     )
     return tool if body.timeout_s is None else msgspec.structs.replace(tool, client_s=body.timeout_s)
-
-
-def to_notes(context: dict[str, object]) -> dict[str, Note]:
-    """The app's context, one note for each of its fields; what is no text is written as JSON."""
-    if len(context) > MOST_NOTES:
-        raise invalid("context", f"has {len(context)} fields; at most {MOST_NOTES} are taken")
-    notes: dict[str, Note] = {}
-    for name, value in context.items():
-        text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-        if not 0 < len(name) <= MOST_NAME or len(text) > MOST_TEXT:
-            raise invalid(f"context.{name[:80]}", f"a name has 1 to {MOST_NAME} characters, a text at most {MOST_TEXT}")
-        notes[f"{OURS}{name}"] = Note(name=name, text=text)
-    return notes

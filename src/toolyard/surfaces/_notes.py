@@ -5,13 +5,12 @@ from typing import Annotated
 from msgspec import Meta, Struct
 from msgspec.structs import asdict, replace
 
-from toolyard.core.settings import Note
+from toolyard.core.notes import MAX_NAME_CHARS, MAX_NOTE_CHARS, Note
 from toolyard.surfaces._tolerance import SeedBody
 
-NoteName = Annotated[str, Meta(min_length=1, max_length=500)]
-NoteText = Annotated[str, Meta(max_length=100_000)]
+NoteName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+NoteText = Annotated[str, Meta(max_length=MAX_NOTE_CHARS)]
 Related = Annotated[list[Annotated[str, Meta(max_length=500)]], Meta(max_length=100)]
-MOST_NOTES = 100
 
 
 class NoteBody(SeedBody, Struct, kw_only=True):

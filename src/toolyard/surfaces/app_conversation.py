@@ -18,6 +18,7 @@ from msgspec.structs import replace
 from toolyard.core.cursor import Cursor, parse_cursor
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.limits import Limits
+from toolyard.core.notes import to_notes
 from toolyard.core.ports import Failure, Value
 from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
@@ -35,7 +36,6 @@ from toolyard.surfaces._app_messages import (
     ToolResult,
     add_app_message,
     since_last_answer,
-    to_notes,
     to_result,
     to_tool,
     tool_turns,
@@ -256,7 +256,7 @@ def parse_settings(data: ConversationBody, settings: Settings) -> Settings:
     if data.context is None:
         return replace(settings, system_prompt=prompt)
     others = {key: note for key, note in settings.context.items() if not key.startswith(OURS)}
-    return replace(settings, system_prompt=prompt, context={**others, **to_notes(data.context)})
+    return replace(settings, system_prompt=prompt, context={**others, **to_notes(data.context, OURS)})
 
 
 def carried(messages: Sequence[AppMessage], limits: Limits) -> Limits | None:

@@ -11,14 +11,15 @@ from msgspec import Struct
 from toolyard.core.commands import AddMessage, RemoveMessage
 from toolyard.core.errors import NotFound
 from toolyard.core.items import Item, ModelText
-from toolyard.core.settings import Note, Settings, SettingsChange
+from toolyard.core.notes import MAX_NOTES, Note
+from toolyard.core.settings import Settings, SettingsChange
 from toolyard.engine.service import Service
 from toolyard.surfaces._added_messages import NewMessage, parse_added
 from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import PathId, state_of
 from toolyard.surfaces._messages import Message, grouped, removable, to_messages, told
-from toolyard.surfaces._notes import MOST_NOTES, NoteBody, NoteChange, note_body, parse_note, parse_note_change
+from toolyard.surfaces._notes import NoteBody, NoteChange, note_body, parse_note, parse_note_change
 from toolyard.surfaces._visit import Visitor, visit_of
 
 MESSAGES = "/conversations/{conversation_id:str}/messages"
@@ -199,8 +200,8 @@ def note_of(settings: Settings, context_id: str) -> Note:
 
 
 def with_note(settings: Settings, context_id: str, data: NoteBody) -> SettingsChange:
-    if len(settings.context) >= MOST_NOTES:
-        raise invalid("context", f"a conversation has at most {MOST_NOTES}; delete one first")
+    if len(settings.context) >= MAX_NOTES:
+        raise invalid("context", f"a conversation has at most {MAX_NOTES}; delete one first")
     return SettingsChange(context={**settings.context, context_id: parse_note(data)})
 
 

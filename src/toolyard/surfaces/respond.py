@@ -11,15 +11,14 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.items import Item, TextPart, UserMessage
+from toolyard.core.notes import to_notes
 from toolyard.core.ports import Servers
 from toolyard.core.servers import ServerCard, ServerStatus
-from toolyard.core.settings import Note
 from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS, EVENTS
 from toolyard.surfaces._history import add_message, read_history
 from toolyard.surfaces._known import admitted
 from toolyard.surfaces._messages import Message
-from toolyard.surfaces._notes import MOST_NOTES, NoteName, NoteText
 from toolyard.surfaces._searching import Searched
 from toolyard.surfaces._servers import cards_for, shown_error
 from toolyard.surfaces._sse import begun
@@ -35,7 +34,8 @@ class RespondBody(Searched, Struct, kw_only=True):
     mode: Literal["tools+chat", "chat-only"] = "tools+chat"
     conversation_id: str = ""
     model: str = ""
-    context: Annotated[dict[NoteName, NoteText], Meta(max_length=MOST_NOTES)] = {}
+    context: dict[str, object] = {}
+    """For the model, beside the prompt, and for the tools. A conversation that this begins keeps it."""
     tool_choice: str = "auto"
     keep: bool | None = None
     """A conversation whose history came along is kept only if a call has to wait, or if this says so."""
@@ -83,7 +83,6 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
         if data.conversation_id:
             await service.known(data.conversation_id, visit.caller)
         input = await read_input(data, service)
-        notes = {name: Note(name=name, text=text) for name, text in data.context.items()}
         carries = bool(data.history or data.conversation_history)
         settings = replace(service.default_settings, ephemeral=carries if data.keep is None else not data.keep)
         start = service.request(
@@ -93,7 +92,8 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
             model=data.model,
             web_search=data.wish,
-            settings=replace(settings, context=notes) if notes else settings,
+            context=data.context if data.conversation_id else {},
+            settings=replace(settings, context=to_notes(data.context)),
         )
         headers = await admitted(service, visit.caller)
         return await begun(service, data.conversation_id or service.mint.id("conversation"), start, headers)

@@ -20,6 +20,8 @@ class ToolCard(Struct, kw_only=True):
     venue: str
     server_id: str
     roles: list[str]
+    own_check: bool
+    """The tool itself decides besides, by a check that has no other form."""
     divisions: list[str]
     approval: str
     read_only: bool
@@ -55,6 +57,7 @@ def card(tool: Tool) -> ToolCard:
         venue=tool.venue,
         server_id=server_id(tool),
         roles=sorted(tool.roles),
+        own_check=tool.own_check,
         divisions=sorted(tool.divisions),
         approval=tool.approval,
         read_only=tool.read_only,

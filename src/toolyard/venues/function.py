@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Se
 from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol, cast, overload, runtime_checkable
+from typing import TYPE_CHECKING, cast, overload
 
 import msgspec
 
@@ -21,6 +21,7 @@ from toolyard.core.ports import Context, Failure, Later, Own, Value, Verdict
 from toolyard.core.results import problem_of
 from toolyard.core.tools import Approval, Tool
 from toolyard.venues._threads import NoThread, Threads
+from toolyard.venues.executor import PARTS, ExecutorLike, define
 
 if TYPE_CHECKING:  # pydantic is loaded with the first tool: whoever has none does not pay for it
     from toolyard.venues._signature import Signature
@@ -31,23 +32,6 @@ _log = logging.getLogger("toolyard.tools")
 Function = Callable[..., object]
 RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
 """Runs a function that blocks in a thread. Raises NoThread."""
-
-
-@runtime_checkable
-class Executor(Protocol):
-    """A tool as a class: it says what it is, who may use it, and runs."""
-
-    name: str
-    description: str
-    parameters: dict[str, object]
-
-    def is_enabled(self) -> bool: ...
-
-    def requires_permission(self) -> bool: ...
-
-    def has_permission(self, role: str) -> bool: ...
-
-    def execute(self, call: Call, context: Context) -> object: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +58,7 @@ class FunctionTool:
 @dataclass(frozen=True, slots=True)
 class ExecutorTool:
     definition: Tool
-    executor: Executor
+    executor: ExecutorLike
 
     async def run(self, call: Call, context: Context, run_blocking: RunBlocking) -> object:
         return await _called(lambda: self.executor.execute(call, context), self.executor.execute, run_blocking)
@@ -136,9 +120,13 @@ def _made(function: Function, rules: Mapping[str, object]) -> FunctionTool:
         )
     except msgspec.ValidationError as error:
         raise Misconfigured(f"tool {name!r}: {error}") from None
-    if definition.read_only and definition.destructive:
-        raise Misconfigured(f"tool {name!r} is read_only and destructive: set one of them")
-    return FunctionTool(definition, function, signature)
+    return FunctionTool(_consistent(definition), function, signature)
+
+
+def _consistent(tool: Tool) -> Tool:
+    if tool.read_only and tool.destructive:
+        raise Misconfigured(f"tool {tool.name!r} is read_only and destructive: set one of them")
+    return tool
 
 
 def as_tool(thing: object) -> FunctionTool | ExecutorTool:
@@ -147,20 +135,14 @@ def as_tool(thing: object) -> FunctionTool | ExecutorTool:
         return thing
     if inspect.isclass(thing) and hasattr(thing, "execute"):
         thing = cast(Callable[[], object], thing)()
-    if isinstance(thing, Executor):
-        definition = Tool(name=thing.name, description=thing.description, parameters=thing.parameters)
-        return ExecutorTool(definition, thing)
+    if isinstance(thing, ExecutorLike):
+        return ExecutorTool(_consistent(define(thing)), thing)
     if hasattr(thing, "execute"):
-        missing = [part for part in _EXECUTOR_PARTS if not hasattr(thing, part)]
+        missing = [part for part in PARTS if not hasattr(thing, part)]
         raise Misconfigured(f"executor {type(thing).__name__} lacks {', '.join(missing)}")
     if callable(thing):
         return _made(thing, {})
     raise Misconfigured(f"{thing!r} is not a tool: give a typed function, a @tool, or an executor")
-
-
-_EXECUTOR_PARTS = (
-    "name", "description", "parameters", "is_enabled", "requires_permission", "has_permission", "execute",
-)  # fmt: skip
 
 
 class FunctionVenue:

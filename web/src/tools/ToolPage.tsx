@@ -27,7 +27,7 @@ export function ToolPage({ tool, figures, health, ran }: ToolPageProps) {
   const facts: [string, string][] = [
     [say("tools.runs"), tool.venue === "mcp" ? `${venue} · ${tool.server_id}` : venue],
     [say("tools.approval"), say(`tools.approval.${tool.approval}` as Word)],
-    [say("tools.roles"), tool.roles.join(", ") || say("tools.everyone")],
+    [say("tools.roles"), [...tool.roles, ...(tool.own_check ? [say("tools.ownCheck")] : [])].join(", ") || say("tools.everyone")],
     ...(tool.divisions.length ? ([[say("tools.divisions"), tool.divisions.join(", ")]] as [string, string][]) : []),
     [say("tools.effect"), say(effectOf(tool))],
     [say("tools.open_world"), say(tool.open_world ? "common.yes" : "common.no")],

@@ -390,6 +390,7 @@ export interface ModelText {
 export interface Note {
   name: string
   text: string
+  json?: boolean
   keywords?: Array<string>
   files?: Array<string>
 }
@@ -554,6 +555,7 @@ export interface RunQueued {
   model?: string
   limits?: Limits | null
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
+  context?: Record<string, Note>
 }
 
 export interface RunStarted {
@@ -665,6 +667,7 @@ export interface Tool {
   venue?: "client" | "function" | "mcp" | "provider"
   enabled?: boolean
   roles?: Array<string>
+  own_check?: boolean
   divisions?: Array<string>
   approval?: "always" | "ask" | "never"
   timeout_s?: number
@@ -699,6 +702,7 @@ export interface ToolCard {
   venue: string
   server_id: string
   roles: Array<string>
+  own_check: boolean
   divisions: Array<string>
   approval: string
   read_only: boolean

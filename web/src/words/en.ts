@@ -157,6 +157,7 @@ export const en = {
   "tools.approval.always": "always asks",
   "tools.roles": "Roles",
   "tools.everyone": "everybody",
+  "tools.ownCheck": "its own check",
   "tools.divisions": "Divisions",
   "tools.effect": "Effect",
   "tools.effect.reads": "only reads",

@@ -158,6 +158,7 @@ export const zh: Record<Word, string> = {
   "tools.approval.ask": "先询问",
   "tools.approval.always": "总是询问",
   "tools.roles": "角色",
+  "tools.ownCheck": "由工具自行检查",
   "tools.everyone": "所有人",
   "tools.divisions": "部门",
   "tools.effect": "影响",

@@ -1,0 +1,59 @@
+"""What the model and the tools are told beside a conversation: named texts, and the values that they stand for."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+import msgspec
+from msgspec import Struct
+
+from toolyard.core.errors import Invalid
+
+MAX_NOTES = 100
+MAX_NAME_CHARS = 500
+MAX_NOTE_CHARS = 100_000
+MAX_CONTEXT_CHARS = 1_000_000
+"""Of all notes of one request together."""
+
+
+class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A named text that is given to the model beside the prompt."""
+
+    name: str
+    text: str
+    json: bool = False
+    """Whether the text is the JSON of a value that was no text."""
+    keywords: tuple[str, ...] = ()
+    files: tuple[str, ...] = ()
+    """What it is about, by the words of whoever gave it."""
+
+
+def to_notes(context: Mapping[str, object], prefix: str = "") -> dict[str, Note]:
+    """Return one note for each field of a request's context, by its id. Raises Invalid for what is too large."""
+    if len(context) > MAX_NOTES:
+        raise _invalid("context", f"has {len(context)} fields; at most {MAX_NOTES} are taken")
+    notes = {f"{prefix}{name}": _note(name, value) for name, value in context.items()}
+    size = sum(len(note.text) for note in notes.values())
+    if size > MAX_CONTEXT_CHARS:
+        raise _invalid("context", f"has {size:,} characters; at most {MAX_CONTEXT_CHARS:,} are taken")
+    return notes
+
+
+def _note(name: str, value: object) -> Note:
+    is_text = isinstance(value, str)
+    try:
+        text = value if is_text else msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise _invalid(f"context.{name[:80]}", f"cannot be written as JSON: {error}") from None
+    if not 0 < len(name) <= MAX_NAME_CHARS or len(text) > MAX_NOTE_CHARS:
+        why = f"a name has 1 to {MAX_NAME_CHARS} characters, a text at most {MAX_NOTE_CHARS}"
+        raise _invalid(f"context.{name[:80]}", why)
+    return Note(name=name, text=text, json=not is_text)
+
+
+def to_fields(notes: Iterable[Note]) -> Mapping[str, object]:
+    """Return the values that notes stand for, by their names. Of two with one name the later counts."""
+    return MappingProxyType({note.name: msgspec.json.decode(note.text) if note.json else note.text for note in notes})
+
+
+def _invalid(key: str, message: str) -> Invalid:
+    return Invalid(f"{key}: {message}", {"fields": [{"key": key, "message": message}]})

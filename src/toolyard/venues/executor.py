@@ -1,0 +1,106 @@
+"""Tools as classes: an object that says what it is, who may use it, and runs. It does not know who runs it."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Collection, Mapping
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from toolyard.core.errors import Misconfigured
+from toolyard.core.items import Call
+from toolyard.core.ports import Context
+from toolyard.core.tools import EMPTY_OBJECT, Approval, Tool
+
+PARTS = ("name", "description", "parameters", "is_enabled", "requires_permission", "has_permission", "execute")
+RULES = (
+    "divisions", "approval", "timeout_s", "approval_s", "retries", "read_only", "destructive", "open_world",
+    "idempotent", "exclusive", "max_result_bytes", "examples", "sources",
+)  # fmt: skip
+"""Attributes of an executor that count if it has them; they mean what they mean for `@tool`."""
+
+
+@runtime_checkable
+class ExecutorLike(Protocol):
+    """What a tool that is an object needs. It may have the attributes of `RULES` besides."""
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+
+    def is_enabled(self) -> bool: ...
+
+    def requires_permission(self) -> bool: ...
+
+    def has_permission(self, role: str) -> bool: ...
+
+    def execute(self, call: Call, context: Context) -> object: ...
+
+
+class Executor(ABC):
+    """A base for tools that are classes: define `name`, `description`, `parameters` and `execute`.
+
+    It is enabled and needs no permission, unless a subclass names `roles` or says otherwise. The attributes mean what
+    they mean for `@tool`. `execute` may be async; if it is not, it runs in a thread.
+    """
+
+    name: str
+    description: str = ""
+    parameters: dict[str, object] = dict(EMPTY_OBJECT)  # noqa: RUF012 - read, never written
+    roles: Collection[str] = ()
+    divisions: Collection[str] = ()
+    approval: Approval = "never"
+    timeout_s: float = 30.0
+    approval_s: float = 86_400.0
+    retries: int = 2
+    read_only: bool = False
+    destructive: bool = False
+    open_world: bool = False
+    idempotent: bool = False
+    exclusive: bool = False
+    max_result_bytes: int = 16_384
+    examples: Collection[str] = ()
+    sources: Mapping[str, str] = {}
+
+    def is_enabled(self) -> bool:
+        return True
+
+    def requires_permission(self) -> bool:
+        return bool(self.roles)
+
+    def has_permission(self, role: str) -> bool:
+        return role in self.roles
+
+    @abstractmethod
+    def execute(self, call: Call, context: Context) -> object:
+        """Return the result: anything that can be written as JSON. `call.arguments` fit `parameters`."""
+
+
+def define(executor: ExecutorLike) -> Tool:
+    """Return an executor as a tool. Raises Misconfigured for an attribute of the wrong type."""
+    rules = {rule: getattr(executor, rule) for rule in RULES if hasattr(executor, rule)}
+    if isinstance(executor, Executor):
+        rules["roles"] = executor.roles
+    try:
+        return msgspec.convert(
+            {
+                **rules,
+                "name": executor.name,
+                "description": executor.description,
+                "parameters": executor.parameters,
+                "own_check": has_own_check(executor),
+            },
+            Tool,
+        )
+    except msgspec.ValidationError as error:
+        raise Misconfigured(f"executor {type(executor).__name__}: {error}") from None
+
+
+def has_own_check(executor: ExecutorLike) -> bool:
+    """Return whether only the executor itself can say who may use it. One that cannot say so now is taken to check."""
+    kind = type(executor)
+    if isinstance(executor, Executor) and kind.has_permission is Executor.has_permission:
+        return kind.requires_permission is not Executor.requires_permission
+    try:
+        return executor.requires_permission()
+    except Exception:  # the gate will ask again, and deny
+        return True

@@ -1,0 +1,150 @@
+"""What an application says of itself reaches the server's own tools, whichever way it comes."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from support import PATIENCE_S, events_of, in_yard, result, until
+from surfaces.app_talk import App
+from surfaces.talk import Talk, talk
+from toolyard import Context, Scripted, Yard, call, say, tool
+from toolyard.core.errors import Invalid
+from toolyard.core.events import RunSuspended
+from toolyard.core.notes import MAX_CONTEXT_CHARS, MAX_NOTE_CHARS
+from toolyard.venues.function import FunctionTool
+
+FACTORY: dict[str, object] = {"factoryId": "F001", "cart": {"items": 2}}
+TWICE = [call("where"), say("there"), call("where"), say("there")]
+
+
+class Seen:
+    """A tool, and the fields that it was given with each call."""
+
+    def __init__(self) -> None:
+        self.fields = list[Mapping[str, object]]()
+
+    @property
+    def tool(self) -> FunctionTool:
+        @tool
+        def where(context: Context) -> str:
+            """Which factory."""
+            self.fields.append(context.fields)
+            return "here"
+
+        return where
+
+
+def test_respond_gives_its_context_to_the_tools_of_a_new_and_of_an_old_conversation() -> None:
+    seen = Seen()
+
+    async def test(http: Talk) -> None:
+        first = [one async for _, one in http.post_stream("/ai/respond", {"prompt": "where?", "context": FACTORY})]
+        again = {
+            "prompt": "and now?",
+            "context": {"factoryId": "F002"},
+            "conversation_id": first[-1]["conversation_id"],
+        }
+        assert [one["type"] async for _, one in http.post_stream("/ai/respond", again)][-1] == "done"
+
+    talk(test, TWICE, tools=[seen.tool])
+    assert seen.fields == [FACTORY, {**FACTORY, "factoryId": "F002"}]
+
+
+def test_an_app_s_context_reaches_the_server_s_tools_as_the_values_that_it_sent() -> None:
+    seen, model = Seen(), Scripted(TWICE)
+
+    async def test(http: Talk) -> None:
+        first = await App(http).ask("where?", context={**FACTORY, "division": ""})
+        await App(http).ask("and now?", context={"factoryId": "F002"}, conversationId=first["conversationId"])
+
+    talk(test, model, tools=[seen.tool])
+    assert seen.fields == [{**FACTORY, "division": ""}, {"factoryId": "F002"}]
+    assert 'cart: {"items":2}' in model.requests[0].system
+
+
+def test_named_context_of_a_conversation_reaches_its_tools() -> None:
+    seen = Seen()
+
+    async def test(http: Talk) -> None:
+        made = await http.create()
+        note = {"descriptive_name": "factoryId", "content": "F001"}
+        await http.post(f"{made}/context", note, expect=201)
+        assert [name async for name, _ in http.chat_stream(made, "where?")]
+
+    talk(test, TWICE[:2], tools=[seen.tool])
+    assert seen.fields == [{"factoryId": "F001"}]
+
+
+def test_a_run_that_is_taken_up_by_another_process_still_has_its_context(tmp_path: Path) -> None:
+    seen, store = list[Mapping[str, object]](), f"sqlite:///{tmp_path}/toolyard.db"
+
+    @tool(approval="ask")
+    def careful(context: Context) -> str:
+        """Asks first."""
+        seen.append(context.fields)
+        return "here"
+
+    async def before() -> None:
+        async with Yard(tools=[careful], model=Scripted([call("careful")]), store=store) as yard:
+            await until(yard.run("where?", conversation="c", context=FACTORY), RunSuspended)
+
+    async def after() -> None:
+        async with asyncio.timeout(PATIENCE_S), Yard(tools=[careful], model=Scripted([say("ok")]), store=store) as yard:
+            (waiting,) = (await yard.service.state("c")).calls
+            await yard.approve("c", waiting)
+            async for entry in await yard.follow("c"):
+                if type(getattr(entry, "event", None)).__name__ == "RunEnded":
+                    break
+            assert not (await yard.service.state("c")).settings.context, "a request's own context is only its own"
+
+    asyncio.run(before())
+    asyncio.run(after())
+    assert seen == [FACTORY]
+
+
+def test_a_call_made_directly_has_its_context_and_a_tool_cannot_change_it() -> None:
+    @tool
+    def change(context: Context) -> None:
+        """Tries to change what it was given."""
+        context.fields["factoryId"] = "F002"  # pyright: ignore[reportIndexIssue]
+
+    async def test(yard: Yard) -> None:
+        found = result(await events_of(yard.call("change", {}, context=FACTORY)))
+        assert found.outcome == "error" and "does not support item assignment" in found.content
+
+    in_yard(test, [], [change])
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        {f"field {number}": number for number in range(101)},
+        {"text": "x" * (MAX_NOTE_CHARS + 1)},
+        {str(number): "x" * MAX_NOTE_CHARS for number in range(MAX_CONTEXT_CHARS // MAX_NOTE_CHARS + 1)},
+        {"": "no name"},
+        {"lock": object()},
+    ],
+    ids=["fields", "text", "whole", "name", "type"],
+)
+def test_a_context_is_bounded(context: dict[str, object]) -> None:
+    async def test(yard: Yard) -> None:
+        with pytest.raises(Invalid, match="context"):
+            await yard.ask("where?", context=context)
+
+    in_yard(test, [])
+
+
+def test_a_context_that_is_too_large_is_refused_on_every_surface() -> None:
+    context = {str(number): "x" * MAX_NOTE_CHARS for number in range(MAX_CONTEXT_CHARS // MAX_NOTE_CHARS + 1)}
+
+    async def test(http: Talk) -> None:
+        for path, body in (
+            ("/ai/respond", {"prompt": "where?"}),
+            ("/chat/v1/conversation", {"messages": [{"role": "user", "content": "where?"}]}),
+        ):
+            refused = await http.post(path, {**body, "context": context}, expect=422)
+            assert "context" in refused["error"]
+
+    talk(test)
