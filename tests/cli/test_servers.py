@@ -31,7 +31,8 @@ def until_running(folder: Path, name: str) -> None:
 def test_a_server_is_added_called_stopped_started_and_removed_and_outlives_a_restart(tmp_path: Path) -> None:
     with serving(tmp_path):
         assert "There are no servers" in toolyard(tmp_path, "servers", "list").out
-        words = ("servers", "add", "time", "--", sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC")
+        command = (sys.executable, "-m", "mcp_server_time", "--local-timezone", "UTC")
+        words = ("servers", "add", "time", "--trust", "--", *command)
         added = toolyard(tmp_path, *words)
         assert added.code == 0, added.errors
         assert [row[:3] for row in rows(toolyard(tmp_path, "servers", "list"))] == [["time", "running", "2"]]
