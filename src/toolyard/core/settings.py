@@ -35,6 +35,9 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     ephemeral: bool = False
     """Its requests carry their history with them: it is forgotten when it rests, unless a call had to wait."""
 
+    unlisted: bool = False
+    """A program made it for one call: people's lists leave it out, traces and runs do not."""
+
     def allows(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
 

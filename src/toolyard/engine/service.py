@@ -186,15 +186,27 @@ class Service:
         return [server for server, has_tools in offering.items() if server in usable or not has_tools]
 
     async def conversations(
-        self, caller: Caller, *, text: str = "", after: Place | None = None, most: int = 50, everyone: bool = False
+        self,
+        caller: Caller,
+        *,
+        text: str = "",
+        after: Place | None = None,
+        most: int = 50,
+        everyone: bool = False,
+        unlisted: bool = False,
     ) -> Sequence[Card]:
-        """The caller's own, newest change first; `everyone` is for those who may see what is another user's."""
+        """The caller's own, newest change first; `everyone` is for those who may see what is another user's.
+
+        Those that a program made for one call come only with `unlisted`.
+        """
         if everyone:
             _require_overseer(caller)
         if not everyone and not caller.user:
             return ()  # an empty user would select everybody's
         user = "" if everyone else caller.user
-        return await self._store.cards(Selection(tenant=caller.tenant, user=user, text=text, after=after, most=most))
+        return await self._store.cards(
+            Selection(tenant=caller.tenant, user=user, text=text, after=after, most=most, unlisted=unlisted)
+        )
 
     async def known(self, conversation: str, caller: Caller, may: Literal["see", "decide", "own"] = "own") -> Card:
         """The card of a conversation in which this caller may do so much. Raises NotFound for any other."""

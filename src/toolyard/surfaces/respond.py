@@ -23,6 +23,7 @@ from toolyard.surfaces._notes import MOST_NOTES, NoteName, NoteText
 from toolyard.surfaces._searching import Searched
 from toolyard.surfaces._servers import cards_for, shown_error
 from toolyard.surfaces._sse import begun
+from toolyard.surfaces._titles import title_of
 from toolyard.surfaces._visit import Visitor, visit_of
 
 
@@ -85,7 +86,11 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
         input = await read_input(data, service)
         notes = {name: Note(name=name, text=text) for name, text in data.context.items()}
         carries = bool(data.history or data.conversation_history)
-        settings = replace(service.default_settings, ephemeral=carries if data.keep is None else not data.keep)
+        settings = replace(
+            service.default_settings,
+            title=title_of(data.prompt),
+            ephemeral=carries if data.keep is None else not data.keep,
+        )
         start = service.request(
             visit.caller,
             input,
