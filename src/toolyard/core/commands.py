@@ -26,6 +26,7 @@ class Start(_Command, frozen=True, kw_only=True):
     model: str = ""
     limits: Limits | None = None
     web_search: Wish = ""
+    language: str = ""
     settings: Settings = Settings()
     """What the conversation is set to if this opens it."""
     queue_limit: int = 16

@@ -95,6 +95,7 @@ def _start(state: State, command: Start, now: float) -> Events:
         model=command.model,
         limits=command.limits,
         web_search=command.web_search,
+        language=command.language,
     )
     return (*opening, *_closing(state, now), *stop, queued)
 

@@ -78,6 +78,7 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     model: str = ""
     limits: Limits | None = None
     web_search: Wish = ""
+    language: str = ""
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):
@@ -87,6 +88,8 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):
     limits: Limits
     window: int = 0
     """How many tokens the model takes, if anybody knows: near it, history is compacted."""
+    language: str = ""
+    """In which its caller is told what no model says; empty in logs of earlier versions."""
 
 
 class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn.started"):

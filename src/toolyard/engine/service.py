@@ -35,6 +35,7 @@ from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import State
 from toolyard.core.store import Allowance, Card, Place, Selection, Store
+from toolyard.core.texts import OwnTexts
 from toolyard.core.tools import Tool
 from toolyard.engine.checks import check
 from toolyard.engine.deps import Deps
@@ -101,6 +102,7 @@ class Service:
         model: str = "",
         limits: Limits | None = None,
         web_search: Wish = "",
+        language: str = "",
         settings: Settings | None = None,
         app_tools: Sequence[Tool] = (),
         interrupt: bool = False,
@@ -117,6 +119,7 @@ class Service:
             model=model,
             limits=limits,
             web_search=web_search,
+            language=language,
             settings=settings or self._deps.default_settings,
             queue_limit=self._deps.limits.queued_messages,
             interrupt=interrupt,
@@ -149,6 +152,10 @@ class Service:
     @property
     def model_patterns(self) -> Sequence[str]:
         return self._deps.model_patterns
+
+    @property
+    def texts(self) -> OwnTexts:
+        return self._deps.texts
 
     @property
     def prices(self) -> Mapping[str, Price]:

@@ -38,6 +38,8 @@ class RespondBody(Searched, Struct, kw_only=True):
     model: str = ""
     context: Annotated[dict[NoteName, NoteText], Meta(max_length=MOST_NOTES)] = {}
     tool_choice: str = "auto"
+    language: str = ""
+    """Of what the server says itself, in place of the conversation's."""
     keep: bool | None = None
     """A conversation whose history came along is kept only if a call has to wait, or if this says so."""
 
@@ -98,6 +100,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
             model=data.model,
             web_search=data.wish,
+            language=data.language,
             settings=replace(settings, context=notes) if notes else settings,
         )
         headers = await admitted(service, visit.caller)
