@@ -26,6 +26,7 @@ from toolyard.core.search import SEARCH, Native, SearchRules
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
 from toolyard.core.store import Key, Store
+from toolyard.core.texts import NO_TEXTS, OwnTexts
 from toolyard.core.tools import Tool
 from toolyard.engine.access import Access, Verify
 from toolyard.engine.deps import Deps
@@ -265,6 +266,10 @@ class Wiring:
     budget: Budget = field(default_factory=Budget)
     rules: Sequence[Rule] = ()
     system_prompt: str = ""
+    language: str = ""
+    """Of the sentences that no model says; empty means the caller's own."""
+    texts: OwnTexts = field(default_factory=lambda: NO_TEXTS)
+    """Sentences in place of the built-in ones."""
     threads: int = 32
     grace_s: float = 5.0
     named_model: Callable[[str], Model] = named_model
@@ -367,6 +372,8 @@ class App:
             default_settings=wiring.default_settings,
             requests_per_minute=wiring.requests_per_minute,
             system_prompt=wiring.system_prompt,
+            language=wiring.language,
+            texts=wiring.texts,
             prices=wiring.prices,
             keeper=Keeper(store) if wiring.keep_requests else None,
             divisions=wiring.divisions,

@@ -66,6 +66,8 @@ def wiring(config: Config, base: Path) -> Wiring:
         budget=config.finding.budget,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
+        language=config.language,
+        texts={language: texts.texts for language, texts in config.texts.items()},
         web_search=config.web_search.rules if config.web_search else SearchRules(),
         provider_tools=_provider_tools(config),
         providers=provider_cards(models, config, os.environ),
@@ -220,6 +222,7 @@ def _divisions(config: Config, known: Collection[str]) -> Divisions:
             tools=_chosen(one.tools, f"[{shown_as}] tools", config, known),
             limits=one.limits.of_a_run,
             requests_per_minute=one.limits.requests_per_minute,
+            language=one.language,
         )
 
     found = {("", name): made(one, f"divisions.{name}") for name, one in config.divisions.items()}
@@ -228,7 +231,8 @@ def _divisions(config: Config, known: Collection[str]) -> Divisions:
         for name, one in its.divisions.items():
             own = made(one, f"tenants.{tenant}.divisions.{name}")
             prompt = "\n\n".join(part for part in (whole.prompt, own.prompt) if part)
-            found[tenant, name] = replace(own, prompt=prompt, tools=_both(whole.tools, own.tools))
+            language = own.language or whole.language
+            found[tenant, name] = replace(own, prompt=prompt, tools=_both(whole.tools, own.tools), language=language)
     return found
 
 

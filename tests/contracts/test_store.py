@@ -233,6 +233,20 @@ async def a_list_is_of_one_tenant_and_of_one_user_or_all_with_the_newest_change_
     assert await listed(store, tenant="") == ["e"]
 
 
+async def a_list_leaves_out_what_is_unlisted_unless_it_is_asked_for(store: Store) -> None:
+    hidden = ConversationOpened(owner=Caller(user="ana", tenant="acme"), settings=Settings(title="x", unlisted=True))
+    await happen(store, "a", opened("ana", "acme", "x"), at=1.0)
+    await happen(store, "b", hidden, at=2.0)
+    await happen(store, "b", ConversationChanged(settings=replace(hidden.settings, title="xy")), at=3.0)
+    for text in ("", "x"):
+        assert await listed(store, text) == ["a"]
+        wanted = Selection(tenant="acme", text=text, unlisted=True)
+        assert [(card.id, card.unlisted) for card in await store.cards(wanted)] == [("b", True), ("a", False)]
+    card = await store.card("b")
+    assert card is not None
+    assert card.unlisted
+
+
 async def pages_lose_and_repeat_nothing_even_among_changes_of_one_moment(store: Store) -> None:
     names = [f"c{number:02d}" for number in range(23)]
     for number, name in enumerate(names):
@@ -521,6 +535,13 @@ class Mingling(MemoryStore):
         return await super().cards(replace(wanted, user=""))
 
 
+class ShowsAll(MemoryStore):
+    """Lists also what is unlisted."""
+
+    async def cards(self, wanted: Selection) -> Sequence[Card]:
+        return await super().cards(replace(wanted, unlisted=True))
+
+
 class ByTime(MemoryStore):
     """Goes on with what changed earlier than the last page, whatever changed at the same time."""
 
@@ -616,6 +637,7 @@ BROKEN_BY: dict[Promise, type[MemoryStore]] = {
     many_conversations_keep_their_order_side_by_side: Forgetful,
     a_card_follows_the_log: Unchanging,
     a_list_is_of_one_tenant_and_of_one_user_or_all_with_the_newest_change_first: Mingling,
+    a_list_leaves_out_what_is_unlisted_unless_it_is_asked_for: ShowsAll,
     pages_lose_and_repeat_nothing_even_among_changes_of_one_moment: ByTime,
     a_text_is_found_in_a_title_a_description_or_a_message: TitlesOnly,
     only_what_people_and_models_said_is_searched: Grep,

@@ -54,7 +54,7 @@ def test_a_server_is_added_used_stopped_started_and_removed(tmp_path: Path) -> N
 
 
 def test_a_call_that_asks_waits_in_its_conversation(tmp_path: Path) -> None:
-    plain = Plain(tmp_path)
+    plain = Plain(tmp_path, trust=False)
 
     async def test(http: Talk) -> None:
         waiting = await http.post("/servers/plain/tools/call", {"tool_name": "add"}, expect=202)

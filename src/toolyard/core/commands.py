@@ -29,6 +29,7 @@ class Start(_Command, frozen=True, kw_only=True):
     web_search: Wish = ""
     context: dict[str, Note] = {}
     """Named context of this request alone."""
+    language: str = ""
     settings: Settings = Settings()
     """What the conversation is set to if this opens it."""
     queue_limit: int = 16

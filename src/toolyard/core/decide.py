@@ -96,6 +96,7 @@ def _start(state: State, command: Start, now: float) -> Events:
         limits=command.limits,
         web_search=command.web_search,
         context=command.context,
+        language=command.language,
     )
     return (*opening, *_closing(state, now), *stop, queued)
 

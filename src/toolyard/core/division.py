@@ -15,6 +15,8 @@ class Division(Struct, frozen=True, kw_only=True):
     """Of the server's own tools those that it may use; None means all. The application's tools are its own."""
     limits: Limits | None = None
     requests_per_minute: int | None = None
+    language: str = ""
+    """Of the sentences that no model says."""
 
 
 Divisions = Mapping[tuple[str, str], Division]

@@ -81,6 +81,7 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     web_search: Wish = ""
     context: dict[str, Note] = {}
     """Named context of this request alone, beside the conversation's."""
+    language: str = ""
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):
@@ -90,6 +91,8 @@ class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):
     limits: Limits
     window: int = 0
     """How many tokens the model takes, if anybody knows: near it, history is compacted."""
+    language: str = ""
+    """In which its caller is told what no model says; empty in logs of earlier versions."""
 
 
 class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn.started"):

@@ -59,6 +59,7 @@ class RunState(Struct, frozen=True, gc=False, kw_only=True):
     model: str
     limits: Limits
     window: int = 0
+    language: str = ""
     started_at: float
     direct: bool = False
     """It began with calls instead of a question, and ends when they close."""

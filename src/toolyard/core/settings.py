@@ -23,8 +23,13 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How much of the history the model is shown at most; zero means no bound."""
     web_search: Wish = ""
     """Where its searches run, unless a request says otherwise."""
+    language: str = ""
+    """Of the sentences that no model says, unless a request says otherwise."""
     ephemeral: bool = False
     """Its requests carry their history with them: it is forgotten when it rests, unless a call had to wait."""
+
+    unlisted: bool = False
+    """A program made it for one call: people's lists leave it out, traces and runs do not."""
 
     def allows(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
@@ -43,6 +48,7 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_messages: int | UnsetType = UNSET
     max_tokens: int | UnsetType = UNSET
     web_search: Wish | UnsetType = UNSET
+    language: str | UnsetType = UNSET
 
     def applied_to(self, settings: Settings) -> Settings:
         given = {name: value for name, value in asdict(self).items() if value is not UNSET}

@@ -206,6 +206,7 @@ def _started(state: State, event: RunStarted, at: float) -> State:
         model=event.model,
         limits=event.limits,
         window=event.window,
+        language=event.language or first.request.caller.locale,
         settings=settings,
         started_at=at,
         direct=bool(calls),

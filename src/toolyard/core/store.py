@@ -68,6 +68,8 @@ class Card(Struct, frozen=True, kw_only=True):
     description: str
     created_at: float
     updated_at: float
+    unlisted: bool = False
+    """Not for people's lists."""
 
     @property
     def place(self) -> Place:
@@ -84,6 +86,8 @@ class Selection(Struct, frozen=True, kw_only=True):
     after: Place | None = None
     """Only those that come later in the list; the `place` of a page's last card leads to the next page."""
     most: int = 50
+    unlisted: bool = False
+    """Whether those that are not for people's lists are wanted as well."""
 
 
 class Catalog(Protocol):

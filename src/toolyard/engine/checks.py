@@ -11,6 +11,7 @@ from toolyard.core.model_cards import problem_of_model
 from toolyard.core.model_names import fits
 from toolyard.core.running import RunState
 from toolyard.core.state import State
+from toolyard.core.texts import check_language
 from toolyard.engine.deps import Deps
 
 
@@ -18,11 +19,14 @@ def check(command: Command, state: State, deps: Deps) -> None:
     """Raises Invalid for what does not fit this yard."""
     if isinstance(command, Open | AddMessage | Start):
         _check_model(command.settings.model, deps)
+        check_language(command.settings.language)
     if isinstance(command, Start):
+        check_language(command.language)
         _check_start(command, deps)
         _check_search(command, state, deps)
     elif isinstance(command, Change):
         _check_model(command.change.model or "", deps)
+        check_language(command.change.language or "")
     elif isinstance(command, Approve) and command.arguments is not None:
         call = state.calls.get(command.call_id)
         problem = deps.judge.check(call, state, command.arguments) if call else None

@@ -11,6 +11,7 @@ from toolyard.core.model_cards import ModelCard
 from toolyard.core.ports import Failure, Mint, Model, Policy, Value
 from toolyard.core.prices import Price
 from toolyard.core.settings import Settings
+from toolyard.core.texts import NO_TEXTS, OwnTexts
 from toolyard.engine.governor import Governor
 from toolyard.engine.judge import Judge
 from toolyard.engine.kept import Keeper
@@ -40,6 +41,9 @@ class Deps:
     requests_per_minute: int = 0
     """New requests that one caller may make; zero means no bound."""
     system_prompt: str = ""
+    language: str = ""
+    """Of the sentences that no model says; empty means the caller's own."""
+    texts: OwnTexts = field(default_factory=lambda: NO_TEXTS)
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     keeper: Keeper | None = None
     """Keeps what goes over the wire; None where nobody asked for it."""

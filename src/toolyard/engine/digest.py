@@ -77,7 +77,7 @@ class Digests:
 
     async def cards(self, caller: Caller, after: Place | None, *, everyone: bool) -> Sequence[Card]:
         """The next conversations of a list, the one that changed last first."""
-        return await self._service.conversations(caller, after=after, most=PAGE, everyone=everyone)
+        return await self._service.conversations(caller, after=after, most=PAGE, everyone=everyone, unlisted=True)
 
 
 def digested(entries: Sequence[Entry], card: Card) -> list[RunDigest]:

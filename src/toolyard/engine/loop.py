@@ -5,7 +5,6 @@ from typing import assert_never
 
 from toolyard.core.events import CallEnded, Durable, RunEnded, RunStarted, RunSuspended, TurnFailed
 from toolyard.core.items import ModelText, Problem
-from toolyard.core.limits import limit_message
 from toolyard.core.plan import (
     AskModel,
     BeginRun,
@@ -24,9 +23,15 @@ from toolyard.core.plan import (
 )
 from toolyard.core.results import over
 from toolyard.core.state import State
+from toolyard.core.texts import TextName, text_of
 from toolyard.engine.deps import Deps
 from toolyard.engine.journal import Journal
 from toolyard.engine.workers import Workers
+
+_LIMIT_TEXTS: dict[str, TextName] = {
+    "turns_per_request": "max_tool_turns",
+    "turns_per_conversation": "max_session_turns",
+}
 
 
 async def drive(journal: Journal, deps: Deps) -> None:
@@ -93,10 +98,14 @@ def begun(state: State, deps: Deps) -> RunStarted:
     A division's limits are never exceeded.
     """
     request, settings = state.queue[0].request, state.settings
-    own = deps.division(request.caller).limits
+    division = deps.division(request.caller)
+    own = division.limits
     limits = request.limits or settings.limits or own or deps.limits
     model = request.model or settings.model or deps.default_model
-    return RunStarted(model=model, limits=limits.within(own) if own else limits, window=deps.windows(model))
+    language = request.language or settings.language or division.language or deps.language or request.caller.locale
+    return RunStarted(
+        model=model, limits=limits.within(own) if own else limits, window=deps.windows(model), language=language
+    )
 
 
 def ended(step: End, state: State, deps: Deps) -> RunEnded:
@@ -105,6 +114,6 @@ def ended(step: End, state: State, deps: Deps) -> RunEnded:
     cut_short = step.detail == "length" and isinstance(state.history[-1], ModelText)
     message = None
     if step.ending == "limit" and not cut_short:
-        text = limit_message(state.run.request.caller.locale)
+        text = text_of(_LIMIT_TEXTS.get(step.detail, "limit"), state.run.language, deps.texts)
         message = ModelText(id=deps.mint.id("item"), at=deps.mint.now(), text=text)
     return RunEnded(ending=step.ending, detail=step.detail, message=message)

@@ -36,6 +36,7 @@ from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import State
 from toolyard.core.store import Allowance, Card, Place, Selection, Store
+from toolyard.core.texts import OwnTexts
 from toolyard.core.tools import Tool
 from toolyard.engine.checks import check
 from toolyard.engine.deps import Deps
@@ -103,6 +104,7 @@ class Service:
         limits: Limits | None = None,
         web_search: Wish = "",
         context: Mapping[str, object] = {},
+        language: str = "",
         settings: Settings | None = None,
         app_tools: Sequence[Tool] = (),
         interrupt: bool = False,
@@ -120,6 +122,7 @@ class Service:
             limits=limits,
             web_search=web_search,
             context=to_notes(context),
+            language=language,
             settings=settings or self._deps.default_settings,
             queue_limit=self._deps.limits.queued_messages,
             interrupt=interrupt,
@@ -152,6 +155,10 @@ class Service:
     @property
     def model_patterns(self) -> Sequence[str]:
         return self._deps.model_patterns
+
+    @property
+    def texts(self) -> OwnTexts:
+        return self._deps.texts
 
     @property
     def prices(self) -> Mapping[str, Price]:
@@ -189,15 +196,27 @@ class Service:
         return [server for server, has_tools in offering.items() if server in usable or not has_tools]
 
     async def conversations(
-        self, caller: Caller, *, text: str = "", after: Place | None = None, most: int = 50, everyone: bool = False
+        self,
+        caller: Caller,
+        *,
+        text: str = "",
+        after: Place | None = None,
+        most: int = 50,
+        everyone: bool = False,
+        unlisted: bool = False,
     ) -> Sequence[Card]:
-        """The caller's own, newest change first; `everyone` is for those who may see what is another user's."""
+        """The caller's own, newest change first; `everyone` is for those who may see what is another user's.
+
+        Those that a program made for one call come only with `unlisted`.
+        """
         if everyone:
             _require_overseer(caller)
         if not everyone and not caller.user:
             return ()  # an empty user would select everybody's
         user = "" if everyone else caller.user
-        return await self._store.cards(Selection(tenant=caller.tenant, user=user, text=text, after=after, most=most))
+        return await self._store.cards(
+            Selection(tenant=caller.tenant, user=user, text=text, after=after, most=most, unlisted=unlisted)
+        )
 
     async def known(self, conversation: str, caller: Caller, may: Literal["see", "decide", "own"] = "own") -> Card:
         """The card of a conversation in which this caller may do so much. Raises NotFound for any other."""

@@ -20,6 +20,7 @@ from toolyard.core.model_names import is_pattern, is_safe_pattern
 from toolyard.core.prices import Price
 from toolyard.core.servers import ServerSpec
 from toolyard.core.store import Key
+from toolyard.core.texts import BUILT_IN, Texts, has_texts
 from toolyard.core.tools import Approval, Tool
 from toolyard.settings._check import Check
 from toolyard.settings._layers import Layers
@@ -36,6 +37,7 @@ from toolyard.settings._values import (
     Hash,
     HeaderName,
     HeaderSecret,
+    Language,
     Name,
     Origin,
     Seconds,
@@ -218,6 +220,19 @@ class Log(Struct, frozen=True, kw_only=True):
     format: Literal["text", "json"] = "text"
 
 
+class TextsConfig(Struct, frozen=True, kw_only=True):
+    """Sentences in one language; see `Texts`."""
+
+    limit: Name | None = None
+    max_tool_turns: Name | None = None
+    max_session_turns: Name | None = None
+    failed: Name | None = None
+
+    @property
+    def texts(self) -> Texts:
+        return Texts(**{name: text for name, text in asdict(self).items() if text is not None})
+
+
 class Config(Struct, frozen=True, kw_only=True):
     model: Name | tuple[Name, ...] = ""
     """The first is used, the others are fallbacks; empty if none is configured. See `model_names`."""
@@ -231,6 +246,10 @@ class Config(Struct, frozen=True, kw_only=True):
     host: Name = "127.0.0.1"
     port: Annotated[int, Meta(ge=0, le=65535)] = 8080
     system_prompt: str = ""
+    language: Language = ""
+    """Of the sentences that no model says; empty means the caller's own."""
+    texts: dict[Language, TextsConfig] = {}
+    """Sentences in place of the built-in ones, by language."""
     cors_origins: tuple[Origin, ...] = ()
     default_tools: ToolChoice = "all"
     keep_requests: bool = False
@@ -271,6 +290,24 @@ class Config(Struct, frozen=True, kw_only=True):
         for name, times in Counter(key.name for key in self.keys).items():
             if times > 1:
                 yield "keys", f"must have names of their own: {times} are named {name[:80]!r}"
+        yield from self._languages_without_texts()
+
+    def _languages_without_texts(self) -> Iterator[tuple[str, str]]:
+        tenants = self.tenants.items()
+        named = {
+            "language": self.language,
+            **{f"divisions.{name}.language": one.language for name, one in self.divisions.items()},
+            **{f"tenants.{name}.language": one.language for name, one in tenants},
+            **{
+                f"tenants.{tenant}.divisions.{name}.language": one.language
+                for tenant, its in tenants
+                for name, one in its.divisions.items()
+            },
+        }
+        for place, language in named.items():
+            if language and not has_texts(language, {name: Texts() for name in self.texts}):
+                ways = f"add [texts.{language}] with limit and failed, or choose one of {', '.join(sorted(BUILT_IN))}"
+                yield place.partition(".")[0], f"names {language!r} ({place}), in which there are no texts: {ways}"
 
 
 def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Config:

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.limits import Limits
-from toolyard.settings._values import Count, CountOrNone, Name, Seconds
+from toolyard.settings._values import Count, CountOrNone, Language, Name, Seconds
 
 ToolChoice = Literal["all", "none"] | tuple[Name, ...]
 _CORE = Limits()
@@ -33,6 +33,7 @@ class LimitsConfig(Struct, frozen=True, kw_only=True):
 
 class Division(Struct, frozen=True, kw_only=True):
     prompt: str = ""
+    language: Language = ""
     tools: ToolChoice = "all"
     limits: LimitsConfig = LimitsConfig()
     """Complete: what a division does not set is as in `[limits]`."""

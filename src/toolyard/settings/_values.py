@@ -4,6 +4,8 @@ from typing import Annotated
 
 from msgspec import Meta
 
+from toolyard.core.texts import LANGUAGE
+
 LARGEST = 1_000_000_000
 
 Name = Annotated[str, Meta(min_length=1)]
@@ -37,4 +39,5 @@ Domain = Annotated[
     str, Meta(pattern=r"^[^\s/:@?#]+(/\S*)?\Z", extra={"says": "a domain such as docs.python.org, without https://"})
 ]
 Country = Annotated[str, Meta(pattern=r"^([A-Z]{2})?\Z", extra={"says": "two capital letters, such as CH"})]
+Language = Annotated[str, Meta(pattern=LANGUAGE, extra={"says": 'a language tag such as "en", "zh" or "pt-BR"'})]
 VariableName = Annotated[str, Meta(pattern=r"^[^=\s]+\Z", extra={"says": "that of a variable"})]

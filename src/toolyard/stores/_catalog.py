@@ -13,11 +13,12 @@ from toolyard.stores._entries import folded, mentioned
 from toolyard.stores._schema import decoded
 
 MAX_PATTERN = 40
-_OPEN = "INSERT OR REPLACE INTO cards (conversation, tenant, user, title, description, created_at) VALUES (?,?,?,?,?,?)"
+_OPEN = """INSERT OR REPLACE INTO cards
+(conversation, tenant, user, title, description, created_at, unlisted) VALUES (?,?,?,?,?,?,?)"""
 _CHANGE = "UPDATE cards SET title = ?, description = ? WHERE conversation = ?"
 _QUEUE = "INSERT OR IGNORE INTO traces (conversation, run, correlation_id, at) VALUES (?, ?, ?, ?)"
 _TRACED = "SELECT conversation, run FROM traces WHERE correlation_id = ? ORDER BY at, conversation, run"
-_COLUMNS = "cards.conversation, user, tenant, title, description, created_at, updated_at"
+_COLUMNS = "cards.conversation, user, tenant, title, description, created_at, updated_at, unlisted"
 _CARD = f"SELECT {_COLUMNS} FROM cards JOIN conversations ON id = conversation WHERE conversation = ?"
 _SAYS = "CAST(entries AS TEXT) LIKE :pattern ESCAPE '\\'"
 _CANDIDATES = f"""SELECT {_COLUMNS} FROM cards JOIN conversations ON id = conversation
@@ -42,8 +43,8 @@ def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> 
     """Write what the catalog shows of this entry, in the transaction that writes the entry."""
     match entry.event:
         case ConversationOpened(owner=owner, settings=settings):
-            row = (conversation, owner.tenant, owner.user, settings.title, settings.description, entry.at)
-            connection.execute(_OPEN, row)
+            shown = (settings.title, settings.description, entry.at, settings.unlisted)
+            connection.execute(_OPEN, (conversation, owner.tenant, owner.user, *shown))
         case ConversationChanged(settings=settings):
             connection.execute(_CHANGE, (settings.title, settings.description, conversation))
         case RunQueued() if entry.correlation_id:
@@ -106,6 +107,7 @@ def _order(wanted: Selection, most: int) -> tuple[str, dict[str, str | float]]:
     updated_at, last = wanted.after or (0.0, "")
     query = f"""SELECT id, updated_at FROM cards CROSS JOIN conversations ON id = conversation
     WHERE tenant = :tenant {"AND user = :user" if wanted.user else ""}
+    {"" if wanted.unlisted else "AND NOT unlisted"}
     {"AND (updated_at, id) < (:updated_at, :last)" if wanted.after else ""}
     ORDER BY updated_at DESC, id DESC LIMIT :most"""
     values = {"tenant": wanted.tenant, "user": wanted.user, "updated_at": updated_at, "last": last, "most": most}
@@ -114,8 +116,17 @@ def _order(wanted: Selection, most: int) -> tuple[str, dict[str, str | float]]:
 
 def _cards(rows: sqlite3.Cursor) -> list[Card]:
     return [
-        Card(id=id, user=user, tenant=tenant, title=title, description=text, created_at=created, updated_at=updated)
-        for id, user, tenant, title, text, created, updated in rows.fetchall()
+        Card(
+            id=id,
+            user=user,
+            tenant=tenant,
+            title=title,
+            description=text,
+            created_at=created,
+            updated_at=updated,
+            unlisted=bool(unlisted),
+        )
+        for id, user, tenant, title, text, created, updated, unlisted in rows.fetchall()
     ]
 
 

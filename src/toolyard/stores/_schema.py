@@ -61,6 +61,8 @@ _SECOND = (
 )
 _THIRD = "CREATE TABLE shelf (kind TEXT NOT NULL, name TEXT NOT NULL, body BLOB NOT NULL, PRIMARY KEY (kind, name))"
 
+_FOURTH = "ALTER TABLE cards ADD COLUMN unlisted INTEGER NOT NULL DEFAULT 0"
+
 
 def encoded(entries: Sequence[Entry]) -> bytes:
     """A batch as its row keeps it."""
@@ -165,5 +167,9 @@ def _add_shelf(connection: sqlite3.Connection) -> None:
     connection.execute(_THIRD)
 
 
-_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_make_tables, _add_catalog, _add_shelf)
+def _add_unlisted(connection: sqlite3.Connection) -> None:
+    connection.execute(_FOURTH)
+
+
+_STEPS: tuple[Callable[[sqlite3.Connection], None], ...] = (_make_tables, _add_catalog, _add_shelf, _add_unlisted)
 SCHEMA_VERSION = len(_STEPS)

@@ -152,6 +152,7 @@ class MemoryStore:
                     description=settings.description,
                     created_at=entry.at,
                     updated_at=entry.at,
+                    unlisted=settings.unlisted,
                 )
             case ConversationChanged(settings=settings) if card := self._opened.get(conversation):
                 changed = replace(card, title=settings.title, description=settings.description)
@@ -162,6 +163,8 @@ class MemoryStore:
                 pass
 
     def _is_wanted(self, card: Card, wanted: Selection) -> bool:
+        if card.unlisted and not wanted.unlisted:
+            return False
         if card.tenant != wanted.tenant or (wanted.user and card.user != wanted.user):
             return False
         if wanted.after and card.place >= wanted.after:

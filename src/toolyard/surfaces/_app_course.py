@@ -25,8 +25,8 @@ from toolyard.core.events import (
     TurnEnded,
 )
 from toolyard.core.items import Call, ModelText, Problem, Usage
-from toolyard.core.limits import failure_message
 from toolyard.core.state import State
+from toolyard.core.texts import NO_TEXTS, OwnTexts, text_of
 from toolyard.engine.readers import Published
 from toolyard.surfaces._chat import Awaited, WaitingCall
 
@@ -107,16 +107,21 @@ def parse_handed(text: str) -> tuple[str, str]:
 class AppCourse:
     """Follows one request from the state in which it was made. `over` when there is something to answer."""
 
-    def __init__(self, conversation: str, run_id: str, state: State, known_seq: int = 0) -> None:
+    def __init__(
+        self, conversation: str, run_id: str, state: State, known_seq: int = 0, texts: OwnTexts = NO_TEXTS
+    ) -> None:
         self.mine = run_id
         self._conversation = conversation
         self.known_seq = known_seq
+        self._texts = texts
+        self._languages: dict[str, str] = {}
         self._asked = {queued.id: queued.request for queued in state.queue}
         self.kept = not state.settings.ephemeral
         self._ended: RunEnded | None = None
         self._begin("", "")
         if state.run is not None:
             self._asked[state.run.id] = state.run.request
+            self._languages[state.run.id] = state.run.language
             self._take_up(state)
 
     def _begin(self, run_id: str, correlation_id: str) -> None:
@@ -177,7 +182,9 @@ class AppCourse:
         match entry.event:
             case RunQueued():
                 self._asked[entry.run] = entry.event
-            case RunStarted():
+            case RunStarted(language=language):
+                asked = self._asked.get(entry.run)
+                self._languages[entry.run] = language or (asked.caller.locale if asked else "")
                 self._begin(entry.run, entry.correlation_id)
             case TurnEnded(items=items, usage=usage):
                 self._usage = self._usage.plus(usage)
@@ -280,6 +287,5 @@ class AppCourse:
 
     def _final_text(self, event: RunEnded) -> str | None:
         if event.ending == "failed":
-            request = self._asked.get(self.mine)
-            return failure_message(request.caller.locale if request else "en")
+            return text_of("failed", self._languages.get(self.mine, ""), self._texts)
         return event.message.text if event.message else self._text

@@ -149,7 +149,7 @@ class ToolCall:
             self._peer.caller,
             (self._call,),
             correlation_id=self._peer.correlation_id,
-            settings=Settings(title=f"MCP: {self._name}"),
+            settings=Settings(title=f"MCP: {self._name}", unlisted=True),
         )
 
     async def _refused(self) -> Json | None:

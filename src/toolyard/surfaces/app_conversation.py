@@ -76,6 +76,7 @@ class ConversationBody(Searched, Struct, kw_only=True, rename="camel"):
     model: Annotated[str, Meta(max_length=500)] = ""
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
     web_search: Wish = ""
+    language: str = ""
     interrupt: bool = False
 
 
@@ -142,6 +143,7 @@ class Desk:
             model=data.model,
             limits=None if named else carried(data.messages, service.limits(caller)),
             web_search=data.wish,
+            language=data.language,
             settings=settings,
             app_tools=[tool for tool in tools if tool.name not in overridden],
             interrupt=data.interrupt,
@@ -205,7 +207,7 @@ class Desk:
         if self._place is not None:
             reader.detach()
             reader = await service.follow(conversation, self._place, keen=False)
-        course = AppCourse(conversation, run_id or front_of(state), state, end)
+        course = AppCourse(conversation, run_id or front_of(state), state, end, service.texts)
         limits = state.settings.limits or service.limits(self._caller)
         return Exchange(service, conversation, reader, course, limits.run_seconds + PATIENCE_S)
 

@@ -44,6 +44,8 @@ class ChatBody(Searched, kw_only=True):
     content: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
     model: Annotated[str, Meta(max_length=500)] = ""
+    language: str = ""
+    """Of what the server says itself, in place of the conversation's."""
     interrupt: bool = False
 
 
@@ -141,5 +143,6 @@ def parse_chat(data: ChatBody, visit: Visit, limits: Limits, service: Service) -
         model=data.model,
         limits=limits,
         web_search=data.wish,
+        language=data.language,
         interrupt=data.interrupt,
     )

@@ -50,6 +50,7 @@ class NewConversation(Searched, kw_only=True):
     max_tokens: Count = 0
     max_messages: Count = 0
     model: ModelName = ""
+    language: str = ""
 
 
 class ConversationChange(Searched, kw_only=True):
@@ -62,6 +63,7 @@ class ConversationChange(Searched, kw_only=True):
     max_tokens: Count | None = None
     max_messages: Count | None = None
     model: ModelName | None = None
+    language: str | None = None
 
 
 class ConversationSummary(Struct, kw_only=True):
@@ -80,6 +82,8 @@ class Conversation(ConversationSummary, kw_only=True):
     max_messages: int | None
     """How much of the history the model is shown at most; null means no bound."""
     model: str
+    language: str
+    """Of what the server says itself; empty where that is left to the division, the server or the request."""
     web_search: Wish
     """Where its searches run, unless a request says otherwise; empty where nobody has said so."""
     status: Literal["idle", "running", "waiting"]
@@ -205,6 +209,7 @@ def parse_new(data: NewConversation, default: Settings, yard: Limits) -> Setting
         max_tokens=data.max_tokens or default.max_tokens,
         max_messages=data.max_messages or default.max_messages,
         web_search=data.wish or default.web_search,
+        language=data.language,
         limits=parse_limits(data.max_turns or max_turns_of(default, yard), default, yard),
     )
 
@@ -218,6 +223,7 @@ def parse_change(data: ConversationChange, settings: Settings, yard: Limits) -> 
         max_tokens=UNSET if data.max_tokens is None else data.max_tokens,
         max_messages=UNSET if data.max_messages is None else data.max_messages,
         web_search=data.wish or UNSET,
+        language=UNSET if data.language is None else data.language,
         limits=UNSET if data.max_turns is None else parse_limits(data.max_turns, settings, yard),
     )
 
@@ -239,6 +245,7 @@ def conversation(card: Card, state: State, yard: Limits, tools: KnownTools) -> C
         max_messages=settings.max_messages or None,
         model=settings.model,
         web_search=settings.web_search,
+        language=settings.language,
         status="idle" if run is None else "running" if run.suspended_at is None else "waiting",
         enabled_tools=enabled_tools(tools, settings),
         context={note_id: note_body(note) for note_id, note in settings.context.items()},

@@ -22,6 +22,7 @@ from toolyard.surfaces._messages import Message
 from toolyard.surfaces._searching import Searched
 from toolyard.surfaces._servers import cards_for, shown_error
 from toolyard.surfaces._sse import begun
+from toolyard.surfaces._titles import title_of
 from toolyard.surfaces._visit import Visitor, visit_of
 
 
@@ -37,6 +38,8 @@ class RespondBody(Searched, Struct, kw_only=True):
     context: dict[str, object] = {}
     """For the model, beside the prompt, and for the tools. A conversation that this begins keeps it."""
     tool_choice: str = "auto"
+    language: str = ""
+    """Of what the server says itself, in place of the conversation's."""
     keep: bool | None = None
     """A conversation whose history came along is kept only if a call has to wait, or if this says so."""
 
@@ -84,7 +87,11 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             await service.known(data.conversation_id, visit.caller)
         input = await read_input(data, service)
         carries = bool(data.history or data.conversation_history)
-        settings = replace(service.default_settings, ephemeral=carries if data.keep is None else not data.keep)
+        settings = replace(
+            service.default_settings,
+            title=title_of(data.prompt),
+            ephemeral=carries if data.keep is None else not data.keep,
+        )
         start = service.request(
             visit.caller,
             input,
@@ -94,6 +101,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             web_search=data.wish,
             context=data.context if data.conversation_id else {},
             settings=replace(settings, context=to_notes(data.context)),
+            language=data.language,
         )
         headers = await admitted(service, visit.caller)
         return await begun(service, data.conversation_id or service.mint.id("conversation"), start, headers)

@@ -238,7 +238,7 @@ def _called(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             visit.caller,
             (call,),
             correlation_id=visit.correlation_id,
-            settings=Settings(title=f"{tool.name} on {server_id}"),
+            settings=Settings(title=f"{tool.name} on {server_id}", unlisted=True),
         )
         headers = await admitted(service, visit.caller)
         answer = await _answered(Run(service, mint.id("conversation"), start), card, tool)

@@ -1,0 +1,101 @@
+"""The sentences that people read where no model has words for them: built-in ones, and an operator's own."""
+
+import re
+from collections.abc import Mapping
+from typing import Literal
+
+from msgspec import Struct
+
+from toolyard.core.errors import Invalid
+
+TextName = Literal["limit", "max_tool_turns", "max_session_turns", "failed"]
+LANGUAGE = r"^[A-Za-z]{2,8}([-_][A-Za-z0-9]{1,8}){0,4}\Z"
+"""A language tag such as `en`, `zh-CN` or `pt_BR`."""
+ENGLISH = "en"
+
+
+class Texts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An operator's own sentences in one language; those that are empty stay as they are."""
+
+    limit: str = ""
+    """A run reached a limit, whichever it was."""
+    max_tool_turns: str = ""
+    """It took more turns with tools than one request may; `limit` where this is empty."""
+    max_session_turns: str = ""
+    """The conversation took more than it may altogether; `limit` where this is empty."""
+    failed: str = ""
+    """The model gave no answer."""
+
+
+OwnTexts = Mapping[str, Texts]
+"""By language."""
+NO_TEXTS: OwnTexts = {}
+BUILT_IN: OwnTexts = {
+    "en": Texts(
+        limit="Sorry, this took too many steps. Please simplify your request or try again.",
+        failed="Sorry, I could not answer because of a technical problem. Please try again later.",
+    ),
+    "zh": Texts(
+        limit="抱歉，处理超时，请简化您的请求或重试。",
+        failed="抱歉，由于技术问题暂时无法回答，请稍后重试。",
+    ),
+    "es": Texts(
+        limit="Lo siento, esto requirió demasiados pasos. Simplifique su solicitud o inténtelo de nuevo.",
+        failed="Lo siento, no he podido responder por un problema técnico. Inténtelo de nuevo más tarde.",
+    ),
+    "fr": Texts(
+        limit="Désolé, cela a demandé trop d'étapes. Simplifiez votre demande ou réessayez.",
+        failed="Désolé, un problème technique m'empêche de répondre. Veuillez réessayer plus tard.",
+    ),
+    "de": Texts(
+        limit="Das hat leider zu viele Schritte gebraucht. "
+        "Bitte vereinfachen Sie die Anfrage oder versuchen Sie es neu.",
+        failed="Wegen eines technischen Problems kann ich gerade nicht antworten. "
+        "Bitte versuchen Sie es später erneut.",
+    ),
+    "pt": Texts(
+        limit="Desculpe, isto exigiu passos demais. Simplifique o pedido ou tente novamente.",
+        failed="Desculpe, não consegui responder por causa de um problema técnico. Tente novamente mais tarde.",
+    ),
+    "ja": Texts(
+        limit="申し訳ありません。処理の手順が多すぎました。依頼を簡単にするか、もう一度お試しください。",
+        failed="申し訳ありません。技術的な問題のため回答できませんでした。しばらくしてからもう一度お試しください。",
+    ),
+    "ar": Texts(
+        limit="عذرًا، تطلّب هذا خطوات كثيرة جدًا. يُرجى تبسيط طلبك أو المحاولة مرة أخرى.",
+        failed="عذرًا، لم أتمكن من الرد بسبب مشكلة تقنية. يُرجى المحاولة لاحقًا.",
+    ),
+}
+
+
+def text_of(name: TextName, language: str, own: OwnTexts = NO_TEXTS) -> str:
+    """Return a sentence in a language, or else in English. An operator's own comes before the built-in one."""
+    tags = _tags(language)
+    for texts in (*_entries(own, tags), *_entries(BUILT_IN, tags), *_entries(own, [ENGLISH]), BUILT_IN[ENGLISH]):
+        if text := getattr(texts, name) or (texts.limit if name != "failed" else ""):
+            return text
+    raise AssertionError(f"English has no text {name!r}")
+
+
+def has_texts(language: str, own: OwnTexts = NO_TEXTS) -> bool:
+    """Return whether any sentence is there in this language."""
+    tags = _tags(language)
+    return bool(_entries(own, tags) or _entries(BUILT_IN, tags))
+
+
+def check_language(language: str) -> None:
+    """Raise Invalid for what cannot be a language; empty means that none is named."""
+    if language and not re.match(LANGUAGE, language):
+        why = f"{language[:40]!r} is not a language: write a tag such as en, zh or pt-BR"
+        raise Invalid(f"language: {why}", {"fields": [{"key": "language", "message": why}]})
+
+
+def _tags(language: str) -> list[str]:
+    """Return the tag as it is compared, then the language alone."""
+    tag = language.replace("_", "-").lower()
+    return list(dict.fromkeys((tag, tag.partition("-")[0])))
+
+
+def _entries(texts: OwnTexts, tags: list[str]) -> list[Texts]:
+    by_tag = {name.replace("_", "-").lower(): entry for name, entry in texts.items()}
+    return [by_tag[tag] for tag in tags if tag in by_tag]

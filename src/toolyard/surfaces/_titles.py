@@ -1,0 +1,14 @@
+"""The title of a conversation whose maker gave none."""
+
+MAX_TITLE_CHARS = 60
+MAX_LOOKED_AT = 1000
+
+
+def title_of(text: str) -> str:
+    """Return the first words of a text, on one line; `…` says that there were more."""
+    line = " ".join(text.lstrip()[:MAX_LOOKED_AT].split())
+    if len(line) <= MAX_TITLE_CHARS:
+        return line
+    start = line[: MAX_TITLE_CHARS - 1]
+    words = start.rpartition(" ")[0]
+    return f"{words if len(words) > MAX_TITLE_CHARS // 2 else start}…"  # some languages have no spaces

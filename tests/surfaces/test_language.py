@@ -1,0 +1,174 @@
+"""The language of the sentences that no model says: set for all, a division, a conversation or a request."""
+
+from pathlib import Path
+
+import pytest
+
+from surfaces.talk import Json, Talk, key, talk
+from toolyard import call, say, tool
+from toolyard.configured import wiring
+from toolyard.core.errors import Misconfigured
+from toolyard.core.limits import Limits
+from toolyard.core.texts import text_of
+from toolyard.models.scripted import fail
+from toolyard.settings import load
+
+ZH = "抱歉，处理超时，请简化您的请求或重试。"
+TURNS = Limits(turns_per_request=1)
+
+
+@tool
+def again() -> str:
+    """Say again."""
+    return "again"
+
+
+def configured(tmp_path: Path, text: str) -> Json:
+    """Return what the configuration says of languages, as a wiring takes it."""
+    path = tmp_path / "toolyard.toml"
+    path.write_text(text)
+    made = wiring(load(path, {}, {"store": "memory:"}), tmp_path)
+    return {"language": made.language, "texts": made.texts, "divisions": made.divisions}
+
+
+async def stop_text(http: Talk, where: str = "", accept: str = "", **fields: object) -> str:
+    """Return what a chat that takes too many turns is told."""
+    path = where or await http.create()
+    headers = {"accept_language": accept} if accept else {}
+    _, answer, _ = await http.answer("POST", f"{path}/chat", {"content": "go", **fields}, **headers)
+    assert answer["status"] == "limit", answer
+    return answer["assistant_message"]["content"]
+
+
+def talk_until_limit(test: object, **more: object) -> None:
+    talk(test, lambda _: call("again"), tools=[again], limits=TURNS, **more)  # pyright: ignore[reportArgumentType]
+
+
+def test_the_configurations_language_comes_before_the_browsers(tmp_path: Path) -> None:
+    async def test(http: Talk) -> None:
+        assert await stop_text(http) == ZH
+        assert await stop_text(http, accept="de") == ZH
+
+    talk_until_limit(test, **configured(tmp_path, 'language = "zh"'))
+
+
+def test_where_nothing_is_set_the_browsers_language_counts() -> None:
+    async def test(http: Talk) -> None:
+        assert await stop_text(http, accept="zh-CN,en;q=0.5") == ZH
+        assert await stop_text(http) == text_of("limit", "en")
+
+    talk_until_limit(test)
+
+
+def test_a_request_a_conversation_and_a_division_each_come_before_what_is_wider(tmp_path: Path) -> None:
+    async def test(http: Talk) -> None:
+        ann, bob = http.by("ann"), http.by("bob")
+        assert await stop_text(ann) == text_of("limit", "fr")
+        assert await stop_text(bob) == text_of("limit", "de")
+        path = await ann.create(language="es")
+        assert (await ann.get(path))["conversation"]["language"] == "es"
+        assert await stop_text(ann, path) == text_of("limit", "es")
+        assert await stop_text(ann, path, language="ja") == text_of("limit", "ja")
+        await ann.put(path, {"language": "pt-BR"})
+        assert await stop_text(ann, path, accept="zh") == text_of("limit", "pt")
+        await ann.put(path, {"language": ""})
+        assert await stop_text(ann, path) == text_of("limit", "fr")
+
+    text = 'language = "fr"\n[divisions.shop]\nlanguage = "de"'
+    keys = [key("ann"), key("bob", divisions=frozenset({"shop"}))]
+    talk_until_limit(test, keys=keys, **configured(tmp_path, text))
+
+
+def test_a_tenants_language_holds_in_its_divisions(tmp_path: Path) -> None:
+    async def test(http: Talk) -> None:
+        assert await stop_text(http.by("ann")) == ZH
+        assert await stop_text(http.by("bob")) == text_of("limit", "de")
+
+    text = '[tenants.t]\nlanguage = "zh"\n[tenants.t.divisions.shop]\n[tenants.t.divisions.bar]\nlanguage = "de"'
+    keys = [key("ann", divisions=frozenset({"shop"})), key("bob", divisions=frozenset({"bar"}))]
+    talk_until_limit(test, keys=keys, **configured(tmp_path, text))
+
+
+def test_respond_and_the_apps_endpoint_take_a_language(tmp_path: Path) -> None:
+    async def test(http: Talk) -> None:
+        events = [event async for _, event in http.post_stream("/ai/respond", {"prompt": "go", "language": "zh"})]
+        assert ZH in [event.get("content") for event in events]
+        body = {"messages": [{"role": "user", "content": "go"}], "language": "zh"}
+        _, answer, _ = await http.answer("POST", "/chat/v1/conversation", body)
+        assert (answer["message"]["content"], answer["stopReason"]) == (ZH, "max_tool_turns")
+
+    talk_until_limit(test)
+
+
+def test_the_texts_themselves_can_be_set(tmp_path: Path) -> None:
+    async def test(http: Talk) -> None:
+        assert await stop_text(http, language="zh-TW") == "太多步驟"
+        assert await stop_text(http, language="zh") == "太多步骤"
+        assert await stop_text(http, language="sv") == "För många steg."
+        assert await stop_text(http, language="de") == text_of("limit", "de")
+
+    text = """
+    [texts.zh]
+    max_tool_turns = "太多步骤"
+    [texts.zh-TW]
+    max_tool_turns = "太多步驟"
+    [texts.sv]
+    limit = "För många steg."
+    """
+    talk_until_limit(test, **configured(tmp_path, text))
+
+
+def test_a_failure_is_told_in_the_language_that_is_set(tmp_path: Path) -> None:
+    async def ask(http: Talk, **fields: object) -> Json:
+        body = {"messages": [{"role": "user", "content": "go"}], **fields}
+        _, answer, _ = await http.answer("POST", "/chat/v1/conversation", body, accept_language="fr")
+        return answer
+
+    async def test(http: Talk) -> None:
+        answer = await ask(http)
+        assert (answer["stopReason"], answer["message"]["content"]) == ("failed", "出错了")
+        again = await ask(http, language="en")
+        assert again["message"]["content"] == text_of("failed", "en")
+        _, resumed, _ = await http.answer(
+            "POST", "/chat/v1/conversation", {"conversationId": answer["conversationId"]}, accept_language="fr"
+        )
+        assert resumed["message"]["content"] == "出错了"
+
+    text = 'language = "zh"\n[texts.zh]\nfailed = "出错了"'
+    talk(test, lambda _: fail("no", "unavailable"), **configured(tmp_path, text))
+
+
+@pytest.mark.parametrize("language", ["x", "not a language", "../en", "zh\n", "1234"])
+def test_what_is_no_language_is_refused_in_words(language: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        for method, where, body in (
+            ("POST", f"{path}/chat", {"content": "go"}),
+            ("POST", "/ai/respond", {"prompt": "go"}),
+            ("POST", "/chat/v1/conversation", {"messages": [{"role": "user", "content": "go"}]}),
+            ("POST", "/conversations", {"title": "t"}),
+            ("PUT", path, {}),
+        ):
+            status, told, _ = await http.answer(method, where, {**body, "language": language})
+            assert status == 422, where
+            assert "write a tag such as en, zh or pt-BR" in told["error"]
+
+    talk(test, lambda _: say("ok"))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('language = "not one"', "language must be a language tag"),
+        ('language = "sv"', "[texts.sv]"),
+        ('[divisions.shop]\nlanguage = "sv"', "[texts.sv]"),
+        ('[tenants.t]\nlanguage = "sv"', "[texts.sv]"),
+        ('[texts.zh]\nmax_tool_turn = "x"', "did you mean max_tool_turns?"),
+        ('[texts.zh]\nlimit = ""', "texts.zh.limit must be"),
+        ('[texts."not one"]\nlimit = "x"', "the name must be a language tag"),
+    ],
+)
+def test_a_configuration_that_cannot_be_says_what_to_do(tmp_path: Path, text: str, told: str) -> None:
+    with pytest.raises(Misconfigured) as raised:
+        configured(tmp_path, text)
+    assert told in str(raised.value)
