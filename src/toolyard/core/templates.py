@@ -22,15 +22,13 @@ def split_template(example: str) -> Iterator[tuple[str, str]]:
 
 def unknown_slots(tool: Tool) -> list[str]:
     """Return the slots of a tool's examples that are none of its parameters."""
-    properties = tool.parameters.get("properties")
-    names = cast("Mapping[str, object]", properties) if isinstance(properties, Mapping) else {}
+    names = _as_mapping(tool.parameters.get("properties"))
     return [slot for example in tool.examples for slot in _SLOT.findall(example) if slot not in names]
 
 
 def filled_examples(tool: Tool) -> list[str]:
     """Return a tool's examples as people are shown them: with a value in each slot."""
-    properties = tool.parameters.get("properties")
-    schemas = cast("Mapping[str, object]", properties) if isinstance(properties, Mapping) else {}
+    schemas = _as_mapping(tool.parameters.get("properties"))
     return [
         "".join(
             text + (_sample(slot, schemas.get(slot), example) if slot else "") for text, slot in split_template(example)
@@ -41,12 +39,15 @@ def filled_examples(tool: Tool) -> list[str]:
 
 def _sample(name: str, schema: object, example: str) -> str:
     """Return words that may stand in a slot: one of the parameter's own examples, or what its type suggests."""
-    known = cast("Mapping[str, object]", schema) if isinstance(schema, Mapping) else {}
-    branches = known.get("anyOf")
-    for branch in (known, *(cast("Sequence[object]", branches) if isinstance(branches, list) else ())):
-        if isinstance(branch, Mapping) and (value := _typed_sample(cast("Mapping[str, object]", branch), example)):
+    branches = _as_mapping(schema).get("anyOf")
+    for branch in (schema, *(cast("Sequence[object]", branches) if isinstance(branches, list) else ())):
+        if value := _typed_sample(_as_mapping(branch), example):
             return value[:MAX_SHOWN]
     return f"“{name.replace('_', ' ')}”"
+
+
+def _as_mapping(value: object) -> Mapping[str, object]:
+    return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else dict[str, object]()
 
 
 def _typed_sample(schema: Mapping[str, object], example: str) -> str:

@@ -174,7 +174,7 @@ class Filling:
 
     def _is_named(self, parameter: Parameter, at: int) -> bool:
         """Return whether a word of the parameter's name stands beside a number: `30 minutes`, `page 2`."""
-        label = set(words(parameter.label))
+        label = set(words(f"{parameter.label} {parameter.description[:80]}"))
         beside = self._tokens[max(0, at - NEAR) : at + NEAR + 1]
         return any(stem(token.folded) in label for token in beside)
 
@@ -222,7 +222,7 @@ class Filling:
         return run
 
     def _is_small(self, run: Sequence[int], own: set[str], *, first: bool) -> bool:
-        """Return whether the word at an end says nothing of its own: a small word, a verb in front, a word of the tool."""
+        """Return whether the word at an end says nothing of its own: a small word, a verb, or a word of the tool."""
         token = self._tokens[run[0] if first else run[-1]]
         if token.quoted or token.folded in NEGATIONS:
             return False

@@ -1,4 +1,4 @@
-"""`toolyard:offline`: a Model like any other that needs no key and no network. What it does is decided by the planner."""
+"""`toolyard:offline`: a Model like any other that needs no key and no network. The planner decides what it does."""
 
 import re
 from collections.abc import AsyncGenerator

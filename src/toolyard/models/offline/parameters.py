@@ -124,7 +124,7 @@ class Parameter:
                 return None if None in parts or not parts else parts
             case "text":
                 return text or None
-            case "other":
+            case _:
                 return None
 
     def _choice(self, text: str) -> object | None:
@@ -137,7 +137,7 @@ def parameters_of(tool: Tool) -> tuple[Parameter, ...]:
     properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
     if not isinstance(properties, Mapping):
         return ()
-    definitions = tool.parameters.get("$defs") or tool.parameters.get("definitions")
+    definitions: object = tool.parameters.get("$defs") or tool.parameters.get("definitions")
     names = cast("Sequence[object]", required) if isinstance(required, list | tuple) else ()
     table = cast("Mapping[str, object]", properties)
     return tuple(
@@ -177,7 +177,7 @@ def _resolve(schema: object, definitions: object, depth: int = 0) -> Mapping[str
     rest = {key: value for key, value in known.items() if key not in ("$ref", "anyOf", "oneOf", "allOf")}
     if isinstance(reference := known.get("$ref"), str) and isinstance(definitions, Mapping):
         target = cast("Mapping[str, object]", definitions).get(reference.rpartition("/")[2])
-        return {**_resolve(target, definitions, depth + 1), **rest}
+        return {**_resolve(target, cast("object", definitions), depth + 1), **rest}
     for union in ("anyOf", "oneOf", "allOf"):
         options = known.get(union)
         if isinstance(options, list):

@@ -41,7 +41,7 @@ from toolyard.models.offline.wording import (
     title_of,
 )
 
-CLEAR = 1.3
+CLEAR = 1.2
 """How many times the score of the second the first must have to be a clear winner."""
 LIKELY = 0.35
 """Of the best score: what has less is not offered."""
@@ -172,27 +172,44 @@ class _Turn:
         return self._advance(_drafts(fit), runs_unasked=plain)
 
     def _find(self) -> Step:
-        """Take the tool that its words or what it needs make the clear winner; else let the person choose."""
-        ranked = self._planner.search(self._text.whole)
-        if not ranked:
+        """Take the tool that its words, or all that it needs, make the clear winner; else let the person choose."""
+        likely = self._likely()
+        if not likely:
             return Step(text=describe_tools(self._planner.all_tools, self.language))
-        likely = [one for one in ranked[:MAX_OFFERED] if one.score >= LIKELY * ranked[0].score]
         drafts = [self._fill(one.tool.name, self._text) for one in likely]
-        complete = [
-            one for one in drafts if one.is_covered and (one.arguments or one.lookups) and self._is_complete(one)
-        ]
         if len(likely) == 1 or likely[0].score >= CLEAR * likely[1].score:
             winner = drafts[0]
         else:
+            complete = [draft for draft in drafts if self._is_complete(draft)]
             winner = complete[0] if len(complete) == 1 else None
         if winner and (winner.is_covered or not self._reads(winner)):
-            return self._advance((winner,))
-        return self._choose([Option(title_of(draft.tool), (Draft(tool=draft.tool),)) for draft in drafts])
+            return self._advance(self._split(winner))
+        return self._choose_tool(likely)
+
+    def _likely(self) -> list[Found]:
+        ranked = self._planner.search(self._text.whole)
+        return [one for one in ranked[:MAX_OFFERED] if one.score >= LIKELY * ranked[0].score]
+
+    def _choose_tool(self, likely: Sequence[Found], note: str = "") -> Step:
+        return self._choose([Option(title_of(one.tool), (Draft(tool=one.tool.name),)) for one in likely], note)
+
+    def _split(self, draft: Draft) -> tuple[Draft, ...]:
+        """`bread and cheese` are two, where each part is short enough to be the name of a thing."""
+        known = self._planner.tool(draft.tool)
+        free = [one.name for one in known.parameters if one.is_free_text and one.required] if known else []
+        if len(free) != 1 or not isinstance(text := draft.arguments.get(free[0]), str):
+            return (draft,)
+        parts = split_list(text)
+        if not 1 < len(parts) <= MAX_ITEMS or any(len(part.split()) > 2 for part in parts):
+            return (draft,)
+        return tuple(Draft(tool=draft.tool, arguments={**draft.arguments, free[0]: part}) for part in parts)
 
     def _is_complete(self, draft: Draft) -> bool:
+        """Return whether the message fills all that a tool needs, and says nothing else."""
         known = self._planner.tool(draft.tool)
         missing = known.missing(draft) if known else None
-        return known is not None and (missing is None or missing.name in draft.lookups)
+        is_filled = known is not None and (missing is None or missing.name in draft.lookups)
+        return is_filled and draft.is_covered and bool(draft.arguments or draft.lookups)
 
     def _reads(self, draft: Draft) -> bool:
         known = self._planner.tool(draft.tool)
@@ -277,13 +294,14 @@ class _Turn:
             suggestions=tuple(Suggestion(label=label, text=label) for label in labels),
         )
 
-    def _choose(self, options: Sequence[Option]) -> Step:
+    def _choose(self, options: Sequence[Option], note: str = "") -> Step:
         tools = [self._planner.tool(option.drafts[0].tool) for option in options]
         lines = [
             describe_tool(known.tool, self.language) if known else option.label
             for known, option in zip(tools, options, strict=True)
         ]
-        return self._numbered(sentence("choose_tool", self.language), lines, options, message=self._message)
+        head = "\n".join(filter(None, (note, sentence("choose_tool", self.language))))
+        return self._numbered(head, lines, options, message=self._message)
 
     def _numbered(
         self,
@@ -334,8 +352,10 @@ class _Turn:
                 done.append(Draft(tool=draft.tool, arguments={**draft.arguments, parameter: rows[0][0]}))
             else:
                 return self._choose_row(draft, parameter, words, rows, (*done, *pending), dialogue.runs_unasked)
-        if not done:
+        if not done and dialogue.runs_unasked:
             return Step(text="\n".join(notes))
+        if not done:  # the tool was only found by words: perhaps another one is meant
+            return self._choose_tool(self._likely(), "\n".join(notes))
         return self._advance(done, runs_unasked=dialogue.runs_unasked)
 
     def _choose_row(
