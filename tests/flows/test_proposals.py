@@ -1,7 +1,7 @@
 """A call that has to be confirmed: a floor under every rule, and what the next message makes of it."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -40,7 +40,7 @@ class Orders:
 
 
 @asynccontextmanager
-async def yard_of(orders: Orders, **options: object) -> AsyncIterator[Yard]:
+async def yard_of(orders: Orders, **options: object) -> AsyncGenerator[Yard]:
     async with asyncio.timeout(PATIENCE_S):
         async with Yard(tools=orders.tools, **{"model": OFFLINE, **options}) as yard:  # pyright: ignore[reportArgumentType]
             yield yard
