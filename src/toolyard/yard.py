@@ -39,7 +39,7 @@ class Yard:
         self,
         *,
         tools: Iterable[object] = (),
-        model: ModelChoice = OFFLINE,
+        model: ModelChoice = "",
         servers: Mapping[str, ServerSpec] | None = None,
         store: str = "memory:",
         limits: Limits = Limits(),  # noqa: B008 - immutable
@@ -51,6 +51,11 @@ class Yard:
         threads: int = 32,
         grace_s: float = 5.0,
     ) -> None:
+        if not model:
+            raise Misconfigured(
+                'a yard needs a model: for example model="openai:gpt-4o-mini", model="ollama:qwen3", or '
+                f'model="{OFFLINE}", which needs no key and is no language model'
+            )
         self._wire(
             Wiring(
                 model=model,
