@@ -155,11 +155,12 @@ class _Turn:
 
     def after_results(self, exchange: Sequence[Item]) -> Step:
         """Go on with what was looked up, or tell what became of the calls."""
-        calls = _last_calls(exchange)
-        dialogue = dialogue_in(exchange)
+        turn, results = _last_turn(exchange)
+        calls = [item for item in turn if isinstance(item, Call) and item.id in results]
+        dialogue = dialogue_in(turn)
         if dialogue is not None and dialogue.stage == "lookup":
-            return self._looked_up(dialogue, [result for _, result in calls])
-        lines = [show_result(result, call.arguments, self.language) for call, result in calls]
+            return self._looked_up(dialogue, [results[call.id] for call in calls])
+        lines = [show_result(results[call.id], call.arguments, self.language) for call in calls]
         return Step(text="\n\n".join(dict.fromkeys(lines)) or sentence("nothing_fits", self.language))
 
     # Reading a message
@@ -416,18 +417,15 @@ def _split_lookups(draft: Draft) -> list[Draft]:
     return [Draft(tool=draft.tool, arguments=draft.arguments, lookups={parameter: part}) for part in split_list(words)]
 
 
-def _last_calls(exchange: Sequence[Item]) -> list[tuple[Call, Result]]:
-    """Return the calls of the last turn with their results, in the order of the calls."""
-    results: dict[str, Result] = {}
-    calls: list[Call] = []
-    for item in reversed(exchange):
-        if isinstance(item, Result) and not calls:
-            results[item.call_id] = item
-        elif isinstance(item, Call):
-            calls.append(item)
-        elif calls:
-            break
-    return [(call, results[call.id]) for call in reversed(calls) if call.id in results]
+def _last_turn(exchange: Sequence[Item]) -> tuple[Sequence[Item], dict[str, Result]]:
+    """Return what the last turn said and called, and the results of its calls."""
+    end = len(exchange)
+    while end and isinstance(exchange[end - 1], Result):
+        end -= 1
+    start = end
+    while start and not isinstance(exchange[start - 1], Result):
+        start -= 1
+    return exchange[start:end], {item.call_id: item for item in exchange[end:] if isinstance(item, Result)}
 
 
 def _query_parameter(source: KnownTool) -> Parameter | None:
