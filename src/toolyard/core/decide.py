@@ -34,7 +34,7 @@ from toolyard.core.events import (
     StopRequested,
 )
 from toolyard.core.items import Call, Item, Result
-from toolyard.core.results import denied_by_user, withdrawn
+from toolyard.core.results import WITHDRAWN, denied_by_user, withdrawn
 from toolyard.core.running import CallState
 from toolyard.core.settings import Settings
 from toolyard.core.state import State
@@ -185,7 +185,7 @@ def _withdrawn(state: State, command: Start, now: float) -> Events:
     if any(call.phase != "asking" or call.call.confirm != "ask" for call in waiting):
         return ()
     ended = (CallEnded(result=withdrawn(call.call, now)) for call in waiting)
-    return (StopRequested(by=command.by.user), *ended)
+    return (StopRequested(by=command.by.user, detail=WITHDRAWN), *ended)
 
 
 def _ended_in_line(state: State, run_id: str, by: Caller) -> Events:

@@ -34,6 +34,7 @@ export interface Call {
   unreadable?: string
   ran_at?: string
   seal?: Seal | null
+  confirm?: "ask" | "given" | "no"
 }
 
 export interface CallAnswer {
@@ -379,6 +380,7 @@ export interface ModelText {
   text: string
   citations?: Array<Citation>
   seal?: Seal | null
+  suggestions?: Array<Suggestion>
 }
 
 export interface Note {
@@ -627,6 +629,12 @@ export interface StopRequested {
   type: "stop.requested"
   by: string
   call_id?: string
+  detail?: string
+}
+
+export interface Suggestion {
+  label: string
+  text: string
 }
 
 export interface SystemText {
