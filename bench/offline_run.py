@@ -1,4 +1,4 @@
-"""Measures a turn of the offline planner: with the household's seven tools, and with 5,000 known. No peers."""
+"""Measures a turn of the offline planner: with the household's tools, and with 5,000 known. No peers."""
 
 import argparse
 import asyncio

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from toolyard import ToolError
 
@@ -11,6 +11,8 @@ Kind = Literal["grocery", "task", "event"]
 GroceryStatus = Literal["Needed", "In cart", "Bought"]
 TaskStatus = Literal["To do", "In progress", "Done"]
 
+STATUSES: dict[Kind, tuple[str, ...]] = {"grocery": get_args(GroceryStatus), "task": get_args(TaskStatus), "event": ()}
+"""In the order in which an entry goes through them."""
 FINISHED = frozenset({"Bought", "Done"})
 MOST_NEAREST = 3
 
@@ -24,6 +26,7 @@ class Entry:
     id: str = ""
     status: str = ""
     qty: int = 1
+    unit: str = ""
     starts: str = ""
     ends: str = ""
     place: str = ""

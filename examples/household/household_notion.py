@@ -8,12 +8,12 @@ import logging
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from enum import Enum
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 import msgspec
-from household_entries import Entry, Expense, Kind
+from household_entries import STATUSES, Entry, Expense, Kind
 
 from toolyard import ToolError
 
@@ -39,6 +39,15 @@ ERROR_TYPES = {
     "unauthorized": "permission_denied",
     "restricted_resource": "permission_denied",
 }
+TEXT = ("rich_text", "select")
+CHOICE = ("select", "status")
+COLUMNS: dict[Base, dict[str, tuple[str, ...]]] = {
+    "grocery": {"Item": ("title",), "Qty": ("number",), "Unit": TEXT, "Status": CHOICE},
+    "task": {"Task": ("title",), "Status": CHOICE, "Due": ("date",)},
+    "event": {"Event": ("title",), "When": ("date",), "Location": TEXT},
+    "expense": {"Expense": ("title",), "Amount": ("number",), "Category": CHOICE, "Date": ("date",)},
+}
+"""What each database needs, and of which types a column may be."""
 NEWEST_FIRST = [{"timestamp": "created_time", "direction": "descending"}]
 
 T = TypeVar("T")
@@ -64,6 +73,7 @@ class _Cell(msgspec.Struct):
     rich_text: list[_Text] = []
     number: float | None = None
     select: _Option | None = None
+    status: _Option | None = None
     date: _Dates | None = None
 
 
@@ -78,8 +88,33 @@ class _Pages(msgspec.Struct):
     next_cursor: str | None
 
 
+class _Choice(msgspec.Struct):
+    id: str
+    name: str
+
+
+class _Group(msgspec.Struct):
+    option_ids: list[str]
+
+
+class _Choices(msgspec.Struct):
+    """The options of a status column. Notion sorts them into three groups: to do, in progress, complete."""
+
+    options: list[_Choice]
+    groups: list[_Group]
+
+
+class _Column(msgspec.Struct):
+    type: str
+    status: _Choices | None = None
+
+
+Columns = Mapping[str, _Column]
+
+
 class _Source(msgspec.Struct):
     id: str
+    properties: dict[str, _Column] = {}
 
 
 class _Database(msgspec.Struct):
@@ -94,17 +129,22 @@ class NotionHousehold:
 
     def add(self, entry: Entry) -> Entry:
         with self._client() as notion:
-            parent = {"type": "data_source_id", "data_source_id": self._source(notion, entry.kind)}
-            page = _read(notion.pages.create(parent=parent, properties=to_properties(entry)), _Page)
+            source = self._source(notion, entry.kind)
+            parent = {"type": "data_source_id", "data_source_id": source.id}
+            properties = to_properties(entry, source.properties)
+            page = _read(notion.pages.create(parent=parent, properties=properties), _Page)
         return replace(entry, id=page.id)
 
     def entries(self, kind: Kind) -> Sequence[Entry]:
         with self._client() as notion:
-            return [from_page(page, kind) for page in self._pages(notion, kind, sorts=NEWEST_FIRST)]
+            source = self._source(notion, kind)
+            pages = self._pages(notion, kind, source, sorts=NEWEST_FIRST)
+            return [from_page(page, kind, source.properties) for page in pages]
 
     def set_status(self, entry: Entry, status: str) -> Entry:
         with self._client() as notion:
-            notion.pages.update(entry.id, properties={"Status": {"select": {"name": status}}})
+            columns = self._source(notion, entry.kind).properties
+            notion.pages.update(entry.id, properties={"Status": status_cell(entry.kind, status, columns)})
         return replace(entry, status=status)
 
     def expenses(self, month: str) -> Sequence[Expense]:
@@ -115,8 +155,36 @@ class NotionHousehold:
             {"property": "Date", "date": {"before": after.isoformat()}},
         ]
         with self._client() as notion:
-            pages = list(self._pages(notion, "expense", filter={"and": within}))
+            source = self._source(notion, "expense")
+            pages = list(self._pages(notion, "expense", source, filter={"and": within}))
         return [_expense(page) for page in pages]
+
+    def check(self) -> list[tuple[str, bool, str]]:
+        """Return what is to say about the token, and about each database once the token is taken."""
+        try:
+            with self._client() as notion:
+                notion.users.me()
+        except ToolError as error:
+            return [("notion", False, f"NOTION_TOKEN: {error}")]
+        return [("notion", True, "the token is taken"), *(self._check_database(base) for base in VARIABLES)]
+
+    def _check_database(self, base: Base) -> tuple[str, bool, str]:
+        variable = VARIABLES[base]
+        if not self.databases.get(base):
+            return "notion", True, f"{variable} is not set: the tools that need it will say so"
+        try:
+            with self._client() as notion:
+                columns = self._source(notion, base).properties
+        except ToolError as error:
+            return "notion", False, f"{variable}: {error}"
+        wrong = [
+            f"{name} ({' or '.join(types).replace('rich_text', 'text')})"
+            for name, types in COLUMNS[base].items()
+            if name not in columns or columns[name].type not in types
+        ]
+        if wrong:
+            return "notion", False, f"{variable}: it needs {', '.join(wrong)}"
+        return "notion", True, f"{variable}: its columns fit"
 
     @contextmanager
     def _client(self) -> "Generator[Client]":
@@ -145,20 +213,19 @@ class NotionHousehold:
             except httpx.HTTPError as error:
                 raise ToolError(f"Notion cannot be reached: {error}", "unavailable") from None
 
-    def _source(self, notion: "Client", base: Base) -> str:
-        """A database is a container; its rows are in its first data source."""
+    def _source(self, notion: "Client", base: Base) -> _Source:
+        """Return the data source of a database with its columns: a database is a container, its rows are in there."""
         database = self.databases.get(base)
         if not database:
             raise ToolError(f"no Notion database is set for this: set {VARIABLES[base]}", "unavailable")
         sources = _read(notion.databases.retrieve(database), _Database).data_sources
         if not sources:
             raise ToolError(f"the Notion database of {VARIABLES[base]} has no data source", "not_found")
-        return sources[0].id
+        return _read(notion.data_sources.retrieve(sources[0].id), _Source)
 
-    def _pages(self, notion: "Client", base: Base, **query: object) -> Iterator[_Page]:
-        source = self._source(notion, base)
+    def _pages(self, notion: "Client", base: Base, source: _Source, **query: object) -> Iterator[_Page]:
         for _ in range(MOST_PAGES):
-            answer = _read(notion.data_sources.query(source, page_size=100, **query), _Pages)
+            answer = _read(notion.data_sources.query(source.id, page_size=100, **query), _Pages)
             yield from answer.results
             if not answer.has_more or not answer.next_cursor:
                 return
@@ -166,43 +233,96 @@ class NotionHousehold:
         raise ToolError(f"the Notion database of {VARIABLES[base]} is too long to read", "too_large")
 
 
-def to_properties(entry: Entry) -> dict[str, object]:
-    """An entry as the columns of its database."""
+def to_properties(entry: Entry, columns: Columns) -> dict[str, object]:
+    """Return an entry as the columns of its database."""
     cells: dict[str, object] = {TITLES[entry.kind]: {"title": [{"text": {"content": entry.name}}]}}
     if entry.kind == "grocery":
         cells["Qty"] = {"number": entry.qty}
     if entry.status:
-        cells["Status"] = {"select": {"name": entry.status}}
+        cells["Status"] = status_cell(entry.kind, entry.status, columns)
+    if entry.unit:
+        cells["Unit"] = _text_cell(entry.unit, columns.get("Unit"))
     if entry.starts:
-        cells[TIMES[entry.kind]] = {"date": {"start": entry.starts, "end": entry.ends or None}}
+        ends = _to_notion_time(entry.ends) if entry.ends else None
+        cells[TIMES[entry.kind]] = {"date": {"start": _to_notion_time(entry.starts), "end": ends}}
     if entry.place:
-        cells["Location"] = {"rich_text": [{"text": {"content": entry.place}}]}
+        cells["Location"] = _text_cell(entry.place, columns.get("Location"))
     return cells
 
 
-def from_page(page: _Page, kind: Kind) -> Entry:
+def status_cell(kind: Kind, status: str, columns: Columns) -> dict[str, object]:
+    """Return one of our statuses as the Status column takes it.
+
+    Notion adds a missing option to a select column, but not to a status column. Where a status column has no option
+    of that name, the first option of the corresponding group stands for it: "Not started" for "Needed".
+    """
+    column = columns.get("Status", _Column("select"))
+    if column.status is None or any(option.name == status for option in column.status.options):
+        return _text_cell(status, column)
+    groups = zip(STATUSES[kind], column.status.groups, strict=False)
+    option_ids = next((group.option_ids for ours, group in groups if ours == status), list[str]())
+    stand_ins = (option.name for option in column.status.options if option.id in option_ids)
+    return _text_cell(next(stand_ins, status), column)
+
+
+def read_status(kind: Kind, cell: _Cell, columns: Columns) -> str:
+    """Return the status of a page as one of ours; one that corresponds to none of them as it is."""
+    name = _read_text(cell)
+    column = columns.get("Status")
+    if name in STATUSES[kind] or column is None or column.status is None:
+        return name
+    option_ids = {option.id for option in column.status.options if option.name == name}
+    groups = zip(STATUSES[kind], column.status.groups, strict=False)
+    return next((status for status, group in groups if option_ids & set(group.option_ids)), name)
+
+
+def from_page(page: _Page, kind: Kind, columns: Columns) -> Entry:
     """A page of a database as an entry; a column that is missing or empty is empty."""
     empty = _Cell()
     cells = page.properties
-    status = cells.get("Status", empty).select
     dates = cells.get(TIMES.get(kind, ""), empty).date
     return Entry(
         kind=kind,
         id=page.id,
         name=_plain(cells.get(TITLES[kind], empty).title),
-        status=status.name if status else "",
+        status=read_status(kind, cells.get("Status", empty), columns),
         qty=int(cells.get("Qty", empty).number or 1),
-        starts=dates.start if dates else "",
-        ends=(dates.end or "") if dates else "",
-        place=_plain(cells.get("Location", empty).rich_text),
+        unit=_read_text(cells.get("Unit", empty)),
+        starts=_from_notion_time(dates.start) if dates else "",
+        ends=_from_notion_time(dates.end) if dates and dates.end else "",
+        place=_read_text(cells.get("Location", empty)),
     )
 
 
 def _expense(page: _Page) -> Expense:
     empty = _Cell()
-    category = page.properties.get("Category", empty).select
+    category = _read_text(page.properties.get("Category", empty))
     amount = page.properties.get("Amount", empty).number or 0
-    return Expense(category=category.name if category else "Other", cents=round(amount * 100))
+    return Expense(category=category or "Other", cents=round(amount * 100))
+
+
+def _text_cell(text: str, column: _Column | None) -> dict[str, object]:
+    """Return a text as its column takes it: written out, or as an option."""
+    if column is not None and column.type in ("select", "status"):
+        return {column.type: {"name": text}}
+    return {"rich_text": [{"text": {"content": text}}]}
+
+
+def _read_text(cell: _Cell) -> str:
+    option = cell.select or cell.status
+    return option.name if option else _plain(cell.rich_text)
+
+
+def _to_notion_time(moment: str) -> str:
+    """Return a day as it is and a time with its zone: Notion would take a time without one as UTC."""
+    if "T" not in moment:
+        return moment
+    parsed = datetime.fromisoformat(moment)
+    return (parsed if parsed.tzinfo else parsed.astimezone()).isoformat()
+
+
+def _from_notion_time(moment: str) -> str:
+    return datetime.fromisoformat(moment).isoformat() if "T" in moment else moment
 
 
 def _plain(texts: Sequence[_Text]) -> str:

@@ -17,9 +17,11 @@ from toolyard import ToolError
 PATIENCE_S = 10.0
 """How long an operation waits for another one's transaction."""
 
+VERSION = 2
 TABLES = (
     "CREATE TABLE entries (id INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, name TEXT NOT NULL,"
-    " status TEXT NOT NULL, qty INTEGER NOT NULL, starts TEXT NOT NULL, ends TEXT NOT NULL, place TEXT NOT NULL)",
+    " status TEXT NOT NULL, qty INTEGER NOT NULL, starts TEXT NOT NULL, ends TEXT NOT NULL, place TEXT NOT NULL,"
+    " unit TEXT NOT NULL DEFAULT '')",
     "CREATE INDEX entries_by_kind ON entries (kind, id)",
     "CREATE TABLE expenses (id INTEGER PRIMARY KEY AUTOINCREMENT, day TEXT NOT NULL, category TEXT NOT NULL,"
     " cents INTEGER NOT NULL, note TEXT NOT NULL, example INTEGER NOT NULL DEFAULT 0)",
@@ -40,10 +42,11 @@ class SqliteHousehold:
     path: Path
 
     def add(self, entry: Entry) -> Entry:
-        columns = (entry.kind, entry.name, entry.status, entry.qty, entry.starts, entry.ends, entry.place)
+        columns = (entry.kind, entry.name, entry.status, entry.qty, entry.starts, entry.ends, entry.place, entry.unit)
         with self._transaction() as file:
             row = file.execute(
-                "INSERT INTO entries (kind, name, status, qty, starts, ends, place) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO entries (kind, name, status, qty, starts, ends, place, unit)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
                 columns,
             )
             return replace(entry, id=f"{entry.kind}-{row.lastrowid}")
@@ -51,7 +54,7 @@ class SqliteHousehold:
     def entries(self, kind: Kind) -> Sequence[Entry]:
         with self._transaction() as file:
             rows = file.execute(
-                "SELECT id, name, status, qty, starts, ends, place FROM entries WHERE kind = ? ORDER BY id DESC",
+                "SELECT id, name, status, qty, starts, ends, place, unit FROM entries WHERE kind = ? ORDER BY id DESC",
                 (kind,),
             ).fetchall()
         return [
@@ -64,8 +67,9 @@ class SqliteHousehold:
                 starts=starts,
                 ends=ends,
                 place=place,
+                unit=unit,
             )
-            for number, name, status, qty, starts, ends, place in rows
+            for number, name, status, qty, starts, ends, place, unit in rows
         ]
 
     def set_status(self, entry: Entry, status: str) -> Entry:
@@ -97,12 +101,22 @@ class SqliteHousehold:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with closing(sqlite3.connect(self.path, timeout=PATIENCE_S, isolation_level=None)) as file:
                 file.execute("BEGIN IMMEDIATE")
-                if file.execute("PRAGMA user_version").fetchone() == (0,):
-                    _furnish(file)
+                _upgrade(file)
                 yield file
                 file.execute("COMMIT")
         except (sqlite3.Error, OSError) as error:
             raise ToolError(f"the household's file {self.path} cannot be used: {error}", "unavailable") from error
+
+
+def _upgrade(file: sqlite3.Connection) -> None:
+    """Bring a new file, or one of an earlier version, to the present tables."""
+    (version,) = file.execute("PRAGMA user_version").fetchone()
+    if version == 0:
+        _furnish(file)
+    elif version == 1:  # before units were kept
+        file.execute("ALTER TABLE entries ADD COLUMN unit TEXT NOT NULL DEFAULT ''")
+    if version < VERSION:
+        file.execute(f"PRAGMA user_version = {VERSION}")
 
 
 def _furnish(file: sqlite3.Connection) -> None:
@@ -115,4 +129,3 @@ def _furnish(file: sqlite3.Connection) -> None:
             "INSERT INTO expenses (day, category, cents, note, example) VALUES (?, ?, ?, ?, 1)",
             [(end.replace(day=min(day, end.day)).isoformat(), *expense) for day, *expense in EXAMPLES],
         )
-    file.execute("PRAGMA user_version = 1")

@@ -1,15 +1,17 @@
-"""Seven tools for a household: groceries, tasks, events, the budget, and the things that can be switched.
+"""Ten tools for a household: groceries, tasks, events, the budget, and the things that can be switched.
 
 They check what they are given and word what came of it. Where things are kept is decided when a tool is called: in
 Notion where NOTION_TOKEN is set, else in the SQLite file HOUSEHOLD_DB.
 """
 
+import asyncio
 import os
+from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated
 
-from household_entries import Entry, GroceryStatus, Household, TaskStatus, by_category, find
+from household_entries import FINISHED, Entry, GroceryStatus, TaskStatus, by_category, find
 from household_home import Home, HomeAssistant, PaperHome
 from household_notion import PUBLIC_URL, VARIABLES, Base, NotionHousehold
 from household_sqlite import SqliteHousehold
@@ -21,7 +23,10 @@ Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max
 NameOrId = Annotated[Name, Field(description="Its name or its id")]
 Word = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,64}$")]
 Month = Annotated[str, StringConstraints(pattern=r"^\d{4}-(0[1-9]|1[0-2])$")]
+Unit = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^,]{1,20}$")]
 EntityId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,64}\.[a-z0-9_]{1,128}$")]
+
+MAX_LISTED = 100
 
 
 @tool(read_only=True, examples=["how much did we spend this month?", "what did groceries cost in 2026-11?"])
@@ -46,34 +51,61 @@ def budget_scan(
     return scanned
 
 
-@tool(examples=["add milk to groceries", "we need 3 lemons"])
-def add_to_groceries(item: Name, qty: Annotated[int, Field(ge=1, le=1000)] = 1) -> dict[str, object]:
+@tool(examples=["add milk to groceries", "we need 3 lemons", "2 kg potatoes"])
+def add_to_groceries(
+    item: Name,
+    qty: Annotated[int, Field(ge=1, le=10_000, description="A whole number: for 1.5 kg, 1500 with the unit g")] = 1,
+    unit: Annotated[Unit | None, Field(description="What qty counts, such as kg, g, l or packs")] = None,
+) -> dict[str, object]:
     """Put an item on the grocery list."""
-    return _told(household().add(Entry(kind="grocery", name=item, qty=qty, status="Needed")), qty=qty)
+    entry = household().add(Entry(kind="grocery", name=item, qty=qty, unit=unit or "", status="Needed"))
+    return {"ok": True, **_show(entry)}
+
+
+@tool(read_only=True, examples=["what is on the grocery list?", "what do we still need to buy?"])
+def list_groceries(
+    status: Annotated[GroceryStatus | None, Field(description="Only these; all not yet bought if left out")] = None,
+) -> dict[str, object]:
+    """List what is on the grocery list, with amounts and status."""
+    return _list_entries(_with_status(household().entries("grocery")[::-1], status))
 
 
 @tool(examples=["I bought milk"])
 def update_grocery_status(item: NameOrId, status: GroceryStatus) -> dict[str, object]:
     """Say what has become of an item on the grocery list."""
     home = household()
-    return _told(home.set_status(find(home.entries("grocery"), item, "grocery item"), status))
+    entry = home.set_status(find(home.entries("grocery"), item, "grocery item"), status)
+    return {"ok": True, "id": entry.id, "item": entry.name, "status": entry.status}
 
 
-@tool(examples=["add task call the plumber", "remind me to water the plants on 2026-11-20"])
+@tool(examples=["add task call the plumber", "remind me to water the plants on 2026-11-20 at 17:00"])
 def create_task(
-    title: Name, due: Annotated[date | None, Field(description="The day it is due, YYYY-MM-DD")] = None
+    title: Name,
+    due: Annotated[
+        date | datetime | None,
+        Field(description="When it is due: a day, YYYY-MM-DD, or a time on a day, such as 2026-11-20T17:00"),
+    ] = None,
 ) -> dict[str, object]:
     """Add a task to the household's list."""
     starts = due.isoformat() if due else ""
-    entry = household().add(Entry(kind="task", name=title, status="To do", starts=starts))
-    return _told(entry, **({"due": starts} if starts else {}))
+    return {"ok": True, **_show(household().add(Entry(kind="task", name=title, status="To do", starts=starts)))}
+
+
+@tool(read_only=True, examples=["what is there to do?", "which tasks are open?"])
+def list_tasks(
+    status: Annotated[TaskStatus | None, Field(description="Only these; all not yet done if left out")] = None,
+) -> dict[str, object]:
+    """List the household's tasks, those that are due first at the top."""
+    tasks = _with_status(household().entries("task")[::-1], status)
+    return _list_entries(sorted(tasks, key=lambda task: (not task.starts, task.starts)))
 
 
 @tool(examples=["I have called the plumber"])
 def update_task_status(task: NameOrId, status: TaskStatus) -> dict[str, object]:
     """Say how far a task has come."""
     home = household()
-    return _told(home.set_status(find(home.entries("task"), task, "task"), status))
+    entry = home.set_status(find(home.entries("task"), task, "task"), status)
+    return {"ok": True, "id": entry.id, "item": entry.name, "status": entry.status}
 
 
 @tool(examples=["dentist on 2026-11-20 at 10:00"])
@@ -90,8 +122,26 @@ def create_event(
     starts, ends = start.isoformat(), end.isoformat()
     if end <= start:
         raise ToolError("the event ends before it has begun", "validation_error", {"start": starts, "end": ends})
-    entry = household().add(Entry(kind="event", name=title, starts=starts, ends=ends, place=location))
-    return _told(entry, start=starts, end=ends, **({"location": location} if location else {}))
+    entry = Entry(kind="event", name=title, starts=starts, ends=ends, place=location)
+    return {"ok": True, **_show(household().add(entry))}
+
+
+@tool(read_only=True, examples=["what is in the calendar?", "which events are there from 2026-11-20 to 2026-11-27?"])
+def list_events(
+    from_day: Annotated[date | None, Field(description="YYYY-MM-DD; today if left out")] = None,
+    to_day: Annotated[date | None, Field(description="The last day, YYYY-MM-DD; no end if left out")] = None,
+) -> dict[str, object]:
+    """List the events in the household's calendar in their order."""
+    first = (from_day or date.today()).isoformat()
+    last = to_day.isoformat() if to_day else "9999"
+    if last < first:
+        raise ToolError("to_day is before from_day", "validation_error", {"from_day": first, "to_day": last})
+    events = [
+        event
+        for event in household().entries("event")
+        if first <= (event.ends or event.starts)[:10] and event.starts[:10] <= last
+    ]
+    return _list_entries(sorted(events, key=lambda event: event.starts))
 
 
 @tool(approval="ask", examples=["turn on the kitchen light"])
@@ -106,7 +156,15 @@ async def ha_service_call(
     return {"ok": True, "item": f"{domain}.{service} {entity_id}", **became}
 
 
-def household() -> Household:
+async def doctor_checks() -> list[tuple[str, bool, str]]:
+    """Return what `toolyard doctor` says about the place where things are kept."""
+    place = household()
+    if isinstance(place, NotionHousehold):
+        return await asyncio.to_thread(place.check)
+    return [("notion", True, f"not connected: everything is kept in {place.path}")]
+
+
+def household() -> NotionHousehold | SqliteHousehold:
     """Where this household is kept, as the environment says now."""
     token = os.environ.get("NOTION_TOKEN")
     if not token:
@@ -130,6 +188,32 @@ def _local() -> SqliteHousehold:
     return SqliteHousehold(Path(os.environ.get("HOUSEHOLD_DB") or Path(data) / "toolyard" / "household.db"))
 
 
-def _told(entry: Entry, **more: object) -> dict[str, object]:
-    status = {"status": entry.status} if entry.status else {}
-    return {"ok": True, "id": entry.id, "item": entry.name, **status, **more}
+def _with_status(entries: Sequence[Entry], status: str | None) -> list[Entry]:
+    """Return the entries of a status, or the unfinished ones."""
+    return [entry for entry in entries if (entry.status == status if status else entry.status not in FINISHED)]
+
+
+def _list_entries(entries: Sequence[Entry]) -> dict[str, object]:
+    listed: dict[str, object] = {
+        "ok": True,
+        "total": len(entries),
+        "items": [_show(entry) for entry in entries[:MAX_LISTED]],
+    }
+    if len(entries) > MAX_LISTED:
+        listed["note"] = f"there are {len(entries) - MAX_LISTED} more, which are not shown"
+    return listed
+
+
+def _show(entry: Entry) -> dict[str, object]:
+    """Return what a tool tells of an entry; what does not apply is left out."""
+    shown: dict[str, object] = {"id": entry.id, "item": entry.name}
+    if entry.status:
+        shown["status"] = entry.status
+    match entry.kind:
+        case "grocery":
+            shown |= {"qty": entry.qty, "unit": entry.unit}
+        case "task":
+            shown["due"] = entry.starts
+        case "event":
+            shown |= {"start": entry.starts, "end": entry.ends, "location": entry.place}
+    return {name: field for name, field in shown.items() if field != ""}

@@ -7,7 +7,7 @@ from toolyard.core.limits import Limits
 from toolyard.core.ports import Context, Question, Verdict
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
-from toolyard.engine.telemetry import configure_logging
+from toolyard.engine.log_lines import configure_logging
 from toolyard.models.scripted import Scripted, call, say
 from toolyard.venues.function import tool
 from toolyard.yard import Run, Yard

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
 
@@ -41,7 +42,7 @@ from toolyard.stores.memory import MemoryStore
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
-from toolyard.venues.mcp import Connector, Fleet, McpVenue
+from toolyard.venues.mcp import Connector, Fleet, McpVenue, unwrap_result
 from toolyard.venues.mcp.beside import FleetBeside
 from toolyard.venues.provider import ProviderVenue, provider_tool
 from toolyard.venues.results import ResultsVenue
@@ -61,6 +62,7 @@ OFFLINE = "toolyard:offline"
 """The model where none is named: a planner that needs no key and no network."""
 DRAWN = 16
 LOCAL = "local:"
+NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
 
 class SystemMint:
@@ -130,10 +132,11 @@ class Models:
             await model.close()
 
 
-def named_model(name: str) -> Model:
+def named_model(name: str, api_keys: Mapping[str, str] = NO_KEYS) -> Model:
     """The model of a name such as `toolyard:offline`, `openai:gpt-4o-mini`, `ollama:qwen3` or `http://host/v1#model`.
 
-    A provider's key goes to that provider only; a server named by its address gets `TOOLYARD_MODEL_KEY`, if set.
+    A provider's key, from `api_keys` or its variable, goes to that provider only; a server named by its address gets
+    `TOOLYARD_MODEL_KEY`, if set.
     """
     if name == OFFLINE:
         return importlib.import_module("toolyard.models.offline").Offline()
@@ -149,12 +152,22 @@ def named_model(name: str) -> Model:
         known = ", ".join(f"{known}:…" for known in PROVIDERS)
         raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {known} or http://host/v1#model")
     known = PROVIDERS[provider]
-    key, base_url = known.key_in(os.environ), known.address_in(provider, os.environ)
+    key = api_keys.get(provider) or known.key_in(os.environ)
+    base_url = known.address_in(provider, os.environ)
     if known.key_variable and not key:
-        raise Misconfigured(f"{name!r} needs a key: set the environment variable {known.key_variable}")
+        raise Misconfigured(
+            f"{name!r} needs a key: set the environment variable {known.key_variable}, or give it in api_keys"
+        )
     if not base_url:
         raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
     return wired(known, base_url=base_url, model=model, api_key=key, provider=provider)
+
+
+def check_api_keys(api_keys: Mapping[str, str]) -> None:
+    """Raise Misconfigured, without showing any key, if one is for something that is no provider."""
+    for provider in api_keys:
+        if provider not in PROVIDERS:
+            raise Misconfigured(f"api_keys: {provider!r} is not a provider; those are {', '.join(PROVIDERS)}")
 
 
 def wired(known: Provider, **given: object) -> Model:
@@ -317,6 +330,7 @@ class App:
             prices=wiring.prices,
             keeper=Keeper(store) if wiring.keep_requests else None,
             divisions=wiring.divisions,
+            unwrap_delivered=unwrap_result,
         )
         self._exporters = exporters(wiring)
         observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))

@@ -10,22 +10,27 @@ from http import HTTPStatus
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-MOST_HEAD_BYTES = 64 * 1024
+MAX_HEAD_BYTES = 64 * 1024
+"""For the request line and the headers together with the trailers. The body has its own limit."""
 REQUEST_S = 60.0
 """How long a request may take to arrive whole."""
 
 LAST_WORDS_S = 1.0
+_FIELD_OVERHEAD = len(": \r\n")
 
 
 class BoundedHttp(HttpToolsProtocol):
-    most_head_bytes = MOST_HEAD_BYTES
+    max_head_bytes = MAX_HEAD_BYTES
     request_s = REQUEST_S
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
-        self._head_bytes = 0
         self._in_head = True
+        self._field_bytes = 0
+        self._unbroken_bytes = 0
+        self._reached_boundary = False
         self._refused = False
+        self._deferred: tuple[int, str, str] | None = None
         self._hurry: asyncio.TimerHandle | None = None
         self._begin()
 
@@ -34,27 +39,59 @@ class BoundedHttp(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self._refused:
-            return
-        if self._in_head:
-            self._head_bytes += len(data)
-            if self._head_bytes > self.most_head_bytes:
-                self._refuse(431, "too_large", f"the head of a request may have {self.most_head_bytes} bytes at most")
-                return
-        super().data_received(data)
+        """Feed the parser in pieces, and refuse a head or a trailer that is longer than `max_head_bytes`.
+
+        The parser does not say where in its input a head ends, so bytes are counted in two ways. `_unbroken_bytes` are
+        those since the last piece in which a head ended or a body went on: no piece is longer than what is left of the
+        limit, so a head that fits always ends in time, and body bytes that arrive with it are not counted.
+        `_field_bytes` are those of the fields that the parser has read: they tell the length of a head that begins in
+        the middle of a piece, behind an earlier request.
+        """
+        while data and not self._refused:
+            room = self.max_head_bytes - self._unbroken_bytes
+            piece, data = data[:room], data[room:]
+            self._reached_boundary = False
+            super().data_received(piece)
+            self._unbroken_bytes = 0 if self._reached_boundary else self._unbroken_bytes + len(piece)
+            if self._unbroken_bytes >= self.max_head_bytes:
+                self._refuse_head()
 
     def on_message_begin(self) -> None:
         self._begin()
+        self._in_head, self._field_bytes = True, 0
         super().on_message_begin()
 
+    def on_url(self, url: bytes) -> None:
+        self._count_field(len(url))
+        super().on_url(url)
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._count_field(len(name) + len(value) + _FIELD_OVERHEAD)
+        if self._in_head:  # a trailer is no header: whoever reads the headers has to be able to rely on the head alone
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
-        self._in_head = False
-        super().on_headers_complete()
+        self._in_head, self._reached_boundary = False, True
+        if not self._refused:
+            super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        self._reached_boundary = True
+        if not self._refused:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
+        self._reached_boundary = True
+        if self._refused:
+            return
         self._at_ease()
-        self._in_head, self._head_bytes = True, 0
         super().on_message_complete()
+        self._in_head = True
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        if self._deferred is not None and self.cycle.response_complete:
+            self._send_refusal(*self._deferred)
 
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "invalid_request", msg)
@@ -69,22 +106,35 @@ class BoundedHttp(HttpToolsProtocol):
             self._hurry.cancel()
             self._hurry = None
 
+    def _count_field(self, size: int) -> None:
+        self._field_bytes += size
+        if self._field_bytes > self.max_head_bytes:
+            self._refuse_head()
+
+    def _refuse_head(self) -> None:
+        part = "head" if self._in_head else "head and the trailer"
+        self._refuse(431, "too_large", f"the {part} of a request may have {self.max_head_bytes} bytes at most")
+
     def _refuse(self, status: int, error_type: str, error: str) -> None:
+        if self._refused:
+            return
         self._at_ease()
+        self._refused = True
         answering = self.cycle is not None and not self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
-        if answering and self.cycle.response_started:
+        if answering and self._in_head:  # an earlier request of this connection is answered first
+            self._deferred = (status, error_type, error)
+        elif answering and self.cycle.response_started:
             self.transport.abort()
+        else:
+            self._send_refusal(status, error_type, error)
+
+    def _send_refusal(self, status: int, error_type: str, error: str) -> None:
+        self._deferred = None
+        if self.transport.is_closing():
             return
         correlation_id = f"trace_{secrets.token_hex(10)}"
-        self._refused = True
-        told: dict[str, object] = {
-            "ok": False,
-            "success": False,
-            "error": error,
-            "error_type": error_type,
-            "details": {},
-        }
-        body = json.dumps({**told, "details": {}, "correlation_id": correlation_id}).encode()
+        content: dict[str, object] = {"ok": False, "success": False, "error": error, "error_type": error_type}
+        body = json.dumps({**content, "details": {}, "correlation_id": correlation_id}).encode()
         head = (
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ncontent-type: application/json\r\n"
             f"content-length: {len(body)}\r\nx-correlation-id: {correlation_id}\r\nconnection: close\r\n\r\n"

@@ -1,6 +1,7 @@
 """Entries and values to and from JSON. Nobody else knows how they are written."""
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import msgspec
@@ -8,9 +9,11 @@ from msgspec import Struct
 
 from toolyard.core.errors import Invalid
 from toolyard.core.events import Entry, Event
+from toolyard.core.items import Item
 
 _encoder = msgspec.json.Encoder()
 _entries = msgspec.json.Decoder(Entry)
+_items = msgspec.json.Decoder(tuple[Item, ...])
 
 
 def encode(value: Entry | Event) -> bytes:
@@ -33,8 +36,20 @@ def checked(value: T) -> T:
 
     What comes from outside is checked once, before it enters the log: a log that cannot be read back is lost.
     """
-    try:
+    with _refused(type(value).__name__):
         msgspec.json.decode(_encoder.encode(value), type=type(value))
-    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
-        raise Invalid(f"this cannot be kept: {error}", {"type": type(value).__name__}) from None
     return value
+
+
+def check_items(items: Sequence[Item]) -> None:
+    """Raise Invalid for items that could not be read back, as `checked` does for a whole command."""
+    with _refused("Item"):
+        _items.decode(_encoder.encode(items))
+
+
+@contextmanager
+def _refused(kind: str) -> Generator[None]:
+    try:
+        yield
+    except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:
+        raise Invalid(f"this cannot be kept: {error}", {"type": kind}) from None

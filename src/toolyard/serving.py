@@ -125,6 +125,7 @@ def _settings(app: Callable[..., Awaitable[None]]) -> uvicorn.Config:
         lifespan="off",
         log_config=None,
         access_log=False,
+        log_level="warning",
         proxy_headers=False,
         server_header=False,
         timeout_graceful_shutdown=LAST_WORDS_S,

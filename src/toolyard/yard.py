@@ -7,7 +7,19 @@ from contextlib import aclosing
 from types import TracebackType
 from typing import Self
 
-from toolyard.app import OFFLINE, App, AsgiApp, Message, ModelChoice, Models, Wiring, open_store
+from toolyard.app import (
+    NO_KEYS,
+    OFFLINE,
+    App,
+    AsgiApp,
+    Message,
+    ModelChoice,
+    Models,
+    Wiring,
+    check_api_keys,
+    named_model,
+    open_store,
+)
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
 from toolyard.core.cursor import parse_cursor
@@ -40,6 +52,7 @@ class Yard:
         *,
         tools: Iterable[object] = (),
         model: ModelChoice = "",
+        api_keys: Mapping[str, str] = NO_KEYS,
         servers: Mapping[str, ServerSpec] | None = None,
         store: str = "memory:",
         limits: Limits = Limits(),  # noqa: B008 - immutable
@@ -51,6 +64,8 @@ class Yard:
         threads: int = 32,
         grace_s: float = 5.0,
     ) -> None:
+        """`api_keys` are those of providers by their names, in place of their environment variables."""
+        check_api_keys(api_keys)
         if not model:
             raise Misconfigured(
                 'a yard needs a model: for example model="openai:gpt-4o-mini", model="ollama:qwen3", or '
@@ -59,6 +74,7 @@ class Yard:
         self._wire(
             Wiring(
                 model=model,
+                named_model=lambda name: named_model(name, api_keys),  # no partial: its repr would show the keys
                 tools=tuple(tools),
                 servers=servers or {},
                 store=store,

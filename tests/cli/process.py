@@ -85,6 +85,11 @@ class Serving:
         with self.process.stderr as lines:
             self._errors += lines
 
+    def errors(self) -> list[str]:
+        """Return what it wrote to standard error; it must have ended."""
+        self._readers[1].join(PATIENCE_S)
+        return [line.rstrip("\n") for line in self._errors]
+
     def kill(self) -> None:
         self.process.kill()
         self.ended()

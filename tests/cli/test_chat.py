@@ -64,3 +64,31 @@ def test_input_that_ends_at_a_question_leaves_the_run_waiting(tmp_path: Path) ->
     done = toolyard(tmp_path, "chat", "--tools", "./my_tools.py", typed="turn on the hall light\n")
     assert done.code == 0, done.errors
     assert "run it?" in done.out and "←" not in done.out
+
+
+def test_one_question_prints_its_answer_and_nothing_else(tmp_path: Path) -> None:
+    done = toolyard(tmp_path, "chat", "--demo", "add milk to groceries")
+    assert (done.code, done.out, done.errors) == (0, "I've added milk to the grocery list.\n", "")
+    (tmp_path / "my_tools.py").write_text(TOOLS)
+    with serving(tmp_path, "--tools", "./my_tools.py") as server:
+        done = toolyard(tmp_path, "chat", "hello", "--server", server.url)
+        assert done.code == 0 and done.out and "→" not in done.out and "Toolyard chat" not in done.out
+
+
+def test_one_question_that_needs_an_approval_fails_and_says_so(tmp_path: Path) -> None:
+    (tmp_path / "my_tools.py").write_text(TOOLS)
+    done = toolyard(tmp_path, "chat", "turn on the hall light", "--tools", "./my_tools.py")
+    assert (done.code, done.out) == (1, "")
+    assert "turn_on needs an approval" in done.errors
+
+
+def test_one_question_to_a_model_that_fails_ends_with_1(tmp_path: Path) -> None:
+    done = toolyard(tmp_path, "chat", "--model", "http://127.0.0.1:9/v1#none", "hello")
+    assert done.code == 1 and "failed: " in done.errors and done.out == ""
+
+
+def test_a_server_that_wants_a_key_is_told_how_to_name_one(tmp_path: Path) -> None:
+    assert toolyard(tmp_path, "keys", "add", "me", "--user", "me", "--role", "admin").code == 0
+    with serving(tmp_path) as server:
+        done = toolyard(tmp_path, "chat", "hello", "--server", server.url)
+    assert done.code == 1 and "--key" in done.errors and "TOOLYARD_KEY" in done.errors

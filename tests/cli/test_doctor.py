@@ -40,6 +40,25 @@ def test_everything_that_is_wrong_is_said_at_once(tmp_path: Path) -> None:
     assert "'nonsense' is not a model" in found[3]
 
 
+WITH_CREDENTIALS = """
+model = "http://mallory:p%40ss@w0rd-hunter2@127.0.0.1:9/v1?api_key=hunter2#some-model"
+[servers.docs]
+url = "https://mallory:hunter2@127.0.0.1:9/mcp?key=hunter2&plain=hunter2"
+[servers.files]
+command = "python3"
+args = ["-c", "pass", "--database", "postgresql://mallory:hunter2@db/files", "--api-key=hunter2"]
+"""
+
+
+def test_no_credentials_of_an_address_are_printed(tmp_path: Path) -> None:
+    (tmp_path / "toolyard.toml").write_text(WITH_CREDENTIALS)
+    for command in ("doctor", "models"):
+        done = toolyard(tmp_path, command)
+        assert "127.0.0.1:9/v1" in done.out, done.out
+        assert "hunter2" not in done.out and "mallory" not in done.out
+    assert "https://***@127.0.0.1:9/mcp?key=***" in toolyard(tmp_path, "doctor").out
+
+
 def test_a_wrong_file_is_told_with_all_its_errors(tmp_path: Path) -> None:
     (tmp_path / "toolyard.toml").write_text("prot = 1\nhost = 2\n")
     done = toolyard(tmp_path, "doctor")

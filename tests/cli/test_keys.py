@@ -29,6 +29,9 @@ def test_a_key_that_is_added_while_the_server_runs_is_asked_for_at_once(tmp_path
             ["shop", "shop", "-"],
         ]
         assert secret not in listed.out
+        last = toolyard(tmp_path, "keys", "revoke", "me", TOOLYARD_KEY=secret)
+        assert last.code == 1 and "the last one of an administrator of the server" in last.errors
+        assert toolyard(tmp_path, "keys", "add", "you", "--user", "you", "--role", "admin", "--key", secret).code == 0
         assert toolyard(tmp_path, "keys", "revoke", "me", TOOLYARD_KEY=secret).code == 0
         assert ask(tools, headers=bearer(secret))[0] == 401
         assert ask(tools, headers=bearer(second.out.splitlines()[0]))[0] == 200
@@ -47,4 +50,18 @@ def test_without_a_server_keys_are_kept_in_the_store(tmp_path: Path) -> None:
         assert ask(f"{server.url}/keys", headers=bearer(secret))[0] == 403
     assert toolyard(tmp_path, "keys", "revoke", "nobody").errors == "toolyard: there is no key named 'nobody'\n"
     assert toolyard(tmp_path, "keys", "revoke", "ann").code == 0
+    assert "There are no keys" in toolyard(tmp_path, "keys", "list").out
+
+
+def test_the_last_administrator_is_not_revoked_in_the_store_either(tmp_path: Path) -> None:
+    for name, *roles in (("me", "--role", "admin"), ("shop",)):
+        assert toolyard(tmp_path, "keys", "add", name, "--user", name, *roles).code == 0
+    refused = toolyard(tmp_path, "keys", "revoke", "me")
+    assert refused.code == 1 and "would lock everybody out" in refused.errors
+    (tmp_path / "toolyard.toml").write_text(
+        '[jwt]\nalgorithm = "HS256"\nsecret = "s3cret-s3cret-s3cret-s3cret-s3cret"\n'
+    )
+    assert toolyard(tmp_path, "keys", "revoke", "me").code == 0, "tokens may name administrators"
+    (tmp_path / "toolyard.toml").unlink()
+    assert toolyard(tmp_path, "keys", "revoke", "shop").code == 0
     assert "There are no keys" in toolyard(tmp_path, "keys", "list").out

@@ -60,7 +60,7 @@ def test_it_says_where_it_is_and_the_line_that_it_prints_works(tmp_path: Path) -
         assert told[-1]["type"] == "done" and told[-1]["ending"] == "done"
         assert "Rent" in said(told)
         text = "\n".join(server.said)
-        assert "toolyard:offline: no model is configured" in text and "tools    7: budget_scan" in text
+        assert "toolyard:offline: no model is configured" in text and "tools    10: budget_scan" in text
         assert (tmp_path / "data" / "toolyard" / "toolyard.db").exists()
 
 

@@ -106,3 +106,27 @@ def test_an_mcp_json_that_the_configuration_names_is_started(tmp_path: Path) -> 
     assert "plain: " in doctor.out, doctor
     with serving(tmp_path, "--config", "toolyard.toml"):
         until_running(tmp_path, "plain")
+
+
+def test_options_may_follow_the_name_and_a_command_that_is_missing_is_an_error(tmp_path: Path) -> None:
+    plain = Plain(tmp_path)
+    with serving(tmp_path) as server:
+        words = ("servers", "add", "plain", "--trust", "--server", server.url, "--", plain.spec.command)
+        added = toolyard(tmp_path, *words, *plain.spec.args)
+        assert added.code == 0 and "it is running" in added.out, added
+        missing = toolyard(tmp_path, "servers", "add", "bad", "--trust", "--", "no-such-runner", "mcp-server-time")
+        assert (missing.code, missing.out) == (1, "")
+        assert "no-such-runner is not on the PATH" in missing.errors
+        started = toolyard(tmp_path, "servers", "start", "bad")
+        assert started.code == 1 and "no-such-runner is not on the PATH" in started.errors
+    with serving(tmp_path) as server:
+        server.until("curl -N")
+        text = "\n".join(server.said)
+        count = len(plain_tools(text))
+        assert count > 1 and f"tools    {count}: {count} of plain" in text
+        assert "bad is" in text and "no-such-runner is not on the PATH" in text
+
+
+def plain_tools(text: str) -> range:
+    """Return as many as the banner counts of the server `plain`."""
+    return range(int(text.partition(" of plain")[0].rpartition(" ")[2]))

@@ -3,7 +3,7 @@
 import { ToolError, createClient } from "../../web/client/dist/index.js";
 
 const { url, key, say, images, conversation, stop } = JSON.parse(process.argv[2]);
-const seen = { executed: [], texts: [], finals: [], cited: [], failure: "" };
+const seen = { executed: [], texts: [], finals: [], cited: [], errors: [], failure: "" };
 
 function ran(name, args) {
   seen.executed.push([name, args]);
@@ -96,6 +96,16 @@ const tools = {
       return { told: "cat \u{1F408}".slice(0, 5) };
     },
   },
+  raw_mcp_result: {
+    description: "Return what an MCP server answered.",
+    parameters: { type: "object", properties: { failed: { type: "boolean" } } },
+    run: ({ failed = false }) => ({
+      content: failed
+        ? [{ type: "text", text: "sold out" }]
+        : [{ type: "text", text: "3 in stock" }, { type: "image", data: "iVBORw0KGgo=", mimeType: "image/png" }],
+      isError: failed,
+    }),
+  },
   for_ever: {
     description: "Does not end by itself.",
     run: () => {
@@ -116,6 +126,7 @@ try {
       if (event.type === "text.delta" && stop === "text") await client.stop();
       if (event.type === "text.cited") seen.cited.push(...event.citations.map(({ start, end, url }) => [start, end, url]));
       if (event.type === "message") seen.finals.push([event.stopReason, event.message.content]);
+      if (event.type === "message" && event.error) seen.errors.push([event.error.error, event.error.error_type]);
     }
     seen.texts.push(words);
   }

@@ -10,6 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import msgspec
+from mcp_types import CallToolResult, ImageContent, TextContent
 from msgspec import Struct
 
 from toolyard import Context, ToolError, ToolyardError, tool
@@ -27,6 +28,8 @@ class Seen(Struct, kw_only=True):
     finals: list[tuple[str, str | None]] = []
     cited: list[tuple[int, int, str]] = []
     """Where the answers come from."""
+    errors: list[tuple[str, str]] = []
+    """The error and its type of each final message of a failed run."""
     failure: str = ""
 
 
@@ -140,7 +143,14 @@ def odd_tools(seen: Seen) -> list[object]:
         seen.executed.append(("too_slow", {}))
         await asyncio.Event().wait()
 
-    return [huge, large, too_slow, odd, deep, halved]
+    return [huge, large, too_slow, odd, deep, halved, raw_mcp_result]
+
+
+def raw_mcp_result(failed: bool = False) -> CallToolResult:
+    """Return what an MCP server answered, as its SDK hands it over."""
+    text = TextContent(type="text", text="sold out" if failed else "3 in stock")
+    image = ImageContent(type="image", data="iVBORw0KGgo=", mime_type="image/png")
+    return CallToolResult(content=[text] if failed else [text, image], is_error=failed)
 
 
 def endless(seen: Seen, running: asyncio.Event) -> object:
@@ -166,6 +176,8 @@ async def said(app: AppClient, text: str, seen: Seen, case: Case) -> str:
                 seen.cited += [(one.start, one.end, one.url) for one in citations]
             case Final():
                 seen.finals.append((event.stop_reason, event.message.content))
+                if event.error is not None:
+                    seen.errors.append((event.error.error, event.error.error_type))
             case _:
                 pass
     return words

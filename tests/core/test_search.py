@@ -71,7 +71,7 @@ def test_the_rule_is_the_table_of_the_page_for_all_that_can_be(wish: Asked) -> N
         assert not found.refused or (found.where == "off" and "ask for auto" in found.why)
 
 
-@pytest.mark.proves("002.search-switch", "002.prefer-native", "002.prefer-mcp", "002.prefer-duckduckgo")
+@pytest.mark.proves("002.search-switch", "002.prefer-native", "002.prefer-mcp")
 @pytest.mark.parametrize(
     ("use", "preference", "wish"),
     [

@@ -2,18 +2,25 @@
 
 import asyncio
 import contextlib
+from collections.abc import Callable
 
 from toolyard.engine.deadline import Deadline
 
 
-async def attempt(after_s: float, work: asyncio.Event, abandoned: asyncio.Event) -> str:
-    deadline = Deadline(asyncio.get_running_loop(), after_s, abandoned.set)
+def never() -> bool:
+    return False
+
+
+async def attempt(
+    after_s: float, work: asyncio.Event, abandoned: asyncio.Event, is_stopped: Callable[[], bool] = never
+) -> str:
+    deadline = Deadline(asyncio.get_running_loop(), after_s, abandoned.set, is_stopped)
     try:
         await work.wait()
         return "done"
     except asyncio.CancelledError as error:
-        if deadline.made(error):
-            return "late"
+        if deadline.absorbs(error):
+            return "late" if deadline.passed else "cancelled itself"
         raise
     finally:
         deadline.over()
@@ -38,8 +45,10 @@ def test_work_that_is_late_is_told_and_its_task_is_not_marked_as_stopped() -> No
 
 def test_a_stop_is_not_taken_for_a_deadline() -> None:
     async def test() -> None:
-        task = asyncio.create_task(attempt(10, asyncio.Event(), asyncio.Event()))
+        stop = asyncio.Event()
+        task = asyncio.create_task(attempt(10, asyncio.Event(), asyncio.Event(), stop.is_set))
         await asyncio.sleep(0)
+        stop.set()
         task.cancel()
         assert (await asyncio.gather(task, return_exceptions=True))[0].__class__ is asyncio.CancelledError
 
@@ -48,7 +57,7 @@ def test_a_stop_is_not_taken_for_a_deadline() -> None:
 
 def test_what_ignores_its_deadline_is_let_go_of() -> None:
     async def stubborn(release: asyncio.Event, abandoned: asyncio.Event) -> int:
-        deadline = Deadline(asyncio.get_running_loop(), 0.01, abandoned.set)
+        deadline = Deadline(asyncio.get_running_loop(), 0.01, abandoned.set, never)
         while not release.is_set():
             with contextlib.suppress(asyncio.CancelledError):
                 await release.wait()

@@ -21,8 +21,11 @@ def browser() -> str:
 
 
 @asynccontextmanager
-async def page_of(url: str, before: str = "") -> AsyncGenerator[Page, None]:
-    """A page of that address, with a script that runs before its own. What it complains of fails the test."""
+async def page_of(url: str, before: str = "", *, expected: str = "404") -> AsyncGenerator[Page, None]:
+    """A page of that address, with a script that runs before its own.
+
+    What it complains of fails the test, unless it is about `expected`: an answer that is no success, for example.
+    """
     complaints: list[str] = []
     async with async_playwright() as driver:
         window = await driver.chromium.launch(executable_path=browser(), args=list(QUIET))
@@ -30,7 +33,7 @@ async def page_of(url: str, before: str = "") -> AsyncGenerator[Page, None]:
         page.set_default_timeout(PATIENCE_MS)
         expect.set_options(timeout=PATIENCE_MS)
         page.on("pageerror", lambda error: complaints.append(str(error)))
-        page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said) else None)
+        page.on("console", lambda said: complaints.append(said.text) if _is_complaint(said, expected) else None)
         if before:
             await page.add_init_script(before)
         try:
@@ -41,6 +44,5 @@ async def page_of(url: str, before: str = "") -> AsyncGenerator[Page, None]:
     assert complaints == []
 
 
-def _is_complaint(said: ConsoleMessage) -> bool:
-    """An error of the page; that something is not there (404) is an answer like any other."""
-    return said.type == "error" and "404" not in said.text
+def _is_complaint(message: ConsoleMessage, expected: str) -> bool:
+    return message.type == "error" and expected not in message.text

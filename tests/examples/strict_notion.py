@@ -1,13 +1,15 @@
 """A Notion API on a real socket that keeps pages in memory and refuses what Notion refuses.
 
 It answers the endpoints that a household needs, in version 2025-09-03: a missing or wrong token, version or content
-type, an unknown key, an unknown column, a value that does not fit its column and a foreign parent are errors in
-Notion's own shape. It hands out two pages at a time, so that a reader who does not follow the cursor is found out.
+type, an unknown key, an unknown column, a value that does not fit its column, an option that a status column does not
+have and a foreign parent are errors in Notion's own shape. It hands out two pages at a time, so that a reader who does
+not follow the cursor is found out. A time without a zone is UTC, and times are shown with milliseconds and zone.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import count
 from typing import Annotated, Literal
 
@@ -23,11 +25,13 @@ Columns = dict[str, str]
 Answer = Callable[[str, bytes], dict[str, object]]
 Handler = Callable[[web.Request], Awaitable[web.Response]]
 SCHEMAS: dict[str, Columns] = {
-    "groceries": {"Item": "title", "Qty": "number", "Status": "select"},
+    "groceries": {"Item": "title", "Qty": "number", "Unit": "rich_text", "Status": "select"},
     "tasks": {"Task": "title", "Status": "select", "Due": "date"},
     "events": {"Event": "title", "When": "date", "Location": "rich_text"},
     "expenses": {"Expense": "title", "Amount": "number", "Category": "select", "Date": "date"},
 }
+STATUS_GROUPS = {"To-do": ["Not started"], "In progress": ["In progress"], "Complete": ["Done"]}
+"""What Notion gives a new status column. The API cannot add an option to it, as it does to a select column."""
 
 
 class _Strict(Struct, forbid_unknown_fields=True):
@@ -68,16 +72,21 @@ class SelectCell(_Strict):
     select: Option | None
 
 
+class StatusCell(_Strict):
+    status: Option | None
+
+
 class DateCell(_Strict):
     date: Dates | None
 
 
-Cell = TitleCell | TextCell | NumberCell | SelectCell | DateCell
+Cell = TitleCell | TextCell | NumberCell | SelectCell | StatusCell | DateCell
 CELLS: dict[str, type[Cell]] = {
     "title": TitleCell,
     "rich_text": TextCell,
     "number": NumberCell,
     "select": SelectCell,
+    "status": StatusCell,
     "date": DateCell,
 }
 
@@ -134,9 +143,8 @@ class Page:
     base: str
     cells: dict[str, Cell]
 
-    def shown(self) -> dict[str, object]:
+    def shown(self, columns: Columns) -> dict[str, object]:
         """As Notion shows it: every column of its schema, with its type."""
-        columns = SCHEMAS[self.base]
         return {
             "object": "page",
             "id": self.id,
@@ -150,6 +158,8 @@ class Page:
                 value: object = [{"type": "text", "plain_text": one.text.content} for one in texts]
             case None:
                 value = [] if kind in ("title", "rich_text") else None
+            case DateCell(Dates(start, end)):
+                value = {"start": _zoned(start), "end": _zoned(end) if end else None, "time_zone": None}
             case cell:
                 value = msgspec.to_builtins(cell)[kind]
         return {"id": name[:2], "type": kind, kind: value}
@@ -157,8 +167,10 @@ class Page:
 
 @dataclass
 class StrictNotion:
-    """Databases by the names of `SCHEMAS`; `failures` are answered first, one each."""
+    """Databases by the names of `schemas`; `failures` are answered first, one each."""
 
+    schemas: dict[str, Columns] = field(default_factory=lambda: dict(SCHEMAS))
+    status_groups: dict[str, list[str]] = field(default_factory=lambda: dict(STATUS_GROUPS))
     pages: list[Page] = field(default_factory=list[Page])
     failures: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     refusals: list[str] = field(default_factory=list[str])
@@ -169,7 +181,9 @@ class StrictNotion:
     async def serving(self) -> AsyncGenerator[str, None]:
         """Gives the base URL."""
         app = web.Application()
+        app.router.add_get("/v1/users/me", self._handler(self._me))
         app.router.add_get("/v1/databases/{id}", self._handler(self._database))
+        app.router.add_get("/v1/data_sources/{id}", self._handler(self._source))
         app.router.add_post("/v1/data_sources/{id}/query", self._handler(self._query))
         app.router.add_post("/v1/pages", self._handler(self._create))
         app.router.add_patch("/v1/pages/{id}", self._handler(self._update))
@@ -183,7 +197,7 @@ class StrictNotion:
 
     def put(self, base: str, **cells: object) -> Page:
         """A page as if it had been there before."""
-        page = Page(f"page-{next(self._numbers)}", base, _cells(base, _raw(cells)))
+        page = Page(f"page-{next(self._numbers)}", base, self._cells(base, _raw(cells)))
         self.pages.append(page)
         return page
 
@@ -217,17 +231,38 @@ class StrictNotion:
             status, code = self.failures.pop(0)
             raise Refused(status, code, f"as the test said: {code}")
 
+    def _me(self, _: str, body: bytes) -> dict[str, object]:
+        return {"object": "user", "id": "bot-1", "type": "bot", "name": "Household", "bot": {}}
+
+    def _source(self, source: str, body: bytes) -> dict[str, object]:
+        columns = self.schemas[self._base(source)]
+        properties = {
+            name: {"id": name[:2], "name": name, "type": kind, kind: self._settings(kind)}
+            for name, kind in columns.items()
+        }
+        return {"object": "data_source", "id": source, "properties": properties}
+
+    def _settings(self, kind: str) -> dict[str, object]:
+        if kind != "status":
+            return {}
+        names = [name for group in self.status_groups.values() for name in group]
+        groups = [
+            {"id": f"group-{title}", "name": title, "option_ids": [f"option-{name}" for name in group]}
+            for title, group in self.status_groups.items()
+        ]
+        return {"options": [{"id": f"option-{name}", "name": name} for name in names], "groups": groups}
+
     def _database(self, database: str, body: bytes) -> dict[str, object]:
         base = database.removeprefix("database-of-")
-        if base not in SCHEMAS:
+        if base not in self.schemas:
             raise Refused(404, "object_not_found", f"Could not find database with ID: {database}.")
         sources = [{"id": f"source-of-{base}", "name": base}]
         return {"object": "database", "id": database, "title": [], "data_sources": sources}
 
     def _query(self, source: str, body: bytes) -> dict[str, object]:
         query = msgspec.json.decode(body, type=Query)
-        base = _base(source)
-        found = [page for page in self.pages if page.base == base and _within(page, query.filter)]
+        base = self._base(source)
+        found = [page for page in self.pages if page.base == base and self._within(page, query.filter)]
         if query.sorts and query.sorts[0].direction == "descending":
             found.reverse()
         start = int(query.start_cursor or 0)
@@ -236,51 +271,60 @@ class StrictNotion:
         return {
             "object": "list",
             "type": "page_or_data_source",
-            "results": [page.shown() for page in found[start:end]],
+            "results": [page.shown(self.schemas[base]) for page in found[start:end]],
             "has_more": more,
             "next_cursor": str(end) if more else None,
         }
 
     def _create(self, _: str, body: bytes) -> dict[str, object]:
         created = msgspec.json.decode(body, type=Created)
-        base = _base(created.parent.data_source_id)
-        page = Page(f"page-{next(self._numbers)}", base, _cells(base, created.properties))
+        base = self._base(created.parent.data_source_id)
+        page = Page(f"page-{next(self._numbers)}", base, self._cells(base, created.properties))
         self.pages.append(page)
-        return page.shown()
+        return page.shown(self.schemas[base])
 
     def _update(self, wanted: str, body: bytes) -> dict[str, object]:
         page = next((page for page in self.pages if page.id == wanted), None)
         if page is None:
             raise Refused(404, "object_not_found", f"Could not find page with ID: {wanted}.")
-        page.cells |= _cells(page.base, msgspec.json.decode(body, type=Updated).properties)
-        return page.shown()
+        page.cells |= self._cells(page.base, msgspec.json.decode(body, type=Updated).properties)
+        return page.shown(self.schemas[page.base])
 
+    def _base(self, source: str) -> str:
+        base = source.removeprefix("source-of-")
+        if base not in self.schemas or base == source:
+            raise Refused(404, "object_not_found", f"Could not find data_source with ID: {source}.")
+        return base
 
-def _base(source: str) -> str:
-    base = source.removeprefix("source-of-")
-    if base not in SCHEMAS or base == source:
-        raise Refused(404, "object_not_found", f"Could not find data_source with ID: {source}.")
-    return base
+    def _cells(self, base: str, sent: dict[str, msgspec.Raw]) -> dict[str, Cell]:
+        columns = self.schemas[base]
+        for name in sent:
+            if name not in columns:
+                raise Refused(400, "validation_error", f"{name} is not a property that exists.")
+        cells = {name: msgspec.json.decode(cell, type=CELLS[columns[name]]) for name, cell in sent.items()}
+        options = [name for group in self.status_groups.values() for name in group]
+        for cell in cells.values():
+            if isinstance(cell, StatusCell) and cell.status and cell.status.name not in options:
+                raise Refused(400, "validation_error", f'Status option "{cell.status.name}" does not exist.')
+        return cells
+
+    def _within(self, page: Page, wanted: And | None) -> bool:
+        for bounds in wanted.both if wanted else ():
+            if self.schemas[page.base].get(bounds.property) != "date":
+                raise Refused(400, "validation_error", f"{bounds.property} is not a date property")
+            cell = page.cells.get(bounds.property)
+            start = cell.date.start if isinstance(cell, DateCell) and cell.date else ""
+            if not bounds.date.on_or_after <= start < bounds.date.before:
+                return False
+        return True
 
 
 def _raw(cells: dict[str, object]) -> dict[str, msgspec.Raw]:
     return {name: msgspec.Raw(msgspec.json.encode(cell)) for name, cell in cells.items()}
 
 
-def _cells(base: str, given: dict[str, msgspec.Raw]) -> dict[str, Cell]:
-    columns = SCHEMAS[base]
-    for name in given:
-        if name not in columns:
-            raise Refused(400, "validation_error", f"{name} is not a property that exists.")
-    return {name: msgspec.json.decode(cell, type=CELLS[columns[name]]) for name, cell in given.items()}
-
-
-def _within(page: Page, wanted: And | None) -> bool:
-    for one in wanted.both if wanted else ():
-        if SCHEMAS[page.base].get(one.property) != "date":
-            raise Refused(400, "validation_error", f"{one.property} is not a date property")
-        cell = page.cells.get(one.property)
-        start = cell.date.start if isinstance(cell, DateCell) and cell.date else ""
-        if not one.date.on_or_after <= start < one.date.before:
-            return False
-    return True
+def _zoned(moment: str) -> str:
+    if "T" not in moment:
+        return moment
+    parsed = datetime.fromisoformat(moment)
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).isoformat(timespec="milliseconds")

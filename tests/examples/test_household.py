@@ -5,14 +5,17 @@ import json
 from datetime import date
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from examples.at_home import at_home, called, rows, value
 from examples.loading import configuration, tools_of
 from support import events_of, in_yard, problem, results, text
-from toolyard import Result, Yard, call, say
+from surfaces.served import client
+from toolyard import Result, Scripted, Yard, call, say
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn, together
+from toolyard.venues.function import as_tool
 from wire.strict_chat import AssistantMessage, StrictChat, SystemMessage, ToolMessage, UserMessage, asks, says
 
 CONFIGURED = configuration("household")
@@ -25,7 +28,13 @@ SEVEN = [
     "create_event",
     "ha_service_call",
 ]
+LISTS = ["list_groceries", "list_tasks", "list_events"]
 THIS_MONTH = date.today().isoformat()[:7]
+
+
+def seven_tools() -> list[object]:
+    """Return the tools of the seed, without the lists."""
+    return [tool for tool in tools_of("household") if as_tool(tool).definition.name in SEVEN]
 
 
 @pytest.mark.proves("003.result-ok", "003.arguments-defaulted")
@@ -58,7 +67,7 @@ def test_the_seeds_request_goes_to_gpt_4o_mini_over_a_real_socket(monkeypatch: p
         async with openai.serving() as base_url:
             monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
             monkeypatch.setenv("OPENAI_BASE_URL", base_url)
-            tools, prompt = tools_of("household"), CONFIGURED.system_prompt
+            tools, prompt = seven_tools(), CONFIGURED.system_prompt
             async with Yard(tools=tools, model="openai:gpt-4o-mini", system_prompt=prompt) as yard:
                 return await yard.ask("Add milk to groceries")
 
@@ -72,6 +81,23 @@ def test_the_seeds_request_goes_to_gpt_4o_mini_over_a_real_socket(monkeypatch: p
     assert isinstance(calling, AssistantMessage) and isinstance(told, ToolMessage)
     assert [one.id for one in calling.tool_calls or ()] == [told.tool_call_id]
     assert json.loads(told.content) == {"ok": True, "id": "grocery-1", "item": "milk", "status": "Needed", "qty": 1}
+
+
+@pytest.mark.proves("003.seven-tools")
+def test_the_seven_tools_of_the_seed_have_their_names_and_the_lists_stand_beside_them() -> None:
+    definitions = [as_tool(thing).definition for thing in tools_of("household")]
+    assert sorted(definition.name for definition in definitions) == sorted([*SEVEN, *LISTS])
+
+    async def test() -> tuple[object, object]:
+        async with Yard(tools=seven_tools(), model=Scripted([])) as yard, client(yard) as http:
+            _, health, _ = await http.ask("GET", "/ai/tools/health")
+            _, listed, _ = await http.ask("GET", "/tools")
+        return health["status"], listed["tools"]
+
+    status, listed = asyncio.run(test())
+    assert status == "healthy"
+    tools = msgspec.convert(listed, list[dict[str, object]])
+    assert sorted(str(tool["name"]) for tool in tools if tool["venue"] == "function") == sorted(SEVEN)
 
 
 def test_an_item_is_found_by_its_id_or_its_name_an_unfinished_one_first() -> None:

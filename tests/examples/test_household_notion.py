@@ -1,13 +1,15 @@
 """The household in Notion, through notion-client, against a strict Notion on a real socket."""
 
+import time
 from collections.abc import Awaitable, Callable
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from examples.at_home import at_home, called, value
-from examples.strict_notion import TOKEN, StrictNotion
+from examples.strict_notion import SCHEMAS, STATUS_GROUPS, TOKEN, SelectCell, StatusCell, StrictNotion
 from support import problem
 from toolyard import Yard
 
@@ -20,9 +22,14 @@ NOTION = {
 }
 
 
-def in_notion(test: Callable[[Yard, StrictNotion], Awaitable[None]], monkeypatch: pytest.MonkeyPatch) -> None:
+def in_notion(
+    test: Callable[[Yard, StrictNotion], Awaitable[None]],
+    monkeypatch: pytest.MonkeyPatch,
+    notion: StrictNotion | None = None,
+) -> None:
+    notion = notion or StrictNotion()
+
     async def opened(yard: Yard) -> None:
-        notion = StrictNotion()
         async with notion.serving() as base_url:
             for variable, text in {**NOTION, "NOTION_BASE_URL": base_url}.items():
                 monkeypatch.setenv(variable, text)
@@ -50,7 +57,9 @@ def test_notion_keeps_what_sqlite_keeps(monkeypatch: pytest.MonkeyPatch, book: P
         shown = [msgspec.to_builtins(page.cells) for page in notion.pages]
         assert shown[0]["Qty"] == {"number": 2} and shown[0]["Status"] == {"select": {"name": "Bought"}}
         assert shown[-2]["Due"] == {"date": {"start": "2026-11-20", "end": None}}
-        assert shown[-1]["When"] == {"date": {"start": "2026-11-20T10:00:00", "end": "2026-11-20T11:00:00"}}
+        start = datetime(2026, 11, 20, 10).astimezone()
+        ends = (start + timedelta(hours=1)).isoformat()
+        assert shown[-1]["When"] == {"date": {"start": start.isoformat(), "end": ends}}
 
     in_notion(test, monkeypatch)
     assert not book.exists()
@@ -105,3 +114,103 @@ def test_a_busy_notion_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
         assert len(notion.pages) == 1
 
     in_notion(test, monkeypatch)
+
+
+def with_status_columns(**groups: list[str]) -> StrictNotion:
+    """A Notion whose Status columns are of the type status, and whose units are chosen from a list."""
+    schemas = {
+        base: {**columns, **({"Status": "status"} if "Status" in columns else {})} for base, columns in SCHEMAS.items()
+    }
+    schemas["groceries"]["Unit"] = "select"
+    return StrictNotion(schemas=schemas, status_groups=groups or dict(STATUS_GROUPS))
+
+
+def test_units_and_times_are_kept_in_notion_and_listed_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(yard: Yard, notion: StrictNotion) -> None:
+        await value(yard, "add_to_groceries", item="potatoes", qty=2, unit="kg")
+        await value(yard, "add_to_groceries", item="milk")
+        listed = await value(yard, "list_groceries")
+        assert listed["items"] == [
+            {"id": "page-1", "item": "potatoes", "status": "Needed", "qty": 2, "unit": "kg"},
+            {"id": "page-2", "item": "milk", "status": "Needed", "qty": 1},
+        ]
+        await value(yard, "create_task", title="call the plumber", due="2026-11-20T17:00:00+01:00")
+        await value(yard, "create_task", title="pay the rent", due="2026-11-20")
+        tasks = await value(yard, "list_tasks")
+        assert tasks["items"] == [
+            {"id": "page-4", "item": "pay the rent", "status": "To do", "due": "2026-11-20"},
+            {"id": "page-3", "item": "call the plumber", "status": "To do", "due": "2026-11-20T17:00:00+01:00"},
+        ]
+        await value(yard, "create_event", title="dentist", start="2026-11-20T10:00:00+01:00", location="Main Street")
+        events = await value(yard, "list_events", from_day="2026-11-20", to_day="2026-11-20")
+        assert events["items"] == [
+            {
+                "id": "page-5",
+                "item": "dentist",
+                "start": "2026-11-20T10:00:00+01:00",
+                "end": "2026-11-20T11:00:00+01:00",
+                "location": "Main Street",
+            },
+        ]
+        assert notion.refusals == []
+
+    in_notion(test, monkeypatch)
+
+
+def test_a_time_without_a_zone_is_the_households_own_and_not_utc(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def test(yard: Yard, notion: StrictNotion) -> None:
+        await value(yard, "create_task", title="call the plumber", due="2026-11-20T17:00")
+        assert msgspec.to_builtins(notion.pages[0].cells)["Due"]["date"]["start"] == "2026-11-20T17:00:00-05:00"
+        tasks = await value(yard, "list_tasks")
+        assert tasks["items"] == [
+            {"id": "page-1", "item": "call the plumber", "status": "To do", "due": "2026-11-20T17:00:00-05:00"}
+        ]
+
+    monkeypatch.setenv("TZ", "EST5")
+    time.tzset()
+    try:
+        in_notion(test, monkeypatch)
+    finally:
+        monkeypatch.delenv("TZ")
+        time.tzset()
+
+
+@pytest.mark.parametrize(
+    ("notion", "shown"),
+    [
+        (StrictNotion(), ["Needed", "In cart", "Bought"]),
+        (with_status_columns(), ["Not started", "In progress", "Done"]),
+        (
+            with_status_columns(**{"To-do": ["Idea", "Needed"], "In progress": ["In cart"], "Complete": ["Bought"]}),
+            ["Needed", "In cart", "Bought"],
+        ),
+    ],
+    ids=["select", "status", "status with our own words"],
+)
+@pytest.mark.proves("003.notion-columns")
+def test_a_status_may_be_a_select_or_a_status_column(
+    notion: StrictNotion, shown: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(yard: Yard, notion: StrictNotion) -> None:
+        added = await value(yard, "add_to_groceries", item="milk", qty=2, unit="l")
+        assert added["status"] == "Needed"
+        seen = [status_of(notion)]
+        for status in ("In cart", "Bought"):
+            changed = await value(yard, "update_grocery_status", item="milk", status=status)
+            assert changed["status"] == status
+            assert (await value(yard, "list_groceries", status=status))["total"] == 1
+            seen.append(status_of(notion))
+        assert seen == shown
+        assert (await value(yard, "list_groceries"))["total"] == 0
+        assert notion.refusals == []
+        cells = msgspec.to_builtins(notion.pages[0].cells)
+        assert cells["Item"] == {"title": [{"text": {"content": "milk"}, "type": "text"}]}
+        assert cells["Qty"] == {"number": 2}
+
+    def status_of(notion: StrictNotion) -> str:
+        cell = notion.pages[0].cells["Status"]
+        option = cell.status if isinstance(cell, StatusCell) else cell.select if isinstance(cell, SelectCell) else None
+        assert option is not None
+        return option.name
+
+    in_notion(test, monkeypatch, notion)

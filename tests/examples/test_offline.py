@@ -23,7 +23,7 @@ def test_a_household_is_looked_after() -> None:
         ("I have called the plumber!", "call the plumber is now “Done”."),
         ("How much did we spend?", f"Here is what I found:\n- month: {THIS_MONTH}\n- by category: Rent 950"),
         ("add to groceries", "What should I add?"),
-        ("show groceries", "I can't do that: I'm Toolyard's offline planner, not a language model"),
+        ("show groceries", "Here is what I found:\n- total: 1\n- lemons"),
         ("", "I can't do that: I'm Toolyard's offline planner, not a language model"),
     ]
 

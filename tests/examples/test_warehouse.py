@@ -12,6 +12,7 @@ from toolyard import Caller, Result, Scripted, Yard, call, say
 from toolyard.core.items import Call, Item
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Script, Turn, together
+from toolyard.venues.function import as_tool
 from wire.strict_chat import AssistantMessage, StrictChat, SystemMessage, ToolMessage, UserMessage, asks, says
 
 STAFF = Caller(user="u17", roles=frozenset({"warehouse_staff"}), locale="zh-CN")
@@ -25,6 +26,7 @@ FOUND = {
         {"id": "M002", "name": "低筋面粉", "quantity": 50, "unit": "kg"},
     ],
 }
+FOUR = ["search_materials", "get_inventory_stats", "format_report", "create_new_intent"]
 CONFIGURED = configuration("warehouse")
 
 
@@ -126,6 +128,32 @@ def test_search_statistics_and_report_follow_each_other_before_the_answer() -> N
     assert answer == "报表已生成。"
     assert json.loads(stats.content) == {"success": True, "categories": {"面粉": {"kg": 150}}}
     assert "| M002 | 低筋面粉 | 50kg |" in json.loads(report.content)["report"]
+
+
+@pytest.mark.proves("001.warehouse-tools")
+def test_each_of_the_four_tools_answers_with_success_and_what_it_found() -> None:
+    assert [as_tool(thing).definition.name for thing in tools_of("warehouse")] == FOUR
+
+    async def test(yard: Yard) -> list[dict[str, object]]:
+        calls = [
+            ("search_materials", {"keyword": "面粉"}),
+            ("search_materials", {"keyword": "钢材"}),
+            ("get_inventory_stats", {"category": "糖"}),
+            ("format_report", {"title": "糖", "keyword": "糖"}),
+            ("create_new_intent", {"name": "退货"}),
+        ]
+        found = [result(await events_of(yard.call(name, arguments, caller=ADMIN))) for name, arguments in calls]
+        assert {one.outcome for one in found} == {"ok"}
+        return [json.loads(one.content) for one in found]
+
+    report = "# 糖\n\n| 编号 | 名称 | 库存 |\n|---|---|---|\n| M003 | 白砂糖 | 80kg |\n| M004 | 红糖 | 20kg |"
+    assert in_yard(test, [], tools_of("warehouse")) == [
+        FOUND,
+        {"success": True, "results": []},
+        {"success": True, "categories": {"糖": {"kg": 100}}},
+        {"success": True, "report": report},
+        {"success": True, "name": "退货", "created_by": "boss"},
+    ]
 
 
 @pytest.mark.proves("001.all-calls-extracted")

@@ -1,13 +1,18 @@
 """One story per correlation id, in the words of the seed, with every secret left out."""
 
+import asyncio
 import logging
+import re
 from collections.abc import Iterator
 
 import pytest
 
-from support import events_of, in_yard
+from support import PATIENCE_S, events_of, in_yard
 from toolyard import Context, ToolError, Yard, call, say, tool
-from toolyard.engine.telemetry import LineFormatter, masked
+from toolyard.engine.log_lines import LineFormatter, log_line
+from toolyard.engine.telemetry import masked
+from wire.strict import refuses
+from wire.strict_chat import StrictChat
 
 own = logging.getLogger("groceries")
 
@@ -28,20 +33,21 @@ def fail_to_add(context: Context) -> None:
 class Lines(logging.Handler):
     """Keeps the lines as they would be written."""
 
-    def __init__(self) -> None:
-        super().__init__(logging.INFO)
+    def __init__(self, level: int) -> None:
+        super().__init__(level)
         self.setFormatter(LineFormatter())
         self.lines: list[str] = []
 
     def emit(self, record: logging.LogRecord) -> None:
-        if record.name in ("toolyard", "groceries"):
+        if record.name.partition(".")[0] in ("toolyard", "groceries"):
             self.lines.append(self.format(record))
 
 
-@pytest.fixture
-def lines(caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
-    caplog.set_level(logging.INFO)
-    handler = Lines()
+@pytest.fixture(params=[logging.DEBUG])
+def lines(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> Iterator[list[str]]:
+    caplog.set_level(request.param, "toolyard")
+    caplog.set_level(logging.INFO, "groceries")
+    handler = Lines(request.param)
     logging.getLogger().addHandler(handler)
     yield handler.lines
     logging.getLogger().removeHandler(handler)
@@ -72,6 +78,101 @@ def test_the_lines_of_a_request_tell_its_story_under_one_id(lines: list[str]) ->
     assert sum("tool_name=add_to_groceries" in line for line in lines) == 5
 
 
+at_info = pytest.mark.parametrize("lines", [logging.INFO], indirect=True)
+
+
+@at_info
+def test_at_info_a_run_has_one_line_for_each_call_and_one_for_itself(lines: list[str]) -> None:
+    async def test(yard: Yard) -> None:
+        await events_of(yard.run("Add milk and tea", correlation_id="abc-123"))
+
+    calls = [call("add_to_groceries", item="milk"), call("add_to_groceries", item="tea"), say("Both.")]
+    in_yard(test, calls, [add_to_groceries])
+    assert [line.rpartition(" | ")[2] for line in lines] == [
+        *("writing milk", "Tool finished", "writing tea", "Tool finished", "Run ended")
+    ]
+    assert all(" [INFO ] correlation_id=abc-123 | " in line for line in lines)
+
+
+@at_info
+def test_a_failed_call_is_a_warning_with_its_arguments_redacted_and_bounded(lines: list[str]) -> None:
+    @tool
+    def pay(amount: float, card: dict[str, str], note: str) -> None:
+        """Pay."""
+        raise ToolError("the card was refused", "payment_error", {"reason": "limit", "api_key": "k-123456789"})
+
+    async def test(yard: Yard) -> None:
+        await events_of(yard.run("pay", correlation_id="abc-123"))
+
+    card = {"token": "4242424242424242", "holder": "Bearer abcdefghijkl"}
+    in_yard(test, [call("pay", amount=5, card=card, note="n" * 100_000), say("no")], [pay])
+    (line,) = [line for line in lines if "Tool execution error" in line]
+    assert " [WARNING] correlation_id=abc-123 | " in line and "tool_name=pay" in line
+    assert 'error_type=payment_error | error="the card was refused"' in line
+    assert """details={"reason": "limit", "api_key": "***"}""" in line
+    assert """"card": {"token": "***", "holder": "Bearer ***"}""" in line
+    assert len(line) < 2000
+
+
+@at_info
+def test_a_failed_model_is_an_error_with_its_name_type_and_id(lines: list[str]) -> None:
+    async def test() -> None:
+        provider = StrictChat(refuses(401, "Incorrect API key: sk-abcdefghijkl"))
+        async with (
+            asyncio.timeout(PATIENCE_S),
+            provider.serving() as base_url,
+            Yard(model=f"{base_url}#gpt") as yard,
+        ):
+            await events_of(yard.run("hello", correlation_id="abc-123"))
+
+    asyncio.run(test())
+    (line,) = [line for line in lines if "[ERROR]" in line]
+    assert "correlation_id=abc-123" in line and line.endswith(" | Model turn failed")
+    assert "#gpt" in line and "error_type=" in line and "401" in line and "abcdefghijkl" not in line
+
+
+@at_info
+def test_no_value_can_forge_a_line(lines: list[str]) -> None:
+    forged = "milk\n2026-01-01T00:00:00.000Z [ERROR] correlation_id=x | forged\x1b[2J\u202e"
+
+    @tool
+    def fail(item: str) -> None:
+        """Fail."""
+        own.info("took %s", item)
+        raise ValueError(item)
+
+    async def test(yard: Yard) -> None:
+        await events_of(yard.run("go", correlation_id=f"abc{forged}"))
+
+    in_yard(test, [call("fail", item=forged), say("no")], [fail])
+    written = "\n".join(lines)
+    assert written.count("forged") > 4 and "\x1b" not in written and "\u202e" not in written
+    assert not any(re.match(r"\S+ \[ERROR", line) for line in written.splitlines())
+
+
+def test_a_disabled_line_is_never_put_into_words(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.ERROR, "toolyard")
+
+    class Unspeakable:
+        def __str__(self) -> str:
+            raise AssertionError("formatted")
+
+    log_line(logging.getLogger("toolyard.tools"), logging.INFO, "abc", "Tool finished", value=Unspeakable())
+    assert not caplog.records
+
+
+def test_other_formatters_get_the_whole_line_and_the_id(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "toolyard")
+
+    async def test(yard: Yard) -> None:
+        await events_of(yard.run("Add milk", correlation_id="abc-123"))
+
+    in_yard(test, [call("add_to_groceries", item="milk"), say("Done.")], [add_to_groceries])
+    (record,) = [record for record in caplog.records if record.name == "toolyard.tools"]
+    assert record.getMessage().startswith("correlation_id=abc-123 | ")
+    assert "tool_name=add_to_groceries" in record.getMessage() and vars(record)["correlation_id"] == "abc-123"
+
+
 @pytest.mark.proves("003.error-logged")
 def test_an_error_of_a_tool_is_logged_with_its_type_and_the_id_reaches_the_tool(lines: list[str]) -> None:
     async def test(yard: Yard) -> None:
@@ -89,6 +190,8 @@ def test_an_error_of_a_tool_is_logged_with_its_type_and_the_id_reaches_the_tool(
         "key sk-abcdefghijklmnop",
         "password=hunter2hunter2",
         'api_key: "0123456789"',
+        "https://ann:hunter2hunter2@host/",
+        "eyJabcdefghijklmnop",
     ],
 )
 def test_secrets_in_texts_are_masked(secret: str) -> None:

@@ -165,7 +165,62 @@ def test_an_mcp_search_takes_two_model_calls_and_both_count(wish: Wish, configur
     in_yard(test, Scripted(script), servers={"plain": plain.spec}, web_search=configured)
 
 
+def two_search_servers(folder: Path) -> dict[str, Any]:
+    """Return two servers whose tool `look` is to be named `web_search`; only the first can have the name."""
+    servers: dict[str, Any] = {}
+    for name in ("brave", "duckduckgo"):
+        (folder / name).mkdir()
+        servers[name] = Plain(folder / name, names={"look": "web_search"}, trust=True).spec
+    return servers
+
+
+def searches_of(model: Scripted) -> list[str]:
+    """Return the names of the search tools that the model was shown in its first turn of the last request."""
+    return sorted(name for name, _ in shown(model.requests[-1]) if name.removeprefix("duckduckgo__") in SEARCHES)
+
+
+SECOND_SEARCH, SEARCHES = "duckduckgo__web_search", ("web_search", "look")
+
+
+def both_run(yard: Yard) -> bool:
+    return [card.status for card in yard.servers.cards()] == ["running", "running"]
+
+
 @pytest.mark.proves("002.prefer-duckduckgo")
+def test_with_two_search_servers_the_preference_decides_which_of_them_searches(tmp_path: Path) -> None:
+    servers = two_search_servers(tmp_path)
+
+    async def test(yard: Yard, model: Scripted) -> None:
+        await condition(lambda: both_run(yard))
+        metadata = {"useWebSearch": True, "webSearchPreference": "duckduckgo"}
+        done = await yard.execute(content="news", metadata=metadata)
+        assert [(ran.tool, ran.at, ran.outcome) for ran in done.tools] == [(SECOND_SEARCH, "duckduckgo", "ok")]
+        assert searches_of(model) == [SECOND_SEARCH], "the other server's search is not offered"
+
+    in_yard(test, Scripted([call(SECOND_SEARCH), say("Found.")]), servers=servers)
+
+
+@pytest.mark.parametrize(
+    ("wish", "offered"),
+    [
+        ("off", []),
+        ("native", ["web_search"]),
+        ("mcp", [SECOND_SEARCH, "web_search"]),
+        ("duckduckgo", [SECOND_SEARCH]),
+        ("auto", ["web_search"]),
+    ],
+)
+def test_the_rule_of_web_search_holds_for_every_search_server(wish: Wish, offered: list[str], tmp_path: Path) -> None:
+    async def test(yard: Yard, model: Scripted) -> None:
+        await condition(lambda: both_run(yard))
+        await yard.execute(content="news", web_search=wish)
+        assert searches_of(model) == offered
+        if wish in ("native", "auto"):
+            assert ("web_search", "provider") in shown(model.requests[-1])
+
+    in_yard(test, Hosting([say("ok")]), servers=two_search_servers(tmp_path))
+
+
 def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     duck = Plain(tmp_path / "d", names={"look": "web_search"}, trust=True)

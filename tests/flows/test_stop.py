@@ -3,7 +3,9 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 
+import anyio
 import pytest
 
 from support import ending, events_of, in_yard, problem, result, results, sound, until
@@ -190,3 +192,62 @@ def test_leaving_the_iteration_does_not_stop_the_run() -> None:
         assert result(await events_of(run)).content == "worked"
 
     in_yard(test, [call("work"), say("ok")], [work])
+
+
+@pytest.mark.parametrize(
+    "way", ["then waits", "then returns", "raises", "in a group", "later, from elsewhere", "leaves a scope open"]
+)
+def test_a_tool_that_cancels_its_own_task_ends_at_once(way: str) -> None:
+    """Only the tool wants its task to stop: nobody else ends the call, and it must not hang until the run's limit."""
+
+    @tool
+    async def give_up() -> str:
+        """Cancels itself."""
+        task = asyncio.current_task()
+        assert task is not None
+        if way == "leaves a scope open":
+            scope = anyio.CancelScope()
+            scope.__enter__()
+            scope.cancel()
+            return "done all the same"
+        if way == "raises":
+            raise asyncio.CancelledError
+        if way == "later, from elsewhere":
+            asyncio.get_running_loop().call_soon(task.cancel)
+        else:
+            task.cancel()
+        if way == "then returns":
+            return "done all the same"
+        if way == "in a group":
+            async with asyncio.TaskGroup() as group:
+                group.create_task(asyncio.sleep(0))
+        await asyncio.Event().wait()
+        return "never"
+
+    async def test(yard: Yard) -> None:
+        events = await events_of(yard.run("go"))
+        assert ending(events).ending == "done"
+        expected = {"then returns": "ok", "leaves a scope open": result(events).outcome}
+        assert result(events).outcome == expected.get(way, "cancelled")
+
+    in_yard(test, [call("give_up"), say("sorry")], [give_up])
+
+
+@pytest.mark.parametrize("rule", ["idempotent", "none"])
+def test_a_tool_that_swallows_its_own_cancellation_is_ended_by_its_deadline(rule: str) -> None:
+    @tool(timeout_s=0.05, retries=0, idempotent=rule == "idempotent")
+    async def stubborn() -> str:
+        """Cancels itself, takes no notice and hangs."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+        await asyncio.Event().wait()
+        return "never"
+
+    async def test(yard: Yard) -> None:
+        events = await events_of(yard.run("go"))
+        assert (ending(events).ending, problem(result(events))) == ("done", ("timeout", "timeout"))
+
+    in_yard(test, [call("stubborn"), say("sorry")], [stubborn])

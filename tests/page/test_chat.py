@@ -224,6 +224,7 @@ def test_a_failure_of_the_model_is_told(windows: Windows, server: Site) -> None:
     expect(window.thread.get_by_text("the provider is out of order")).to_have_count(1)
 
 
+@pytest.mark.proves("003.web-tool-status")
 def test_progress_of_a_running_call_is_seen(windows: Windows, server: Site) -> None:
     SITE[:] = [server]
     window = windows.open(server)

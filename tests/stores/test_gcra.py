@@ -53,6 +53,15 @@ def test_a_clock_that_is_set_back_keeps_nobody_out_for_long() -> None:
     assert limits.take("ana", 30, back + 62).remaining == 29
 
 
+def test_a_clock_that_is_set_back_refuses_nobody_who_has_requests_left() -> None:
+    limits = Gcra()
+    assert limits.take("ana", 30, NOW).remaining == 29
+    for back_s in (0.5, 60, 3600, 7200):
+        assert limits.take("ana", 30, NOW - back_s).granted
+    assert limits.take("bob", 30, NOW - 7200).remaining == 29
+    assert limits.take("ana", 30, NOW - 7200 + 2).remaining == 25  # six taken, one given back after two seconds
+
+
 def test_whoever_did_not_come_for_a_minute_is_forgotten() -> None:
     limits = Gcra()
     for number in range(10_000):

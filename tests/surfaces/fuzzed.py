@@ -213,7 +213,7 @@ WORDS: dict[str, dict[str, list[str]]] = {
 
 
 def strict(page: Json) -> Json:
-    """The page without unknown fields, which are refused: a sequence is to get on."""
+    """The page without unknown fields, which many endpoints refuse: a sequence is to get on."""
     for methods in page["paths"].values():
         for about in methods.values():
             content = about.get("requestBody", {}).get("content", {})

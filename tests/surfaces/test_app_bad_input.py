@@ -61,7 +61,6 @@ def test_a_history_that_no_provider_would_take_is_422_with_the_index(messages: l
         ({"messages": [user("a")], "context": {"n" * 501: 1}}, "a name has 1 to 500 characters"),
         ({"messages": [user("a")], "context": {f"n{n}": 1 for n in range(101)}}, "at most 100"),
         ({"messages": [user("a")], "toolChoice": "nothing_like_it"}, "there is no tool named"),
-        ({"messages": [user("a")], "mesages": []}, "some fields are wrong"),
         ({"conversationId": "c", "messages": [user("a"), GIVEN, user("b")]}, "hand in the results first"),
     ],
 )

@@ -105,13 +105,37 @@ def test_what_ended_a_run_is_told() -> None:
     async def test(http: Talk) -> None:
         app = App(http)
         failed = await app.ask("go")
-        assert (failed["stopReason"], failed["message"]["content"]) == ("failed", None)
-        assert failed["detail"] == "unavailable: overloaded"
+        assert (failed["stopReason"], failed["detail"]) == ("failed", "unavailable: overloaded")
         waiting = await app.ask("go")
         await http.post(f"/conversations/{waiting['conversationId']}/cancel")
         assert (await app.post({"conversationId": waiting["conversationId"]}))["stopReason"] == "cancelled"
 
     talk(test, [fail("overloaded", "unavailable"), FOR_EVER])
+
+
+@pytest.mark.parametrize(("language", "sentence"), [("en", "Sorry"), ("zh-CN", "抱歉"), ("tlh", "Sorry")])
+def test_a_model_failure_is_a_sentence_in_the_callers_language_beside_the_error(language: str, sentence: str) -> None:
+    async def test(http: Talk) -> None:
+        app, body = App(http), {"messages": [user("go")], "tools": TOOLS}
+        answer = await app.post(body, accept_language=language)
+        events = {event["type"]: event for event in await app.objects(body, accept_language=language)}
+        streamed, done = events["message"], events["done"]
+        for final in (answer, streamed):
+            assert final["stopReason"] == "failed" and final["message"]["content"].startswith(sentence)
+            assert "overloaded" not in final["message"]["content"], "people are not shown a provider's words"
+            assert final["error"] == {"error": "overloaded", "error_type": "unavailable"}
+        assert done["ending"] == "failed"
+        resumed = await app.post({"conversationId": answer["conversationId"]}, accept_language=language)
+        assert (resumed["message"], resumed["error"]) == (answer["message"], answer["error"])
+
+    talk(test, [fail("overloaded", "unavailable"), fail("overloaded", "unavailable")])
+
+
+def test_an_answer_that_did_not_fail_has_no_error() -> None:
+    async def test(http: Talk) -> None:
+        assert (await App(http).ask("go"))["error"] is None
+
+    talk(test, [say("hello")])
 
 
 def test_a_limit_of_another_kind_is_called_so() -> None:

@@ -57,8 +57,12 @@ def test_an_administrator_of_a_tenant_has_no_say_in_another() -> None:
         assert [shown["name"] for shown in cast(list[dict[str, str]], found["keys"])] == ["theirs"]
         new = {"name": "new", "user": "ann"}
         assert (await one.ask("POST", "/keys", {**new, "tenant": "acme"}, x_api_key="theirs"))[0] == 403
-        _, made, _ = await one.ask("POST", "/keys", new, x_api_key="theirs")
-        assert cast(dict[str, str], made["key"])["tenant"] == "theirs"
+        for more, word in (({"roles": ["admin", "operator"]}, "'operator'"), ({"trusted": True}, "trusted")):
+            status, told, _ = await one.ask("POST", "/keys", {**new, **more}, x_api_key="theirs")
+            assert status == 403 and word in str(told["error"])
+        _, made, _ = await one.ask("POST", "/keys", {**new, "roles": ["admin"]}, x_api_key="theirs")
+        shown = cast(dict[str, object], made["key"])
+        assert shown["tenant"] == "theirs" and cast(float, shown["created_at"]) > 1_700_000_000
         assert (await one.ask("DELETE", "/keys/boss", x_api_key="theirs"))[0] == 404
         assert (await one.ask("DELETE", "/keys/new", x_api_key="boss"))[0] == 200
 
@@ -75,6 +79,26 @@ def test_the_last_key_and_those_of_the_file_stay() -> None:
         assert (await one.ask("POST", "/keys", {"name": "two", "user": "bob"}, x_api_key="boss"))[0] == 409
 
     with_keys(test, key("boss", "admin"))
+
+
+def test_the_last_key_of_an_administrator_stays() -> None:
+    async def test(one: Client) -> None:
+        async def made(name: str, *roles: str, tenant: str = "", by: str = "") -> str:
+            body = {"name": name, "user": name, "roles": roles, "tenant": tenant}
+            status, told, _ = await one.ask("POST", "/keys", body, **({"x_api_key": by} if by else {}))
+            assert status == 201
+            return str(told["secret"])
+
+        boss = await made("boss", "admin")
+        await made("guest", by=boss)
+        theirs = await made("theirs", "admin", tenant="theirs", by=boss)
+        status, told, _ = await one.ask("DELETE", "/keys/boss", x_api_key=boss)
+        assert status == 409 and "lock everybody out" in str(told["error"])
+        assert (await one.ask("DELETE", "/keys/theirs", x_api_key=theirs))[0] == 200, "the server has an administrator"
+        await made("second", "admin", by=boss)
+        assert (await one.ask("DELETE", "/keys/boss", x_api_key=boss))[0] == 200
+
+    with_keys(test)
 
 
 def test_a_key_without_a_proper_name_is_not_made() -> None:

@@ -13,11 +13,18 @@ from toolyard.core.store import Key
 from toolyard.engine.access import key_hash
 
 
-def key(name: str, *roles: str) -> Key:
-    return Key(name=name, hash=key_hash(name), user=name, tenant="t", roles=frozenset(roles))
+def key(name: str, *roles: str, tenant: str = "") -> Key:
+    return Key(name=name, hash=key_hash(name), user=name, tenant=tenant, roles=frozenset(roles))
 
 
-KEYS = [key("ann"), key("op", "operator"), key("root", "admin"), key("boss", "approver")]
+KEYS = [
+    key("ann"),
+    key("op", "operator"),
+    key("root", "admin"),
+    key("boss", "approver"),
+    key("their-op", "operator", tenant="t"),
+    key("their-root", "admin", "operator", tenant="t"),
+]
 
 
 async def scraped(yard: Yard, headers: dict[str, str]) -> tuple[int, str, str]:
@@ -42,9 +49,11 @@ def test_without_a_key_the_local_caller_reads_them_as_prometheus_wants_them() ->
 
 
 @pytest.mark.parametrize(
-    ("who", "status"), [("op", 200), ("root", 200), ("ann", 403), ("boss", 403), ("nobody", 401), ("", 401)]
-)
-def test_with_keys_only_operators_and_administrators_read_them(who: str, status: int) -> None:
+    ("who", "status"),
+    [("op", 200), ("root", 200), ("ann", 403), ("boss", 403), ("their-op", 403), ("their-root", 403), ("nobody", 401),
+     ("", 401)],
+)  # fmt: skip
+def test_with_keys_only_operators_and_administrators_without_a_tenant_read_them(who: str, status: int) -> None:
     async def test() -> None:
         async with asyncio.timeout(30), Yard.wired(Wiring(model=Scripted([]), keys=KEYS)) as yard:
             got, _, _ = await scraped(yard, {"x-api-key": who} if who else {})

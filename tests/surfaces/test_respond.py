@@ -103,11 +103,29 @@ def test_a_run_that_waits_says_for_what_and_ends_the_stream() -> None:
     over_http([call("delete_list")], test)
 
 
-def test_a_model_that_fails_is_told_as_an_error_and_a_failed_end() -> None:
+def test_a_model_failure_streams_one_error_and_a_failed_end() -> None:
     async def test(http: Client) -> None:
-        seen = await objects(http, prompt="go")
-        assert [one["type"] for one in seen] == ["error", "error", "done"]
-        assert seen[0]["error"] == "overloaded" and seen[-1]["ending"] == "failed"
+        streamed = await objects(http, prompt="go")
+        assert [event["type"] for event in streamed] == ["error", "done"]
+        assert (streamed[0]["error"], streamed[0]["error_type"]) == ("overloaded", "unavailable")
+        assert streamed[-1]["ending"] == "failed"
+
+    over_http([fail("overloaded", "unavailable")], test)
+
+
+def test_the_chat_and_the_events_of_a_conversation_show_one_error_for_a_failed_run() -> None:
+    async def test(http: Client) -> None:
+        _, created, _ = await http.ask("POST", "/conversations", {"title": "Test"})
+        conversation = created["conversation"]
+        assert isinstance(conversation, dict)
+        path = f"/conversations/{conversation['id']}"
+        chat = [event["type"] async for _, event in http.stream("POST", f"{path}/chat", {"content": "go"})]
+        replayed = list[object]()
+        async for _, event in http.stream("GET", f"{path}/events", last_event_id="0"):
+            replayed.append(event["type"])
+            if event["type"] == "done":
+                break
+        assert chat == replayed == ["error", "done"]
 
     over_http([fail("overloaded", "unavailable")], test)
 

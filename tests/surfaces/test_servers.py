@@ -15,7 +15,7 @@ from toolyard.surfaces.servers import NewConfig, NewOAuth
 from venues.mcp.modern import PERSONAL, SIGNED, blocking
 from venues.mcp.plain import Plain
 
-KEYS = [key("boss", "admin"), key("ann")]
+KEYS = [key("boss", "admin", tenant=""), key("ann")]
 
 
 def body(plain: Plain, name: str = "plain", **more: object) -> dict[str, object]:
@@ -90,7 +90,6 @@ def test_only_administrators_change_servers_and_see_how_they_are_reached(tmp_pat
         ({"name": "x", "config": {"url": "ftp://b"}}, 422),
         ({"name": "../x", "config": {"command": "a"}}, 422),
         ({"name": "function", "config": {"command": "a"}}, 422),
-        ({"name": "x", "config": {"command": "a", "unknown": 1}}, 422),
         ({"name": "plain", "config": {"command": "a"}}, 409),
     ],
 )
@@ -202,6 +201,37 @@ def test_a_conversation_enables_tools_by_server_and_name_there(tmp_path: Path) -
 
     servers = {"plain": Plain(tmp_path, trust=True).spec}
     talk(test, script, servers=servers, tools=[add], default_settings=Settings(tools=frozenset()))
+
+
+def test_enabled_tools_of_a_stopped_server_stay_and_are_marked_unavailable(tmp_path: Path) -> None:
+    named = {"server_id": "plain", "tool_name": "add"}
+    absent = {**named, "available": False}
+
+    async def test(http: Talk) -> None:
+        chosen, path = await http.create(), await http.create()
+        await http.post(f"{chosen}/tools", named)
+        await http.post("/servers/plain/stop", None)
+        assert (await http.get(f"{chosen}/tools"))["enabled_tools"] == [absent]
+        assert (await http.get(chosen))["conversation"]["enabled_tools"] == [absent]
+        assert (await http.post(f"{path}/tools", named))["enabled_tools"] == [absent], "it can be enabled meanwhile"
+        assert (await http.delete(f"{path}/tools", named))["enabled_tools"] == []
+        await http.post("/servers/plain/start", None)
+        assert (await http.get(f"{chosen}/tools"))["enabled_tools"] == [named]
+
+    spec = Plain(tmp_path, trust=True).spec
+    talk(test, servers={"plain": spec}, default_settings=Settings(tools=frozenset()))
+
+
+def test_disabling_one_tool_keeps_those_of_a_stopped_server_enabled(tmp_path: Path) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        await http.post("/servers/plain/stop", None)
+        await http.delete(f"{path}/tools", {"server_id": "function", "tool_name": "add"})
+        await http.post("/servers/plain/start", None)
+        enabled = (await http.get(f"{path}/tools"))["enabled_tools"]
+        assert {"server_id": "plain", "tool_name": "look"} in enabled
+
+    talk(test, servers={"plain": Plain(tmp_path, trust=True).spec}, tools=[add])
 
 
 @pytest.mark.proves("003.health-mismatch")

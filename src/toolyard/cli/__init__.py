@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a sign shows another
-    options = parser().parse_args(arguments)
+    options = parse(sys.argv[1:] if arguments is None else arguments)
     try:
         code = int(options.run(options) or 0)
     except Misused as error:
@@ -45,6 +45,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"toolyard: an unexpected {type(error).__name__}: {error} (--verbose shows where)", file=sys.stderr)
         sys.exit(1)
     sys.exit(code)
+
+
+def parse(words: Sequence[str]) -> argparse.Namespace:
+    """Return what the words ask for. Exits with 2, and usage, if they make no sense.
+
+    Argparse takes the words after `--` for the command of `servers add` only if no option stands between the name and
+    them, so that they are set aside first.
+    """
+    if tuple(words[:2]) != ("servers", "add") or "--" not in words:
+        return parser().parse_args(words)
+    dashes = words.index("--")
+    options = parser().parse_args(words[:dashes])
+    options.command = [*options.command, *words[dashes + 1 :]]
+    return options
 
 
 def parser() -> argparse.ArgumentParser:

@@ -5,14 +5,16 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, Protocol, get_args
 
 from toolyard.core.errors import ToolyardError
-from toolyard.engine.telemetry import configure_logging
+from toolyard.engine.log_lines import configure_logging
 from toolyard.settings import Config, load, located
 
 NOT_SETTINGS = ("TOOLYARD_KEY", "TOOLYARD_URL", "TOOLYARD_MODEL_KEY")
 """Variables of ours that are no settings of a server."""
+Level = Literal["debug", "info", "warning", "error"]
+LEVELS: tuple[Level, ...] = get_args(Level)
 Flag = Literal["model", "store", "tools", "host", "port"]
 _FLAGS: dict[Flag, str] = {
     "host": "default: 127.0.0.1; any other needs a key",
@@ -66,31 +68,35 @@ def add_config_flags(parser: argparse.ArgumentParser, *flags: Flag, default: str
     for flag in flags:
         several = "+" if flag == "tools" else None
         parser.add_argument(f"--{flag}", nargs=several, metavar=flag.upper(), default=default, help=_FLAGS[flag])
-    parser.add_argument(
-        "--verbose",
-        action="store_true",
-        default=default or False,
-        help="show the log lines, each with its correlation id",
-    )
+    parser.add_argument("--log-level", choices=LEVELS, default=default, help="of the lines on standard error")
+    parser.add_argument("--log-format", choices=("text", "json"), default=default, help="default: text")
+    parser.add_argument("--verbose", action="store_true", default=default or False, help="as --log-level debug")
 
 
-def add_server_flags(parser: argparse.ArgumentParser, flag: str = "--url") -> None:
-    """`flag` is another one where `--url` means something else."""
+def add_server_flags(parser: argparse.ArgumentParser, *, url_is_free: bool = True) -> None:
+    """Add `--server` and `--key`; and `--url`, the flag's earlier name, where it means nothing else."""
+    default = os.environ.get("TOOLYARD_URL", "")
     parser.add_argument(
-        flag, dest="url", default=os.environ.get("TOOLYARD_URL", ""), help="a running server (or TOOLYARD_URL)"
+        "--server", dest="url", metavar="URL", default=default, help="a running server (or TOOLYARD_URL)"
     )
+    if url_is_free:
+        parser.add_argument("--url", dest="url", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     parser.add_argument(
         "--key", default=os.environ.get("TOOLYARD_KEY", ""), help="the key to come in with (or TOOLYARD_KEY)"
     )
 
 
-def set_up(options: argparse.Namespace) -> Setup:
-    """The configuration that the flags, the environment and the file come to. Raises Misconfigured."""
-    if options.verbose:
-        configure_logging()
+def set_up(options: argparse.Namespace, default_level: Level = "error") -> Setup:
+    """The configuration that the flags, the environment and the file come to. Raises Misconfigured.
+
+    `default_level` is that of the log where nothing sets it: commands for a terminal tell failures in their own words.
+    """
     flags: dict[str, object] = {name: getattr(options, name, None) for name in _FLAGS}
+    flags["log.level"] = options.log_level or ("debug" if options.verbose else None)
+    flags["log.format"] = options.log_format
     file = located(options.config)
     config = load(options.config, environment(), flags)
+    configure_logging(config.log.level or default_level, config.log.format)
     return Setup(config, file.parent if file else Path.cwd())
 
 

@@ -69,6 +69,8 @@ class Server:
             ) as response:
                 if response.status >= 400:
                     told = _said(await response.read()) or f"the server answered {response.status}"
+                    if response.status == 401:
+                        told = f"{told}; name a key with --key or TOOLYARD_KEY"
                     raise _KINDS.get(response.status, ToolyardError)(told)
                 yield response
         except (TimeoutError, aiohttp.ClientError, OSError) as error:

@@ -16,6 +16,7 @@ import msgspec
 
 from toolyard.app import OFFLINE, Wiring
 from toolyard.cli._common import Commands, Misused, add_config_flags, add_server_flags, command, environment, set_up
+from toolyard.cli._one_question import OneQuestion
 from toolyard.cli._screen import Screen
 from toolyard.cli._server import connected, owner_url
 from toolyard.cli._talk import LocalTalk, ServerTalk, Talk
@@ -29,10 +30,11 @@ from toolyard.yard import Yard
 
 EXAMPLES = """  toolyard chat --demo                            a grocery list and the offline model; nothing is kept
   toolyard chat --tools ./my_tools.py --model ollama:qwen3
-  toolyard chat --url http://127.0.0.1:8080       with a running server (and --key, if it asks for one)
+  toolyard chat --server http://127.0.0.1:8080    with a running server (and --key, if it asks for one)
+  toolyard chat "what is on my grocery list?"     one question: prints the answer and leaves
   echo "add milk to groceries" | toolyard chat    every line is a message
 
-Without --url it talks to the server that has the configured store, if one runs; else it opens the store itself.
+Without --server it talks to the server that has the configured store, if one runs; else it opens the store itself.
 Ctrl-C stops a run, a second one leaves. A call that asks first is answered with y, n or e (edit its arguments).
 """
 COMMANDS = """  /new      begin another conversation
@@ -44,6 +46,7 @@ GRACE_S = 1.0
 
 def add_to(commands: Commands) -> None:
     made = command(commands, "chat", run, "talk in the terminal", EXAMPLES)
+    made.add_argument("message", nargs="*", help="one message; without it, messages are typed or read from a pipe")
     made.add_argument("--demo", action="store_true", help="the offline model and a grocery list, kept in memory")
     add_server_flags(made)
     add_config_flags(made, "model", "store", "tools")
@@ -51,8 +54,20 @@ def add_to(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     if options.demo and options.url:
-        raise Misused("--demo is a yard of its own: leave --url out")
-    return asyncio.run(_chat(options))
+        raise Misused("--demo is a yard of its own: leave --server out")
+    return asyncio.run(_ask_once(options, " ".join(options.message)) if options.message else _chat(options))
+
+
+async def _ask_once(options: argparse.Namespace, message: str) -> int:
+    """Print the answer to one message. Return 1, with the reason on standard error, if there is none."""
+    async with AsyncExitStack() as opened:
+        talk = await _talk(options, None, opened)
+        question = OneQuestion(talk)
+        try:
+            return await question.ask(message)
+        except asyncio.CancelledError:  # Ctrl-C: nobody waits for the answer any more
+            await talk.stop()
+            raise
 
 
 async def _chat(options: argparse.Namespace) -> int:
@@ -71,8 +86,13 @@ async def _chat(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _talk(options: argparse.Namespace, terminal: Terminal, opened: AsyncExitStack) -> Talk:
+async def _talk(options: argparse.Namespace, terminal: Terminal | None, opened: AsyncExitStack) -> Talk:
     """With the server that was named, with a yard of our own, or with the server that has its store."""
+
+    def greet(text: str) -> None:
+        if terminal is not None:
+            terminal.line(f"Toolyard chat · {text} · /help tells more")
+
     url = options.url
     if not url:
         wired = _demo() if options.demo else _wired(options)
@@ -81,11 +101,11 @@ async def _talk(options: argparse.Namespace, terminal: Terminal, opened: AsyncEx
         except Misconfigured as error:
             url = owner_url(wired.store, error)
         else:
-            terminal.line(f"Toolyard chat · model {yard.service.health().model} · {_tools(yard)} · /help tells more")
+            greet(f"model {yard.service.health().model} · {_tools(yard)}")
             return LocalTalk(yard)
     server = await opened.enter_async_context(connected(url, options.key))
     health = await server.ask("GET", "/ai/tools/health", _Health)  # now, and not after the first message
-    terminal.line(f"Toolyard chat · server {url} · model {health.model} · /help tells more")
+    greet(f"server {url} · model {health.model}")
     return ServerTalk(server)
 
 

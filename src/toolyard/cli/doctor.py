@@ -18,9 +18,12 @@ from toolyard.app import LOCAL, OFFLINE, local_model, open_store
 from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
 from toolyard.cli._server import owner_url
+from toolyard.cli._tool_checks import check_tool_modules
 from toolyard.configured import ModelPlace, configured_servers, configured_tools, model_place, wiring
 from toolyard.core.errors import Misconfigured, ToolyardError
+from toolyard.core.masking import mask_addresses
 from toolyard.core.store import Key
+from toolyard.engine.telemetry import masked
 from toolyard.settings import Config, located
 
 EXAMPLES = """  toolyard doctor
@@ -40,7 +43,7 @@ class Finding:
     said: str
 
     def __str__(self) -> str:
-        lines = self.said.splitlines() or [""]
+        lines = str(masked(mask_addresses(self.said, every_parameter=True))).splitlines() or [""]
         more = "".join(f"\n             {line}" for line in lines[1:])
         return f"{'✓' if self.well else '✗'} {self.about:<9} {lines[0]}{more}"
 
@@ -92,6 +95,8 @@ def _first(options: argparse.Namespace) -> Iterator[Finding]:
 async def _checks(setup: Setup) -> AsyncIterator[Finding]:
     config = setup.config
     yield _tools(setup)
+    async for label, is_well, text in check_tool_modules(setup):
+        yield Finding(is_well, label, text)
     for name in config.models or (OFFLINE,):
         yield await _model(name, config)
     if not config.models and (found := await ollama_models(ollama_address(config, os.environ))):

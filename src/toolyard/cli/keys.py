@@ -11,6 +11,8 @@ from toolyard.app import SystemMint
 from toolyard.cli._common import Commands, Misused, add_config_flags, add_server_flags, command, set_up
 from toolyard.cli._server import Server, server_or_store
 from toolyard.cli._terminal import table
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Unauthenticated
 from toolyard.core.store import Key, Store
 from toolyard.engine.access import Access
 from toolyard.settings import Config
@@ -100,7 +102,7 @@ async def _add(options: argparse.Namespace) -> str:
             body = {name: getattr(made, name) for name in ("name", "user", "roles", "tenant", "divisions", "trusted")}
             secret = (await place.ask("POST", "/keys", _Made, body)).secret
         else:
-            secret = await (await _access(config, place)).add(made)
+            _, secret = await (await _access(config, place)).add(made)
     return f"{secret}\n\nThis is the key {made.name!r}. Keep it now: it is not shown again.\n{_how_to_use(made)}"
 
 
@@ -122,9 +124,15 @@ async def _revoke(options: argparse.Namespace) -> None:
 
 
 async def _access(config: Config, store: Store) -> Access:
-    access = Access(store, SystemMint(), configured=[key.key for key in config.keys])
+    # No token is sent here: it only counts that the server takes tokens, which may name administrators.
+    verify = _verify_no_token if config.jwt else None
+    access = Access(store, SystemMint(), configured=[key.key for key in config.keys], verify=verify)
     await access.load()
     return access
+
+
+def _verify_no_token(token: str) -> Caller:
+    raise Unauthenticated("this command takes no tokens")
 
 
 def _how_to_use(key: Key) -> str:

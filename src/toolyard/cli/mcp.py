@@ -13,13 +13,12 @@ from toolyard.cli._server import owner_url
 from toolyard.configured import wiring
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured
-from toolyard.engine.telemetry import configure_logging
 from toolyard.yard import Yard
 
 EXAMPLES = """  toolyard mcp                                    with toolyard.toml of this folder, as `toolyard serve`
   toolyard mcp --tools ./my_tools.py --store memory:
   toolyard mcp --role viewer                      what the host may use is what this role may use
-  toolyard mcp --url https://yard.example --key … a server that runs elsewhere
+  toolyard mcp --server https://yard.example --key … a server that runs elsewhere
 
 An MCP host starts it by itself. In most of them the entry looks like this:
   {"mcpServers": {"yard": {"command": "toolyard", "args": ["mcp", "--config", "/home/me/toolyard.toml"]}}}
@@ -36,7 +35,6 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    configure_logging("INFO" if options.verbose else "WARNING")
     asyncio.run(_serve(options, Output(own_output())))
 
 
@@ -46,7 +44,7 @@ async def _serve(options: argparse.Namespace, output: Output) -> None:
         bridge = importlib.import_module("toolyard.cli._bridge")
     except ImportError as error:
         raise Misconfigured(f"this needs more packages: pip install 'toolyard[server]' ({error})") from None
-    setup = set_up(options)
+    setup = set_up(options, "info")
     try:
         if not options.url:
             caller = Caller(user=options.user, roles=frozenset(options.roles or ["admin"]), division=options.division)

@@ -6,6 +6,7 @@ import os
 
 from toolyard.available import available
 from toolyard.cli._common import Commands, Setup, add_config_flags, command, set_up
+from toolyard.core.masking import mask_addresses
 
 EXAMPLES = """  toolyard models
   toolyard serve --model ollama:qwen3             with one of those that are listed with ✓
@@ -23,4 +24,5 @@ def run(options: argparse.Namespace) -> None:
 
 async def _list(setup: Setup) -> None:
     async for one in available(setup.config, os.environ):
-        print(f"{'✓' if one.usable else '✗'} {one.name:<32} {one.said}", flush=True)
+        line = f"{'✓' if one.usable else '✗'} {one.name:<32} {one.said}"
+        print(mask_addresses(line, every_parameter=True), flush=True)

@@ -17,8 +17,11 @@ from toolyard.available import ollama_address, ollama_models
 from toolyard.cli._common import Commands, add_config_flags, command, set_up
 from toolyard.configured import wiring
 from toolyard.core.errors import Misconfigured
+from toolyard.core.masking import mask_addresses
+from toolyard.core.servers import ServerCard
 from toolyard.core.templates import filled_examples
 from toolyard.core.tools import Tool
+from toolyard.engine.telemetry import masked
 from toolyard.settings import Config
 from toolyard.venues.function import as_tool
 from toolyard.yard import Yard
@@ -51,7 +54,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    setup = set_up(options)
+    setup = set_up(options, "info")
     wired = wiring(setup.config, setup.base)
     try:
         serving = importlib.import_module("toolyard.serving")
@@ -61,7 +64,10 @@ def run(options: argparse.Namespace) -> None:
     nearby = None if setup.config.models else asyncio.run(ollama_models(ollama_address(setup.config, os.environ)))
 
     def announce(url: str, yard: Yard) -> None:
-        lines = welcome(setup.config, wired, url, asks_for_keys=not yard.access.local, nearby=nearby or ())
+        cards = yard.servers.cards()
+        lines = welcome(
+            setup.config, wired, url, asks_for_keys=not yard.access.local, nearby=nearby or (), servers=cards
+        )
         print("\n".join(lines), flush=True)
 
     serving.serve(wired, setup.config.host, setup.config.port, announce)
@@ -69,22 +75,38 @@ def run(options: argparse.Namespace) -> None:
 
 
 def welcome(
-    config: Config, wired: Wiring, url: str, *, asks_for_keys: bool, nearby: Sequence[str] = ()
+    config: Config,
+    wired: Wiring,
+    url: str,
+    *,
+    asks_for_keys: bool,
+    nearby: Sequence[str] = (),
+    servers: Sequence[ServerCard] = (),
 ) -> Iterator[str]:
     """What somebody who has just started a server wants to know."""
     tools = [as_tool(one).definition for one in wired.tools]
     everybody = "everybody on this machine, as administrator; `toolyard keys add --help` tells how to let others in"
     yield f"Toolyard {version('toolyard')} listens on {url}"
-    yield f"  model    {', then '.join(config.models) or NO_MODEL}"
+    yield f"  model    {mask_addresses(', then '.join(config.models), every_parameter=True) or NO_MODEL}"
     if nearby:
         yield f"           An Ollama runs here: start with --model ollama:{nearby[0]} to use it ({len(nearby)} models)."
-    yield f"  tools    {f'{len(tools)}: ' + ', '.join(tool.name for tool in tools) if tools else FIRST_TOOL}"
-    yield f"  store    {config.store}"
+    yield f"  tools    {list_tools(tools, servers) or FIRST_TOOL}"
+    for server in servers:
+        if server.error:
+            yield f"  server   {server.id} is {server.status}: {masked(server.error)}"
+    yield f"  store    {mask_addresses(config.store)}"
     yield f"  callers  {'those with a key' + ' or a token' * bool(config.jwt) if asks_for_keys else everybody}"
     yield ""
     yield f"Open {url} in a browser, or try it from another terminal:"
     yield f"  {curl(url, tools, asks_for_keys)}"
-    yield f"  {own_command()} chat --url {url}"
+    yield f"  {own_command()} chat --server {url}"
+
+
+def list_tools(tools: Sequence[Tool], servers: Sequence[ServerCard]) -> str:
+    """Return how many tools there are, their names, and how many each server has; empty if there are none."""
+    counts = {server.id: sum(tool.state == "accepted" for tool in server.tools) for server in servers}
+    names = [*(tool.name for tool in tools), *(f"{count} of {server}" for server, count in counts.items() if count)]
+    return f"{len(tools) + sum(counts.values())}: {', '.join(names)}" if names else ""
 
 
 def own_command() -> str:

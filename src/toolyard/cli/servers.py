@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import sys
 import webbrowser
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -17,6 +18,7 @@ from toolyard.core.errors import Misconfigured
 
 EXAMPLES = """  toolyard servers list
   toolyard servers add time -- uvx mcp-server-time
+  toolyard servers add time --trust -- uvx mcp-server-time
   toolyard servers add search --url https://mcp.example.com/mcp --header "Authorization: Bearer …"
   toolyard servers tools time                     what it lists, and what waits to be accepted
   toolyard servers accept time                    shows what changed, and accepts it
@@ -107,7 +109,7 @@ def add_to(commands: Commands) -> None:
     reject.add_argument("tools", nargs="+", help="their names")
     for one in (listed, add, call, shown, accept, reject, login, logout, *acts):
         add_config_flags(one, "store")
-        add_server_flags(one, "--server" if one is add else "--url")
+        add_server_flags(one, url_is_free=one is not add)
 
 
 def run_list(options: argparse.Namespace) -> None:
@@ -123,7 +125,7 @@ def run_list(options: argparse.Namespace) -> None:
     print(table(("name", "status", "tools", "waiting", "restarts", "protocol", "error"), rows))
 
 
-def run_add(options: argparse.Namespace) -> None:
+def run_add(options: argparse.Namespace) -> int:
     if bool(options.command) == bool(options.server_url):
         raise Misused("name a command after --, or an address with --url")
     config: dict[str, object] = {
@@ -138,7 +140,7 @@ def run_add(options: argparse.Namespace) -> None:
         "pin": "off" if options.no_pin else "on",
     }
     body = {"name": options.name, "config": config}
-    print(_with_server(options, lambda server: server.ask("POST", "/servers", _Said, body)).message)
+    return _report_start(_with_server(options, lambda server: server.ask("POST", "/servers", _Said, body)))
 
 
 def run_tools(options: argparse.Namespace) -> None:
@@ -205,19 +207,37 @@ _WAITING = ("new", "changed")
 _NAMED = (*_WAITING, "rejected")
 
 
-def _run_act(act: str) -> Callable[[argparse.Namespace], None]:
-    def run(options: argparse.Namespace) -> None:
+def _run_act(act: str) -> Callable[[argparse.Namespace], int]:
+    def run(options: argparse.Namespace) -> int:
         method, path = ("DELETE", _path(options)) if act == "remove" else ("POST", f"{_path(options)}/{act}")
-        print(_with_server(options, lambda server: server.ask(method, path, _Said)).message)
+        answer = _with_server(options, lambda server: server.ask(method, path, _Said))
+        if act == "start":
+            return _report_start(answer)
+        print(answer.message)
+        return 0
 
     return run
+
+
+def _report_start(answer: _Said) -> int:
+    """Print how a server has started, and return the exit code: 1 if it could not. One may still need a sign-in."""
+    server = answer.server
+    failed = server.status in ("restarting", "failed") and f"`toolyard servers login {server.id}`" not in answer.message
+    if failed:
+        print(
+            f"toolyard: {answer.message}\nIt is tried again; `toolyard servers remove {server.id}` forgets it.",
+            file=sys.stderr,
+        )
+        return 1
+    print(answer.message)
+    return 0
 
 
 def _with_server(options: argparse.Namespace, ask: Callable[[Server], Awaitable[T]]) -> T:
     async def asked() -> T:
         async with server_or_store(set_up(options).config.store, options.url, options.key) as place:
             if not isinstance(place, Server):
-                raise Misconfigured("no server is running: start one with `toolyard serve`, or name one with --url")
+                raise Misconfigured("no server is running: start one with `toolyard serve`, or name one with --server")
             return await ask(place)
 
     return asyncio.run(asked())

@@ -16,7 +16,7 @@ from toolyard.core.store import Store
 from toolyard.engine.trace import Trace, trace_of
 
 EXAMPLES = """  toolyard trace trace_0f3a…                      the id that every answer has in X-Correlation-ID
-  toolyard trace my-request-17 --url http://127.0.0.1:8080 --key KEY
+  toolyard trace my-request-17 --server http://127.0.0.1:8080 --key KEY
 """
 
 

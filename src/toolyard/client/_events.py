@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.items import Citation
+from toolyard.core.items import Citation, Problem
 
 
 class _Object(Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -111,7 +111,10 @@ class Said(Struct, frozen=True, kw_only=True):
 
 
 class Final(_Object, frozen=True, kw_only=True, tag="message", rename="camel"):
-    """How a request ended: what the model said, and why it stopped."""
+    """How a request ended: what the model said, and why it stopped.
+
+    Where it failed, the text is a sentence for people and `error` says what went wrong.
+    """
 
     conversation_id: str
     run_id: str
@@ -120,6 +123,7 @@ class Final(_Object, frozen=True, kw_only=True, tag="message", rename="camel"):
     detail: str = ""
     correlation_id: str = ""
     overridden_tools: list[str] = []
+    error: Problem | None = None
 
     @property
     def text(self) -> str:

@@ -208,11 +208,11 @@ def _own(state: State, by: Caller) -> None:
 
 def _new(state: State, items: Sequence[Item]) -> None:
     """An item is in the log once: a message that is sent again is refused, not said twice."""
-    if known := [item.id for item in items if state.history.has(item.id) or state.window.past.has(item.id)]:
-        raise Refused(f"{', '.join(known)} is in this conversation already")
-    queued = {item.id for run in state.queue for item in run.request.input}
-    if known := [item.id for item in items if item.id in queued]:
-        raise Refused(f"{', '.join(known)} waits in this conversation already")
+    ids = {item.id for item in items}
+    if past := state.history.shared_ids(ids) | state.window.past.shared_ids(ids):
+        raise Refused(f"{', '.join(sorted(past))} is in this conversation already")
+    if queued := {item.id for run in state.queue for item in run.request.input if item.id in ids}:
+        raise Refused(f"{', '.join(sorted(queued))} waits in this conversation already")
 
 
 def _opened(state: State) -> Caller:

@@ -191,6 +191,14 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run.ended"):
     message: ModelText | None = None
     run_id: str = ""
 
+    @property
+    def problem(self) -> Problem | None:
+        """Return why the run failed, None for every other ending. `plan` writes the type before the words."""
+        if self.ending != "failed":
+            return None
+        error_type, _, error = self.detail.partition(": ")
+        return Problem(error=error or self.detail, error_type=error_type)
+
 
 class TextAppended(_Event, frozen=True, kw_only=True, tag="text.appended"):
     """A piece of the answer. `offset` counts the UTF-8 bytes of the turn's text before it."""

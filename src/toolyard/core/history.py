@@ -3,6 +3,7 @@
 Extending costs what is added, never what is there: two histories share one list and differ in length.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
@@ -19,7 +20,7 @@ class History(Sequence[Item]):
         self._items = list(items)
         self._ids = {item.id for item in self._items}
         self._length = len(self._items)
-        self._sums = [(0, 0)]
+        self._sums = [0], [0]  # of tokens and of messages, before each item
 
     def plus(self, items: Sequence[Item]) -> "History":
         """This history with the items after it. Only a fork copies: one that another extension overtook."""
@@ -27,7 +28,7 @@ class History(Sequence[Item]):
             return self
         longer = self if 0 < self._length == len(self._items) else History(self._items[: self._length])
         longer._items.extend(items)
-        longer._ids.update(item.id for item in items)
+        longer._ids.update([item.id for item in items])
         view = History.__new__(History)
         view._items, view._ids, view._length = longer._items, longer._ids, len(longer._items)
         view._sums = longer._sums
@@ -44,15 +45,25 @@ class History(Sequence[Item]):
 
     def sums(self, length: int) -> tuple[int, int]:
         """The tokens and messages of the first items: each item is looked at once, when somebody first asks."""
-        sums, items = self._sums, self._items
-        for at in range(len(sums) - 1, length):
-            tokens, messages = sums[at]
-            last = at - 1
-            while last >= 0 and isinstance(items[last], Reasoning):
-                last -= 1
-            begun = messages_in((items[at],), items[last] if last >= 0 else None)
-            sums.append((tokens + tokens_of(items[at]), messages + begun))
-        return sums[length]
+        sums, counts, items = *self._sums, self._items
+        start = len(sums) - 1
+        if start < length:
+            tokens, messages = sums[start], counts[start]
+            shown = (type(items[at]) for at in range(start - 1, -1, -1) if type(items[at]) is not Reasoning)
+            before = next(shown, None)
+            for item in items[start:length]:
+                tokens += tokens_of(item)
+                kind = type(item)
+                if kind is not Reasoning:
+                    messages += not (kind is Call and before in (ModelText, Call))
+                    before = kind
+                sums.append(tokens)
+                counts.append(messages)
+        return sums[length], counts[length]
+
+    def shared_ids(self, ids: set[str]) -> set[str]:
+        """Return those of the ids that `has` is true of."""
+        return self._ids & ids
 
     def has(self, item_id: str) -> bool:
         """Whether an item of that id is here (or was taken back a moment ago): such an id is not used again."""
@@ -109,29 +120,38 @@ def faults(items: Iterable[Item], *, open_end: bool = False) -> list[str]:
 
     With an open end the last calls may still wait for their results.
     """
-    found: list[str] = []
-    seen: set[str] = set()
-    waiting: list[str] = []
+    items = items if isinstance(items, Sequence) else list(items)
+    found = _doubles(items)
+    waiting: dict[str, None] = {}
     answering = False
     for item in items:
-        if item.id in seen:
-            found.append(f"id {item.id!r} is used twice")
-        seen.add(item.id)
-        if isinstance(item, Call | Result) and item.ran_at:
-            continue  # the provider's own business: one that it has paused may be without a result
-        if isinstance(item, Result):
+        # Compared by type, not by `isinstance`: a request may bring thousands of items, and each comes by here.
+        if type(item) is Result:
+            if item.ran_at:
+                continue  # the provider's own business: a call that it has paused may be without a result
             answering = True
             if item.call_id in waiting:
-                waiting.remove(item.call_id)
+                del waiting[item.call_id]
             else:
                 found.append(f"result {item.id!r} answers no open call")
             continue
-        if waiting and (answering or not isinstance(item, Call)):
-            found.append(f"calls {waiting} have no result before {item.id!r}")
-            waiting = []
+        is_call = type(item) is Call
+        if is_call and item.ran_at:
+            continue
+        if waiting and (answering or not is_call):
+            found.append(f"calls {list(waiting)} have no result before {item.id!r}")
+            waiting = {}
         answering = False
-        if isinstance(item, Call):
-            waiting.append(item.id)
+        if is_call:
+            waiting[item.id] = None
     if waiting and not (open_end and not answering):
-        found.append(f"calls {waiting} have no result")
+        found.append(f"calls {list(waiting)} have no result")
     return found
+
+
+def _doubles(items: Sequence[Item]) -> list[str]:
+    if len({item.id for item in items}) == len(items):
+        return []
+    return [
+        f"id {item_id!r} is used twice" for item_id, times in Counter(item.id for item in items).items() if times > 1
+    ]

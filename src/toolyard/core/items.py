@@ -18,17 +18,17 @@ class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     details: dict[str, object] = {}
 
 
-class TextPart(Struct, frozen=True, kw_only=True, tag="text"):
+class TextPart(Struct, frozen=True, gc=False, kw_only=True, tag="text"):
     text: str
 
 
-class ImagePart(Struct, frozen=True, kw_only=True, tag="image"):
+class ImagePart(Struct, frozen=True, gc=False, kw_only=True, tag="image"):
     """An image by address; a `data:` address carries it inline."""
 
     url: str
 
 
-class FilePart(Struct, frozen=True, kw_only=True, tag="file"):
+class FilePart(Struct, frozen=True, gc=False, kw_only=True, tag="file"):
     """A file by address; a `data:` address carries it inline."""
 
     url: str

@@ -41,7 +41,28 @@ _TOO_LONG = {
 }
 
 
+_FAILED = {
+    "en": "Sorry, I could not answer because of a technical problem. Please try again later.",
+    "zh": "抱歉，由于技术问题暂时无法回答，请稍后重试。",
+    "es": "Lo siento, no he podido responder por un problema técnico. Inténtelo de nuevo más tarde.",
+    "fr": "Désolé, un problème technique m'empêche de répondre. Veuillez réessayer plus tard.",
+    "de": "Wegen eines technischen Problems kann ich gerade nicht antworten. Bitte versuchen Sie es später erneut.",
+    "pt": "Desculpe, não consegui responder por causa de um problema técnico. Tente novamente mais tarde.",
+    "ja": "申し訳ありません。技術的な問題のため回答できませんでした。しばらくしてからもう一度お試しください。",
+    "ar": "عذرًا، لم أتمكن من الرد بسبب مشكلة تقنية. يُرجى المحاولة لاحقًا.",
+}
+
+
 def limit_message(locale: str) -> str:
     """The sentence for a run that reached a limit, in the caller's language, English where we do not speak it."""
+    return _in_language(_TOO_LONG, locale)
+
+
+def failure_message(locale: str) -> str:
+    """Return the sentence for a run that failed, in the caller's language or else in English."""
+    return _in_language(_FAILED, locale)
+
+
+def _in_language(texts: dict[str, str], locale: str) -> str:
     language = locale.replace("_", "-").split("-")[0].lower()
-    return _TOO_LONG.get(language, _TOO_LONG["en"])
+    return texts.get(language, texts["en"])

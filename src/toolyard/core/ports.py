@@ -237,12 +237,16 @@ Heard = Callable[[str, str, dict[str, object], Caller | None], None]
 class Beside(Protocol):
     """What MCP servers have besides tools: resources, prompts, completions. Requests and answers pass as they came."""
 
-    def offering(self, capability: str) -> Mapping[str, bool]:
-        """The servers that run now and have said that they can do this, and whether each has tools for anybody."""
+    def offering(self, capability: str, caller: Caller) -> Mapping[str, bool]:
+        """The servers for this caller that run now and can do this, and whether each has tools for anybody."""
         ...
 
     def definition(self, server: str, tool: str, caller: Caller) -> dict[str, object]:
         """A tool as its server lists it for this caller, with fields that nobody here knows; empty if it does not."""
+        ...
+
+    def unavailable(self, caller: Caller) -> Sequence[Tool]:
+        """Return the tools of this caller's servers that are stopped or failed, as they were listed last."""
         ...
 
     async def ask(self, server: str, caller: Caller, method: str, params: dict[str, object]) -> dict[str, object]:

@@ -42,7 +42,9 @@ class SearchRules(Struct, frozen=True, kw_only=True):
     """Other names, here or on their servers, of tools of our own that search the web."""
 
     def is_search(self, tool: Tool) -> bool:
-        return tool.name == SEARCH or tool.remote == SEARCH or tool.name in self.tools or tool.remote in self.tools
+        """Return whether any of a tool's names is one of a search, whichever of them a model is shown."""
+        names = {tool.name, tool.remote, tool.alias}
+        return SEARCH in names or not names.isdisjoint(self.tools)
 
 
 class Facts(Struct, frozen=True, kw_only=True):

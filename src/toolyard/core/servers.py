@@ -4,6 +4,8 @@ from typing import Literal
 
 from msgspec import Struct
 
+from toolyard.core.caller import Caller
+
 INPUT_RESPONSES = "io.modelcontextprotocol/inputResponses"
 """In the content of an answer: what a client said to each of a question's `requests`, in place of one form's fields."""
 ServerStatus = Literal["stopped", "starting", "running", "idle", "restarting", "failed"]
@@ -67,11 +69,17 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`2025-11-25` keeps to the old era, without asking the server for the new one."""
     sampling: bool = False
     """It may ask for a model's words, and for roots. Only an MCP client that uses us has them: it is asked."""
+    tenants: tuple[str, ...] = ()
+    """Only callers of these tenants see it and its tools; empty means all callers."""
     connect_s: float = 30.0
     list_s: float = 30.0
     call_s: float = 30.0
     idle_s: float = 0.0
     """How long a session without a call is kept; zero means for ever (ten minutes for a caller's own)."""
+
+    def serves(self, caller: Caller) -> bool:
+        """Whether this caller may know of the server and use its tools."""
+        return not self.tenants or caller.tenant in self.tenants
 
 
 class ServerTool(Struct, frozen=True, kw_only=True):

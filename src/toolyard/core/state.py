@@ -276,9 +276,11 @@ def _turn_ended(state: State, run: RunState, event: TurnEnded) -> State:
 
 def _open_calls(items: Sequence[Item]) -> dict[str, CallState]:
     """The calls that came without their result. One that its provider runs never opens, even if it is not over yet."""
-    answered = {item.call_id for item in items if isinstance(item, Result)}
-    calls = [item for item in items if isinstance(item, Call) and not item.ran_at]
-    return {call.id: CallState(call=call) for call in calls if call.id not in answered}
+    calls = {item.id: item for item in items if type(item) is Call and not item.ran_at}
+    if not calls:
+        return {}
+    answered = {item.call_id for item in items if type(item) is Result}
+    return {call_id: CallState(call=call) for call_id, call in calls.items() if call_id not in answered}
 
 
 def _call(state: State, event: CallEvent) -> State:

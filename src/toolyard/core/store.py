@@ -115,6 +115,10 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """It may name the end user it speaks for."""
     created_at: float = 0.0
 
+    def administers(self, tenant: str) -> bool:
+        """Whether this is the key of an administrator of the tenant, or of the whole server."""
+        return "admin" in self.roles and self.tenant in ("", tenant)
+
 
 class Keys(Protocol):
     async def keys(self) -> Sequence[Key]: ...

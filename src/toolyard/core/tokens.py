@@ -26,15 +26,18 @@ def tokens_in(text: str) -> int:
 
 
 def tokens_of(item: Item) -> int:
+    """Return the estimate for one item."""
     match item:
+        case UserMessage(parts=(TextPart(text=text),)):
+            return ITEM + tokens_in(text)
+        case UserMessage():
+            return ITEM + sum(map(_part, item.parts))
         case Result():
-            return ITEM + tokens_in(item.content) + sum(map(_part, item.parts))
+            return ITEM + tokens_in(item.content) + (sum(map(_part, item.parts)) if item.parts else 0)
         case Call():
             return ITEM + tokens_in(item.tool) + tokens_in(repr(item.arguments))
         case ModelText() | SystemText() | Reasoning():
             return ITEM + tokens_in(item.text)
-        case UserMessage():
-            return ITEM + sum(map(_part, item.parts))
 
 
 def _part(part: Part) -> int:

@@ -77,6 +77,8 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     server: str = ""
     """Which of its venue's servers it runs on, and its name there."""
     remote: str = ""
+    alias: str = ""
+    """The name that the configuration gives it. `name` is another where the alias was taken."""
 
     @property
     def repeatable(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec.structs import replace
 
-from toolyard.core.caller import Caller
+from toolyard.core.caller import BUILT_IN_ROLES, Caller
 from toolyard.core.errors import Forbidden, NotFound, Refused, Unauthenticated
 from toolyard.core.ports import Mint
 from toolyard.core.store import Key, Keys
@@ -48,7 +48,7 @@ class Access:
     def keys(self) -> list[Key]:
         return [*self._configured.values(), *self._kept.values()]
 
-    async def add(self, key: Key) -> str:
+    async def add(self, key: Key) -> tuple[Key, str]:
         """Keep a new key; the secret itself is given out once and kept nowhere."""
         if any(known.name == key.name for known in self.keys()):
             raise Refused(f"there is a key named {key.name!r} already; revoke it first or choose another name")
@@ -56,14 +56,32 @@ class Access:
         kept = replace(key, hash=key_hash(secret), created_at=self._mint.now())
         await self._store.save_key(kept)
         self._kept[kept.hash] = kept
-        return secret
+        return kept, secret
 
     async def revoke(self, name: str) -> None:
         if any(key.name == name for key in self._configured.values()):
             raise Refused(f"the key {name!r} stands in the configuration file; take it out there")
+        self._require_another_admin(name)
         if not await self._store.revoke_key(name):
             raise NotFound(f"there is no key named {name!r}")
         self._kept = {digest: key for digest, key in self._kept.items() if key.name != name}
+
+    def _require_another_admin(self, name: str) -> None:
+        """Raise Refused if without this key nobody could administer what it administers.
+
+        Tokens may name administrators, so with a verifier nobody is locked out. Neither is anybody where no key is left
+        at all: then the server asks for none, and whoever is on this machine administers it.
+        """
+        key = next((key for key in self.keys() if key.name == name), None)
+        others = [other for other in self.keys() if other.name != name]
+        if key is None or "admin" not in key.roles or self._verify is not None or not others:
+            return
+        if not any(other.administers(key.tenant) for other in others):
+            whose = f"the tenant {key.tenant!r}" if key.tenant else "the server"
+            raise Refused(
+                f"the key {name!r} is the last one of an administrator of {whose}: revoking it would lock everybody "
+                "out. Add another key with the role admin first"
+            )
 
     def caller(self, headers: Mapping[str, str]) -> Caller:
         """The caller of a request with these headers (names in lower case). Raises Unauthenticated or Forbidden."""
@@ -121,9 +139,11 @@ def _speaking_for(caller: Caller, headers: Mapping[str, str], key: Key | None) -
     division = headers.get("x-division", caller.division)
     if division and division not in key.divisions:
         raise Forbidden(f"the division {division[:80]!r} is not one of this key's")
-    said = frozenset(role.strip() for role in headers.get("x-roles", "").split(",") if role.strip())
-    inherited = caller.roles if "x-roles" not in headers and "x-user" not in headers else said
-    return replace(caller, user=headers.get("x-user") or caller.user, roles=inherited, division=division)
+    named_roles = frozenset(role.strip() for role in headers.get("x-roles", "").split(",") if role.strip())
+    if lacking := sorted((named_roles & BUILT_IN_ROLES) - key.roles):
+        raise Forbidden(f"X-Roles may name the role {lacking[0]!r} only with a key that has this role itself")
+    roles = caller.roles if "x-roles" not in headers and "x-user" not in headers else named_roles
+    return replace(caller, user=headers.get("x-user") or caller.user, roles=roles, division=division)
 
 
 def _only(divisions: frozenset[str]) -> str:

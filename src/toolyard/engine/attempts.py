@@ -9,6 +9,7 @@ import logging
 import random
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from time import perf_counter
 
 from msgspec.structs import replace
@@ -19,7 +20,7 @@ from toolyard.core.ports import Context, Failure, Later, Value
 from toolyard.core.results import problem_of
 from toolyard.core.running import CallState
 from toolyard.core.tools import Tool
-from toolyard.engine.deadline import Deadline, is_own_cancellation
+from toolyard.engine.deadline import Deadline
 from toolyard.engine.deps import Deps
 from toolyard.engine.governor import told_of_edit
 from toolyard.engine.journal import Journal
@@ -32,6 +33,19 @@ MOST_BACKOFF_S = 5.0
 _log = logging.getLogger("toolyard.attempts")
 
 
+OWN_END = Problem(error="the tool cancelled itself; it had started and may have taken effect", error_type="cancelled")
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What the owner of a call's task says about it while the call runs."""
+
+    abandon: Callable[[], None]
+    """Called for a tool that does not let itself be cancelled at its deadline."""
+    is_stopped: Callable[[], bool]
+    """Whether the owner has cancelled the task; any other cancellation is the tool's own doing."""
+
+
 class Attempts:
     """Runs the calls of one conversation, each again only where that is safe."""
 
@@ -40,10 +54,10 @@ class Attempts:
         self._deps = deps
         self._loop = asyncio.get_running_loop()
 
-    async def run(self, call: CallState, entry: Registered, abandon: Callable[[], None]) -> CallParked | CallEnded:
-        """The event that it comes to. `abandon` is called for what does not let itself be cancelled at its deadline."""
+    async def run(self, call: CallState, entry: Registered, hold: "Hold") -> CallParked | CallEnded:
+        """The event that it comes to."""
         tool, deps, began = entry.tool, self._deps, perf_counter()
-        answer = await self._attempts(call, entry, abandon)
+        answer = await self._attempts(call, entry, hold)
         if isinstance(answer, Later):
             wait_s = tool.client_s if answer.kind == "client" else tool.approval_s
             return CallParked(
@@ -59,15 +73,13 @@ class Attempts:
         )
         return CallEnded(result=told_of_edit(result, call))
 
-    async def _attempts(
-        self, call: CallState, entry: Registered, abandon: Callable[[], None]
-    ) -> Value | Failure | Later:
+    async def _attempts(self, call: CallState, entry: Registered, hold: "Hold") -> Value | Failure | Later:
         """Run it; if it may be repeated and the failure may pass, run it again."""
         tool, attempt, backoff_s = entry.tool, call.attempt, FIRST_BACKOFF_S
         tries_left = tool.retries if tool.repeatable else 0
         while True:
             await self._journal.committed()  # journal before effect
-            answer = await self._attempt(call, entry, attempt, abandon)
+            answer = await self._attempt(call, entry, attempt, hold)
             if tries_left <= 0 or not (isinstance(answer, Failure) and answer.passing):
                 return answer
             tries_left -= 1
@@ -76,20 +88,20 @@ class Attempts:
             backoff_s = min(backoff_s * 2, MOST_BACKOFF_S)
             self._journal.emit(CallStarted(call_id=call.call.id, epoch=self._journal.epoch, attempt=attempt))
 
-    async def _attempt(
-        self, call: CallState, entry: Registered, attempt: int, abandon: Callable[[], None]
-    ) -> Value | Failure | Later:
+    async def _attempt(self, call: CallState, entry: Registered, attempt: int, hold: "Hold") -> Value | Failure | Later:
         tool = entry.tool
         context = self._context(call, attempt, tool.timeout_s)
         correlation.set(context.correlation_id)
         asked = call.call if call.approved is None else replace(call.call, arguments=call.arguments)
-        deadline = Deadline(self._loop, tool.timeout_s, abandon)
+        deadline = Deadline(self._loop, tool.timeout_s, hold.abandon, hold.is_stopped)
         try:
-            return await entry.venue.run(asked, tool, context)
+            answer = await entry.venue.run(asked, tool, context)
+            await deadline.absorb_pending()
+            return answer
         except BaseException as error:
-            if deadline.made(error):
-                return Failure(problem=late(tool), passing=True)
-            if is_own_cancellation(error):
+            if deadline.absorbs(error):
+                return Failure(problem=late(tool), passing=True) if deadline.passed else Failure(problem=OWN_END)
+            if isinstance(error, asyncio.CancelledError):
                 raise
             about = {"correlation_id": context.correlation_id}
             _log.error("venue %s failed", tool.venue, exc_info=error, extra=about)

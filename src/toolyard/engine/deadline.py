@@ -2,33 +2,56 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 STUBBORN_S = 1.0
 """How long something that was cancelled may take to notice before it is let go of."""
 
 
 class Deadline:
-    """Cancels the task that made it after a while; if that does not help, calls `give_up`. End it with `over`."""
+    """Cancels the task that made it after a while; if that does not help, calls `give_up`. End it with `over`.
 
-    __slots__ = ("_give_up", "_loop", "_task", "_timer", "passed")
+    `is_stopped` says whether the task's owner wants it to end. Counting cancellations cannot say so: a tool may cancel
+    the task that it runs in, any number of times.
+    """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, after_s: float, give_up: Callable[[], None]) -> None:
+    __slots__ = ("_give_up", "_is_stopped", "_loop", "_task", "_timer", "passed")
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        after_s: float,
+        give_up: Callable[[], None],
+        is_stopped: Callable[[], bool],
+    ) -> None:
         task = asyncio.current_task()
         assert task is not None
         self.passed = False
-        self._loop, self._task, self._give_up = loop, task, give_up
+        self._loop, self._task, self._give_up, self._is_stopped = loop, task, give_up, is_stopped
         self._timer = loop.call_later(after_s, self._pass)
 
-    def made(self, error: BaseException) -> bool:
-        """Whether this error is the deadline's doing, and nobody else wants the task to stop."""
-        if not (self.passed and isinstance(error, asyncio.CancelledError)):
+    def absorbs(self, error: BaseException) -> bool:
+        """Return whether this is a cancellation that the owner did not ask for. Then the task may go on."""
+        if not isinstance(error, asyncio.CancelledError) or self._is_stopped():
             return False
-        self.passed = False
-        return self._task.uncancel() == 0
+        self._forget_cancellations()
+        return True
+
+    async def absorb_pending(self) -> None:
+        """Take in a cancellation that the work asked for last: it would strike whatever is awaited next."""
+        if self._task.cancelling() and not self._is_stopped():
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(0)
+            if not self._is_stopped():
+                self._forget_cancellations()
 
     def over(self) -> None:
         self._timer.cancel()
         if self.passed:  # the task took no notice and ended all the same
+            self._task.uncancel()
+
+    def _forget_cancellations(self) -> None:
+        while self._task.cancelling():
             self._task.uncancel()
 
     def _pass(self) -> None:

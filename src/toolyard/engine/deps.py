@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from toolyard.core.caller import Caller
 from toolyard.core.division import EVERYBODY, UNDIVIDED, Division, Divisions, division_of
 from toolyard.core.limits import Limits
-from toolyard.core.ports import Mint, Model, Policy
+from toolyard.core.ports import Failure, Mint, Model, Policy, Value
 from toolyard.core.prices import Price
 from toolyard.core.settings import Settings
 from toolyard.engine.governor import Governor
@@ -40,6 +40,8 @@ class Deps:
     """Keeps what goes over the wire; None where nobody asked for it."""
     divisions: Divisions = field(default_factory=lambda: UNDIVIDED)
     """What holds for a division or a tenant in place of what holds for everybody."""
+    unwrap_delivered: Callable[[Value | Failure], Value | Failure] = lambda answer: answer
+    """Reads a result that an application delivers in a form other than its own, such as MCP's."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     draining: bool = field(default=False)
     """Set when the process is about to stop: nothing new is begun."""

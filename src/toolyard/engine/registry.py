@@ -164,9 +164,9 @@ class Registry:
         request = state.run.request if state.run else None
         return self.find(call.call.tool, request.app_tools, request.caller) if request else self.find(call.call.tool)
 
-    def is_taken(self, name: str) -> bool:
-        """Whether the server has a tool of its own by that name."""
-        return name in self._tools
+    def is_taken(self, name: str, caller: Caller) -> bool:
+        """Whether the server has a tool of its own by that name, as far as this caller may know."""
+        return name in self._seen_by(caller)
 
     def _elsewhere(self, name: str, app_tools: Iterable[Tool], caller: Caller | None) -> Registered | None:
         """The tool of that name that runs anywhere but at a provider."""
@@ -234,7 +234,10 @@ class Registry:
             return self._policy.judge(self.verdict_question(tool, state, None)).decision
 
         table = self._seen_by(request.caller)
-        ours = [table[name].tool for name in self._search_tools if name in table and name not in gated]
+        apart = (tools.tools.items() for tools in self._tables.apart(request.caller))
+        personal = (name for name, tool in itertools.chain(*apart) if tool and self._searching.is_search(tool))
+        names = dict.fromkeys((*self._search_tools, *personal))
+        ours = [table[name].tool for name in names if name in table and name not in gated]
         return self._searching.sought(
             Asked(
                 model=run.model,

@@ -9,8 +9,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from toolyard.codec import checked
+from toolyard.codec import check_items, checked
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Change, Command, Deliver, Start
 from toolyard.core.cursor import Cursor
@@ -26,7 +27,7 @@ from toolyard.core.errors import (
 from toolyard.core.events import Entry
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
-from toolyard.core.ports import Beside, Failure, Mint, Value
+from toolyard.core.ports import Beside, Failure, Mint, Question, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import failed
 from toolyard.core.running import CallState
@@ -42,8 +43,11 @@ from toolyard.engine.kept import Keeper
 from toolyard.engine.metrics import Load, Metrics
 from toolyard.engine.owner import STOPPING, Owner
 from toolyard.engine.readers import Reader
-from toolyard.engine.telemetry import Observers, Telemetry
+from toolyard.engine.run_log import RunLog
+from toolyard.engine.telemetry import Observers
 
+MAX_PIECE = 250
+"""Items that are checked before others get their turn: well under a millisecond."""
 MOST_OPEN = 200
 
 
@@ -63,7 +67,7 @@ class Service:
         self.beside = beside
         self._store = store
         self.metrics = Metrics(lambda tool: deps.registry.find(tool) is not None)
-        observe = Observers(Telemetry().observe, self.metrics.observe, *observers).observe
+        observe = Observers(RunLog().observe, self.metrics.observe, *observers).observe
         self._owner = Owner(deps, store, tasks, observe)
 
     async def start(self) -> None:
@@ -74,8 +78,8 @@ class Service:
         """Have a command decided. When this returns its events are stored. Raises Refused or Invalid."""
         if self._deps.draining:
             raise Unavailable(STOPPING)
+        await _check_written(command)
         journal = await self._owner.journal(conversation)
-        checked(command)
         check(command, journal.state, self._deps)
         events = decide(journal.state, command, self._deps.mint.now())
         run_id = command.run_id if isinstance(command, Start) else ""
@@ -152,9 +156,15 @@ class Service:
         usable = self._deps.registry.usable(caller)
         return usable if hosted else [tool for tool in usable if tool.venue != "provider"]
 
-    def taken(self, names: Iterable[str]) -> list[str]:
+    def unavailable_tools(self, caller: Caller) -> list[Tool]:
+        """Return the tools that this caller may use once their servers run again."""
+        tools = self.beside.unavailable(caller)
+        questions = (Question(tool=tool, caller=caller, settings=Settings()) for tool in tools)
+        return [question.tool for question in questions if self._deps.policy.judge(question).decision != "deny"]
+
+    def taken(self, names: Iterable[str], caller: Caller) -> list[str]:
         """Those that are names of the server's own tools: an application's tool of such a name is not offered."""
-        return [name for name in names if self._deps.registry.is_taken(name)]
+        return [name for name in names if self._deps.registry.is_taken(name, caller)]
 
     def on_tools_changed(self, told: Callable[[], None]) -> Callable[[], None]:
         """Be told when the yard's tools are others than before; what this gives back ends it."""
@@ -165,7 +175,7 @@ class Service:
     def servers(self, caller: Caller, capability: str) -> list[str]:
         """Of the MCP servers that can do this, those that have a tool for this caller, or no tools at all."""
         usable = {tool.server for tool in self._deps.registry.usable(caller)}
-        offering = self.beside.offering(capability)
+        offering = self.beside.offering(capability, caller)
         return [server for server, has_tools in offering.items() if server in usable or not has_tools]
 
     async def conversations(
@@ -225,8 +235,9 @@ class Service:
             raise Unavailable(STOPPING)
         journal = await self._owner.journal(conversation)
         calls = {call_id: self._awaited(journal.state, call_id, by) for call_id in answers}
+        unwrap = self._deps.unwrap_delivered
         results = [
-            await self._deps.governor.result(call.call, tool, answers[call_id], conversation=conversation)
+            await self._deps.governor.result(call.call, tool, unwrap(answers[call_id]), conversation=conversation)
             for call_id, (call, tool) in calls.items()
         ]
         journal = await self._owner.journal(conversation)  # another device may have been first while results were kept
@@ -318,6 +329,17 @@ class Service:
     def _tool(self, call: CallState, state: State) -> Tool | None:
         entry = self._deps.registry.called(call, state)
         return entry.tool if entry else None
+
+
+async def _check_written(command: Command) -> None:
+    """Raise Invalid for what could not be read back from the log. A long input is checked in pieces: others run."""
+    if not isinstance(command, Start) or len(command.input) <= MAX_PIECE:
+        checked(command)
+        return
+    checked(replace(command, input=()))
+    for start in range(0, len(command.input), MAX_PIECE):
+        await asyncio.sleep(0)
+        check_items(command.input[start : start + MAX_PIECE])
 
 
 def _require_overseer(caller: Caller) -> None:

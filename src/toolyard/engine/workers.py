@@ -6,6 +6,7 @@ One that is about to cause an effect first waits until the intent is stored.
 import asyncio
 import logging
 from collections.abc import Coroutine, Sequence
+from functools import partial
 
 from msgspec.structs import replace
 
@@ -19,7 +20,7 @@ from toolyard.core.room import Compact
 from toolyard.core.running import CallState
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
-from toolyard.engine.attempts import Attempts, late
+from toolyard.engine.attempts import OWN_END, Attempts, Hold, late
 from toolyard.engine.deadline import STUBBORN_S
 from toolyard.engine.deps import Deps
 from toolyard.engine.journal import Journal
@@ -44,6 +45,7 @@ class Workers:
         self._turn: asyncio.Task[None] | None = None
         self._room: asyncio.Task[None] | None = None
         self._calls: dict[str, asyncio.Task[None]] = {}
+        self._closing = False
 
     async def __aenter__(self) -> "Workers":
         return self
@@ -57,6 +59,7 @@ class Workers:
             if error is None:
                 await asyncio.wait(tasks)
         finally:
+            self._closing = True
             for task in tasks:
                 task.cancel()
             await asyncio.wait(tasks, timeout=STOP_GRACE_S)
@@ -138,14 +141,21 @@ class Workers:
             started.append((replace(call, attempt=attempt), entry))
         self._journal.emit(*events)
         for call, entry in started:
-            self._calls[call.call.id] = self._start(self._call(call, entry))
+            task = self._calls[call.call.id] = self._start(self._call(call, entry))
+            task.add_done_callback(partial(self._close_cancelled, call))
 
     async def _call(self, call: CallState, entry: Registered) -> None:
         call_id = call.call.id
-        event = await self._attempts.run(call, entry, lambda: self._abandon(call, entry.tool))
+        hold = Hold(lambda: self._abandon(call, entry.tool), lambda: self._closing or call_id not in self._calls)
+        event = await self._attempts.run(call, entry, hold)
         current = self._journal.state.calls.get(call_id)
         if current is not None and current.phase == "running" and self._calls.pop(call_id, None):
             self._journal.emit(event)
+
+    def _close_cancelled(self, call: CallState, task: "asyncio.Task[None]") -> None:
+        """End a call whose task was cancelled by anybody but us, such as a cancel scope that its tool left open."""
+        if task.cancelled() and not self._closing and self._calls.pop(call.call.id, None) and not self._journal.broken:
+            self._journal.emit(CallEnded(result=failed(call.call, "cancelled", OWN_END, self._deps.mint.now())))
 
     def _abandon(self, call: CallState, tool: Tool) -> None:
         """A tool that does not even let itself be cancelled: its call ends without it."""

@@ -27,7 +27,7 @@ from toolyard.settings._mcp_json import mcp_servers
 from toolyard.settings._models import ModelOptions, Provider, ProviderTools, WebSearch
 from toolyard.settings._paths import Places, data_directory
 from toolyard.settings._show import shown
-from toolyard.settings._tool_modules import load_tools
+from toolyard.settings._tool_modules import load_tool_module, load_tools
 from toolyard.settings._values import (
     Count,
     CountOrNone,
@@ -64,6 +64,7 @@ __all__ = [
     "WebSearch",
     "data_directory",
     "load",
+    "load_tool_module",
     "load_tools",
     "located",
     "mcp_servers",
@@ -118,6 +119,7 @@ class Server(Struct, frozen=True, kw_only=True):
     pin: Literal["on", "off"] = "on"
     protocol: Literal["auto", "2025-11-25"] = "auto"
     sampling: bool = False
+    tenants: tuple[Name, ...] = ()
     connect_s: Seconds = _SPEC.connect_s
     list_s: Seconds = _SPEC.list_s
     call_s: Seconds = _SPEC.call_s
@@ -207,6 +209,14 @@ class Telemetry(Struct, frozen=True, kw_only=True):
     service_name: Name = "toolyard"
 
 
+class Log(Struct, frozen=True, kw_only=True):
+    """The lines on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] | None = None
+    """Info for the server where nothing is set, error for commands that a person reads the answer of."""
+    format: Literal["text", "json"] = "text"
+
+
 class Config(Struct, frozen=True, kw_only=True):
     model: Name | tuple[Name, ...] = ""
     """The first is used, the others are fallbacks; empty if none is configured. See `models`."""
@@ -241,6 +251,7 @@ class Config(Struct, frozen=True, kw_only=True):
     keys: tuple[KeyConfig, ...] = ()
     jwt: Jwt | None = None
     telemetry: Telemetry | None = None
+    log: Log = Log()
 
     @property
     def models(self) -> tuple[str, ...]:

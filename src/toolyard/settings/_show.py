@@ -7,12 +7,10 @@ from typing import cast
 
 from msgspec import Struct, inspect
 
+from toolyard.core.masking import MASK, mask_addresses
 from toolyard.settings._kinds import Kind, alternatives, bare, item_of, structure
 
-MASK = "***"
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_-]+")
-_CREDENTIALS = re.compile(r"(?<=://)[^/@\s]*@")
-_QUERY = re.compile(r"(?<=[?&])([^=&#]+)=[^&#]+")
 
 
 def shown(config: Struct, kind: inspect.StructType) -> str:
@@ -70,7 +68,7 @@ def _plain(value: object, kind: Kind) -> str:
         case bool():
             return "true" if value else "false"
         case str():
-            return _text(_masked(value))
+            return _text(mask_addresses(value, every_parameter=True))
         case frozenset():
             return _list(sorted(cast(frozenset[str], value)))
         case tuple():
@@ -80,13 +78,7 @@ def _plain(value: object, kind: Kind) -> str:
 
 
 def _list(texts: Sequence[str]) -> str:
-    return f"[{', '.join(_text(_masked(text)) for text in texts)}]"
-
-
-def _masked(text: str) -> str:
-    """Without what a URL may carry of passwords and tokens."""
-    masked = _CREDENTIALS.sub(f"{MASK}@", text)
-    return _QUERY.sub(rf"\1={MASK}", masked) if masked.startswith(("http://", "https://")) else masked
+    return f"[{', '.join(_text(mask_addresses(text, every_parameter=True)) for text in texts)}]"
 
 
 def _dotted(path: Sequence[str]) -> str:

@@ -28,12 +28,17 @@ def load_tools(names: Sequence[str], base: Path) -> list[object]:
     problems: list[str] = []
     for name in names:
         try:
-            found += _tools_of(_file_module(name, base) if is_file(name) else _module(name, base), name)
+            found += _tools_of(load_tool_module(name, base), name)
         except Misconfigured as error:
             problems.append(str(error))
     if problems:
         raise Misconfigured("\n".join(problems))
     return found
+
+
+def load_tool_module(name: str, base: Path) -> ModuleType:
+    """Return a module or a file of tools. Raises Misconfigured if it cannot be imported."""
+    return _file_module(name, base) if is_file(name) else _module(name, base)
 
 
 def _module(name: str, base: Path) -> ModuleType:

@@ -19,6 +19,9 @@ class Gcra:
 
         Whoever took last is last; whom it does not name has taken nothing.
         """
+        self._last_tick = 0
+        self._stepped_back = 0
+        """The ticks that the clock was set back in all. They are added, so that time here never runs backwards."""
 
     def __len__(self) -> int:
         return len(self._free_at)
@@ -26,19 +29,24 @@ class Gcra:
     def take(self, who: str, per_minute: int, now: float) -> Allowance:
         if per_minute < 1:
             raise ValueError(f"per_minute must be at least 1, not {per_minute}")
-        tick = floor(now * _TICKS_PER_S)
+        tick = self._advance(floor(now * _TICKS_PER_S))
         self._drop_old(tick)
         at, whole = tick * per_minute, per_minute * _MINUTE
         free_at = self._free_at.get((who, per_minute), at)
-        taken = min(max(free_at - at, 0), whole)
+        taken = max(free_at - at, 0)
         late = taken + _MINUTE - whole
         if late > 0:
-            self._free_at[who, per_minute] = at + taken  # earlier than it was only if the clock was set back
             retry_after_s = -(-late // per_minute) / _TICKS_PER_S
             return Allowance(granted=False, remaining=0, retry_after_s=retry_after_s)
         self._free_at[who, per_minute] = at + taken + _MINUTE
         self._free_at.move_to_end((who, per_minute))
         return Allowance(granted=True, remaining=-late // _MINUTE, retry_after_s=0.0)
+
+    def _advance(self, tick: int) -> int:
+        """Return the tick on a clock that stands still while the system's clock is set back, and then goes on."""
+        self._stepped_back += max(0, self._last_tick - tick)
+        self._last_tick = tick
+        return tick + self._stepped_back
 
     def _drop_old(self, tick: int) -> None:
         """Forget the two who took longest ago, if all was given back to them: more than one can come meanwhile."""

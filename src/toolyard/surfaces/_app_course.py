@@ -24,7 +24,8 @@ from toolyard.core.events import (
     StopRequested,
     TurnEnded,
 )
-from toolyard.core.items import Call, ModelText, Usage
+from toolyard.core.items import Call, ModelText, Problem, Usage
+from toolyard.core.limits import failure_message
 from toolyard.core.state import State
 from toolyard.engine.readers import Published
 from toolyard.surfaces._chat import Awaited, WaitingCall
@@ -76,13 +77,17 @@ class Said(Struct, kw_only=True):
 
 
 class Final(_About, kw_only=True, rename="camel"):
-    """How the run ended. `kept` says whether the conversation can go on by its id."""
+    """How the run ended. `kept` says whether the conversation can go on by its id.
+
+    Of a run that failed, the message is a sentence for people and `error` says what went wrong.
+    """
 
     message: Said
     stop_reason: StopReason
     usage: dict[str, int]
     detail: str = ""
     kept: bool = True
+    error: Problem | None = None
     type: Literal["message"] = "message"
 
 
@@ -264,10 +269,17 @@ class AppCourse:
             conversation_id=self._conversation,
             run_id=self.mine,
             correlation_id=self.correlation_id,
-            message=Said(content=event.message.text if event.message else self._text),
+            message=Said(content=self._final_text(event)),
             stop_reason=reason,
+            error=event.problem,
             detail=event.detail,
             usage={"inputTokens": self._usage.input_tokens, "outputTokens": self._usage.output_tokens},
             kept=self.kept,
             overridden_tools=overridden,
         )
+
+    def _final_text(self, event: RunEnded) -> str | None:
+        if event.ending == "failed":
+            request = self._asked.get(self.mine)
+            return failure_message(request.caller.locale if request else "en")
+        return event.message.text if event.message else self._text

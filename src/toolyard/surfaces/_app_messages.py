@@ -16,7 +16,8 @@ from toolyard.core.settings import Note
 from toolyard.core.templates import unknown_slots
 from toolyard.core.tools import EMPTY_OBJECT, Tool
 from toolyard.surfaces._errors import invalid
-from toolyard.surfaces._messages import CalledFunction, Message, PartedMessage, ToolCall
+from toolyard.surfaces._history import ItemBuilder, RequestedCall
+from toolyard.surfaces._messages import CalledFunction
 from toolyard.surfaces._notes import MOST_NOTES
 from toolyard.surfaces._results import Failed, Words, parse_answer
 
@@ -62,7 +63,7 @@ class ImageUrlPiece(Struct, kw_only=True, tag_field="type", tag="image_url"):
 Piece = TextPiece | ImagePiece | ImageUrlPiece
 
 
-class AppCall(Struct, kw_only=True):
+class AppCall(Struct, gc=False, kw_only=True):
     """A call, as an answer of ours hands it out or as Chat Completions writes it."""
 
     id: str
@@ -71,7 +72,7 @@ class AppCall(Struct, kw_only=True):
     function: CalledFunction | None = None
 
 
-class AppMessage(Struct, kw_only=True):
+class AppMessage(Struct, gc=False, kw_only=True):
     role: str
     content: object = None
     """A text, or parts: text, of a user's message images as well; of a tool's message any JSON."""
@@ -125,31 +126,30 @@ def to_result(body: ToolResult, index: int) -> Value | Failure:
     return parse_answer(body.result, body.error, f"toolResults.{index}")
 
 
-def to_message(message: AppMessage, index: int) -> Message:
-    calls = [
-        ToolCall(
-            id=call.id,
-            function=call.function
-            or CalledFunction(name=call.name, arguments=msgspec.json.encode(call.arguments).decode()),
-        )
-        for call in message.calls
-    ]
-    pieces = pieces_of(message, index)
-    if message.role == "user" and not all(isinstance(piece, TextPiece) for piece in pieces):
-        return PartedMessage(role="user", parts=tuple(part_of(piece, index) for piece in pieces))
-    return Message(
-        role=message.role,
-        content="".join(piece.text for piece in pieces if isinstance(piece, TextPiece)),
-        tool_calls=calls or None,
-        tool_call_id=message.call_id or None,
-    )
+def add_app_message(builder: ItemBuilder, index: int, message: AppMessage) -> None:
+    """Add a message of the app to the items of its history. Raises Invalid that names its index."""
+    role, content = message.role, message.content
+    if content is None:
+        content = ""
+    elif type(content) is not str:
+        pieces = pieces_of(message, index)
+        if role == "user" and not all(isinstance(piece, TextPiece) for piece in pieces):
+            builder.add_parts(index, tuple(part_of(piece, index) for piece in pieces))
+            return
+        content = "".join(piece.text for piece in pieces if isinstance(piece, TextPiece))
+    calls = message.camel_calls or message.snake_calls
+    requested = [requested_call(call) for call in calls] if calls else ()
+    builder.add(index, role, content, requested, message.camel_call_id or message.snake_call_id or "")
+
+
+def requested_call(call: AppCall) -> RequestedCall:
+    function = call.function
+    return (call.id, call.name, call.arguments) if function is None else (call.id, function.name, function.arguments)
 
 
 def pieces_of(message: AppMessage, index: int) -> list[Piece]:
-    """The parts of a message. Raises Invalid for what is neither a text nor, in a tool's message, JSON."""
+    """Return the parts of a message that is no text. Raises Invalid for what is, but for a tool's JSON, none."""
     content, role = message.content, message.role
-    if content is None or isinstance(content, str):
-        return [TextPiece(text=content or "")]
     try:
         if role == "user":
             return msgspec.convert(content, list[Piece])
@@ -172,12 +172,13 @@ def part_of(piece: Piece, index: int) -> Part:
 
 def since_last_answer(messages: Sequence[AppMessage]) -> Sequence[AppMessage]:
     """What came after the assistant's last message: all that a conversation which is kept does not have yet."""
-    last = max((index for index, one in enumerate(messages) if one.role == "assistant"), default=-1)
+    places = range(len(messages) - 1, -1, -1)
+    last = next((index for index in places if messages[index].role == "assistant"), -1)
     return messages[last + 1 :]
 
 
 def tool_turns(messages: Iterable[AppMessage]) -> int:
-    return sum(message.role == "assistant" and bool(message.calls) for message in messages)
+    return len([message for message in messages if message.role == "assistant" and message.calls])
 
 
 def to_tool(body: AppTool, index: int) -> Tool:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from itertools import takewhile
 from typing import Literal
 
 from msgspec import Struct
@@ -18,13 +17,14 @@ from toolyard.core.events import (
     RunSuspended,
     TurnEnded,
 )
+from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.state import State
 from toolyard.engine.readers import Reader
 from toolyard.engine.service import Service
 from toolyard.surfaces._errors import ModelFailed
-from toolyard.surfaces._messages import Message, grouped, to_messages
+from toolyard.surfaces._messages import Message, to_messages
 
 PATIENCE_S = 10.0
 """How much longer than the run may take its answer is waited for: stopping one that took too long takes a moment."""
@@ -109,8 +109,9 @@ class Course:
     def _end(self, event: RunEnded) -> None:
         self.over, self.detail = True, event.detail
         if event.ending == "failed":
-            cause, _, reason = event.detail.partition(": ")
-            self.failure = ModelFailed(reason or cause, {"run_id": self.run_id, "cause": cause})
+            problem = event.problem
+            assert problem is not None
+            self.failure = ModelFailed(problem.error, {"run_id": self.run_id, "cause": problem.error_type})
             return
         self.status = event.ending
         if event.message:
@@ -184,12 +185,17 @@ def answered(course: Course, start: Start, state: State) -> ChatAnswer:
         waiting=course.waiting(),
         token_count=course.usage.total,
         tokens_sent=course.usage.input_tokens,
-        messages_in_context=messages_before(state, course.last_turn),
+        messages_in_context=messages_before(state.history, course.last_turn),
     )
 
 
-def messages_before(state: State, turn: Sequence[Item]) -> int:
-    """How many messages stand before the items of a turn."""
+def messages_before(history: History, turn: Sequence[Item]) -> int:
+    """Return how many messages stand before the items of a turn.
+
+    The turn is near the end, so it is looked for from there; the count up to it is a sum that the history has.
+    """
     if not turn:
         return 0
-    return len(grouped(takewhile(lambda item: item.id != turn[0].id, state.history)))
+    places = range(len(history) - 1, -1, -1)
+    first = next((at for at in places if history[at].id == turn[0].id), len(history))
+    return history.sums(first)[1]

@@ -7,13 +7,18 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from ipaddress import ip_address
+from time import perf_counter
+from typing import cast
 from urllib.parse import SplitResult, urlsplit
+
+import msgspec
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid
 from toolyard.core.ports import Mint
 from toolyard.engine.access import Access
-from toolyard.surfaces._errors import encoded_error
+from toolyard.surfaces._errors import ERROR, error_body
+from toolyard.surfaces._request_log import log_request
 from toolyard.surfaces._visit import VISIT, Visit
 
 Message = MutableMapping[str, object]
@@ -49,36 +54,49 @@ class Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             return
+        started = perf_counter()
         headers = _headers(scope)
         correlation_id = _correlation_id(headers, self._mint)
-        added = self._added(correlation_id, headers)
         path = str(scope["path"]).removeprefix(str(scope.get("root_path", "")))
+        sender = _Sender(send, self._added(correlation_id, headers))
+        try:
+            await self._respond(scope, receive, sender, path, headers, correlation_id)
+        finally:
+            sender.close()
+            log_request(scope, path, correlation_id, sender.status, perf_counter() - started)
+
+    async def _respond(
+        self,
+        scope: Scope,
+        receive: Receive,
+        send: "_Sender",
+        path: str,
+        headers: dict[str, str],
+        correlation_id: str,
+    ) -> None:
         try:
             if self._access.local:
                 _guard_local(scope, headers, self._origins)
             if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
-                if b"access-control-allow-origin" not in dict(added):
+                if b"access-control-allow-origin" not in dict(send.added):
                     raise Forbidden("a page of this origin may not use this server; list it in cors_origins")
-                await _answer(send, 204, b"", added)
+                await _answer(send, 204, b"", {})
                 return
             open_to_all = path in OPEN_PATHS or path.startswith(OPEN_FOLDER)
             caller = NOBODY if open_to_all else self._access.caller(headers)
         except Exception as error:
-            status, body, more = encoded_error(error, correlation_id)
-            await _answer(send, status, body, [*added, *((k.encode(), v.encode()) for k, v in more.items())])
+            status, body, more = error_body(error, correlation_id)
+            scope[ERROR] = body
+            await _answer(send, status, msgspec.json.encode(body), more)
             return
         scope[VISIT] = Visit(caller=caller, correlation_id=correlation_id)
-        sender = _Sender(send, added)
-        try:
-            await self._app(scope, receive, sender)
-        finally:
-            sender.close()
+        await self._app(scope, receive, send)
 
     def _added(self, correlation_id: str, headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
         """The headers that every answer carries."""
         added = [(b"x-correlation-id", correlation_id.encode()), (b"x-content-type-options", b"nosniff")]
         origin = headers.get("origin", "")
-        if origin not in self._origins:
+        if origin not in self._origins and not (origin and "*" in self._origins):
             return added
         return [
             *added,
@@ -99,7 +117,9 @@ class _Sender:
     def __init__(self, send: Send, added: list[tuple[bytes, bytes]], stalled_s: float = STALLED_S) -> None:
         self._look_every_s = stalled_s / 2
         self._send = send
-        self._added = added
+        self.added = added
+        self.status = 0
+        """Of the answer, once it has begun."""
         self._sent = 0
         self._waiting = -1
         """The number of the chunk that was on its way when the timer looked last."""
@@ -110,7 +130,8 @@ class _Sender:
 
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
-            message["headers"] = [*message.get("headers", ()), *self._added]  # pyright: ignore[reportGeneralTypeIssues]
+            self.status = cast(int, message["status"])
+            message["headers"] = [*message.get("headers", ()), *self.added]  # pyright: ignore[reportGeneralTypeIssues]
         self._under_way = True
         await self._send(message)
         self._under_way = False
@@ -170,7 +191,8 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-async def _answer(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:
+async def _answer(send: Send, status: int, body: bytes, headers: dict[str, str]) -> None:
     kind = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": status, "headers": [*kind, *headers]})
+    more = [(name.encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": status, "headers": [*kind, *more]})
     await send({"type": "http.response.body", "body": body})

@@ -2,8 +2,8 @@
 
 import logging
 from math import ceil
+from typing import cast
 
-import msgspec
 from litestar import Response
 from litestar.exceptions import HTTPException, ValidationException
 from msgspec import Struct
@@ -24,6 +24,9 @@ from toolyard.core.errors import (
 from toolyard.surfaces._visit import Visitor, visit_of
 
 _log = logging.getLogger("toolyard.http")
+
+ERROR = "toolyard.error"
+"""Where the scope of a request holds the error that it was answered with, for the log."""
 
 
 class ModelFailed(RunFailed):
@@ -110,9 +113,5 @@ def invalid(key: str, message: str) -> Invalid:
 def answer_error(request: Visitor, error: Exception) -> Response[ErrorBody]:
     """Litestar's way to the same."""
     status, body, headers = error_body(error, visit_of(request.scope).correlation_id)
+    cast(dict[str, object], request.scope)[ERROR] = body
     return Response(body, status_code=status, headers=headers)
-
-
-def encoded_error(error: Exception, correlation_id: str) -> tuple[int, bytes, dict[str, str]]:
-    status, body, headers = error_body(error, correlation_id)
-    return status, msgspec.json.encode(body), headers

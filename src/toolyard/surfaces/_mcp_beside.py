@@ -132,8 +132,8 @@ class Aside:
         server, _ = await self._owner("resources/list", uri, peer)
         await self._ask(server, Request(id=0, method="resources/unsubscribe", params={"uri": uri}), peer)
 
-    def has(self, capability: str) -> bool:
-        return bool(self._service.beside.offering(capability))
+    def has(self, capability: str, caller: Caller) -> bool:
+        return bool(self._service.beside.offering(capability, caller))
 
     async def _owner(self, method: str, name: str, peer: Peer) -> tuple[str, str]:
         """The server that lists this, and the name there. A list is asked for if nobody has asked yet."""

@@ -126,13 +126,13 @@ class Desk:
         """What can be asked of us depends on the servers behind us."""
         changing: Json = {"listChanged": True}
         told: Json = {"tools": changing}
-        if self.aside.has("resources"):
+        if self.aside.has("resources", peer.caller):
             told["resources"] = {**changing, "subscribe": True}
-        if self.aside.has("prompts"):
+        if self.aside.has("prompts", peer.caller):
             told["prompts"] = changing
-        if self.aside.has("completions"):
+        if self.aside.has("completions", peer.caller):
             told["completions"] = {}
-        if not peer.modern and self.aside.has("logging"):
+        if not peer.modern and self.aside.has("logging", peer.caller):
             told["logging"] = {}
         return told
 

@@ -127,8 +127,10 @@ class Notices:
                 if server in self._service.servers(feed.caller, "resources"):
                     feed.tell(method, params)
         elif method in LISTS and (caller is not None or not method.startswith("notifications/tools/")):
+            capability = method.split("/")[1]
             for feed in feeds:
-                feed.tell(method, {})
+                if caller is not None or server in self._service.beside.offering(capability, feed.caller):
+                    feed.tell(method, {})
 
 
 def wanted(params: Json) -> tuple[frozenset[str], list[str]]:

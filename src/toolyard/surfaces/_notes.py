@@ -2,16 +2,17 @@
 
 from typing import Annotated
 
-from msgspec import Meta, Struct
+from msgspec import Meta
 
 from toolyard.core.settings import Note
+from toolyard.surfaces._tolerance import SeedBody
 
 NoteName = Annotated[str, Meta(min_length=1, max_length=500)]
 NoteText = Annotated[str, Meta(max_length=100_000)]
 MOST_NOTES = 100
 
 
-class NoteBody(Struct, forbid_unknown_fields=True, kw_only=True):
+class NoteBody(SeedBody, kw_only=True):
     """A named text that the model is given beside the prompt."""
 
     descriptive_name: NoteName

@@ -102,8 +102,8 @@ class Objects:
             case TurnEnded(items=items, usage=usage):
                 self._usage = self._usage.plus(usage)
                 return self._said(items)
-            case TurnFailed(problem=problem):
-                return [{"type": "error", "error": problem.error, "error_type": problem.error_type}]
+            case TurnFailed():
+                return []  # the run tells why it ended, or makes room and asks the model again
             case _:
                 assert_never(event)
 
@@ -124,7 +124,7 @@ class Objects:
     ) -> list[Object]:
         match event:
             case RunQueued(input=input):
-                self._calls.update((item.id, item) for item in input if isinstance(item, Call))
+                self._calls.update({item.id: item for item in input if type(item) is Call})
                 return []
             case RunStarted():
                 self._usage = Usage()
@@ -142,9 +142,8 @@ class Objects:
         made: list[Object] = []
         if event.message is not None:
             made.append({"type": "text.delta", "content": event.message.text})
-        if event.ending == "failed":
-            error_type, _, error = event.detail.partition(": ")
-            made.append({"type": "error", "error": error or event.detail, "error_type": error_type})
+        if (problem := event.problem) is not None:
+            made.append({"type": "error", "error": problem.error, "error_type": problem.error_type})
         made.append({**self.done(event.ending, entry.conversation, entry.run), "detail": event.detail})
         return made
 

@@ -1,13 +1,12 @@
 """The fields with which a request says where its searches run. It does not know any route."""
 
-from msgspec import Struct
-
 from toolyard.core.search import Preference, Wish, wished
+from toolyard.surfaces._tolerance import SeedBody
 
 OLDER = {"use_web_search": "useWebSearch", "web_search_preference": "webSearchPreference"}
 
 
-class Searched(Struct, kw_only=True, rename=OLDER):
+class Searched(SeedBody, kw_only=True, rename=OLDER):
     """`web_search`, or in older words `useWebSearch` and `webSearchPreference`."""
 
     web_search: Wish = ""

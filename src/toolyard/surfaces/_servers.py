@@ -7,11 +7,10 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
+from toolyard.core.masking import MASK, mask_addresses
 from toolyard.core.ports import Servers
 from toolyard.core.servers import LAST_WORDS, ServerCard, ServerSpec
 from toolyard.engine.telemetry import masked
-
-HIDDEN = "***"
 
 
 class ShownServer(Struct, kw_only=True):
@@ -61,24 +60,26 @@ def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
         quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
         rejected=sum(tool.state == "rejected" for tool in card.tools),
         configured=card.configured,
-        log=[str(masked(line)) for line in card.log] if "admin" in caller.roles else [],
+        log=[str(masked(line)) for line in card.log] if caller.administers_server else [],
     )
 
 
 def shown_config(spec: ServerSpec, caller: Caller) -> dict[str, object]:
-    """How a server is reached is for administrators; values that may be secret are for nobody."""
-    if "admin" not in caller.roles:
+    """How a server is reached is for administrators of the server; values that may be secret are for nobody."""
+    if not caller.administers_server:
         return {"auth": spec.auth, "trust": spec.trust, "pin": spec.pin}
     hidden = replace(
-        spec, env=dict.fromkeys(spec.env, HIDDEN), headers=dict.fromkeys(spec.headers, HIDDEN),
-        oauth=replace(spec.oauth, client_secret=HIDDEN) if spec.oauth else None,
+        spec, url=mask_addresses(spec.url, every_parameter=True),
+        args=tuple(mask_addresses(argument, every_parameter=True) for argument in spec.args),
+        env=dict.fromkeys(spec.env, MASK), headers=dict.fromkeys(spec.headers, MASK),
+        oauth=replace(spec.oauth, client_secret=MASK) if spec.oauth else None,
     )  # fmt: skip
     return {name: getattr(hidden, name) for name in spec.__struct_fields__ if getattr(hidden, name) is not None}
 
 
 def shown_error(card: ServerCard, caller: Caller) -> str:
     """What a server said last, before it ended, is for administrators, as its log is."""
-    error = card.error if "admin" in caller.roles else card.error.partition(LAST_WORDS)[0]
+    error = card.error if caller.administers_server else card.error.partition(LAST_WORDS)[0]
     return str(masked(error))
 
 
@@ -91,8 +92,14 @@ def time_of(at: float | None) -> str | None:
     return datetime.fromtimestamp(at, UTC).isoformat() if at else None
 
 
-def card_of(servers: Servers, server_id: str) -> ServerCard:
-    for card in servers.cards():
+def cards_for(servers: Servers, caller: Caller) -> list[ServerCard]:
+    """Return the servers that the caller may know of: those that serve its tenant, and all for who administers them."""
+    return [card for card in servers.cards() if caller.administers_server or card.spec.serves(caller)]
+
+
+def card_of(servers: Servers, server_id: str, caller: Caller) -> ServerCard:
+    """Return the server of this id. Raise NotFound if there is none that the caller may know of."""
+    for card in cards_for(servers, caller):
         if card.id == server_id:
             return card
     raise NotFound(f"there is no server {server_id[:80]!r}")

@@ -33,8 +33,8 @@ from toolyard.surfaces._app_messages import (
     AppMessage,
     AppTool,
     ToolResult,
+    add_app_message,
     since_last_answer,
-    to_message,
     to_notes,
     to_result,
     to_tool,
@@ -42,8 +42,8 @@ from toolyard.surfaces._app_messages import (
 )
 from toolyard.surfaces._chat import PATIENCE_S
 from toolyard.surfaces._errors import invalid
+from toolyard.surfaces._history import read_history
 from toolyard.surfaces._known import admitted
-from toolyard.surfaces._messages import to_items
 from toolyard.surfaces._searching import Searched
 from toolyard.surfaces._sse import event_stream
 from toolyard.surfaces._visit import Visit, Visitor, visit_of
@@ -58,7 +58,7 @@ ANSWERED = ResponseSpec(
 Answers = dict[str, Value | Failure]
 
 
-class ConversationBody(Searched, Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
+class ConversationBody(Searched, Struct, kw_only=True, rename="camel"):
     """What is asked (`messages`), or results of calls (`toolResults`), or neither to learn how a run went on.
 
     With a `conversationId` only the messages after the assistant's last one are new. Without one the messages are the
@@ -130,13 +130,13 @@ class Desk:
         if named:
             await service.known(named, caller)
         first = first_new(data)
-        new = [to_message(message, index) for index, message in enumerate(data.messages[first:], first)]
+        input = await read_history(data.messages[first:], service.mint, add_app_message, first)
         tools = [to_tool(tool, index) for index, tool in enumerate(data.tools)]
-        overridden = service.taken(tool.name for tool in tools)
+        overridden = service.taken((tool.name for tool in tools), caller)
         settings = replace(parse_settings(data, service.default_settings), ephemeral=not named and not to_keep(data))
         start = service.request(
             caller,
-            to_items(new, service.mint, first),
+            input,
             correlation_id=self._correlation_id,
             tool_choice=data.tool_choice,
             model=data.model,
@@ -264,7 +264,8 @@ def carried(messages: Sequence[AppMessage], limits: Limits) -> Limits | None:
     turns = tool_turns(messages)
     if not turns:
         return None
-    asked = max((index for index, one in enumerate(messages) if one.role == "user"), default=0)
+    places = range(len(messages) - 1, -1, -1)
+    asked = next((index for index in places if messages[index].role == "user"), 0)
     return replace(
         limits,
         turns_per_conversation=max(0, limits.turns_per_conversation - turns),

@@ -36,6 +36,7 @@ from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._door import App as AsgiApp
 from toolyard.surfaces._door import Door
 from toolyard.surfaces._errors import answer_error
+from toolyard.surfaces._tolerance import BodyRequest
 from toolyard.surfaces._visit import Visitor
 
 MOST_BODY_BYTES = 8 * 1024 * 1024
@@ -108,6 +109,7 @@ def asgi(service: Service, access: Access, servers: Servers, cors_origins: froze
             render_plugins=[JsonRenderPlugin()],
             path="/-",
         ),
+        request_class=BodyRequest,
         request_max_body_size=MOST_BODY_BYTES,
         logging_config=None,
         debug=False,

@@ -19,13 +19,14 @@ from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import PathId, state_of
 from toolyard.surfaces._messages import Message, grouped, removable, to_messages, told
 from toolyard.surfaces._notes import MOST_NOTES, NoteBody, note_body
+from toolyard.surfaces._tolerance import SeedBody
 from toolyard.surfaces._visit import Visitor, visit_of
 
 MESSAGES = "/conversations/{conversation_id:str}/messages"
 CONTEXT = "/conversations/{conversation_id:str}/context"
 
 
-class NewMessage(Struct, forbid_unknown_fields=True, kw_only=True):
+class NewMessage(SeedBody, kw_only=True):
     role: Literal["user", "assistant", "system"]
     content: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
 

@@ -38,7 +38,7 @@ NOT_YET = ResponseSpec(
 )
 
 
-class ChatBody(Searched, forbid_unknown_fields=True, kw_only=True):
+class ChatBody(Searched, kw_only=True):
     """What the user says. `interrupt` stops the run in front instead of waiting for it."""
 
     content: Annotated[str, Meta(min_length=1, max_length=1_000_000)]

@@ -15,7 +15,15 @@ from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import PathId, state_of
-from toolyard.surfaces._tools import ToolName, enabled_tools, name_there, server_id
+from toolyard.surfaces._tools import (
+    EnabledTool,
+    KnownTools,
+    ToolName,
+    enabled_tools,
+    known_tools,
+    name_there,
+    server_id,
+)
 from toolyard.surfaces._visit import Visit, Visitor, visit_of
 
 TOOLS = "/conversations/{conversation_id:str}/tools"
@@ -40,7 +48,7 @@ class AvailableTools(Struct, kw_only=True):
 
 
 class EnabledTools(Struct, kw_only=True):
-    enabled_tools: list[ToolName]
+    enabled_tools: list[EnabledTool]
     count: int
     message: str
     success: bool = True
@@ -49,15 +57,15 @@ class EnabledTools(Struct, kw_only=True):
 def routes(service: Service) -> list[HTTPRouteHandler]:
     async def changed(visit: Visit, conversation_id: str, name: ToolName, *, enable: bool) -> EnabledTools:
         await state_of(service, conversation_id, visit.caller)
-        usable = service.tools(visit.caller)
+        known = known_tools(service, visit.caller)
         settings = await service.change(
             conversation_id,
             visit.caller,
-            lambda settings: switched(settings, usable, name, enable=enable),
+            lambda settings: switched(settings, known.all, name, enable=enable),
             correlation_id=visit.correlation_id,
         )
         said = f"Tool {name.tool_name!r} {'enabled' if enable else 'disabled'}"
-        return answer(usable, settings, said)
+        return answer(known, settings, said)
 
     @get(f"{TOOLS}/available", responses=ERRORS, tags=["tools"])
     async def list_available(request: Visitor, conversation_id: PathId) -> AvailableTools:
@@ -69,10 +77,10 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
     @get(TOOLS, responses=ERRORS, tags=["tools"])
     async def list_enabled(request: Visitor, conversation_id: PathId) -> EnabledTools:
-        """What is enabled."""
+        """What is enabled; a tool whose server is stopped stays, with `"available": false`."""
         caller = visit_of(request.scope).caller
         state = await state_of(service, conversation_id, caller, "see")
-        return answer(service.tools(caller), state.settings, "Enabled tools")
+        return answer(known_tools(service, caller), state.settings, "Enabled tools")
 
     @post(TOOLS, status_code=200, responses=ERRORS, tags=["tools"])
     async def enable(request: Visitor, conversation_id: PathId, data: JSONBody[ToolName]) -> EnabledTools:
@@ -96,16 +104,16 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     return [list_available, list_enabled, enable, disable]
 
 
-def switched(settings: Settings, usable: Sequence[Tool], name: ToolName, *, enable: bool) -> SettingsChange:
+def switched(settings: Settings, known: Sequence[Tool], name: ToolName, *, enable: bool) -> SettingsChange:
     """A conversation that may use everything gets a list of its own with the first tool that is taken from it."""
-    there = next((tool.name for tool in usable if _is_named(tool, name)), None)
+    there = next((tool.name for tool in known if _is_named(tool, name)), None)
     listed = settings.tools is not None and name.tool_name in settings.tools  # perhaps of a server that has gone
     if there is None and (enable or not listed):
         raise NotFound(f"there is no tool {name.tool_name[:80]!r} on the server {name.server_id[:80]!r}")
     chosen = there or name.tool_name
     if enable:
         return SettingsChange(tools=None if settings.tools is None else settings.tools | {chosen})
-    every = frozenset(tool.name for tool in usable)
+    every = frozenset(tool.name for tool in known)
     return SettingsChange(tools=(every if settings.tools is None else settings.tools) - {chosen})
 
 
@@ -126,6 +134,6 @@ def available(tool: Tool) -> AvailableTool:
     )
 
 
-def answer(usable: Sequence[Tool], settings: Settings, said: str) -> EnabledTools:
-    enabled = enabled_tools(usable, settings)
+def answer(known: KnownTools, settings: Settings, said: str) -> EnabledTools:
+    enabled = enabled_tools(known, settings)
     return EnabledTools(enabled_tools=enabled, count=len(enabled), message=said)

@@ -16,7 +16,6 @@ from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.state import State
 from toolyard.core.store import Card
-from toolyard.core.tools import Tool
 from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._errors import invalid
@@ -25,7 +24,7 @@ from toolyard.surfaces._messages import Message, iso, to_messages
 from toolyard.surfaces._notes import NoteBody, note_body
 from toolyard.surfaces._places import parse_place, place_text
 from toolyard.surfaces._searching import Searched
-from toolyard.surfaces._tools import ToolName, enabled_tools
+from toolyard.surfaces._tools import EnabledTool, KnownTools, enabled_tools, known_tools
 from toolyard.surfaces._visit import Visitor, visit_of
 
 Title = Annotated[str, Meta(min_length=1, max_length=500)]
@@ -41,7 +40,7 @@ Whose = Annotated[
 ]
 
 
-class NewConversation(Searched, forbid_unknown_fields=True, kw_only=True):
+class NewConversation(Searched, kw_only=True):
     """What a conversation is set to from the beginning; what is left out is the server's default."""
 
     title: Title
@@ -53,7 +52,7 @@ class NewConversation(Searched, forbid_unknown_fields=True, kw_only=True):
     model: ModelName = ""
 
 
-class ConversationChange(Searched, forbid_unknown_fields=True, kw_only=True):
+class ConversationChange(Searched, kw_only=True):
     """New values for some of the settings; what is null or left out stays as it is."""
 
     title: Title | None = None
@@ -83,7 +82,7 @@ class Conversation(ConversationSummary, kw_only=True):
     web_search: Wish
     """Where its searches run, unless a request says otherwise; empty where nobody has said so."""
     status: Literal["idle", "running", "waiting"]
-    enabled_tools: list[ToolName]
+    enabled_tools: list[EnabledTool]
     context: dict[str, NoteBody]
     messages_in_context: int
     """Messages that the model is shown: fewer than there are once history was compacted."""
@@ -191,7 +190,7 @@ async def shown(service: Service, request: Visitor, conversation_id: str, messag
     caller = visit_of(request.scope).caller
     card = await service.known(conversation_id, caller, "see")
     state = await state_of(service, conversation_id, caller, "see")
-    made = conversation(card, state, service.limits(caller), service.tools(caller))
+    made = conversation(card, state, service.limits(caller), known_tools(service, caller))
     return ConversationAnswer(conversation=made, message=message)
 
 
@@ -229,7 +228,7 @@ def parse_limits(max_turns: int, settings: Settings, yard: Limits) -> Limits:
     return replace(settings.limits or yard, turns_per_request=max_turns)
 
 
-def conversation(card: Card, state: State, yard: Limits, usable: Sequence[Tool]) -> Conversation:
+def conversation(card: Card, state: State, yard: Limits, tools: KnownTools) -> Conversation:
     settings, run = state.settings, state.run
     return Conversation(
         **msgspec.structs.asdict(summary(card)),
@@ -240,7 +239,7 @@ def conversation(card: Card, state: State, yard: Limits, usable: Sequence[Tool])
         model=settings.model,
         web_search=settings.web_search,
         status="idle" if run is None else "running" if run.suspended_at is None else "waiting",
-        enabled_tools=enabled_tools(usable, settings),
+        enabled_tools=enabled_tools(tools, settings),
         context={note_id: note_body(note) for note_id, note in settings.context.items()},
         messages_in_context=state.history.messages,
         tokens_in_context=state.history.tokens,

@@ -1,4 +1,4 @@
-"""`/keys`: who may come in. For administrators; the secret of a key is told once, when it is made, and never again."""
+"""`/keys`: who may come in. For administrators, each within their tenant; a key's secret is told only once."""
 
 from litestar import delete, get, post
 from litestar.handlers import HTTPRouteHandler
@@ -10,7 +10,8 @@ from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused
 from toolyard.core.store import Key
 from toolyard.engine.access import Access
 from toolyard.surfaces._answers import ERRORS
-from toolyard.surfaces._visit import Visitor, visit_of
+from toolyard.surfaces._roles import require_admin
+from toolyard.surfaces._visit import Visitor
 
 LONGEST_NAME = 128
 
@@ -67,8 +68,7 @@ def routes(access: Access) -> list[HTTPRouteHandler]:
     @post("/keys", responses=ERRORS, tags=["keys"])
     async def add_key(request: Visitor, data: JSONBody[NewKey]) -> KeyMade:
         """Make a key. With the first one the server begins to ask everybody for theirs."""
-        key = parse_key(data, _admin(request))
-        secret = await access.add(key)
+        key, secret = await access.add(parse_key(data, _admin(request)))
         return KeyMade(key=shown(key), secret=secret)
 
     @delete("/keys/{name:str}", status_code=200, responses=ERRORS, tags=["keys"])
@@ -88,13 +88,17 @@ def routes(access: Access) -> list[HTTPRouteHandler]:
 
 
 def parse_key(data: NewKey, admin: Caller) -> Key:
-    """The key to be kept. An administrator of one tenant makes keys of that tenant only."""
+    """The key to be kept. An administrator of one tenant makes keys of that tenant only, with roles of its own."""
     wrong = [field for field in ("name", "user") if not 0 < len(getattr(data, field).strip()) <= LONGEST_NAME]
     if wrong or not data.name.isprintable() or "/" in data.name:
         said = f"a key has a name and a user of 1 to {LONGEST_NAME} characters, and no / in its name"
         raise Invalid(said, {"field": wrong[0] if wrong else "name"})
     if admin.tenant and data.tenant not in ("", admin.tenant):
         raise Forbidden(f"an administrator of the tenant {admin.tenant!r} makes keys of that tenant only")
+    if admin.tenant and (lacking := sorted(data.roles - admin.roles)):
+        raise Forbidden(f"you cannot give the role {lacking[0][:LONGEST_NAME]!r}, which your own key does not have")
+    if admin.tenant and data.trusted:
+        raise Forbidden("a trusted key may name any role of a tool, so an administrator without a tenant makes it")
     return Key(
         name=data.name,
         hash="",
@@ -119,10 +123,7 @@ def shown(key: Key) -> ShownKey:
 
 
 def _admin(request: Visitor) -> Caller:
-    caller = visit_of(request.scope).caller
-    if "admin" not in caller.roles:
-        raise Forbidden("keys are the business of the role admin")
-    return caller
+    return require_admin(request, "keys are for administrators")
 
 
 def _seen_by(admin: Caller, access: Access) -> list[Key]:

@@ -16,8 +16,9 @@ from toolyard.core.servers import ServerCard, ServerStatus
 from toolyard.core.settings import Note
 from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS, EVENTS
+from toolyard.surfaces._history import add_message, read_history
 from toolyard.surfaces._known import admitted
-from toolyard.surfaces._messages import Message, to_items
+from toolyard.surfaces._messages import Message
 from toolyard.surfaces._notes import MOST_NOTES, NoteName, NoteText
 from toolyard.surfaces._searching import Searched
 from toolyard.surfaces._servers import shown_error
@@ -25,7 +26,7 @@ from toolyard.surfaces._sse import begun
 from toolyard.surfaces._visit import Visitor, visit_of
 
 
-class RespondBody(Searched, Struct, forbid_unknown_fields=True, kw_only=True):
+class RespondBody(Searched, Struct, kw_only=True):
     """What to answer, and how."""
 
     prompt: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
@@ -74,7 +75,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
         visit = visit_of(request.scope)
         if data.conversation_id:
             await service.known(data.conversation_id, visit.caller)
-        input = parse_input(data, service)
+        input = await read_input(data, service)
         notes = {name: Note(name=name, text=text) for name, text in data.context.items()}
         carries = bool(data.history or data.conversation_history)
         settings = replace(service.default_settings, ephemeral=carries if data.keep is None else not data.keep)
@@ -98,11 +99,11 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
     return [respond, tools_health]
 
 
-def parse_input(data: RespondBody, service: Service) -> list[Item]:
-    """The history that came along, then the prompt."""
+async def read_input(data: RespondBody, service: Service) -> list[Item]:
+    """Return the history that came along, then the prompt."""
     mint = service.mint
     prompt = UserMessage(id=mint.id("item"), at=mint.now(), parts=(TextPart(text=data.prompt),))
-    return [*to_items([*data.history, *data.conversation_history], mint), prompt]
+    return [*await read_history([*data.history, *data.conversation_history], mint, add_message), prompt]
 
 
 def health_of(service: Service, servers: Servers, caller: Caller) -> ToolsHealth:

@@ -12,10 +12,10 @@ from litestar.params import FromPath, JSONBody
 from msgspec import Meta, Struct, convert
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Forbidden
 from toolyard.core.ports import Servers
 from toolyard.core.servers import SignInAnswer
 from toolyard.surfaces._answers import ERRORS
+from toolyard.surfaces._roles import require_server_admin
 from toolyard.surfaces._servers import ServerAnswer, card_of, how, shown_server, time_of
 from toolyard.surfaces._visit import Visitor, visit_of
 
@@ -82,8 +82,8 @@ def routes(servers: Servers) -> list[HTTPRouteHandler]:
 
 
 def _may(request: Visitor, servers: Servers, server_id: str) -> Caller:
-    """Everybody signs in for themselves; for all callers of a server that share a session, an administrator does."""
+    """Everybody signs in for themselves; where all callers share a session, an administrator of the server does."""
     caller = visit_of(request.scope).caller
-    if card_of(servers, server_id).spec.auth == "server" and "admin" not in caller.roles:
-        raise Forbidden("this server has one session for all: the role admin signs in to it")
+    if card_of(servers, server_id, caller).spec.auth == "server":
+        return require_server_admin(request, "this server has one session for all callers")
     return caller

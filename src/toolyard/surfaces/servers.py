@@ -1,4 +1,7 @@
-"""`/servers`: the MCP servers, their state and their tools. Everybody may look and call; administrators change them."""
+"""`/servers`: the MCP servers, their state and their tools.
+
+Callers see and call those that serve their tenant; administrators without a tenant see and change all.
+"""
 
 from typing import Annotated, Literal
 
@@ -9,7 +12,7 @@ from msgspec import Meta, Struct, convert
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
-from toolyard.core.errors import Forbidden, NotFound
+from toolyard.core.errors import NotFound
 from toolyard.core.events import CallEnded, Entry, RunEnded, RunSuspended
 from toolyard.core.items import Call
 from toolyard.core.ports import Servers
@@ -20,12 +23,15 @@ from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._known import admitted
-from toolyard.surfaces._servers import ServerAnswer, ShownServer, card_of, how, shown_server
+from toolyard.surfaces._roles import require_server_admin
+from toolyard.surfaces._servers import ServerAnswer, ShownServer, card_of, cards_for, how, shown_server
+from toolyard.surfaces._tolerance import SeedBody
 from toolyard.surfaces._visit import Visitor, visit_of
 
 ServerName = Annotated[
     str, Meta(min_length=1, max_length=64, pattern=r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z")
 ]
+TenantName = Annotated[str, Meta(min_length=1, max_length=128)]
 ToolName = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z")]
 Text = Annotated[str, Meta(max_length=10_000)]
 Seconds = Annotated[float, Meta(gt=0, le=86_400)]
@@ -58,13 +64,15 @@ class NewConfig(Struct, forbid_unknown_fields=True, kw_only=True, omit_defaults=
     pin: Literal["on", "off"] = "on"
     protocol: Literal["auto", "2025-11-25"] = "auto"
     sampling: bool = False
+    tenants: list[TenantName] = []
+    """Only callers of these tenants see it and its tools; none named means all."""
     connect_s: Seconds = 30.0
     list_s: Seconds = 30.0
     call_s: Seconds = 30.0
     idle_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
 
 
-class NewServer(Struct, forbid_unknown_fields=True, kw_only=True):
+class NewServer(SeedBody, kw_only=True):
     name: ServerName
     config: NewConfig
 
@@ -99,7 +107,7 @@ class Acceptance(Struct, forbid_unknown_fields=True, kw_only=True):
     tools: list[str] = []
 
 
-class ToolCall(Struct, forbid_unknown_fields=True, kw_only=True):
+class ToolCall(SeedBody, Struct, kw_only=True):
     tool_name: Annotated[str, Meta(min_length=1, max_length=1000)]
     arguments: dict[str, object] = {}
 
@@ -126,20 +134,22 @@ def _seen(servers: Servers) -> list[HTTPRouteHandler]:
     @get("/servers", responses=ERRORS, tags=["servers"])
     async def list_servers(request: Visitor) -> ServerList:
         """Every server and its state. What is secret in a configuration is not shown."""
-        shown = [shown_server(card, visit_of(request.scope).caller) for card in servers.cards()]
+        caller = visit_of(request.scope).caller
+        shown = [shown_server(card, caller) for card in cards_for(servers, caller)]
         return ServerList(servers=shown, count=len(shown))
 
     @get("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
     async def get_server(request: Visitor, server_id: PathId) -> ServerAnswer:
-        card = card_of(servers, server_id)
         caller = visit_of(request.scope).caller
+        card = card_of(servers, server_id, caller)
         return ServerAnswer(server=shown_server(card, caller), message=how(card, caller))
 
     @get("/servers/{server_id:str}/tools", responses=ERRORS, tags=["servers"])
     async def list_tools(request: Visitor, server_id: PathId) -> ServerTools:
         """What the server lists, also what is quarantined, with the difference to what was accepted."""
-        card = card_of(servers, server_id)
-        if "admin" not in visit_of(request.scope).caller.roles:
+        caller = visit_of(request.scope).caller
+        card = card_of(servers, server_id, caller)
+        if not caller.administers_server:
             card = replace(card, tools=tuple(tool for tool in card.tools if not tool.callers))
         return shown_tools(card, f"{len(card.tools)} tools")
 
@@ -205,7 +215,7 @@ def _called(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
     async def call_tool(request: Visitor, server_id: PathId, data: JSONBody[ToolCall]) -> Response[ToolAnswer]:
         """Call a tool directly: judged, run and journaled as any other call. One that asks first answers 202."""
         visit = visit_of(request.scope)
-        card = card_of(servers, server_id)
+        card = card_of(servers, server_id, visit.caller)
         tool = _offered(card, data.tool_name)
         mint = service.mint
         call = Call(id=mint.id("call"), at=mint.now(), tool=tool.offered_as, arguments=data.arguments)
@@ -294,7 +304,4 @@ def _offered(card: ServerCard, name: str) -> ServerTool:
 
 
 def _admin(request: Visitor) -> Caller:
-    caller = visit_of(request.scope).caller
-    if "admin" not in caller.roles:
-        raise Forbidden("servers are changed by the role admin")
-    return caller
+    return require_server_admin(request, "servers are shared by all tenants")

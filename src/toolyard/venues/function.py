@@ -9,7 +9,6 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from traceback import format_exception
 from typing import TYPE_CHECKING, Protocol, cast, overload, runtime_checkable
 
 import msgspec
@@ -18,7 +17,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured, ToolError
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Context, Failure, Later, Own, Value, Verdict
-from toolyard.core.results import plain, problem_of
+from toolyard.core.results import problem_of
 from toolyard.core.tools import Approval, Tool
 from toolyard.venues._threads import Threads, TooManyAbandoned
 
@@ -189,7 +188,7 @@ class FunctionVenue:
             said = "too many earlier calls still hang in threads that cannot be stopped; restart the server"
             return Failure(problem=Problem(error=said, error_type="unavailable"))
         except BaseException as error:
-            _log.warning("tool %s raised\n%s", tool.name, plain("".join(format_exception(error))))
+            _log.warning("tool %s raised", tool.name, exc_info=error)
             said = f"{type(error).__name__}: {_first_lines(error)}"
             return Failure(problem=problem_of(said, "execution_error"), passing=True)
 

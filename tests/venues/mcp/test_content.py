@@ -61,6 +61,17 @@ def test_structured_content_is_told_once() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("field", ["result", "content", "output"])
+def test_text_repeated_in_the_only_field_of_structured_content_reaches_the_model_once(field: str) -> None:
+    text = "milk\nbread"
+    raw: Json = {"content": [{"type": "text", "text": text}], "structuredContent": {field: text}}
+    answer = outcome(raw)
+    assert isinstance(answer, Value) and answer.value == text
+    more: Json = {**raw, "structuredContent": {field: text, "lines": 2}}
+    beside = outcome(more)
+    assert isinstance(beside, Value) and '"lines":2' in str(beside.value), "what the text does not say is shown"
+
+
 @pytest.mark.proves("002.mcp-error-as-result")
 def test_a_result_that_says_it_is_an_error_is_one() -> None:
     details = {"error_type": "out_of_stock", "item": "flour"}

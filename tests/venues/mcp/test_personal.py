@@ -113,8 +113,8 @@ def test_what_is_accepted_for_one_caller_changes_nothing_for_another() -> None:
         assert await called(yard, BOB, "more") == "more for bob"
         assert await called(yard, ANN, "more") == "unknown_tool"
         assert await called(yard, ANN) == "look for ann"
-        approvals = {who.user: {tool.name: tool.approval for tool in yard.service.tools(who)} for who in (ANN, BOB)}
-        assert (approvals["ann"]["look"], approvals["bob"]["look"]) == ("never", "ask"), "each by its own hints"
+        reads = {who.user: {tool.name: tool.read_only for tool in yard.service.tools(who)} for who in (ANN, BOB)}
+        assert (reads["ann"]["look"], reads["bob"]["look"]) == (True, False), "each by its own hints"
         await otherwise(server, CARL, look=EVIL)
         await listed(yard, CARL)
         assert seen(yard, CARL)["look"] == EVIL, "what was accepted is good for whoever gets it"
@@ -239,10 +239,10 @@ def test_after_a_restart_a_call_is_not_run_by_the_rules_of_what_others_get(tmp_p
         await yard.servers.act("own", "accept", ["look"])
 
     async def second(yard: Yard, server: OverHttp) -> None:
-        assert [tool.approval for tool in yard.service.tools(BOB) if tool.name == "look"] == ["never"]
+        assert [tool.read_only for tool in yard.service.tools(BOB) if tool.name == "look"] == [True]
         found = result(await events_of(yard.call("look", {}, caller=BOB)))
         assert problem(found)[1] == "permission_denied" and "ask for it again" in found.content
-        assert [tool.approval for tool in yard.service.tools(BOB) if tool.name == "look"] == ["ask"]
+        assert [tool.read_only for tool in yard.service.tools(BOB) if tool.name == "look"] == [False]
         assert await called(yard, BOB, "add") == "add for bob", "what is the same for all runs"
         assert await otherwise(server, BOB) == 1
 

@@ -88,7 +88,14 @@ export interface ModelError {
 
 export type StopReason = "done" | "max_tool_turns" | "max_session_turns" | "limit" | "cancelled" | "failed";
 
-/** How a request ended: what the model said, and why it stopped. */
+/** What went wrong, in words and as a type. */
+export interface Problem {
+  error: string;
+  error_type: string;
+  details?: Record<string, Json>;
+}
+
+/** How a request ended: what the model said, and why it stopped. Where it failed, the content is a sentence for people. */
 export interface Final {
   type: "message";
   conversationId: string;
@@ -97,6 +104,8 @@ export interface Final {
   message: { role: "assistant"; content: string | null };
   stopReason: StopReason;
   detail?: string;
+  /** Why it failed; null or absent if it did not. */
+  error?: Problem | null;
   overriddenTools?: string[];
 }
 

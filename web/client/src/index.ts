@@ -11,6 +11,7 @@ export type {
   Final,
   Json,
   ModelError,
+  Problem,
   QuestionAsked,
   ReasoningDelta,
   StopReason,

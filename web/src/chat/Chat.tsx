@@ -1,6 +1,7 @@
 // A conversation, or the place where a new one begins.
 import { useCallback } from "react"
 import { go } from "../route"
+import { beginTrace } from "../wire/console"
 import { conversationsChanged } from "../state/conversations"
 import { inTurn } from "../state/turns"
 import { ask, part, request } from "../wire/http"
@@ -39,7 +40,8 @@ function NewConversation() {
 /** Start a run. The answer is followed elsewhere, so this stream is left as soon as the server has taken the message. */
 export async function sendMessage(conversation: string, content: string): Promise<void> {
   const path = `conversations/${part(conversation)}/chat`
-  const answer = await inTurn(conversation, () => request("POST", path, { content }, { headers: { accept: "text/event-stream" } }))
+  const headers = { accept: "text/event-stream", "x-correlation-id": beginTrace() }
+  const answer = await inTurn(conversation, () => request("POST", path, { content }, { headers }))
   await answer.body?.cancel()
 }
 

@@ -2,7 +2,7 @@ import { useEffect, useState } from "react"
 import { Dialog } from "../parts/Dialog"
 import { inTurn } from "../state/turns"
 import { ask, part, said } from "../wire/http"
-import type { AvailableTools, EnabledTools as Answer, ToolName } from "../wire/types"
+import type { AvailableTools, EnabledTools as Answer, EnabledTool } from "../wire/types"
 import { useAnswer } from "../wire/useAnswer"
 import { useSay } from "../words"
 
@@ -17,7 +17,7 @@ export function EnabledTools({ conversation, onClose }: { conversation: string; 
   useEffect(() => {
     if (first.data) setEnabled(names(first.data))
   }, [first.data])
-  const change = async ({ server_id, tool_name }: ToolName, on: boolean) => {
+  const change = async ({ server_id, tool_name }: EnabledTool, on: boolean) => {
     const before = enabled
     const expected = new Set(before)
     if (on) expected.add(keyOf({ server_id, tool_name }))
@@ -60,6 +60,6 @@ function names(answer: Answer): Set<string> {
 }
 
 /** Two servers may have a tool of the same name. */
-function keyOf({ server_id, tool_name }: ToolName): string {
+function keyOf({ server_id, tool_name }: EnabledTool): string {
   return `${server_id}/${tool_name}`
 }

@@ -1,6 +1,7 @@
 // Keeps a view of one conversation up to date: reads its entries, comes back where it was cut off, tells who looks.
 import { Refusal, part, said } from "../wire/http"
 import { events } from "../wire/events"
+import { logEntry } from "../wire/console"
 import { fold, type Published } from "./fold"
 import { EMPTY, type View } from "./view"
 
@@ -94,6 +95,7 @@ export class Following {
   #take(id: string, item: Published | { type: "error"; error: string }): void {
     if ("type" in item && item.type === "error") return // the stream ends with it; we come back
     this.#cursor = id
+    if ("event" in item) logEntry(item)
     this.#waiting.push(item as Published)
     this.#timer ||= window.setTimeout(this.#flush, Math.max(0, this.#flushed + PACE_MS - performance.now()))
   }

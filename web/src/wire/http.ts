@@ -1,4 +1,5 @@
 // Requests to the server that this page came from, with the visitor's key. The key is kept for this tab only.
+import { logRefusal } from "./console"
 import type { ErrorBody } from "./types"
 
 const KEPT_AS = "toolyard.key"
@@ -53,7 +54,9 @@ export async function request(method: string, path: string, body?: unknown, more
   })
   if (answer.ok) return answer
   if (answer.status === 401) visitor.onUnknown()
-  throw new Refusal(answer.status, await problem(answer))
+  const refusal = new Refusal(answer.status, await problem(answer))
+  logRefusal(method, path, answer.status, refusal.body.correlation_id, refusal.message)
+  throw refusal
 }
 
 export async function ask<Answer>(method: string, path: string, body?: unknown): Promise<Answer> {

@@ -197,7 +197,7 @@ export interface Conversation {
   model: string
   web_search: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   status: "idle" | "running" | "waiting"
-  enabled_tools: Array<ToolName>
+  enabled_tools: Array<EnabledTool>
   context: Record<string, NoteBody>
   messages_in_context: number
   tokens_in_context: number
@@ -240,8 +240,14 @@ export interface ConversationSummary {
 
 export type Durable = ConversationOpened | ConversationChanged | MessageAdded | MessageRemoved | HistoryCompacted | RunQueued | RunStarted | StopRequested | RunSuspended | RunEnded | TurnStarted | TurnEnded | TurnFailed | CallJudged | CallApproved | CallDenied | CallStarted | CallParked | CallAnswered | CallEnded
 
+export interface EnabledTool {
+  server_id: string
+  tool_name: string
+  available?: boolean
+}
+
 export interface EnabledTools {
-  enabled_tools: Array<ToolName>
+  enabled_tools: Array<EnabledTool>
   count: number
   message: string
   success: boolean
@@ -681,6 +687,7 @@ export interface Tool {
   options?: ProviderOptions | null
   server?: string
   remote?: string
+  alias?: string
 }
 
 export interface ToolCall {
@@ -723,11 +730,6 @@ export interface ToolList {
   tools: Array<ToolCard>
   count: number
   success: boolean
-}
-
-export interface ToolName {
-  server_id: string
-  tool_name: string
 }
 
 export interface Trace {

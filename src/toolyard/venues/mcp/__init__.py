@@ -7,6 +7,7 @@ loads the SDK: a `Connector` does, when the first server is started.
 from toolyard.venues.mcp._answers import Answer, Answered, Gone, Rejected
 from toolyard.venues.mcp._content import outcome
 from toolyard.venues.mcp._definitions import tool_of
+from toolyard.venues.mcp._delivered import unwrap_result
 from toolyard.venues.mcp._home import Connector
 from toolyard.venues.mcp.fleet import Fleet
 from toolyard.venues.mcp.router import Route, Router
@@ -25,4 +26,5 @@ __all__ = [
     "meta_of",
     "outcome",
     "tool_of",
+    "unwrap_result",
 ]

@@ -117,11 +117,14 @@ def _resource_text(resource: Json) -> str:
 
 
 def _is_same(block: Json, structured: object) -> bool:
-    """Whether a text is the structured content once more: as JSON, or wrapped as the Python SDK does it."""
+    """Return whether a text repeats the structured content: as JSON, or as its only field.
+
+    SDKs and servers wrap a bare text in a field of their own choice, such as `result` or `content`.
+    """
     text = block.get("text")
     if block.get("type") != "text" or not isinstance(text, str):
         return False
-    if structured == {"result": text}:
+    if isinstance(structured, dict) and [*cast(Json, structured).values()] == [text]:
         return True
     if text.lstrip()[:1] not in ("{", "["):
         return False

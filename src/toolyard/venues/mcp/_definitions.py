@@ -1,4 +1,4 @@
-"""A server's definition of a tool becomes a Tool with rules, set by its hints if the server is trusted. It knows no server.
+"""A server's definition of a tool becomes a Tool with rules, set by its hints if the server is trusted.
 
 What a server lists is taken as it is. A definition that no model could be shown is kept, and said to be unusable.
 """

@@ -191,6 +191,8 @@ class Server:
     def _sort_out(self) -> None:
         """Which tools may be offered; those that are as they were stay the same objects."""
         self._tools = {remote: self._tool(remote, pin) for remote, pin in self._pins.items() if pin.offered}
+        # Made once for all callers of other tenants, who share one table of tools as long as it is the same object.
+        self._hidden = Personal({tool.name: None for tool in self._tools.values()})
 
     @property
     def _trusting(self) -> bool:
@@ -228,6 +230,8 @@ class Server:
 
     def personal(self, caller: Caller) -> Personal | None:
         """What this caller gets otherwise than those of whom nothing is known; the same object as long as it is so."""
+        if not self.spec.serves(caller):
+            return self._hidden if self._hidden.tools else None
         found = self._personal.get(self.seen_as(caller)[0])
         return found if found is not None and found.tools else None
 
@@ -243,10 +247,20 @@ class Server:
 
     def tools(self) -> Mapping[str, Tool]:
         """What may be offered now, by the names there."""
-        return {} if self.status in ("stopped", "failed") else self._tools
+        return self._tools if self.is_available else {}
+
+    @property
+    def is_available(self) -> bool:
+        return self.status not in ("stopped", "failed")
+
+    def unavailable_tools(self) -> Sequence[Tool]:
+        """Return what may be offered once it runs again; nothing while it does."""
+        return () if self.is_available else tuple(self._tools.values())
 
     def _tool(self, remote: str, pin: Pin) -> Tool:
         made = self._home.ruled(tool_of(pin.seen, pin.offered_as, self.id, self.spec))
+        if alias := self.spec.names.get(remote, ""):
+            made = replace(made, alias=alias)
         before = self._tools.get(remote)
         return before if before is not None and before == made else made
 

@@ -137,16 +137,7 @@ async def child(
     command: str, args: Sequence[str], env: Mapping[str, str], cwd: str, said: Said, warden: Warden
 ) -> AsyncGenerator[Child]:
     """Start a server, and end it when this is left. Raises OSError if it cannot be started."""
-    process = subprocess.Popen(  # noqa: ASYNC220 - a fork, awaited nowhere: being cancelled in it would leak a child
-        [command, *args],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=get_default_environment() | dict(env),
-        cwd=cwd or None,
-        bufsize=0,
-        start_new_session=True,
-    )
+    process = _start([command, *args], get_default_environment() | dict(env), cwd)
     made = Child(process, said, warden)
     grace_s = LEAVE_S
     try:
@@ -159,6 +150,30 @@ async def child(
     finally:
         with anyio.CancelScope(shield=True):
             await made.end(grace_s)
+
+
+def _start(words: Sequence[str], env: Mapping[str, str], cwd: str) -> "subprocess.Popen[bytes]":
+    """Start a process. Raises OSError that says what is missing. Not awaited: being cancelled would leak a child."""
+    try:
+        return subprocess.Popen(
+            words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=env,
+            cwd=cwd or None,
+            bufsize=0,
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        if cwd and not os.path.isdir(cwd):
+            raise FileNotFoundError(f"there is no folder {cwd}") from None
+        is_path = os.path.dirname(words[0]) != ""
+        raise FileNotFoundError(
+            f"there is no file {words[0]}" if is_path else f"{words[0]} is not on the PATH"
+        ) from None
+    except PermissionError:
+        raise PermissionError(f"{words[0]} may not be executed") from None
 
 
 class Incoming:

@@ -1,10 +1,11 @@
 """What the servers have besides tools, for a surface that passes it on. It does not know what is asked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, NotFound, Refused, Unavailable
 from toolyard.core.ports import Heard
+from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Answered, Gone, Json, Rejected
 from toolyard.venues.mcp.fleet import Fleet
 
@@ -13,11 +14,14 @@ class FleetBeside:
     def __init__(self, fleet: Fleet) -> None:
         self._fleet = fleet
 
-    def offering(self, capability: str) -> Mapping[str, bool]:
-        return self._fleet.offering(capability)
+    def offering(self, capability: str, caller: Caller) -> Mapping[str, bool]:
+        return self._fleet.offering(capability, caller)
 
     def definition(self, server: str, tool: str, caller: Caller) -> Json:
         return self._fleet.definition(server, tool, caller)
+
+    def unavailable(self, caller: Caller) -> Sequence[Tool]:
+        return self._fleet.unavailable(caller)
 
     async def ask(self, server: str, caller: Caller, method: str, params: Json) -> Json:
         try:

@@ -100,6 +100,10 @@ class Fleet:
     def tools(self) -> Sequence[Tool]:
         return self._tools
 
+    def unavailable(self, caller: Caller) -> Sequence[Tool]:
+        """Return the tools of the servers that do not run, as they were listed last."""
+        return [tool for server in self._servers.values() for tool in server.unavailable_tools()]
+
     def cards(self) -> Sequence[ServerCard]:
         return [server.card() for server in self._servers.values()]
 
@@ -142,13 +146,19 @@ class Fleet:
         """What a server answers to a request of any method, as it came: how resources and prompts pass through."""
         return await self.link(id, caller).ask(method, params)
 
-    def offering(self, capability: str) -> Mapping[str, bool]:
-        """The servers that run now and have said that they can do this, and whether each has tools for anybody."""
-        return {id: server.has_tools for id, server in self._servers.items() if capability in server.capabilities}
+    def offering(self, capability: str, caller: Caller) -> Mapping[str, bool]:
+        """The servers for this caller that run now and can do this, and whether each has tools for anybody."""
+        return {
+            id: server.has_tools
+            for id, server in self._servers.items()
+            if capability in server.capabilities and server.spec.serves(caller)
+        }
 
     def link(self, id: str, caller: Caller) -> Supervised:
-        """The session of a server for this caller. Raises Refused if it is stopped."""
+        """The session of a server for this caller. Raises NotFound or, if it is stopped, Refused."""
         server = self.server(id)
+        if not server.spec.serves(caller):
+            raise NotFound(f"there is no server {id[:80]!r}")
         if not server.record.wanted:
             raise Refused(f"the server {id!r} is stopped")
         return server.link(caller)
@@ -161,7 +171,7 @@ class Fleet:
     def definition(self, id: str, tool: str, caller: Caller) -> Json:
         """A tool as its server lists it for this caller; empty if there is none, or not any more."""
         server = self._servers.get(id)
-        return server.definition(tool, caller) if server is not None else {}
+        return server.definition(tool, caller) if server is not None and server.spec.serves(caller) else {}
 
     def knows(self, tool: Tool, caller: Caller) -> bool:
         """Whether it is known how this caller gets a tool."""

@@ -43,10 +43,10 @@ class Router:
             self._names[route] = name
 
     def give(self, route: Route, taken: Collection[str] = (), wanted: str = "") -> str:
-        """The tool's name for models: the one wanted, or its own, if it can be had; else the server's before it."""
+        """Return the tool's name for models: the one wanted, or its own; with the server's before it if it is taken."""
         if known := self._names.get(route):
             return known
-        for name in ((wanted,) if wanted else ()) + tuple(_candidates(route)):
+        for name in _candidates(route, wanted or route.tool):
             if name not in self._routes and name not in taken:
                 self.keep(name, route)
                 return name
@@ -61,9 +61,9 @@ class Router:
             self.drop(route)
 
 
-def _candidates(route: Route) -> Iterator[str]:
-    own, prefixed = _fit(route.tool), _fit(f"{route.server}__{route.tool}")
-    yield own
+def _candidates(route: Route, wanted: str) -> Iterator[str]:
+    prefixed = _fit(f"{route.server}__{wanted}")
+    yield _fit(wanted)
     yield prefixed
     yield _with_hash(prefixed, route)
 

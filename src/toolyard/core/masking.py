@@ -1,0 +1,32 @@
+"""Hides the credentials that an address carries. It is pure, and the only place that knows where they stand in one."""
+
+import re
+
+MASK = "***"
+_ADDRESS = re.compile(r"\b(?P<scheme>[a-z][a-z0-9+.-]{0,20})://[^\s'\"<>`]+", re.IGNORECASE)
+_USERINFO = re.compile(r"(?<=://)[^/?#]*@")
+"""Up to the last @ of the authority: a password may hold one itself."""
+_PARAMETER = re.compile(r"(?<=[?&#])(?P<name>[^=&#?]{1,100})=[^&#]+")
+_SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|credential|signature|\bsig\b|\bcode\b", re.IGNORECASE)
+_WEB_SCHEMES = frozenset({"http", "https", "ws", "wss"})
+
+
+def mask_addresses(text: str, *, every_parameter: bool = False) -> str:
+    """Return the text with user names, passwords and secret parameters of its addresses replaced by `***`.
+
+    `every_parameter` masks the values of all parameters, whatever their names: for addresses of a configuration, where
+    a value tells a reader little and may be secret under any name.
+    """
+    return _ADDRESS.sub(lambda address: _mask_address(address, every_parameter), text) if "://" in text else text
+
+
+def _mask_address(address: re.Match[str], every_parameter: bool) -> str:
+    masked = _USERINFO.sub(f"{MASK}@", address.group())
+    if address["scheme"].lower() not in _WEB_SCHEMES:
+        return masked
+
+    def mask_value(parameter: re.Match[str]) -> str:
+        secret = every_parameter or _SECRET_NAME.search(parameter["name"])
+        return f"{parameter['name']}={MASK}" if secret else parameter.group()
+
+    return _PARAMETER.sub(mask_value, masked)

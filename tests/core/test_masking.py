@@ -1,0 +1,28 @@
+"""Credentials of addresses are hidden wherever they stand, and nothing else is changed."""
+
+import pytest
+
+from toolyard.core.masking import mask_addresses
+from toolyard.engine.telemetry import masked
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("no address: a@b?key=1", "no address: a@b?key=1"),
+        ("https://host/a?q=milk&page=2#top", "https://host/a?q=milk&page=2#top"),
+        ("see https://u:p@host/a, then go", "see https://***@host/a, then go"),
+        ("https://u:p@ss@host:8080/a@b", "https://***@host:8080/a@b"),
+        ("postgresql://u:p@db/x?sslmode=require", "postgresql://***@db/x?sslmode=require"),
+        ("https://h/?access_token=x&X-Amz-Signature=y&n=1", "https://h/?access_token=***&X-Amz-Signature=***&n=1"),
+        ("'https://h/cb#access_token=x' failed", "'https://h/cb#access_token=***' failed"),
+    ],
+)
+def test_only_credentials_are_hidden(text: str, shown: str) -> None:
+    assert mask_addresses(text) == shown
+    assert masked(text) == shown
+
+
+def test_in_a_configuration_every_parameter_is_hidden() -> None:
+    assert mask_addresses("https://h/a?q=milk&b=#c", every_parameter=True) == "https://h/a?q=***&b=#c"
+    assert mask_addresses("sqlite:///x.db?synchronous=FULL", every_parameter=True) == "sqlite:///x.db?synchronous=FULL"

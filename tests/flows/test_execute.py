@@ -1,0 +1,84 @@
+"""The service of seed 002 in code: a provider with its key, and `execute` with a text and metadata."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from support import PATIENCE_S, condition
+from toolyard import Yard
+from toolyard.core.errors import Misconfigured
+from venues.mcp.plain import Plain
+from wire.messages_streams import cited, search, searched
+from wire.strict import Reply
+from wire.strict_messages import StrictMessages, asks, begins, ends, says
+
+KEY = "sk-ant-written-in-code"
+CONTENT = "Search for latest AI news"
+NATIVE = Reply(packets=[begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1"), cited(2, "It is so."), ends()])
+CALL = asks(("web_search", {}))
+
+
+@pytest.fixture(autouse=True)
+def no_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
+
+
+@pytest.mark.proves("002.key-in-code", "002.execute")
+def test_a_provider_with_its_key_in_code_executes_a_native_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    claude = StrictMessages(NATIVE)
+
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S), claude.serving() as base_url:
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", base_url)
+            async with Yard(model="anthropic:claude-sonnet-4-5", api_keys={"anthropic": KEY}) as yard:
+                metadata = {"useWebSearch": True, "webSearchPreference": "ai-web-search"}
+                done = await yard.execute(content=CONTENT, metadata=metadata)
+        assert (done.text, done.model_calls) == ("It is so.", 1)
+        assert [(ran.tool, ran.ran, ran.at) for ran in done.tools] == [("web_search", "provider", "anthropic")]
+
+    asyncio.run(test())
+    assert claude.refusals == []
+    assert [headers["x-api-key"] for headers in claude.headers] == [KEY]
+    (body,) = map(json.loads, claude.bodies)
+    assert [tool["type"] for tool in body["tools"]] == ["web_search_20250305"]
+
+
+@pytest.mark.proves("002.execute")
+def test_the_same_call_with_the_preference_mcp_runs_the_search_on_an_mcp_server(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    claude = StrictMessages(CALL, says("Found."))
+    server = Plain(tmp_path, names={"look": "web_search"}, trust=True)
+
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S), claude.serving() as base_url:
+            monkeypatch.setenv("ANTHROPIC_BASE_URL", base_url)
+            servers = {"plain": server.spec}
+            async with Yard(model="anthropic:claude-sonnet-4-5", api_keys={"anthropic": KEY}, servers=servers) as yard:
+                await condition(lambda: "web_search" in yard.tool_names)
+                metadata = {"useWebSearch": True, "webSearchPreference": "mcp"}
+                done = await yard.execute(content=CONTENT, metadata=metadata)
+        assert (done.text, done.model_calls) == ("Found.", 2)
+        assert [(ran.tool, ran.ran, ran.at) for ran in done.tools] == [("web_search", "mcp", "plain")]
+
+    asyncio.run(test())
+    assert claude.refusals == [] and server.noted("ended") == ["look"]
+
+
+@pytest.mark.parametrize("api_keys", [{}, {"openai": KEY}], ids=["none", "of another provider"])
+def test_a_key_goes_to_its_own_provider_only(api_keys: dict[str, str]) -> None:
+    async def test() -> None:
+        async with Yard(model="anthropic:claude-sonnet-4-5", api_keys=api_keys):
+            pass
+
+    with pytest.raises(Misconfigured, match="ANTHROPIC_API_KEY") as refused:
+        asyncio.run(test())
+    assert KEY not in str(refused.value)
+
+
+def test_a_key_for_something_that_is_no_provider_is_refused_without_showing_it() -> None:
+    with pytest.raises(Misconfigured, match="'antropic' is not a provider") as refused:
+        Yard(api_keys={"antropic": KEY})
+    assert KEY not in str(refused.value)

@@ -1,0 +1,74 @@
+"""What a chat costs does not grow with the history of its conversation."""
+
+import asyncio
+import gc
+import statistics
+import time
+from collections.abc import AsyncGenerator
+
+from surfaces.talk import Talk, talking, wired
+from toolyard import say
+from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
+from toolyard.core.items import ModelText
+from toolyard.core.ports import ModelRequest
+
+ROUNDS = 60
+WARM_UP = 5
+MAX_RATIO = 1.5
+
+
+class ConstantModel:
+    """A model that answers without looking at the history, so that only the server's own work is measured."""
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        text = ModelText(id=request.mint.id("item"), at=request.mint.now(), text="yes")
+        yield TurnEnded(items=(text,), finish="stop")
+
+    async def close(self) -> None:
+        pass
+
+
+async def begin_with(http: Talk, messages: int) -> str:
+    """Return the path of a conversation that holds so many messages."""
+    history = [{"role": ("user", "assistant")[index % 2], "content": f"message {index}"} for index in range(messages)]
+    body = {"prompt": "go on", "history": history, "keep": True}
+    done = [event async for _, event in http.post_stream("/ai/respond", body)][-1]
+    return f"/conversations/{done['conversation_id']}"
+
+
+async def chat_cost_s(http: Talk, path: str) -> float:
+    """Return the CPU time of one chat."""
+    started_at = time.process_time()
+    await http.post(f"{path}/chat", {"content": "and?"})
+    return time.process_time() - started_at
+
+
+def test_a_chat_costs_as_much_after_5000_messages_as_after_10() -> None:
+    async def run() -> None:
+        yard = wired(ConstantModel())
+        async with asyncio.timeout(120), yard, talking(yard) as http:
+            short, long = await begin_with(http, 10), await begin_with(http, 5000)
+            for path in (short, long) * WARM_UP:
+                await chat_cost_s(http, path)
+            gc.collect()
+            gc.disable()  # a collection costs by what is alive, which is both histories: it is nobody's own
+            try:
+                costs = [(await chat_cost_s(http, short), await chat_cost_s(http, long)) for _ in range(ROUNDS)]
+            finally:
+                gc.enable()
+            ratio = statistics.median(long for _, long in costs) / statistics.median(short for short, _ in costs)
+            assert ratio <= MAX_RATIO, f"{ratio:.2f} times as much"
+
+    asyncio.run(run())
+
+
+def test_the_answer_counts_the_messages_of_its_last_model_request() -> None:
+    async def run() -> None:
+        yard = wired(lambda _: say("yes"))
+        async with asyncio.timeout(30), yard, talking(yard) as http:
+            path = await begin_with(http, 10)
+            for count in (13, 15, 17):  # 10 before, the first prompt and its answer, then two for each chat
+                answer = await http.post(f"{path}/chat", {"content": "and?"})
+                assert answer["messages_in_context"] == count
+
+    asyncio.run(run())

@@ -1,0 +1,94 @@
+"""A long history that a request brings along: how much work each message is, and that others run meanwhile."""
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from types import FrameType
+
+import pytest
+
+from surfaces.app_talk import PATH
+from surfaces.talk import Json, Talk, talk
+from toolyard import Limits, Scripted, say
+
+MANY = 5000
+MAX_FUNCTION_CALLS = 18
+"""For each message, on the way from the body to the model; before it was read in one pass there were 34 and 48."""
+LIMITS = Limits(turns_per_request=MANY, turns_per_conversation=MANY)
+WINDOW = {"given": 10**9}
+
+
+def conversation_of(messages: int) -> list[Json]:
+    """Return a history of requests, each with a call, its result and an answer."""
+    history: list[Json] = []
+    for number in range(messages // 4):
+        function = {"name": "add_to_cart", "arguments": f'{{"code": "M{number}"}}'}
+        history += [
+            {"role": "user", "content": f"Please put {number} bottles of milk into my cart."},
+            {"role": "assistant", "content": None, "tool_calls": [{"id": f"c{number}", "function": function}]},
+            {"role": "tool", "tool_call_id": f"c{number}", "content": "ok"},
+            {"role": "assistant", "content": "There they are."},
+        ]
+    return history
+
+
+async def respond(http: Talk, messages: int) -> None:
+    body = {"prompt": "go", "history": conversation_of(messages)}
+    assert [event["type"] async for _, event in http.post_stream("/ai/respond", body)] == ["text.delta", "done"]
+
+
+async def converse(http: Talk, messages: int) -> None:
+    body = {"messages": [*conversation_of(messages), {"role": "user", "content": "go"}]}
+    status, answer, _ = await http.answer("POST", PATH, body)
+    assert (status, answer["stopReason"]) == (200, "done")
+
+
+Ask = Callable[[Talk, int], Awaitable[None]]
+ENDPOINTS = pytest.mark.parametrize("ask", [respond, converse])
+
+
+@ENDPOINTS
+def test_others_get_their_turn_while_a_long_history_is_read(ask: Ask) -> None:
+    async def turns_of_others(http: Talk, messages: int) -> int:
+        turns = 0
+
+        async def count_turns() -> None:
+            nonlocal turns
+            while True:
+                await asyncio.sleep(0)
+                turns += 1
+
+        other = asyncio.create_task(count_turns())
+        await ask(http, messages)
+        other.cancel()
+        return turns
+
+    async def test(http: Talk) -> None:
+        await ask(http, 4)
+        few = await turns_of_others(http, 4)
+        assert await turns_of_others(http, MANY) >= few + MANY // 500
+
+    talk(test, Scripted(lambda _: say("ok")), limits=LIMITS, windows=WINDOW)
+
+
+@ENDPOINTS
+def test_a_message_of_a_history_takes_few_function_calls(ask: Ask) -> None:
+    async def function_calls(http: Talk, messages: int) -> int:
+        calls = 0
+
+        def count_calls(frame: FrameType, event: str, argument: object) -> None:
+            nonlocal calls
+            calls += event in ("call", "c_call")
+
+        sys.setprofile(count_calls)
+        try:
+            await ask(http, messages)
+        finally:
+            sys.setprofile(None)
+        return calls
+
+    async def test(http: Talk) -> None:
+        await ask(http, 4)
+        assert (await function_calls(http, MANY) - await function_calls(http, 4)) / MANY <= MAX_FUNCTION_CALLS
+
+    talk(test, Scripted(lambda _: say("ok")), limits=LIMITS, windows=WINDOW)
