@@ -56,11 +56,11 @@ class Filling:
         self._language = language
         self.arguments: dict[str, object] = {}
 
-    def draft(self) -> Draft:
-        """Return what the message says about a call of the tool."""
+    def draft(self, *, takes_rest: bool = True) -> Draft:
+        """Return what the message says about a call of the tool; a free text takes the rest of it, if it may."""
         for fill in (self._choices, self._times, self._addresses, self._codes, self._numbers, self._quoted):
             fill()
-        lookups = self._rest()
+        lookups = self._rest() if takes_rest else dict[str, str]()
         return Draft(
             tool=self._tool.name,
             arguments=self.arguments,

@@ -14,7 +14,7 @@ import jsonschema_rs
 from toolyard.core.tools import Tool
 from toolyard.models.offline.dates import Kind as TimeKind
 from toolyard.models.offline.dates import parse_time
-from toolyard.models.offline.text import fold, is_chinese
+from toolyard.models.offline.text import fold, is_chinese, tokenize
 
 ParameterKind = Literal["choice", "switch", "number", "time", "text", "list", "other"]
 MAX_PARAMETERS, MAX_DEPTH, MAX_ITEMS = 50, 5, 8
@@ -66,10 +66,10 @@ class Parameter:
         self.choices = _choices(schema)
         self.kind = _kind(schema, self.choices, self.format)
 
-    @property
+    @cached_property
     def is_free_text(self) -> bool:
-        """Whether nearly any text is a value of it."""
-        return self.kind == "text" and self.format is None and "pattern" not in self.schema
+        """Whether nearly any text is a value of it: a pattern that takes two words leaves all open."""
+        return self.kind == "text" and self.format is None and ("pattern" not in self.schema or self.fits("or so"))
 
     @property
     def is_identifier(self) -> bool:
@@ -165,8 +165,12 @@ def split_list(text: str) -> list[str]:
 
 
 def _same(choice: str, text: str) -> bool:
-    """`In cart`, `in_cart` and `IN-CART` are one choice."""
-    return re.sub(r"[\s_-]+", " ", fold(choice)) == re.sub(r"[\s_-]+", " ", fold(text)).strip()
+    """`In cart`, `in_cart` and `in the cart` are one choice."""
+    return _words(choice) == _words(text) != []
+
+
+def _words(text: str) -> list[str]:
+    return [token.folded for token in tokenize(re.sub(r"[_-]+", " ", text))]
 
 
 def _resolve(schema: object, definitions: object, depth: int = 0) -> Mapping[str, object]:

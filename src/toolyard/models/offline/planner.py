@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.items import Call, Confirm, Item, ModelText, Result, Suggestion, UserMessage
 from toolyard.core.tools import Tool
@@ -168,9 +169,9 @@ class _Turn:
     def _from_fit(self, fit: Fit) -> Step:
         plain = fit.is_plain and not is_question(self._message) and not has_reservation(self._message)
         if fit.arguments == ({},) and not fit.words:  # an example without a slot names the tool, not its values
-            draft = self._fill(fit.tool.name, self._text)
-            return self._advance((draft,), runs_unasked=plain and not draft.arguments and not draft.lookups)
-        return self._advance(_drafts(fit), runs_unasked=plain)
+            draft = self._fill(fit.tool.name, self._text, takes_rest=False)
+            return self._advance((draft,), runs_unasked=plain and not draft.arguments)
+        return self._advance(self._counted(_drafts(fit)), runs_unasked=plain)
 
     def _find(self) -> Step:
         """Take the tool that its words, or all that it needs, make the clear winner; else let the person choose."""
@@ -184,7 +185,7 @@ class _Turn:
             complete = [draft for draft in drafts if self._is_complete(draft)]
             winner = complete[0] if len(complete) == 1 else None
         if winner and (winner.is_covered or not self._reads(winner)):
-            return self._advance(self._split(winner))
+            return self._advance(self._counted(self._split(winner)))
         return self._choose_tool(likely)
 
     def _likely(self) -> list[Found]:
@@ -216,11 +217,33 @@ class _Turn:
         known = self._planner.tool(draft.tool)
         return known is not None and known.tool.read_only
 
-    def _fill(self, tool: str, text: Text) -> Draft:
+    def _fill(self, tool: str, text: Text, *, takes_rest: bool = True) -> Draft:
         known = self._planner.tool(tool)
         if known is None:
             return Draft(tool=tool)
-        return Filling(known.tool, known.parameters, text, self._now, language_of(text.whole)).draft()
+        filling = Filling(known.tool, known.parameters, text, self._now, language_of(text.whole))
+        return filling.draft(takes_rest=takes_rest)
+
+    def _counted(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
+        """Move the number in front of a thing, as in `3 lemons`, to the one parameter that counts."""
+        return tuple(self._count(draft) for draft in drafts)
+
+    def _count(self, draft: Draft) -> Draft:
+        known = self._planner.tool(draft.tool)
+        counts = [one for one in known.parameters if one.kind == "number"] if known else []
+        texts = {**draft.arguments, **draft.lookups}
+        if known is None or len(counts) != 1 or counts[0].name in texts:
+            return draft
+        for name, text in texts.items():
+            free = name in draft.lookups or known.parameter(name).is_free_text
+            number, _, rest = text.partition(" ") if free and isinstance(text, str) else ("", "", "")
+            value = counts[0].parse(number, self._now, self.language) if rest.strip() else None
+            if value is not None:
+                arguments = {**draft.arguments, counts[0].name: value}
+                if name in draft.lookups:
+                    return Draft(tool=draft.tool, arguments=arguments, lookups={**draft.lookups, name: rest.strip()})
+                return Draft(tool=draft.tool, arguments={**arguments, name: rest.strip()}, lookups=draft.lookups)
+        return draft
 
     # Reading an answer
 
@@ -259,7 +282,7 @@ class _Turn:
 
     def _advance(self, drafts: Sequence[Draft], *, runs_unasked: bool = False) -> Step:
         """Look up what other tools know, ask for what is missing, then run or propose the calls."""
-        drafts = tuple(part for draft in drafts for part in _split_lookups(draft))[:MAX_ITEMS]
+        drafts = self._counted([part for draft in drafts for part in _split_lookups(draft)])[:MAX_ITEMS]
         if lookups := [call for draft in drafts for call in self._lookup_calls(draft)]:
             return Step(
                 calls=tuple(lookups),
@@ -357,7 +380,8 @@ class _Turn:
             return Step(text="\n".join(notes))
         if not done:  # the tool was only found by words: perhaps another one is meant
             return self._choose_tool(self._likely(), "\n".join(notes))
-        return self._advance(done, runs_unasked=dialogue.runs_unasked)
+        step = self._advance(done, runs_unasked=dialogue.runs_unasked and not notes)
+        return replace(step, text="\n".join(filter(None, (*notes, step.text))))
 
     def _choose_row(
         self,
@@ -392,13 +416,7 @@ def _introduced(step: Step, items: Sequence[Item], language: str) -> Step:
     """Say once in a conversation, with its first words, that this is no language model."""
     if not step.text or any(isinstance(item, ModelText) for item in items):
         return step
-    return Step(
-        text=f"{step.text}\n\n{sentence('no_model', language)}",
-        calls=step.calls,
-        confirm=step.confirm,
-        dialogue=step.dialogue,
-        suggestions=step.suggestions,
-    )
+    return replace(step, text=f"{step.text}\n\n{sentence('no_model', language)}")
 
 
 def _label(fit: Fit) -> str:

@@ -8,11 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from toolyard.core.templates import split_template
 from toolyard.core.tools import Tool
 from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, language_of, split_list
-from toolyard.models.offline.text import Text, has_reservation, is_chinese, read
+from toolyard.models.offline.text import Text, has_reservation, is_chinese, strip_courtesies, tokenize
 
 MAX_TRIES = 64
 """How many ways to lay a template over a message are looked at; a message that needs more fits none."""
@@ -55,8 +56,9 @@ class Template:
         self._parameters = parameters
         self._pieces: list[str | tuple[str, ...]] = []
         for text, slot in split_template(example):
-            if literal := tuple(token.folded for token in read(text).tokens) if text.strip() else ():
-                self._pieces.append(literal)
+            tokens = strip_courtesies(tokenize(text), before=not self._pieces, after=not slot)
+            if tokens:
+                self._pieces.append(tuple(token.folded for token in tokens))
             if slot:
                 self._pieces.append(slot)
         self.slots = [piece for piece in self._pieces if isinstance(piece, str)]
@@ -159,7 +161,14 @@ class Template:
 
 
 def best_fits(fits: Sequence[Fit]) -> list[Fit]:
-    """Return the fits that tell most: of one tool's those with the fewest words left in free texts, each once."""
+    """Return the fits that tell most, each once: those with the fewest words left in free texts.
+
+    Of several tools the one that leaves no word wins, but then its order is not the only way to read the message.
+    """
+    exact = [fit for fit in fits if not fit.free_tokens]
+    if exact and len(exact) < len(fits):
+        others = {fit.tool.name for fit in fits} - {fit.tool.name for fit in exact}
+        fits = [replace(fit, is_plain=fit.is_plain and not others) for fit in exact]
     best: list[Fit] = []
     for fit in fits:
         if any(other.tool.name == fit.tool.name and other.free_tokens < fit.free_tokens for other in fits):
@@ -182,7 +191,7 @@ def _is_plain(slot: Slot, parts: Sequence[str], literal_after: Sequence[str]) ->
     if len(parts) > 1:
         return all(_is_one_word(part) or (slot.between_literals and is_chinese(part)) for part in parts)
     if slot.between_literals:
-        inside = [token.folded for token in read(slot.text).tokens]
+        inside = [token.folded for token in tokenize(slot.text)]
         repeats = bool(literal_after) and literal_after[0] in inside
         return not repeats and (len(slot.text.split()) <= MAX_FREE_WORDS)
     return _is_one_word(slot.text)

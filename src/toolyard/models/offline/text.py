@@ -19,10 +19,12 @@ _PATH = rf"(?<![\w/])(?:~|\.{{1,2}})?/[^\s,;\"'，。{IDEOGRAPHS}]*[^\s,;\"'，�
 _NUMBER = r"(?<![\w.])[-+−]?[$€£¥]?\d(?:[\d.,:/-]*\d)?%?"
 _LETTER = rf"[^\W_{IDEOGRAPHS}]"
 _WORD = rf"{_LETTER}(?:(?:[_.@+:/'’-]|{_LETTER})*{_LETTER})?"
-_TOKEN = re.compile(rf"{_QUOTED}|{_URL}|{_PATH}|{_NUMBER}(?![^\W{IDEOGRAPHS}])|[{IDEOGRAPHS}]|{_WORD}")
+_TOKEN = re.compile(rf"{_QUOTED}|{_URL}|{_PATH}|{_NUMBER}(?![^\W{IDEOGRAPHS}])|一下|[{IDEOGRAPHS}]|{_WORD}")
+_CONTRACTED = re.compile(r"(what|where|who|how|that|there|here|it|i|you|we|they)['’](s|re|ve|m)", re.IGNORECASE)
+_LONG_FORMS = {"s": "is", "re": "are", "ve": "have", "m": "am"}
 _LETTERS_AFTER_IDEOGRAPHS = re.compile(rf"[{IDEOGRAPHS}]")
 
-DETERMINERS = frozenset({"a", "an", "the", "my", "our", "some", "this", "these"})
+DETERMINERS = frozenset({"a", "an", "the", "my", "our", "your", "some", "this", "these", "一下"})
 COURTESIES = (
     "please", "pls", "thanks", "thank you", "kindly", "could you", "can you", "would you", "will you",
     "i want to", "i'd like to", "i would like to", "hey", "hi", "ok", "for me", "now",
@@ -33,12 +35,18 @@ NEGATIONS = frozenset({
     "no", "not", "nothing", "none", "never", "nobody", "neither", "nor", "without", "except", "cannot", "instead",
     "不", "没", "别", "无", "未", "勿", "莫",
 })  # fmt: skip
-RESERVATIONS = NEGATIONS | {
+PRONOUNS = frozenset({
+    "it", "them", "that", "those", "something", "anything", "everything", "someone", "somebody", "它", "他", "她",
+})  # fmt: skip
+RESERVATIONS = NEGATIONS | PRONOUNS | {
     "if", "unless", "until", "when", "whether", "maybe", "perhaps", "but", "or", "said", "says", "wants", "told",
     "asked", "should", "would", "could", "might", "why", "what", "who", "how",
     "吗", "呢", "么", "如", "若", "否", "或", "说",
 }  # fmt: skip
-"""Words that negate, ask, report or set a condition. A message with one of them is never an order that runs unasked."""
+"""Words that negate, ask, report, set a condition or point at something that was said before.
+
+A message with one of them is never an order that runs unasked.
+"""
 
 
 class Token(Struct, frozen=True, gc=False):
@@ -58,7 +66,7 @@ class Text(Struct, frozen=True):
 
     def between(self, first: int, last: int) -> str:
         """Return what is written from one token up to and without another."""
-        if last - first == 1:
+        if last - first == 1 and self.tokens[first].quoted:
             return self.tokens[first].text
         return self.whole[self.tokens[first].start : self.tokens[last - 1].end] if first < last else ""
 
@@ -66,8 +74,13 @@ class Text(Struct, frozen=True):
 def read(message: str) -> Text:
     """Return the message as tokens, without articles and without the courtesies at its ends."""
     whole = unicodedata.normalize("NFC", message)[:MAX_CHARACTERS]
-    tokens = [_token(match) for match in _TOKEN.finditer(whole)]
-    return Text(whole, tuple(_without_courtesies([token for token in tokens if token.folded not in DETERMINERS])))
+    return Text(whole, tuple(strip_courtesies(tokenize(whole))))
+
+
+def tokenize(text: str) -> list[Token]:
+    """Return the tokens of a text, without articles."""
+    tokens = [token for match in _TOKEN.finditer(text) for token in _tokens(match)]
+    return [token for token in tokens if token.folded not in DETERMINERS]
 
 
 def is_chinese(text: str) -> bool:
@@ -87,18 +100,24 @@ def fold(word: str) -> str:
     return unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
 
 
-def _token(match: re.Match[str]) -> Token:
+def _tokens(match: re.Match[str]) -> list[Token]:
+    """Return what one match holds: `what's` is two words."""
     text = match.group()
+    if short := _CONTRACTED.fullmatch(text):
+        first, second = short[1], _LONG_FORMS[short[2].lower()]
+        middle = match.start() + len(first)
+        return [Token(first, fold(first), match.start(), middle), Token(second, second, middle, match.end())]
     quoted = text[0] in "\"“「《'‘" and len(text) > 2
     bare = text[1:-1].strip() if quoted else text
-    return Token(bare, fold(bare), match.start(), match.end(), quoted)
+    return [Token(bare, fold(bare), match.start(), match.end(), quoted)]
 
 
-def _without_courtesies(tokens: list[Token]) -> Sequence[Token]:
+def strip_courtesies(tokens: list[Token], *, before: bool = True, after: bool = True) -> list[Token]:
+    """Return the tokens without what is only polite before and after them; all of them if nothing else is there."""
     start, end = 0, len(tokens)
-    while start < end and (length := _courtesy(tokens, start, end, first=True)):
+    while before and start < end and (length := _courtesy(tokens, start, end, first=True)):
         start += length
-    while start < end and (length := _courtesy(tokens, start, end, first=False)):
+    while after and start < end and (length := _courtesy(tokens, start, end, first=False)):
         end -= length
     return tokens[start:end] or tokens
 
