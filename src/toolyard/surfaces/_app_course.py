@@ -68,6 +68,8 @@ class Waiting(_About, kw_only=True, rename="camel"):
     """The run goes on or waits for somebody else: post the conversationId alone to learn how it went on."""
 
     waiting: list[WaitingCall]
+    message: Said | None = None
+    """What the model said with it, such as the question that goes with a proposal."""
     type: Literal["waiting"] = "waiting"
 
 
@@ -260,6 +262,7 @@ class AppCourse:
             run_id=run_id,
             correlation_id=self.correlation_id,
             waiting=others,
+            message=Said(content=self._text) if self._text else None,
             overridden_tools=overridden,
         )
 
