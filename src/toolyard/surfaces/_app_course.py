@@ -46,6 +46,11 @@ class HandedCall(Struct, kw_only=True):
     arguments: dict[str, object]
 
 
+class Said(Struct, kw_only=True):
+    content: str | None
+    role: Literal["assistant"] = "assistant"
+
+
 class _About(Struct, kw_only=True, rename="camel"):
     conversation_id: str
     run_id: str
@@ -71,11 +76,6 @@ class Waiting(_About, kw_only=True, rename="camel"):
     message: Said | None = None
     """What the model said with it, such as the question that goes with a proposal."""
     type: Literal["waiting"] = "waiting"
-
-
-class Said(Struct, kw_only=True):
-    content: str | None
-    role: Literal["assistant"] = "assistant"
 
 
 class Final(_About, kw_only=True, rename="camel"):
