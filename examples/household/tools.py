@@ -20,7 +20,10 @@ from pydantic import Field, StringConstraints
 from toolyard import ToolError, tool
 
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
-NameOrId = Annotated[Name, Field(description="Its name or its id")]
+Item = Annotated[Name, Field(examples=["milk", "牛奶"])]
+Title = Annotated[Name, Field(examples=["water the plants", "给花浇水"])]
+NameOrId = Annotated[Name, Field(description="Its name or its id", examples=["milk", "牛奶"])]
+TaskOrId = Annotated[Name, Field(description="Its name or its id", examples=["water the plants", "给花浇水"])]
 Word = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,64}$")]
 Month = Annotated[str, StringConstraints(pattern=r"^\d{4}-(0[1-9]|1[0-2])$")]
 Unit = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^,]{1,20}$")]
@@ -29,10 +32,21 @@ EntityId = Annotated[str, StringConstraints(pattern=r"^[a-z0-9_]{1,64}\.[a-z0-9_
 MAX_LISTED = 100
 
 
-@tool(read_only=True, examples=["how much did we spend this month?", "what did groceries cost in 2026-11?"])
+@tool(
+    read_only=True,
+    examples=[
+        "how much did we spend this month?",
+        "show the budget",
+        "what did we spend in {month}?",
+        "what did {category} cost in {month}?",
+        "how much did we spend on {category}?",
+        "这个月花了多少钱",
+        "{month}花了多少钱",
+    ],
+)
 def budget_scan(
-    month: Annotated[Month | None, Field(description="YYYY-MM; this month if left out")] = None,
-    category: Annotated[Name | None, Field(description="Only this category")] = None,
+    month: Annotated[Month | None, Field(description="YYYY-MM; this month if left out", examples=["2026-11"])] = None,
+    category: Annotated[Name | None, Field(description="Only this category", examples=["groceries"])] = None,
 ) -> dict[str, object]:
     """Add up a month's expenses by category."""
     month = month or date.today().isoformat()[:7]
@@ -51,18 +65,45 @@ def budget_scan(
     return scanned
 
 
-@tool(examples=["add milk to groceries", "we need 3 lemons", "2 kg potatoes"])
+@tool(
+    examples=[
+        "add {item} to groceries",
+        "add {qty} {item} to groceries",
+        "add {qty} {unit} of {item} to groceries",
+        "add {item} to the grocery list",
+        "put {item} on the shopping list",
+        "put {qty} {unit} of {item} on the shopping list",
+        "we need {item}",
+        "we need {qty} {item}",
+        "we need {qty} {unit} of {item}",
+        "把{item}加到购物清单",
+        "把{item}加入购物清单",
+        "购物清单加{qty}{unit}{item}",
+    ]
+)
 def add_to_groceries(
-    item: Name,
+    item: Item,
     qty: Annotated[int, Field(ge=1, le=10_000, description="A whole number: for 1.5 kg, 1500 with the unit g")] = 1,
-    unit: Annotated[Unit | None, Field(description="What qty counts, such as kg, g, l or packs")] = None,
+    unit: Annotated[
+        Unit | None, Field(description="What qty counts, such as kg, g, l or packs", examples=["kg", "盒"])
+    ] = None,
 ) -> dict[str, object]:
     """Put an item on the grocery list."""
     entry = household().add(Entry(kind="grocery", name=item, qty=qty, unit=unit or "", status="Needed"))
     return {"ok": True, **_show(entry)}
 
 
-@tool(read_only=True, examples=["what is on the grocery list?", "what do we still need to buy?"])
+@tool(
+    read_only=True,
+    examples=[
+        "what is on the grocery list?",
+        "what do we still need to buy?",
+        "show the groceries",
+        "which groceries are {status}?",
+        "购物清单上有什么",
+        "看看购物清单",
+    ],
+)
 def list_groceries(
     status: Annotated[GroceryStatus | None, Field(description="Only these; all not yet bought if left out")] = None,
 ) -> dict[str, object]:
@@ -70,7 +111,15 @@ def list_groceries(
     return _list_entries(_with_status(household().entries("grocery")[::-1], status))
 
 
-@tool(examples=["I bought milk"])
+@tool(
+    examples=[
+        "I {status} {item}",
+        "I have {status} {item}",
+        "{item} is {status}",
+        "mark {item} as {status}",
+        "把{item}标记为{status}",
+    ]
+)
 def update_grocery_status(item: NameOrId, status: GroceryStatus) -> dict[str, object]:
     """Say what has become of an item on the grocery list."""
     home = household()
@@ -78,12 +127,25 @@ def update_grocery_status(item: NameOrId, status: GroceryStatus) -> dict[str, ob
     return {"ok": True, "id": entry.id, "item": entry.name, "status": entry.status}
 
 
-@tool(examples=["add task call the plumber", "remind me to water the plants on 2026-11-20 at 17:00"])
+@tool(
+    examples=[
+        "remind me to {title} {due}",
+        "remind me to {title}",
+        "add task {title}",
+        "add task {title} due {due}",
+        "new task: {title}",
+        "提醒我{due}{title}",
+        "添加任务{title}",
+    ]
+)
 def create_task(
-    title: Name,
+    title: Title,
     due: Annotated[
         date | datetime | None,
-        Field(description="When it is due: a day, YYYY-MM-DD, or a time on a day, such as 2026-11-20T17:00"),
+        Field(
+            description="When it is due: a day, YYYY-MM-DD, or a time on a day, such as 2026-11-20T17:00",
+            examples=["tomorrow", "明天"],
+        ),
     ] = None,
 ) -> dict[str, object]:
     """Add a task to the household's list."""
@@ -91,7 +153,10 @@ def create_task(
     return {"ok": True, **_show(household().add(Entry(kind="task", name=title, status="To do", starts=starts)))}
 
 
-@tool(read_only=True, examples=["what is there to do?", "which tasks are open?"])
+@tool(
+    read_only=True,
+    examples=["what is there to do?", "which tasks are open?", "show the tasks", "有哪些任务", "还有什么要做"],
+)
 def list_tasks(
     status: Annotated[TaskStatus | None, Field(description="Only these; all not yet done if left out")] = None,
 ) -> dict[str, object]:
@@ -100,18 +165,37 @@ def list_tasks(
     return _list_entries(sorted(tasks, key=lambda task: (not task.starts, task.starts)))
 
 
-@tool(examples=["I have called the plumber"])
-def update_task_status(task: NameOrId, status: TaskStatus) -> dict[str, object]:
+@tool(
+    examples=[
+        "task {task} is {status}",
+        "set task {task} to {status}",
+        "set the status of {task} to {status}",
+        "把任务{task}标记为{status}",
+    ]
+)
+def update_task_status(task: TaskOrId, status: TaskStatus) -> dict[str, object]:
     """Say how far a task has come."""
     home = household()
     entry = home.set_status(find(home.entries("task"), task, "task"), status)
     return {"ok": True, "id": entry.id, "item": entry.name, "status": entry.status}
 
 
-@tool(examples=["dentist on 2026-11-20 at 10:00"])
+@tool(
+    examples=[
+        "schedule {title} {start}",
+        "schedule {title} at {location} {start}",
+        "put {title} in the calendar {start}",
+        "add {title} to the calendar {start}",
+        "安排{start}{title}",
+        "在日历里添加{title}，{start}",
+    ]
+)
 def create_event(
-    title: Name,
-    start: Annotated[datetime, Field(description="ISO 8601, such as 2026-11-20T10:00")],
+    title: Annotated[Name, Field(examples=["dentist", "看牙医"])],
+    start: Annotated[
+        datetime,
+        Field(description="ISO 8601, such as 2026-11-20T10:00", examples=["tomorrow at 10:00", "明天上午10点"]),
+    ],
     end: Annotated[datetime | None, Field(description="ISO 8601; an hour after the start if left out")] = None,
     location: Annotated[str, StringConstraints(strip_whitespace=True, max_length=200)] = "",
 ) -> dict[str, object]:
@@ -126,7 +210,16 @@ def create_event(
     return {"ok": True, **_show(household().add(entry))}
 
 
-@tool(read_only=True, examples=["what is in the calendar?", "which events are there from 2026-11-20 to 2026-11-27?"])
+@tool(
+    read_only=True,
+    examples=[
+        "what is in the calendar?",
+        "which events are there from {from_day} to {to_day}?",
+        "show the events",
+        "日历上有什么",
+        "有哪些日程",
+    ],
+)
 def list_events(
     from_day: Annotated[date | None, Field(description="YYYY-MM-DD; today if left out")] = None,
     to_day: Annotated[date | None, Field(description="The last day, YYYY-MM-DD; no end if left out")] = None,
@@ -144,11 +237,14 @@ def list_events(
     return _list_entries(sorted(events, key=lambda event: event.starts))
 
 
-@tool(approval="ask", examples=["turn on the kitchen light"])
+@tool(
+    approval="ask",
+    examples=["call {service} of {domain} on {entity_id}", "对{entity_id}执行{domain}的{service}"],
+)
 async def ha_service_call(
-    domain: Annotated[Word, Field(description="Such as light, switch, climate")],
-    service: Annotated[Word, Field(description="Such as turn_on, turn_off")],
-    entity_id: Annotated[EntityId, Field(description="Such as light.kitchen")],
+    domain: Annotated[Word, Field(description="Such as light, switch, climate", examples=["light"])],
+    service: Annotated[Word, Field(description="Such as turn_on, turn_off", examples=["turn_on"])],
+    entity_id: Annotated[EntityId, Field(description="Such as light.kitchen", examples=["light.kitchen"])],
     data: Annotated[dict[str, object] | None, Field(description="What else the service takes")] = None,
 ) -> dict[str, object]:
     """Switch something in the house through Home Assistant."""

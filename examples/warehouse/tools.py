@@ -15,16 +15,40 @@ from toolyard.core.items import Call
 Keyword = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=50)]
 
 
-@tool(description="搜索原料信息", read_only=True, examples=["帮我查找面粉原料", "有没有白砂糖"])
+@tool(
+    description="搜索原料信息",
+    read_only=True,
+    examples=[
+        "查找{keyword}",
+        "查找{keyword}原料",
+        "查一下{keyword}",
+        "查一下{keyword}还有多少",
+        "有没有{keyword}",
+        "还有多少{keyword}",
+        "search materials for {keyword}",
+        "find {keyword}",
+        "how much {keyword} do we have?",
+    ],
+)
 def search_materials(
-    keyword: Annotated[Keyword, Field(description="原料的名称、类别或编号，例如：面粉")],
+    keyword: Annotated[Keyword, Field(description="原料的名称、类别或编号，例如：面粉", examples=["面粉"])],
 ) -> dict[str, object]:
     return {"success": True, "results": [_row(one) for one in warehouse().search(keyword)]}
 
 
-@tool(description="统计各类原料的库存数量", read_only=True, examples=["统计一下库存"])
+@tool(
+    description="统计各类原料的库存数量",
+    read_only=True,
+    examples=[
+        "统计库存",
+        "统计{category}的库存",
+        "统计{category}类的库存",
+        "inventory stats",
+        "inventory stats for {category}",
+    ],
+)
 def get_inventory_stats(
-    category: Annotated[Keyword | None, Field(description="只统计这一类别；不填则统计全部")] = None,
+    category: Annotated[Keyword | None, Field(description="只统计这一类别；不填则统计全部", examples=["面粉"])] = None,
 ) -> dict[str, object]:
     sums: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
     for one in warehouse().materials():
@@ -36,11 +60,24 @@ def get_inventory_stats(
     return {"success": True, "categories": sums}
 
 
-@tool(description="把原料的库存整理成报表（Markdown）", read_only=True, examples=["生成面粉库存报表"])
+@tool(
+    description="把原料的库存整理成报表（Markdown）",
+    read_only=True,
+    examples=[
+        "生成{keyword}库存报表",
+        "生成库存报表",
+        "生成{keyword}的报表，标题{title}",
+        "make a report of {keyword}",
+        "make a report of {keyword} called {title}",
+    ],
+)
 def format_report(
-    title: Annotated[Keyword, Field(description="报表标题")],
-    keyword: Annotated[Keyword | None, Field(description="只列出含有关键词的原料；不填则列出全部")] = None,
+    title: Annotated[Keyword | None, Field(description="报表标题", examples=["十一月面粉"])] = None,
+    keyword: Annotated[
+        Keyword | None, Field(description="只列出含有关键词的原料；不填则列出全部", examples=["面粉"])
+    ] = None,
 ) -> dict[str, object]:
+    title = title or f"{keyword or '原料'}库存报表"
     found = warehouse().search(keyword) if keyword else warehouse().materials()
     lines = [f"| {one.id} | {one.name} | {one.quantity}{one.unit} |" for one in found]
     report = "\n".join([f"# {title}", "", "| 编号 | 名称 | 库存 |", "|---|---|---|", *lines])
@@ -56,12 +93,19 @@ class CreateNewIntent(Executor):
     """一个执行器类：自己说明谁可以使用它。"""
 
     name = "create_new_intent"
+    examples = ("新建意图{name}", "create a new intent called {name}")
     description = "新建一个意图（仅限管理员）"
     roles = ("admin",)
     parameters: dict[str, object] = {  # noqa: RUF012 - read, never written
         "type": "object",
         "properties": {
-            "name": {"type": "string", "description": "意图的名称", "minLength": 1, "maxLength": 50},
+            "name": {
+                "type": "string",
+                "description": "意图的名称",
+                "examples": ["退货"],
+                "minLength": 1,
+                "maxLength": 50,
+            },
             "description": {"type": "string", "description": "这个意图做什么", "maxLength": 500},
         },
         "required": ["name"],

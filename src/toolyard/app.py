@@ -62,7 +62,7 @@ AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message
 ModelChoice = str | Model | Sequence[str]
 """A name, a model, or names in the order in which they are asked until one can be had."""
 OFFLINE = "toolyard:offline"
-"""The model where none is named: a planner that needs no key and no network."""
+"""The model of a server that names none: it needs no key and no network, and is no language model."""
 DRAWN = 16
 MAX_MODELS = 256
 """That are held at once: a pattern lets requests name any number."""

@@ -16,7 +16,7 @@ from toolyard.models.providers import PROVIDERS
 from toolyard.settings import Config
 
 OLLAMA = "ollama"
-PLANNER = "a planner, not a language model: no key, no network"
+PLANNER = "finds the tool that you mean and asks before it changes anything; no language model, no key"
 ANSWER_S = 1.0
 MOST_BYTES = 1_000_000
 MOST_MODELS = 100

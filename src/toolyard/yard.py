@@ -51,7 +51,7 @@ class Yard:
         self,
         *,
         tools: Iterable[object] = (),
-        model: ModelChoice = OFFLINE,
+        model: ModelChoice = "",
         api_keys: Mapping[str, str] = NO_KEYS,
         servers: Mapping[str, ServerSpec] | None = None,
         store: str = "memory:",
@@ -67,6 +67,11 @@ class Yard:
     ) -> None:
         """`api_keys` are those of providers by their names, in place of their environment variables."""
         check_api_keys(api_keys)
+        if not model:
+            raise Misconfigured(
+                'a yard needs a model: for example model="openai:gpt-4o-mini", model="ollama:qwen3", or '
+                f'model="{OFFLINE}", which needs no key and is no language model'
+            )
         self._wire(
             Wiring(
                 model=model,

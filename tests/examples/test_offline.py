@@ -28,7 +28,7 @@ def test_a_household_is_looked_after() -> None:
     ]
 
     async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools_of("household")) as yard:
+        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools_of("household"), model=OFFLINE) as yard:
             for message, answer in heard:
                 assert (await yard.ask(message)).startswith(answer), message
             run = yard.run("turn on the kitchen light")

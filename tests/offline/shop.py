@@ -150,7 +150,17 @@ def shop_tools(shop: Shop) -> list[FunctionTool]:
 
 
 def _cart_tools(shop: Shop) -> list[FunctionTool]:
-    @tool(read_only=True, examples=["do you have oat milk?", "olive oil under 10 euros", "有没有橄榄油"])
+    @tool(
+        read_only=True,
+        examples=[
+            "do you have {query}?",
+            "find {query}",
+            "find {query} under {max_price}",
+            "search for {query}",
+            "有没有{query}",
+            "查找{query}",
+        ],
+    )
     def search_products(
         query: Annotated[Query, Field(description="What the product is called, or part of it, such as milk")],
         max_price: Annotated[float | None, Field(gt=0, description="Only products up to this price")] = None,
@@ -159,7 +169,17 @@ def _cart_tools(shop: Shop) -> list[FunctionTool]:
         shop.checked()
         return {"products": [{**one.row(), "in_stock": one.stock > 0} for one in found(query, max_price)]}
 
-    @tool(sources={"code": "search_products"}, examples=["add milk to my cart", "把牛奶加入购物车"])
+    @tool(
+        sources={"code": "search_products"},
+        examples=[
+            "add {code} to my cart",
+            "add {qty} {code} to my cart",
+            "put {code} in my cart",
+            "put {qty} {code} in my cart",
+            "把{code}加入购物车",
+            "把{code}加到购物车",
+        ],
+    )
     def add_to_cart(code: Code, qty: Quantity = 1) -> dict[str, object]:
         """Add a product to the shopping cart."""
         wanted = product(code)
@@ -169,7 +189,15 @@ def _cart_tools(shop: Shop) -> list[FunctionTool]:
         shop.cart[code] = shop.cart.get(code, 0) + qty
         return {"ok": True, **wanted.row(), "qty": qty}
 
-    @tool(sources={"code": "get_cart"}, examples=["take the bread out of my cart", "把面包从购物车里拿掉"])
+    @tool(
+        sources={"code": "get_cart"},
+        examples=[
+            "take {code} out of my cart",
+            "remove {code}",
+            "remove {code} from my cart",
+            "把{code}从购物车里拿掉",
+        ],
+    )
     def remove_from_cart(
         code: Code, qty: Annotated[Quantity | None, Field(description="How many; all of them if left out")] = None
     ) -> dict[str, object]:
@@ -183,7 +211,7 @@ def _cart_tools(shop: Shop) -> list[FunctionTool]:
             del shop.cart[code]
         return {"ok": True, **product(code).row(), "removed": taken}
 
-    @tool(read_only=True, examples=["what is in my cart?", "购物车里有什么"])
+    @tool(read_only=True, examples=["what is in my cart?", "how much is my cart?", "购物车里有什么"])
     def get_cart() -> dict[str, object]:
         """The products in the shopping cart, how many of each, and the total."""
         return shop.contents()
@@ -192,44 +220,46 @@ def _cart_tools(shop: Shop) -> list[FunctionTool]:
 
 
 def _navigation_tools(shop: Shop) -> list[FunctionTool]:
-    @tool(examples=["go to the home page", "回到首页"])
+    @tool(read_only=True, examples=["go to the home page", "go home", "回到首页"])
     def navigate_to_home() -> dict[str, object]:
         """Open the shop's home page."""
         return shop.open("home")
 
-    @tool(examples=["open the search page"])
+    @tool(read_only=True, examples=["open the search page", "open the results for {query}", "打开搜索页"])
     def navigate_to_search(
         query: Annotated[str, StringConstraints(max_length=100), Field(description="What to search for there")] = "",
     ) -> dict[str, object]:
         """Open the search page."""
         return shop.open("search", query=query)
 
-    @tool(examples=["go to the dairy section", "打开水果分类"])
+    @tool(
+        read_only=True, examples=["go to the {category} section", "open the category {category}", "打开{category}分类"]
+    )
     def navigate_to_category(category: Category) -> dict[str, object]:
         """Open the page of a category of products."""
         return shop.open("category", category=category)
 
-    @tool(sources={"code": "search_products"}, examples=["open the page of the oat milk"])
+    @tool(read_only=True, sources={"code": "search_products"}, examples=["open the page of {code}", "打开{code}的页面"])
     def navigate_to_product(code: Code) -> dict[str, object]:
         """Open the page of one product with its details."""
         return shop.open("product", **product(code).row())
 
-    @tool(examples=["go to the cart page"])
+    @tool(read_only=True, examples=["go to the cart page", "open my cart", "打开购物车"])
     def navigate_to_cart() -> dict[str, object]:
         """Open the page of the shopping cart."""
         return shop.open("cart")
 
-    @tool(examples=["take me to checkout", "去结账"])
+    @tool(read_only=True, examples=["take me to checkout", "go to checkout", "check out", "去结账"])
     def navigate_to_checkout() -> dict[str, object]:
         """Open the checkout, where the customer pays."""
         return shop.open("checkout")
 
-    @tool(examples=["show my past orders", "我的订单"])
+    @tool(read_only=True, examples=["show my past orders", "show my orders", "我的订单"])
     def navigate_to_orders() -> dict[str, object]:
         """Open the page of the customer's orders."""
         return shop.open("orders")
 
-    @tool(examples=["open my account"])
+    @tool(read_only=True, examples=["open my account", "打开我的账户"])
     def navigate_to_account() -> dict[str, object]:
         """Open the customer's account: address, password, payment."""
         return shop.open("account")
@@ -239,12 +269,12 @@ def _navigation_tools(shop: Shop) -> list[FunctionTool]:
 
 
 def _display_tools(shop: Shop) -> list[FunctionTool]:
-    @tool(sources={"codes": "search_products"}, read_only=True, examples=["show me your cheeses"])
+    @tool(sources={"codes": "search_products"}, read_only=True, examples=["show me {codes}", "给我看{codes}"])
     def show_products(codes: Annotated[list[Code], Field(min_length=1, max_length=20)]) -> dict[str, object]:
         """Draw cards of these products in the chat."""
         return {"ok": True, "shown": [product(code).row() for code in codes]}
 
-    @tool(read_only=True, examples=["show me my cart", "显示购物车"])
+    @tool(read_only=True, examples=["show me my cart", "show my cart", "显示购物车"])
     def show_cart() -> dict[str, object]:
         """Draw the shopping cart in the chat."""
         return {"ok": True, **shop.contents()}

@@ -19,6 +19,7 @@ from toolyard.configured import wiring
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.masking import mask_addresses
 from toolyard.core.servers import ServerCard
+from toolyard.core.templates import filled_examples
 from toolyard.core.tools import Tool
 from toolyard.engine.telemetry import masked
 from toolyard.settings import Config
@@ -42,8 +43,8 @@ FIRST_TOOL = """none yet. Put a typed function into a file, say my_tools.py:
                  return "closed" if day.lower() == "sunday" else "9 to 18"
 
            and start with: toolyard serve --tools ./my_tools.py"""
-NO_MODEL = f"""{OFFLINE}: no model is configured, so this planner answers. It matches plain requests to
-           tools and is not a language model. To connect a real one, start with
+NO_MODEL = f"""{OFFLINE}: no language model is configured. This helper finds the tool that you mean and
+           asks before it changes anything. To connect a language model, start with
            --model openai:gpt-4o-mini and OPENAI_API_KEY set, or --model ollama:qwen3 without any key."""
 
 
@@ -115,7 +116,7 @@ def own_command() -> str:
 
 def curl(url: str, tools: Sequence[Tool], asks_for_keys: bool) -> str:
     """A line that can be pasted into a terminal as it is."""
-    said = next((example for tool in tools for example in tool.examples), "hello")
+    said = next((example for tool in tools for example in filled_examples(tool)), "hello")
     key = ' -H "Authorization: Bearer $TOOLYARD_KEY"' if asks_for_keys else ""
     body = shlex.quote(msgspec.json.encode({"prompt": said}).decode())
     return f"curl -N {url}/ai/respond{key} -H 'Content-Type: application/json' -d {body}"

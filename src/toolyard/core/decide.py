@@ -35,7 +35,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.history import trailing_calls
 from toolyard.core.items import Call, Item, Result
-from toolyard.core.results import denied_by_user, never_added
+from toolyard.core.results import WITHDRAWN, denied_by_user, never_added, withdrawn
 from toolyard.core.running import CallState
 from toolyard.core.settings import Settings
 from toolyard.core.state import State
@@ -86,7 +86,7 @@ def _start(state: State, command: Start, now: float) -> Events:
         raise Refused(f"{waiting} requests wait in this conversation already; wait for one to end, or stop the run")
     if command.run_id in {run.id for run in (*state.queue, *((state.run,) if state.run else ()))}:
         raise Refused(f"run {command.run_id!r} was started already")
-    stop = _interrupted(state, command) if command.interrupt else ()
+    stop = _interrupted(state, command) if command.interrupt else _withdrawn(state, command, now)
     queued = RunQueued(
         caller=command.by,
         input=command.input,
@@ -152,6 +152,8 @@ def _decide_call(state: State, command: Approve | Deny, now: float) -> Events:
     if now >= call.expires_at:
         raise Refused(f"call {command.call_id!r} asked until {call.expires_at:.0f}; the time to decide is over")
     _may_decide(state, command.by)
+    if isinstance(command, Approve) and command.remember != "no" and call.call.confirm == "ask":
+        raise Refused("this call has to be confirmed each time: approve it without `remember`")
     if isinstance(command, Deny):
         denied = CallDenied(call_id=command.call_id, by=command.by.user, reason=command.reason)
         return denied, CallEnded(result=denied_by_user(call.call, command.reason, now))
@@ -193,6 +195,20 @@ def _interrupted(state: State, command: Start) -> Events:
     if state.run is not None:
         return (StopRequested(by=command.by.user),) if state.run.stopped_by is None else ()
     return _ended_in_line(state, state.queue[0].id, command.by) if state.queue else ()
+
+
+def _withdrawn(state: State, command: Start, now: float) -> Events:
+    """A message that comes while a proposal waits for a yes takes the proposal's place: the run in front ends.
+
+    Whether the message itself says yes is for the model to read.
+    """
+    run, waiting = state.run, [call for call in state.calls.values() if call.phase != "closed"]
+    if run is None or run.stopped_by is not None or not waiting:
+        return ()
+    if any(call.phase != "asking" or call.call.confirm != "ask" for call in waiting):
+        return ()
+    ended = (CallEnded(result=withdrawn(call.call, now)) for call in waiting)
+    return (StopRequested(by=command.by.user, detail=WITHDRAWN), *ended)
 
 
 def _ended_in_line(state: State, run_id: str, by: Caller) -> Events:

@@ -180,6 +180,8 @@ class StopRequested(_Event, frozen=True, kw_only=True, tag="stop.requested"):
 
     by: str
     call_id: str = ""
+    detail: str = ""
+    """Why, where it was not simply asked for."""
 
 
 class RunSuspended(_Event, frozen=True, kw_only=True, tag="run.suspended"):

@@ -7,6 +7,9 @@ from msgspec import Struct
 Outcome = Literal["ok", "error", "denied", "expired", "timeout", "cancelled", "unknown"]
 
 
+Confirm = Literal["no", "ask", "given"]
+
+
 class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A failure as data: what happened in words, its type, and what is known about it."""
 
@@ -69,10 +72,18 @@ class UserMessage(_Item, frozen=True, kw_only=True, tag="user_message"):
         return "".join(part.text for part in self.parts if isinstance(part, TextPart))
 
 
+class Suggestion(Struct, frozen=True, gc=False, kw_only=True):
+    """A reply that a person may pick instead of writing one: what it is called, and what is then sent."""
+
+    label: str
+    text: str
+
+
 class ModelText(_Item, frozen=True, kw_only=True, tag="model_text"):
     text: str
     citations: tuple[Citation, ...] = ()
     seal: Seal | None = None
+    suggestions: tuple[Suggestion, ...] = ()
 
 
 class Reasoning(_Item, frozen=True, kw_only=True, tag="reasoning"):
@@ -94,6 +105,11 @@ class Call(_Item, frozen=True, kw_only=True, tag="call"):
     ran_at: str = ""
     """The provider that ran it itself, if one did: its result comes from there too, and it never opens."""
     seal: Seal | None = None
+    confirm: Confirm = "no"
+    """Whether a person has to confirm it whatever the policy says (`ask`), or has done so in a message (`given`).
+
+    Only a model of ours says so: a wire never does.
+    """
 
 
 class Result(_Item, frozen=True, kw_only=True, tag="result"):

@@ -94,7 +94,7 @@ def _halt(state: State, run: RunState, now: float) -> Step | None:
     if state.turn is not None or state.calls:
         return StopWork([call for call in state.calls.values() if call.phase != "closed"])
     if run.stopped_by is not None:
-        return End("cancelled", f"stopped by {run.stopped_by}")
+        return End("cancelled", run.stop_detail or f"stopped by {run.stopped_by}")
     return End("limit", "run_seconds")
 
 

@@ -76,6 +76,15 @@ def never_added(call: Call, at: float) -> Result:
     return failed(call, "cancelled", problem, at)
 
 
+WITHDRAWN = "withdrawn"
+"""The error type of a proposal that nobody decided on because the next message was about something else."""
+
+
+def withdrawn(call: Call, at: float) -> Result:
+    problem = Problem(error="the next message came instead of a decision; this was not run", error_type=WITHDRAWN)
+    return failed(call, "cancelled", problem, at)
+
+
 def unknown(call: Call, at: float) -> Result:
     problem = Problem(
         error="the server stopped while this call was running; it may or may not have taken effect. "

@@ -68,6 +68,7 @@ class RunState(Struct, frozen=True, gc=False, kw_only=True):
     finish: Finish | None = None
     failure: Problem | None = None
     stopped_by: str | None = None
+    stop_detail: str = ""
     settings: Settings
     """What the conversation was set to when it began: a change holds from the next run on."""
     pauses: int = 0

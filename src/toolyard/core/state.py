@@ -218,7 +218,7 @@ def _stopping(state: State, event: StopRequested) -> State:
     if event.call_id:
         call = _call_in(state, event.call_id, "requested", "asking", "allowed", "running", "parked")
         return _with(state, replace(call, stopping=True))
-    return replace(state, run=replace(_open_run(state), stopped_by=event.by))
+    return replace(state, run=replace(_open_run(state), stopped_by=event.by, stop_detail=event.detail))
 
 
 def _turn(state: State, event: TurnEvent) -> State:

@@ -3,13 +3,16 @@
 from collections.abc import Sequence
 
 from toolyard.core.events import CallEnded, CallJudged, Durable
-from toolyard.core.items import Problem
+from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Policy, Verdict
 from toolyard.core.results import denied_by_rule, failed
 from toolyard.core.running import CallState
 from toolyard.core.state import State
+from toolyard.core.tools import Tool
 from toolyard.engine.registry import Registered, Registry, caller_of, shut
 from toolyard.engine.tables import is_certain
+
+PROPOSAL_S = 600.0
 
 
 class Judge:
@@ -80,7 +83,24 @@ class Judge:
         verdict = self._policy.judge(question)
         if verdict.decision == "deny":
             return verdict
-        return shut(entry.own.gate, question.caller) or verdict
+        return shut(entry.own.gate, question.caller) or _confirmed(verdict, call.call)
+
+
+def _confirmed(verdict: Verdict, call: Call) -> Verdict:
+    """Apply what the call itself says about confirmation: a floor under the policy, or a person's yes to its question.
+
+    The caller who said yes started this run, so the conversation is theirs to decide in.
+    """
+    if call.confirm == "ask" and verdict.decision == "allow":
+        return Verdict("ask", "it was proposed and has to be confirmed")
+    if call.confirm == "given" and verdict.decision == "ask":
+        return Verdict("allow", "confirmed in the message")
+    return verdict
+
+
+def _patience_s(call: Call, tool: Tool) -> float:
+    """How long a decision is waited for: a proposal is part of a dialogue and goes stale with it."""
+    return min(tool.approval_s, PROPOSAL_S) if call.confirm == "ask" else tool.approval_s
 
 
 def _judged(call: CallState, entry: Registered, verdict: Verdict, now: float) -> list[Durable]:
@@ -89,7 +109,7 @@ def _judged(call: CallState, entry: Registered, verdict: Verdict, now: float) ->
         verdict=verdict.decision,
         rule=verdict.rule,
         exclusive=entry.tool.exclusive or entry.tool.destructive,
-        expires_at=now + entry.tool.approval_s if verdict.decision == "ask" else 0.0,
+        expires_at=now + _patience_s(call.call, entry.tool) if verdict.decision == "ask" else 0.0,
     )
     if verdict.decision == "deny":
         return [judged, CallEnded(result=denied_by_rule(call.call, verdict.rule, now))]

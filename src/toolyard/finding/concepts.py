@@ -116,6 +116,11 @@ def is_plain(word: str) -> bool:
     return word in _plain()
 
 
+def is_action(word: str) -> bool:
+    """Return whether a stemmed word is one that people order or ask with: `show`, `add`, `查看`."""
+    return word in _actions()
+
+
 def does(name: Sequence[str]) -> frozenset[str]:
     """What a tool does, if its name says so: to look, make, change or remove; else one of its words is its verb."""
     return _first(name, _verbs()) or frozenset(name)

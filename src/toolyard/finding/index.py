@@ -14,6 +14,7 @@ from typing import cast
 
 from msgspec import Struct
 
+from toolyard.core.templates import split_template
 from toolyard.core.tools import Tool
 from toolyard.finding.concepts import asks, begins, concepts, does, fits, is_plain
 from toolyard.finding.words import joined, spelt, stem, words
@@ -223,7 +224,7 @@ def _texts(tool: Tool) -> Texts:
     yield tool.name, NAME
     yield " ".join(joined(tool.name.split("_"))), PARAMETER
     yield tool.description, DESCRIPTION
-    yield from ((example, EXAMPLE) for example in tool.examples)
+    yield from ((" ".join(text for text, _ in split_template(example)), EXAMPLE) for example in tool.examples)
     yield from _of_schema({**tool.parameters, "description": ""}, 0)
 
 

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.history import faults
-from toolyard.core.items import Call, Item, ModelText, Problem, Usage
+from toolyard.core.items import Call, Confirm, Item, ModelText, Problem, Usage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools import NAME
 
@@ -25,6 +25,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     tool: str
     arguments: dict[str, object] = {}
     unreadable: str = ""
+    confirm: Confirm = "no"
 
 
 class Turn(Struct, frozen=True, kw_only=True):
@@ -113,7 +114,14 @@ def _items(turn: Turn, request: ModelRequest) -> tuple[Item, ...]:
         items.append(ModelText(id=mint.id("item"), at=mint.now(), text="".join(turn.text)))
     for one in turn.calls:
         items.append(
-            Call(id=mint.id("call"), at=mint.now(), tool=one.tool, arguments=one.arguments, unreadable=one.unreadable)
+            Call(
+                id=mint.id("call"),
+                at=mint.now(),
+                tool=one.tool,
+                arguments=one.arguments,
+                unreadable=one.unreadable,
+                confirm=one.confirm,
+            )
         )
     return tuple(items)
 

@@ -162,6 +162,7 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     idempotent: bool | None = None
     exclusive: bool | None = None
     max_result_bytes: Count | None = None
+    examples: tuple[Name, ...] | None = None
 
     def problems(self) -> Iterator[tuple[str, str]]:
         if self.read_only and self.destructive:

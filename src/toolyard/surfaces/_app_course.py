@@ -46,6 +46,11 @@ class HandedCall(Struct, kw_only=True):
     arguments: dict[str, object]
 
 
+class Said(Struct, kw_only=True):
+    content: str | None
+    role: Literal["assistant"] = "assistant"
+
+
 class _About(Struct, kw_only=True, rename="camel"):
     conversation_id: str
     run_id: str
@@ -68,12 +73,9 @@ class Waiting(_About, kw_only=True, rename="camel"):
     """The run goes on or waits for somebody else: post the conversationId alone to learn how it went on."""
 
     waiting: list[WaitingCall]
+    message: Said | None = None
+    """What the model said with it, such as the question that goes with a proposal."""
     type: Literal["waiting"] = "waiting"
-
-
-class Said(Struct, kw_only=True):
-    content: str | None
-    role: Literal["assistant"] = "assistant"
 
 
 class Final(_About, kw_only=True, rename="camel"):
@@ -267,6 +269,7 @@ class AppCourse:
             run_id=run_id,
             correlation_id=self.correlation_id,
             waiting=others,
+            message=Said(content=self._text) if self._text else None,
             overridden_tools=overridden,
         )
 

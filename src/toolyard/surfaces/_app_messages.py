@@ -12,6 +12,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from toolyard.core.items import ImagePart, Part, TextPart
 from toolyard.core.ports import Failure, Value
+from toolyard.core.templates import unknown_slots
 from toolyard.core.tools import EMPTY_OBJECT, Tool
 from toolyard.surfaces._errors import invalid
 from toolyard.surfaces._history import ItemBuilder, RequestedCall
@@ -201,4 +202,6 @@ def to_tool(body: AppTool, index: int) -> Tool:
         open_world=body.open_world,
         idempotent=body.idempotent,
     )
+    if slots := unknown_slots(tool):
+        raise invalid(f"tools.{index}.examples", f"have a slot {slots[0]!r}, which is no parameter of {name}")
     return tool if body.timeout_s is None else msgspec.structs.replace(tool, client_s=body.timeout_s)

@@ -158,6 +158,8 @@ class Objects:
                 return self._finished(result, ran="")
             case CallJudged(verdict="ask", call_id=call_id, rule=rule, expires_at=expires_at):
                 asked = self._with_arguments(call_id)
+                if (call := self._calls.get(call_id)) is not None and call.confirm == "ask":
+                    asked["confirm"] = True  # it cannot be remembered, and the next message may decide it
                 return [{"type": "approval.required", **asked, "reason": rule, "expires_at": expires_at}]
             case CallParked(call_id=call_id, kind="client", expires_at=expires_at):
                 return [{"type": "client.call", **self._with_arguments(call_id), "expires_at": expires_at}]

@@ -4,6 +4,7 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
+from toolyard.core.templates import filled_examples
 from toolyard.core.tools import Tool
 from toolyard.engine.service import Service
 from toolyard.surfaces._answers import ERRORS
@@ -66,5 +67,5 @@ def card(tool: Tool) -> ToolCard:
         idempotent=tool.idempotent,
         exclusive=tool.exclusive,
         timeout_s=tool.timeout_s,
-        examples=list(tool.examples),
+        examples=filled_examples(tool),
     )

@@ -28,7 +28,15 @@ export interface Tool<A = Arguments> {
   parameters?: Record<string, unknown>;
   /** How long its result is awaited, here and by the server; 600 if nothing is said. */
   timeoutSeconds?: number;
-  /** Requests that it is for, as people would make them. */
+  /** It changes nothing; unset means that it may change something. */
+  readOnly?: boolean;
+  /** It may overwrite or delete what cannot be brought back. */
+  destructive?: boolean;
+  /** It reaches beyond the application: the web, other people. */
+  openWorld?: boolean;
+  /** The same call twice has the effect of one. */
+  idempotent?: boolean;
+  /** Requests that it is for, as people would make them; `{name}` stands for the value of a parameter. */
   examples?: readonly string[];
   /** For a parameter, the tool that its value comes from: `{ code: "search_products" }`. */
   sources?: Readonly<Record<string, string>>;

@@ -69,7 +69,7 @@ export function Approval({ call, schema }: { call: CallView; schema: Record<stri
             {say("common.cancel")}
           </button>
         )}
-        {mode !== "deny" && (
+        {mode !== "deny" && call.call.confirm !== "ask" && (
           <label className="remember">
             <input type="checkbox" checked={remember} onChange={(event) => setRemember(event.target.checked)} />
             {say("ask.remember", { tool })}

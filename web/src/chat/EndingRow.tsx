@@ -13,6 +13,7 @@ export function EndingRow({ row, last }: { row: Ending; last: boolean }) {
   const { send } = useConversation()
   const Icon = ICON[row.ending]
   if (row.ending === "cancelled") {
+    if (row.detail === "withdrawn") return null // the next message took its place
     return (
       <p className="note">
         <Icon aria-hidden /> {say("ending.cancelled")}

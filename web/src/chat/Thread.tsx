@@ -59,6 +59,7 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
     return () => watch.disconnect()
   }, [toEnd])
   const items = virtual.getVirtualItems()
+  const latest = latestTurn(view)
   return (
     <div className="thread-frame">
       <div className="thread" ref={scroll} onScroll={onScroll} onWheel={touch} onTouchMove={touch} onPointerDown={touch} onKeyDown={touch} tabIndex={0} role="region" aria-label={say("chat.thread")} aria-busy={loading}>
@@ -67,7 +68,7 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
             {items.map((item) => (
               <div key={item.key} role="listitem" data-index={item.index} ref={virtual.measureElement} className="row">
                 <Boundary words={say("common.broken")}>
-                  <Drawn row={rows[item.index]!} last={item.index === rows.length - 1} />
+                  <Drawn row={rows[item.index]!} last={item.index === rows.length - 1} latest={rows[item.index]!.key === latest} />
                 </Boundary>
               </div>
             ))}
@@ -83,7 +84,13 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
   )
 }
 
-function Drawn({ row, last }: { row: Shown; last: boolean }) {
+/** The key of the turn that the visitor may answer: the last one, if nobody has said anything since. */
+function latestTurn(view: View): string {
+  const row = view.rows.findLast((one) => one.kind === "turn" || one.kind === "said")
+  return row?.kind === "turn" && !view.queue.length ? row.key : ""
+}
+
+function Drawn({ row, last, latest }: { row: Shown; last: boolean; latest: boolean }) {
   const say = useSay()
   switch (row.kind) {
     case "said":
@@ -91,7 +98,7 @@ function Drawn({ row, last }: { row: Shown; last: boolean }) {
     case "note":
       return <p className="note">{row.item.text}</p>
     case "turn":
-      return <TurnRow turn={row} />
+      return <TurnRow turn={row} latest={latest} />
     case "ending":
       return <EndingRow row={row} last={last} />
     case "compacted":

@@ -6,8 +6,10 @@ import { Markdown } from "../parts/Markdown"
 import type { Turn, TurnPart } from "../state/view"
 import { useSay } from "../words"
 import { Sources } from "./Sources"
+import { Suggestions } from "./Suggestions"
 
-export const TurnRow = memo(function TurnRow({ turn }: { turn: Turn }) {
+/** `latest` is the last turn, which nobody has answered yet: only its suggestions can still be picked. */
+export const TurnRow = memo(function TurnRow({ turn, latest }: { turn: Turn; latest: boolean }) {
   const say = useSay()
   const groups = useMemo(() => grouped(turn.parts), [turn.parts])
   return (
@@ -21,6 +23,7 @@ export const TurnRow = memo(function TurnRow({ turn }: { turn: Turn }) {
             <Fragment key={first.id}>
               <Markdown text={first.text} open={turn.open} />
               {first.citations && <Sources citations={first.citations} />}
+              {latest && first.suggestions && <Suggestions suggestions={first.suggestions} />}
             </Fragment>
           )
         if (first.kind === "reasoning") return <Reasoning key={first.id} text={first.text} open={turn.open} />

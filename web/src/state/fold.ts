@@ -237,7 +237,7 @@ function addItems(view: View, items: Item[], entry: Entry): void {
 function part(view: View, item: Item, entry: Entry, results: Map<string, Result>): TurnPart[] {
   switch (item.type) {
     case "model_text":
-      return [{ kind: "text", id: item.id, text: item.text, citations: item.citations }]
+      return [{ kind: "text", id: item.id, text: item.text, citations: item.citations, suggestions: item.suggestions }]
     case "reasoning":
       return item.text ? [{ kind: "reasoning", id: item.id, text: item.text }] : []
     case "call":

@@ -1,5 +1,5 @@
 // What the page shows of a conversation: the fold of its entries. `fold.ts` makes it, components draw it.
-import type { Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, SystemText, Tool, Usage, UserMessage } from "../wire/types"
+import type { Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, Suggestion, SystemText, Tool, Usage, UserMessage } from "../wire/types"
 
 export type Phase = "written" | "requested" | "asking" | "allowed" | "running" | "parked" | "closed"
 
@@ -29,7 +29,7 @@ export interface CallView {
 
 /** A part that grows while its turn is open; `bytes` counts what came, as the server counts. */
 export type Stream =
-  | { kind: "text"; id: string; text: string; bytes?: number; citations?: Citation[] | undefined }
+  | { kind: "text"; id: string; text: string; bytes?: number; citations?: Citation[] | undefined; suggestions?: Suggestion[] | undefined }
   | { kind: "reasoning"; id: string; text: string; bytes?: number }
   | { kind: "draft"; id: string; tool: string; text: string; bytes?: number }
 

@@ -34,6 +34,7 @@ export interface Call {
   unreadable?: string
   ran_at?: string
   seal?: Seal | null
+  confirm?: "ask" | "given" | "no"
 }
 
 export interface CallAnswer {
@@ -385,6 +386,7 @@ export interface ModelText {
   text: string
   citations?: Array<Citation>
   seal?: Seal | null
+  suggestions?: Array<Suggestion>
 }
 
 export interface Note {
@@ -639,6 +641,12 @@ export interface StopRequested {
   type: "stop.requested"
   by: string
   call_id?: string
+  detail?: string
+}
+
+export interface Suggestion {
+  label: string
+  text: string
 }
 
 export interface SystemText {

@@ -1,0 +1,114 @@
+"""What is open between two messages: a proposal, a choice, a question, or values that are being looked up.
+
+It is kept as an opaque Reasoning item of the provider `offline`, so that it survives a restart and is never read back
+from the sentences that people see.
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+from toolyard.core.items import Call, Item, Reasoning, Result, UserMessage
+from toolyard.core.results import WITHDRAWN
+from toolyard.models.offline.evidence import Draft
+from toolyard.models.offline.parameters import parse_number
+from toolyard.models.offline.text import fold, read
+
+PROVIDER = "offline"
+_YES = frozenset({
+    "yes", "y", "yep", "yeah", "sure", "ok", "okay", "do it", "go ahead", "confirm", "correct",
+    "是", "是的", "好", "好的", "可以", "行", "确认", "对", "对的", "执行",
+})  # fmt: skip
+_NO = frozenset({
+    "no", "n", "nope", "cancel", "stop", "don't", "do not", "never mind", "nevermind", "no thanks", "none",
+    "否", "不", "不要", "不用", "不是", "取消", "算了", "不行",
+})  # fmt: skip
+
+
+class Option(Struct, frozen=True):
+    """One of several to choose from: a label, and the calls that it stands for."""
+
+    label: str
+    drafts: tuple[Draft, ...]
+
+
+class Dialogue(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    stage: Literal["lookup", "choose", "ask", "confirm"]
+    drafts: tuple[Draft, ...] = ()
+    options: tuple[Option, ...] = ()
+    parameter: str = ""
+    """What is asked for, of the first draft that lacks it."""
+    message: str = ""
+    """What a tool that is chosen is filled from."""
+    runs_unasked: bool = False
+    """Whether the calls may run without a confirmation once they are complete."""
+
+
+def encode_dialogue(dialogue: Dialogue, item_id: str, at: float) -> Reasoning:
+    signature = msgspec.json.encode(dialogue).decode()
+    return Reasoning(id=item_id, at=at, text="", provider=PROVIDER, signature=signature)
+
+
+def dialogue_in(items: Sequence[Item]) -> Dialogue | None:
+    """Return the last state among some items; None where there is none, or none that can be read."""
+    for item in reversed(items):
+        if isinstance(item, Reasoning) and item.provider == PROVIDER:
+            try:
+                return msgspec.json.decode(item.signature, type=Dialogue)
+            except msgspec.DecodeError:
+                return None
+    return None
+
+
+def open_dialogue(items: Sequence[Item]) -> Dialogue | None:
+    """Return what the exchange before the last message left open.
+
+    A proposal is open only while nothing became of its calls: a decision, an expiry or a stop closes it.
+    """
+    exchange = last_exchange(items)
+    dialogue = dialogue_in(exchange)
+    if dialogue is None or dialogue.stage == "lookup":
+        return None
+    results = [item for item in exchange if isinstance(item, Result)]
+    if dialogue.stage == "confirm":
+        proposed = {item.id for item in exchange if isinstance(item, Call) and item.confirm == "ask"}
+        ended = [result for result in results if result.call_id in proposed]
+        withdrawn = all(result.error is not None and result.error.error_type == WITHDRAWN for result in ended)
+        return dialogue if ended and withdrawn else None
+    return dialogue
+
+
+def last_exchange(items: Sequence[Item]) -> Sequence[Item]:
+    """Return what came after the last message of the user; of items that end with one, after the one before it."""
+    end = len(items)
+    while end and isinstance(items[end - 1], UserMessage):
+        end -= 1
+    start = end
+    while start and not isinstance(items[start - 1], UserMessage):
+        start -= 1
+    return items[start:end]
+
+
+def is_yes(message: str) -> bool:
+    return _bare(message) in _YES
+
+
+def is_no(message: str) -> bool:
+    return _bare(message) in _NO
+
+
+def chosen_option(message: str, options: Sequence[Option]) -> Option | None:
+    """Return the option that a message names by its number or by its label."""
+    bare = _bare(message)
+    number = parse_number(bare.removeprefix("number ").strip("#第个"), whole=True)
+    if isinstance(number, int):
+        return options[number - 1] if 0 < number <= len(options) else None
+    return next((option for option in options if fold(option.label) == bare), None)
+
+
+def _bare(message: str) -> str:
+    text = read(message)
+    words = [token.folded for token in text.tokens]
+    return ("" if any(ord(word[0]) > 0x2E80 for word in words) else " ").join(words)

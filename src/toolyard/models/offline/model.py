@@ -1,0 +1,77 @@
+"""`toolyard:offline`: a Model like any other that needs no key and no network. The planner decides what it does."""
+
+import re
+from collections.abc import AsyncGenerator
+from datetime import datetime
+from weakref import WeakKeyDictionary
+
+import msgspec
+
+from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
+from toolyard.core.items import Call, Item, ModelText, Usage, UserMessage
+from toolyard.core.ports import ModelRequest, Offer
+from toolyard.core.tools import Tool
+from toolyard.models.offline.dialogue import encode_dialogue
+from toolyard.models.offline.parameters import language_of
+from toolyard.models.offline.planner import KnownTool, Planner, Step
+from toolyard.models.offline.wording import describe_tools
+
+NAME = "toolyard:offline"
+MAX_KNOWN = 2_000
+"""Tools whose schemas are kept read."""
+RECENT = 200
+"""Items of a conversation that are looked at: an exchange is far shorter."""
+
+
+class Offline:
+    def __init__(self) -> None:
+        self._planners: WeakKeyDictionary[Offer, Planner] = WeakKeyDictionary()
+        self._known: dict[str, KnownTool] = {}
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
+        step = self.next_step(request)
+        mint = request.mint
+        offset = 0
+        for piece in re.findall(r"\s*\S{1,40}", step.text):
+            yield TextAppended(turn=request.turn, offset=offset, text=piece)
+            offset += len(piece.encode())
+        calls = [
+            Call(id=mint.id("call"), at=mint.now(), tool=draft.tool, arguments=draft.arguments, confirm=step.confirm)
+            for draft in step.calls
+        ]
+        for index, call in enumerate(calls):
+            text = msgspec.json.encode(call.arguments).decode()
+            yield ArgumentsAppended(turn=request.turn, index=index, tool=call.tool, offset=0, text=text)
+        items: list[Item] = []
+        if step.dialogue is not None:
+            items.append(encode_dialogue(step.dialogue, mint.id("item"), mint.now()))
+        if step.text:
+            items.append(ModelText(id=mint.id("item"), at=mint.now(), text=step.text, suggestions=step.suggestions))
+        usage = Usage(input_tokens=1 + len(request.history), output_tokens=len(step.text.split()) + len(calls))
+        yield TurnEnded(items=(*items, *calls), finish="calls" if calls else "stop", usage=usage, model=NAME)
+
+    async def close(self) -> None:
+        pass
+
+    def next_step(self, request: ModelRequest) -> Step:
+        items = request.history.since(max(0, len(request.history) - RECENT))
+        planner = self._planner(request.offer)
+        if request.tool_choice == "none":
+            message = next((item.text for item in reversed(items) if isinstance(item, UserMessage)), "")
+            return Step(text=describe_tools(planner.all_tools, language_of(message)))
+        return planner.next_step(items, datetime.fromtimestamp(request.mint.now()))
+
+    def _planner(self, offer: Offer) -> Planner:
+        """The tools of an offer, read once. What is built in is for language models."""
+        if (planner := self._planners.get(offer)) is None:
+            own = [tool for tool in offer.tools if not tool.built_in and tool.venue != "provider"]
+            planner = self._planners[offer] = Planner([self._read(tool) for tool in own])
+        return planner
+
+    def _read(self, tool: Tool) -> KnownTool:
+        known = self._known.get(tool.name)
+        if known is None or known.tool is not tool:
+            if len(self._known) >= MAX_KNOWN:
+                self._known.clear()
+            known = self._known[tool.name] = KnownTool(tool)
+        return known

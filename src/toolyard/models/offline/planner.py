@@ -1,0 +1,482 @@
+"""Decides what the offline model does next: call, propose, ask, let choose, or tell. It runs nothing itself.
+
+Without a language model a person drives. A message that is a tool's own example becomes that call; of any other the
+tool index finds what may be meant. What only reads may run; what changes something is proposed, unless the message is
+the plain order for it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from functools import cached_property
+from typing import cast
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.items import Call, Confirm, Item, ModelText, Result, Suggestion, UserMessage
+from toolyard.core.tools import Tool
+from toolyard.finding.index import Found, Index
+from toolyard.models.offline.dialogue import (
+    Dialogue,
+    Option,
+    chosen_option,
+    dialogue_in,
+    is_no,
+    is_yes,
+    last_exchange,
+    open_dialogue,
+)
+from toolyard.models.offline.evidence import Draft, Filling
+from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, language_of, parameters_of, split_list
+from toolyard.models.offline.templates import Fit, Template, best_fits
+from toolyard.models.offline.text import Text, fold, has_reservation, is_question, read
+from toolyard.models.offline.wording import (
+    ask_for,
+    decode,
+    describe_call,
+    describe_tool,
+    describe_tools,
+    sentence,
+    show_result,
+    show_value,
+    title_of,
+)
+
+CLEAR = 1.2
+"""How many times the score of the second the first must have to be a clear winner."""
+LIKELY = 0.35
+"""Of the best score: what has less is not offered."""
+MAX_OFFERED, MAX_ROWS = 3, 8
+"""How many tools, and how many rows of a look-up, are put as a choice."""
+
+
+class Step(Struct, frozen=True, kw_only=True):
+    """What one turn says and calls, and what it leaves open."""
+
+    text: str = ""
+    calls: tuple[Draft, ...] = ()
+    confirm: Confirm = "no"
+    dialogue: Dialogue | None = None
+    suggestions: tuple[Suggestion, ...] = ()
+
+
+class KnownTool:
+    """A tool with what is read of it once."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return parameters_of(self.tool)
+
+    @cached_property
+    def templates(self) -> list[Template]:
+        by_name = {parameter.name: parameter for parameter in self.parameters}
+        templates = [Template(self.tool, example, by_name) for example in self.tool.examples]
+        return [template for template in templates if all(slot in by_name for slot in template.slots)]
+
+    def parameter(self, name: str) -> Parameter:
+        return next(parameter for parameter in self.parameters if parameter.name == name)
+
+    def missing(self, draft: Draft) -> Parameter | None:
+        """Return the first required parameter that a draft lacks."""
+        return next((one for one in self.parameters if one.required and one.name not in draft.arguments), None)
+
+
+class Planner:
+    """The tools of one offer."""
+
+    def __init__(self, tools: Sequence[KnownTool]) -> None:
+        self._tools = {known.tool.name: known for known in tools}
+        self._index = Index()
+        for known in tools:
+            self._index.put(known.tool)
+
+    def next_step(self, items: Sequence[Item], now: datetime) -> Step:
+        message = next((item.text for item in reversed(items) if isinstance(item, UserMessage)), "")
+        turn = _Turn(self, message, now)
+        if items and isinstance(items[-1], Result):
+            step = turn.after_results(last_exchange(items))
+        else:
+            dialogue = open_dialogue(items)
+            step = (turn.answer(dialogue) if dialogue else None) or turn.begin()
+        return _introduced(step, items, turn.language)
+
+    def tool(self, name: str) -> KnownTool | None:
+        return self._tools.get(name)
+
+    @property
+    def all_tools(self) -> list[Tool]:
+        return [known.tool for known in self._tools.values()]
+
+    def fits(self, text: Text, now: datetime) -> list[Fit]:
+        return best_fits(
+            [fit for known in self._tools.values() for one in known.templates for fit in one.fits(text, now)]
+        )
+
+    def search(self, words: str) -> list[Found]:
+        return self._index.search(words, MAX_OFFERED + 1)
+
+
+class _Turn:
+    """One message, or the results that came for it."""
+
+    def __init__(self, planner: Planner, message: str, now: datetime) -> None:
+        self._planner = planner
+        self._message = message
+        self._text = read(message)
+        self._now = now
+        self.language = language_of(message)
+
+    def begin(self) -> Step:
+        """Read a message that answers nothing: as an example of a tool, else by its words."""
+        fits = self._planner.fits(self._text, self._now)
+        if len(fits) == 1:
+            return self._from_fit(fits[0])
+        if fits:
+            return self._choose([Option(_label(fit), _drafts(fit)) for fit in fits[:MAX_OFFERED]])
+        return self._find()
+
+    def answer(self, dialogue: Dialogue) -> Step | None:
+        """Read a message as the answer to what is open; None where it is something else."""
+        is_value = dialogue.stage == "ask" and self._value(dialogue) is not None
+        if is_no(self._message) and not is_value:
+            return Step(text=sentence("declined", self.language))
+        match dialogue.stage:
+            case "confirm":
+                return Step(calls=dialogue.drafts, confirm="given") if is_yes(self._message) else None
+            case "choose":
+                option = chosen_option(self._message, dialogue.options)
+                return self._take_option(option, dialogue) if option else None
+            case "ask":
+                return self._take_answer(dialogue)
+            case "lookup":
+                return None
+
+    def after_results(self, exchange: Sequence[Item]) -> Step:
+        """Go on with what was looked up, or tell what became of the calls."""
+        turn, results = _last_turn(exchange)
+        calls = [item for item in turn if isinstance(item, Call) and item.id in results]
+        dialogue = dialogue_in(turn)
+        if dialogue is not None and dialogue.stage == "lookup":
+            return self._looked_up(dialogue, [results[call.id] for call in calls])
+        lines = [show_result(results[call.id], call.arguments, self.language) for call in calls]
+        return Step(text="\n\n".join(dict.fromkeys(lines)) or sentence("nothing_fits", self.language))
+
+    # Reading a message
+
+    def _from_fit(self, fit: Fit) -> Step:
+        plain = fit.is_plain and not is_question(self._message) and not has_reservation(self._message)
+        if fit.arguments == ({},) and not fit.words:  # an example without a slot names the tool, not its values
+            draft = self._fill(fit.tool.name, self._text, takes_rest=False)
+            return self._advance((draft,), runs_unasked=plain and not draft.arguments)
+        return self._advance(self._counted(_drafts(fit)), runs_unasked=plain)
+
+    def _find(self) -> Step:
+        """Take the tool that its words, or all that it needs, make the clear winner; else let the person choose."""
+        likely = self._likely()
+        if not likely:
+            return Step(text=describe_tools(self._planner.all_tools, self.language))
+        drafts = [self._fill(one.tool.name, self._text) for one in likely]
+        if len(likely) == 1 or likely[0].score >= CLEAR * likely[1].score:
+            winner = drafts[0]
+        else:
+            complete = [draft for draft in drafts if self._is_complete(draft)]
+            winner = complete[0] if len(complete) == 1 else None
+        if winner and (winner.is_covered or not self._reads(winner)):
+            return self._advance(self._counted(self._split(winner)))
+        return self._choose_tool(likely)
+
+    def _likely(self) -> list[Found]:
+        ranked = self._planner.search(self._text.whole)
+        return [one for one in ranked[:MAX_OFFERED] if one.score >= LIKELY * ranked[0].score]
+
+    def _choose_tool(self, likely: Sequence[Found], note: str = "") -> Step:
+        return self._choose([Option(title_of(one.tool), (Draft(tool=one.tool.name),)) for one in likely], note)
+
+    def _split(self, draft: Draft) -> tuple[Draft, ...]:
+        """`bread and cheese` are two, where each part is short enough to be the name of a thing."""
+        known = self._planner.tool(draft.tool)
+        free = [one.name for one in known.parameters if one.is_free_text and one.required] if known else []
+        if len(free) != 1 or not isinstance(text := draft.arguments.get(free[0]), str):
+            return (draft,)
+        parts = split_list(text)
+        if not 1 < len(parts) <= MAX_ITEMS or any(len(part.split()) > 2 for part in parts):
+            return (draft,)
+        return tuple(Draft(tool=draft.tool, arguments={**draft.arguments, free[0]: part}) for part in parts)
+
+    def _is_complete(self, draft: Draft) -> bool:
+        """Return whether the message fills all that a tool needs, and says nothing else."""
+        known = self._planner.tool(draft.tool)
+        missing = known.missing(draft) if known else None
+        is_filled = known is not None and (missing is None or missing.name in draft.lookups)
+        return is_filled and draft.is_covered and bool(draft.arguments or draft.lookups)
+
+    def _reads(self, draft: Draft) -> bool:
+        known = self._planner.tool(draft.tool)
+        return known is not None and known.tool.read_only
+
+    def _fill(self, tool: str, text: Text, *, takes_rest: bool = True) -> Draft:
+        known = self._planner.tool(tool)
+        if known is None:
+            return Draft(tool=tool)
+        filling = Filling(known.tool, known.parameters, text, self._now, language_of(text.whole))
+        return filling.draft(takes_rest=takes_rest)
+
+    def _counted(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
+        """Move the number in front of a thing, as in `3 lemons`, to the one parameter that counts."""
+        return tuple(self._count(draft) for draft in drafts)
+
+    def _count(self, draft: Draft) -> Draft:
+        known = self._planner.tool(draft.tool)
+        counts = [one for one in known.parameters if one.kind == "number"] if known else []
+        texts = {**draft.arguments, **draft.lookups}
+        if known is None or len(counts) != 1 or counts[0].name in texts:
+            return draft
+        for name, text in texts.items():
+            free = name in draft.lookups or known.parameter(name).is_free_text
+            number, _, rest = text.partition(" ") if free and isinstance(text, str) else ("", "", "")
+            value = counts[0].parse(number, self._now, self.language) if rest.strip() else None
+            if value is not None:
+                arguments = {**draft.arguments, counts[0].name: value}
+                if name in draft.lookups:
+                    return Draft(tool=draft.tool, arguments=arguments, lookups={**draft.lookups, name: rest.strip()})
+                return Draft(tool=draft.tool, arguments={**arguments, name: rest.strip()}, lookups=draft.lookups)
+        return draft
+
+    # Reading an answer
+
+    def _take_option(self, option: Option, dialogue: Dialogue) -> Step:
+        if dialogue.message:  # a tool was chosen: what the first message said about it still holds
+            text = read(dialogue.message)
+            return self._advance(tuple(self._refill(draft, text) for draft in option.drafts))
+        return self._advance(option.drafts, runs_unasked=dialogue.runs_unasked)
+
+    def _refill(self, draft: Draft, text: Text) -> Draft:
+        return draft if draft.arguments or draft.lookups else self._fill(draft.tool, text)
+
+    def _value(self, dialogue: Dialogue) -> object | None:
+        known = self._planner.tool(dialogue.drafts[0].tool) if dialogue.drafts else None
+        if known is None or not self._text.tokens:
+            return None
+        text = self._text.between(0, len(self._text.tokens))
+        value = known.parameter(dialogue.parameter).parse(text, self._now, self.language)
+        return value if value is not None else self._fill(known.tool.name, self._text).arguments.get(dialogue.parameter)
+
+    def _take_answer(self, dialogue: Dialogue) -> Step | None:
+        if self._planner.fits(self._text, self._now):
+            return None  # an order of its own
+        draft, *others = dialogue.drafts
+        known = self._planner.tool(draft.tool)
+        value = self._value(dialogue)
+        if known is None or value is None:
+            return None
+        if dialogue.parameter in known.tool.sources:
+            draft = Draft(tool=draft.tool, arguments=draft.arguments, lookups={dialogue.parameter: str(value)})
+        else:
+            draft = Draft(tool=draft.tool, arguments={**draft.arguments, dialogue.parameter: value})
+        return self._advance((draft, *others), runs_unasked=dialogue.runs_unasked)
+
+    # Towards the calls
+
+    def _advance(self, drafts: Sequence[Draft], *, runs_unasked: bool = False) -> Step:
+        """Look up what other tools know, ask for what is missing, then run or propose the calls."""
+        drafts = self._counted([part for draft in drafts for part in _split_lookups(draft)])[:MAX_ITEMS]
+        if lookups := [call for draft in drafts for call in self._lookup_calls(draft)]:
+            return Step(
+                calls=tuple(lookups),
+                dialogue=Dialogue(stage="lookup", drafts=drafts, runs_unasked=runs_unasked),
+            )
+        for at, draft in enumerate(drafts):
+            known = self._planner.tool(draft.tool)
+            if known is None:
+                return Step(text=sentence("nothing_fits", self.language))
+            if missing := known.missing(draft):
+                rest = (draft, *drafts[:at], *drafts[at + 1 :])
+                return self._ask(known, missing, rest, runs_unasked)
+        return self._act(drafts, runs_unasked)
+
+    def _act(self, drafts: tuple[Draft, ...], runs_unasked: bool) -> Step:
+        tools = [known.tool for draft in drafts if (known := self._planner.tool(draft.tool))]
+        if runs_unasked or all(tool.read_only for tool in tools):
+            return Step(calls=drafts)
+        shown = "; ".join(describe_call(draft.tool, draft.arguments) for draft in drafts)
+        return Step(
+            text=sentence("propose", self.language, calls=shown),
+            calls=drafts,
+            confirm="ask",
+            dialogue=Dialogue(stage="confirm", drafts=drafts),
+        )
+
+    def _ask(self, known: KnownTool, missing: Parameter, drafts: Sequence[Draft], runs_unasked: bool) -> Step:
+        labels = [str(choice) for choice in missing.choices[:MAX_ROWS]]
+        labels += [] if missing.kind != "switch" else ["on", "off"] if self.language == "en" else ["开", "关"]
+        return Step(
+            text=ask_for(known.tool, missing, self.language),
+            dialogue=Dialogue(stage="ask", drafts=tuple(drafts), parameter=missing.name, runs_unasked=runs_unasked),
+            suggestions=tuple(Suggestion(label=label, text=label) for label in labels),
+        )
+
+    def _choose(self, options: Sequence[Option], note: str = "") -> Step:
+        tools = [self._planner.tool(option.drafts[0].tool) for option in options]
+        lines = [
+            describe_tool(known.tool, self.language) if known else option.label
+            for known, option in zip(tools, options, strict=True)
+        ]
+        head = "\n".join(filter(None, (note, sentence("choose_tool", self.language))))
+        return self._numbered(head, lines, options, message=self._message)
+
+    def _numbered(
+        self,
+        head: str,
+        lines: Sequence[str],
+        options: Sequence[Option],
+        *,
+        message: str = "",
+        runs_unasked: bool = False,
+    ) -> Step:
+        text = "\n".join([head, *(f"{number}. {line}" for number, line in enumerate(lines, 1))])
+        suggestions = tuple(Suggestion(label=one.label, text=str(number)) for number, one in enumerate(options, 1))
+        dialogue = Dialogue(stage="choose", options=tuple(options), message=message, runs_unasked=runs_unasked)
+        return Step(text=text, dialogue=dialogue, suggestions=suggestions)
+
+    # Values that other tools know
+
+    def _lookup_calls(self, draft: Draft) -> Iterator[Draft]:
+        """Yield the calls that find the values of a draft's words; only a tool that reads is asked without a word."""
+        known = self._planner.tool(draft.tool)
+        for parameter, words in draft.lookups.items() if known else ():
+            source = self._planner.tool(known.tool.sources.get(parameter, "")) if known else None
+            if source is None or not source.tool.read_only:
+                continue
+            query = _query_parameter(source)
+            if query is not None or not any(one.required for one in source.parameters):
+                yield Draft(tool=source.tool.name, arguments={query.name: words} if query else {})
+
+    def _looked_up(self, dialogue: Dialogue, results: Sequence[Result]) -> Step:
+        """Fill each draft from the result of its look-up: one row is taken, several are put as a choice."""
+        left, done, notes = list(results), list[Draft](), list[str]()
+        pending = list(dialogue.drafts)
+        while pending:
+            draft = pending.pop(0)
+            calls = list(self._lookup_calls(draft))
+            if not calls or not left:
+                done.append(Draft(tool=draft.tool, arguments=draft.arguments))
+                continue
+            ((parameter, words),) = draft.lookups.items()
+            result = left.pop(0)
+            if result.outcome != "ok":
+                notes.append(show_result(result, {}, self.language))
+                continue
+            rows = self._rows(draft, parameter, words, result)
+            if not rows:
+                notes.append(sentence("nothing_for", self.language, words=words))
+            elif len(rows) == 1:
+                done.append(Draft(tool=draft.tool, arguments={**draft.arguments, parameter: rows[0][0]}))
+            else:
+                return self._choose_row(draft, parameter, words, rows, (*done, *pending), dialogue.runs_unasked)
+        if not done and dialogue.runs_unasked:
+            return Step(text="\n".join(notes))
+        if not done:  # the tool was only found by words: perhaps another one is meant
+            return self._choose_tool(self._likely(), "\n".join(notes))
+        step = self._advance(done, runs_unasked=dialogue.runs_unasked and not notes)
+        return replace(step, text="\n".join(filter(None, (*notes, step.text))))
+
+    def _choose_row(
+        self,
+        draft: Draft,
+        parameter: str,
+        words: str,
+        rows: Sequence[tuple[object, str]],
+        others: tuple[Draft, ...],
+        runs_unasked: bool,
+    ) -> Step:
+        options = [
+            Option(label, (Draft(tool=draft.tool, arguments={**draft.arguments, parameter: value}), *others))
+            for value, label in rows[:MAX_ROWS]
+        ]
+        head = sentence("choose_row", self.language, words=words)
+        return self._numbered(head, [option.label for option in options], options, runs_unasked=runs_unasked)
+
+    def _rows(self, draft: Draft, parameter: str, words: str, result: Result) -> list[tuple[object, str]]:
+        """Return the values that a look-up found, each with the words of its row; of equal names only those."""
+        known, source = self._planner.tool(draft.tool), self._planner.tool(result.tool)
+        rows = [row for row in _objects(decode(result)) if _key(row, parameter) is not None]
+        if source is None or _query_parameter(source) is None:
+            rows = [row for row in rows if _mentions(row, words)]
+        named = [row for row in rows if any(fold(show_value(value)) == fold(words) for value in row.values())]
+        values = [(row[str(_key(row, parameter))], _row_label(row)) for row in (named if len(named) == 1 else rows)]
+        if values and known and known.parameter(parameter).kind == "list":
+            return [([value for value, _ in values], "")]
+        return values
+
+
+def _introduced(step: Step, items: Sequence[Item], language: str) -> Step:
+    """Say once in a conversation, with its first words, that this is no language model."""
+    if not step.text or any(isinstance(item, ModelText) for item in items):
+        return step
+    return replace(step, text=f"{step.text}\n\n{sentence('no_model', language)}")
+
+
+def _label(fit: Fit) -> str:
+    return f"{title_of(fit.tool)}: {', '.join(show_value(value) for value in fit.arguments[0].values())}"
+
+
+def _drafts(fit: Fit) -> tuple[Draft, ...]:
+    return tuple(Draft(tool=fit.tool.name, arguments=arguments, lookups=fit.words) for arguments in fit.arguments)
+
+
+def _split_lookups(draft: Draft) -> list[Draft]:
+    """`milk and bread` are looked up one by one."""
+    if len(draft.lookups) != 1:
+        return [draft]
+    ((parameter, words),) = draft.lookups.items()
+    return [Draft(tool=draft.tool, arguments=draft.arguments, lookups={parameter: part}) for part in split_list(words)]
+
+
+def _last_turn(exchange: Sequence[Item]) -> tuple[Sequence[Item], dict[str, Result]]:
+    """Return what the last turn said and called, and the results of its calls."""
+    end = len(exchange)
+    while end and isinstance(exchange[end - 1], Result):
+        end -= 1
+    start = end
+    while start and not isinstance(exchange[start - 1], Result):
+        start -= 1
+    return exchange[start:end], {item.call_id: item for item in exchange[end:] if isinstance(item, Result)}
+
+
+def _query_parameter(source: KnownTool) -> Parameter | None:
+    """Return the parameter of a look-up that takes words: its only required free text, or its only one."""
+    free = [one for one in source.parameters if one.is_free_text]
+    required = [one for one in free if one.required] or free
+    return required[0] if len(required) == 1 else None
+
+
+def _objects(value: object) -> Iterator[Mapping[str, object]]:
+    """Yield the rows of a result: its list, or the lists inside it."""
+    if isinstance(value, list):
+        for row in cast("list[object]", value):
+            if isinstance(row, Mapping):
+                yield cast("Mapping[str, object]", row)
+    elif isinstance(value, Mapping):
+        for inner in cast("Mapping[str, object]", value).values():
+            if isinstance(inner, list):
+                yield from _objects(cast("list[object]", inner))
+
+
+def _key(row: Mapping[str, object], parameter: str) -> str | None:
+    """Return the field of a row that a parameter is filled from."""
+    singular = parameter.removesuffix("s")
+    names = (parameter, singular, f"{singular}_id", "id", "code")
+    return next((name for name in names if isinstance(row.get(name), str | int)), None)
+
+
+def _mentions(row: Mapping[str, object], words: str) -> bool:
+    wanted = fold(words)
+    return any(isinstance(value, str) and wanted in fold(value) for value in row.values())
+
+
+def _row_label(row: Mapping[str, object]) -> str:
+    plain = [show_value(value) for value in row.values() if isinstance(value, str | int | float)]
+    return ", ".join(plain[:4])

@@ -1,0 +1,202 @@
+"""A tool's examples as templates: `add {item} to groceries` fits a message and says what each slot holds.
+
+Matching is linear in the message: a slot ends where the next words of its template stand, and of two slots side by
+side one has to be a number, a choice or a time, which is short.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.templates import split_template
+from toolyard.core.tools import Tool
+from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, language_of, split_list
+from toolyard.models.offline.text import Text, has_reservation, is_chinese, strip_courtesies, tokenize
+
+MAX_TRIES = 64
+"""How many ways to lay a template over a message are looked at; a message that needs more fits none."""
+MAX_TYPED_TOKENS = 12
+"""How long a number, a choice or a time beside another slot may be: Chinese counts a character as a token."""
+MAX_FREE_WORDS = 5
+"""How long a free text may be in an order that runs unasked."""
+_SENTENCE_ENDS = frozenset(".!?;:\n。！？；：…")
+
+
+class Slot(Struct, frozen=True):
+    """What stands in one slot of a fit."""
+
+    name: str
+    text: str
+    between_literals: bool
+    quoted: bool
+
+
+class Fit(Struct, frozen=True):
+    """One way in which a message is an example of a tool."""
+
+    tool: Tool
+    arguments: tuple[dict[str, object], ...]
+    """One set for each call: a list in a slot makes one call each."""
+    words: dict[str, str]
+    """For a parameter whose value another tool knows, the words to ask that tool for; empty in all but the first."""
+    free_tokens: int
+    """How much of the message stands in free texts: the less, the better the template tells what is meant."""
+    is_plain: bool
+    """Whether each free text is one word, quoted, or stands between two literals."""
+
+
+class Template:
+    """One example of a tool, split at its slots once."""
+
+    def __init__(self, tool: Tool, example: str, parameters: Mapping[str, Parameter]) -> None:
+        self.tool = tool
+        self.example = example
+        self._parameters = parameters
+        self._pieces: list[str | tuple[str, ...]] = []
+        for text, slot in split_template(example):
+            tokens = strip_courtesies(tokenize(text), before=not self._pieces, after=not slot)
+            if tokens:
+                self._pieces.append(tuple(token.folded for token in tokens))
+            if slot:
+                self._pieces.append(slot)
+        self.slots = [piece for piece in self._pieces if isinstance(piece, str)]
+
+    def fits(self, message: Text, now: datetime) -> Iterator[Fit]:
+        """Yield every way in which the message is this example with other values."""
+        if not self._pieces or not message.tokens:
+            return
+        budget = [MAX_TRIES]
+        for slots in self._lay(message, 0, 0, budget):
+            fit = self._read(message, slots, now)
+            if fit is not None:
+                yield fit
+
+    def _lay(self, message: Text, piece: int, at: int, budget: list[int]) -> Iterator[list[tuple[int, int, int]]]:
+        """Yield the slots, each as (piece, first token, last token), of every way to lay the rest over the tokens."""
+        if piece == len(self._pieces):
+            if at == len(message.tokens):
+                yield []
+            return
+        literal = self._pieces[piece]
+        if not isinstance(literal, str):
+            if self._stands(message, literal, at):
+                yield from self._lay(message, piece + 1, at + len(literal), budget)
+            return
+        for end in self._ends(message, piece, at):
+            if not budget[0]:
+                return
+            budget[0] -= 1
+            for rest in self._lay(message, piece + 1, end, budget):
+                yield [(piece, at, end), *rest]
+
+    def _ends(self, message: Text, piece: int, at: int) -> Iterator[int]:
+        """Yield where the slot may end: where the next literal stands, at the end, or after a short typed value."""
+        last = len(message.tokens)
+        after = self._pieces[piece + 1] if piece + 1 < len(self._pieces) else None
+        if after is None:
+            yield from (last,) if last > at else ()
+        elif isinstance(after, str):
+            if self._is_short(self._pieces[piece]):
+                yield from range(at + 1, min(last, at + 1 + MAX_TYPED_TOKENS))
+            else:
+                yield from range(max(at + 1, last - MAX_TYPED_TOKENS), last)
+        else:
+            yield from (end for end in range(at + 1, last) if self._stands(message, after, end))
+
+    def _is_short(self, name: str | tuple[str, ...]) -> bool:
+        parameter = self._parameters[str(name)]
+        return not parameter.is_free_text and parameter.name not in self.tool.sources
+
+    @staticmethod
+    def _stands(message: Text, literal: Sequence[str], at: int) -> bool:
+        part = message.tokens[at : at + len(literal)]
+        return len(part) == len(literal) and all(
+            not token.quoted and token.folded == word for token, word in zip(part, literal, strict=True)
+        )
+
+    def _read(self, message: Text, laid: Sequence[tuple[int, int, int]], now: datetime) -> Fit | None:
+        language = language_of(message.whole)
+        arguments: list[dict[str, object]] = [{}]
+        words: dict[str, str] = {}
+        free_tokens, is_plain = 0, True
+        for piece, start, end in laid:
+            slot = self._slot(message, piece, start, end)
+            parameter = self._parameters[slot.name]
+            looked_up = slot.name in self.tool.sources
+            if looked_up or parameter.is_free_text:
+                free_tokens += end - start
+            if looked_up:
+                words[slot.name] = slot.text
+                is_plain = is_plain and _is_plain(slot, split_list(slot.text), self._next_literal(piece))
+                continue
+            values = self._values(parameter, slot, now, language)
+            if not values or len(values) > MAX_ITEMS or (len(values) > 1 and len(arguments) > 1):
+                return None
+            if parameter.is_free_text:
+                is_plain = is_plain and _is_plain(slot, [str(value) for value in values], self._next_literal(piece))
+            arguments = [{**known, slot.name: value} for known in arguments for value in values]
+        return Fit(self.tool, tuple(arguments), words, free_tokens, is_plain)
+
+    def _next_literal(self, piece: int) -> tuple[str, ...]:
+        after = self._pieces[piece + 1] if piece + 1 < len(self._pieces) else ()
+        return after if not isinstance(after, str) else ()
+
+    def _slot(self, message: Text, piece: int, start: int, end: int) -> Slot:
+        literal_before = piece > 0 and not isinstance(self._pieces[piece - 1], str)
+        return Slot(
+            name=str(self._pieces[piece]),
+            text=message.between(start, end),
+            between_literals=literal_before and bool(self._next_literal(piece)),
+            quoted=end - start == 1 and message.tokens[start].quoted,
+        )
+
+    def _values(self, parameter: Parameter, slot: Slot, now: datetime, language: str) -> list[object]:
+        parts = [slot.text]
+        if parameter.is_free_text and not slot.quoted and len(self.slots) == 1:
+            parts = split_list(slot.text)
+        values = [parameter.parse(part, now, language) for part in parts]
+        return [] if None in values else [value for value in values if value is not None]
+
+
+def best_fits(fits: Sequence[Fit]) -> list[Fit]:
+    """Return the fits that tell most, each once: those with the fewest words left in free texts.
+
+    Of several tools the one that leaves no word wins, but then its order is not the only way to read the message.
+    """
+    exact = [fit for fit in fits if not fit.free_tokens]
+    if exact and len(exact) < len(fits):
+        others = {fit.tool.name for fit in fits} - {fit.tool.name for fit in exact}
+        fits = [replace(fit, is_plain=fit.is_plain and not others) for fit in exact]
+    best: list[Fit] = []
+    for fit in fits:
+        if any(other.tool.name == fit.tool.name and other.free_tokens < fit.free_tokens for other in fits):
+            continue
+        if not any(_is_same_call(fit, other) for other in best):
+            best.append(fit)
+    return best
+
+
+def _is_same_call(one: Fit, other: Fit) -> bool:
+    return one.tool.name == other.tool.name and one.arguments == other.arguments and one.words == other.words
+
+
+def _is_plain(slot: Slot, parts: Sequence[str], literal_after: Sequence[str]) -> bool:
+    """Return whether a free text leaves no doubt where it begins and ends, and orders nothing else besides."""
+    if slot.quoted:
+        return True
+    if has_reservation(slot.text) or any(mark in slot.text for mark in _SENTENCE_ENDS):
+        return False
+    if len(parts) > 1:
+        return all(_is_one_word(part) or (slot.between_literals and is_chinese(part)) for part in parts)
+    if slot.between_literals:
+        inside = [token.folded for token in tokenize(slot.text)]
+        repeats = bool(literal_after) and literal_after[0] in inside
+        return not repeats and (len(slot.text.split()) <= MAX_FREE_WORDS)
+    return _is_one_word(slot.text)
+
+
+def _is_one_word(text: str) -> bool:
+    """Chinese does not show where a word ends, so a run of it is no word here."""
+    return len(text.split()) == 1 and not is_chinese(text)

@@ -1,0 +1,161 @@
+"""The sentences of the offline model, in English and Chinese, and results as people read them. It decides nothing."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import msgspec
+
+from toolyard.core.items import Result
+from toolyard.core.templates import filled_examples
+from toolyard.core.tools import Tool
+from toolyard.models.offline.parameters import Parameter
+
+MAX_ROWS, MAX_COLUMNS, MAX_CELL, MAX_TOOLS = 20, 6, 80, 20
+_UNTOLD = frozenset({"ok", "success"})
+
+SENTENCES: dict[str, tuple[str, str]] = {
+    "no_model": (
+        "I am Toolyard's offline helper, not a language model; to talk to one, set `model`, for example "
+        '"openai:gpt-4o-mini".',
+        "我是 Toolyard 的离线助手，不是语言模型；要接入语言模型，请设置 model，例如 “dashscope:qwen-plus”。",
+    ),
+    "abilities": ("Here is what I can do:", "我可以做这些："),
+    "no_tools": ("There is no tool here that you may use.", "这里没有您可以使用的工具。"),
+    "nothing_fits": ("I know no tool for that.", "没有找到适合的工具。"),
+    "choose_tool": ("Which of these do you mean? Answer with a number.", "您指的是哪一个？请回复数字。"),
+    "choose_row": ("Which “{words}” do you mean? Answer with a number.", "您指的是哪一个“{words}”？请回复数字。"),
+    "propose": ("Shall I do this? {calls} (yes / no)", "要执行吗？{calls}（是 / 否）"),
+    "ask": ("{tool}: what is the {parameter}?", "{tool}：请问{parameter}是什么？"),
+    "ask_choice": ("{tool}: which {parameter}: {choices}?", "{tool}：请选择{parameter}：{choices}？"),
+    "declined": ("All right, nothing was done.", "好的，没有执行。"),
+    "empty": ("Nothing was found.", "没有找到任何内容。"),
+    "nothing_for": ("Nothing was found for “{words}”.", "没有找到“{words}”。"),
+    "done": ("{tool}: done.", "{tool}：已完成。"),
+    "failed": ("{tool} did not work: {error}", "{tool}没有成功：{error}"),
+    "more_rows": ("… and {count} more.", "……还有 {count} 项。"),
+}
+
+
+def sentence(name: str, language: str, **values: object) -> str:
+    return SENTENCES[name][language == "zh"].format(**values)
+
+
+def title_of(tool: Tool | str) -> str:
+    """Return a tool's name in words."""
+    name = tool if isinstance(tool, str) else tool.name
+    return re.sub(r"[_-]+", " ", name).strip().capitalize() or name
+
+
+def describe_tools(tools: Sequence[Tool], language: str) -> str:
+    """Return every tool with what it does and an example, as a list."""
+    if not tools:
+        return sentence("no_tools", language)
+    lines = [describe_tool(tool, language) for tool in tools[:MAX_TOOLS]]
+    more = [sentence("more_rows", language, count=len(tools) - MAX_TOOLS)] if len(tools) > MAX_TOOLS else []
+    return "\n".join([sentence("abilities", language), *(f"- {line}" for line in lines), *more])
+
+
+def describe_tool(tool: Tool, language: str) -> str:
+    examples = filled_examples(tool)
+    fitting = [example for example in examples if (not example.isascii()) == (language == "zh")] or examples
+    summary = tool.description.strip().partition("\n")[0][:120]
+    shown = f" – “{fitting[0]}”" if fitting else ""
+    return f"**{title_of(tool)}**{': ' + summary if summary else ''}{shown}"
+
+
+def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
+    values = ", ".join(f"{name.replace('_', ' ')}: {show_value(value)}" for name, value in arguments.items())
+    return f"**{title_of(tool)}**" + (f" ({values})" if values else "")
+
+
+def ask_for(tool: Tool, parameter: Parameter, language: str) -> str:
+    """Return the question for a parameter that is missing."""
+    label = parameter.description.rstrip(".。") if language == "zh" and parameter.description else parameter.label
+    if parameter.choices:
+        choices = ", ".join(str(choice) for choice in parameter.choices[:12])
+        return sentence("ask_choice", language, tool=title_of(tool), parameter=label, choices=choices)
+    return sentence("ask", language, tool=title_of(tool), parameter=label)
+
+
+def show_result(result: Result, arguments: Mapping[str, object], language: str) -> str:
+    """Return what became of a call, in the tool's own words as far as it has any."""
+    if result.outcome != "ok":
+        error = result.error.error if result.error else result.outcome
+        return sentence("failed", language, tool=title_of(result.tool), error=error)
+    value = decode(result)
+    if value is None or value == "":
+        return sentence("done", language, tool=title_of(result.tool))
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return _show_object(result.tool, cast("Mapping[str, object]", value), arguments, language)
+    if isinstance(value, list):
+        return _show_list(cast("list[object]", value), language)
+    return f"{title_of(result.tool)}: {show_value(value)}"
+
+
+def decode(result: Result) -> object:
+    try:
+        return msgspec.json.decode(result.content)
+    except msgspec.DecodeError:
+        return result.content
+
+
+def _show_object(tool: str, value: Mapping[str, object], arguments: Mapping[str, object], language: str) -> str:
+    """A sentence of the plain values, then each list or table that is inside."""
+    told = {name: inner for name, inner in value.items() if name not in _UNTOLD and inner not in (None, "")}
+    plain = {name: inner for name, inner in told.items() if not isinstance(inner, list | Mapping)}
+    parts = {**{name: inner for name, inner in arguments.items() if _is_plain(inner)}, **plain}
+    long_texts = [str(inner) for inner in plain.values() if isinstance(inner, str) and "\n" in inner]
+    shown = ", ".join(
+        f"{name.replace('_', ' ')} {show_value(inner)}" for name, inner in parts.items() if str(inner) not in long_texts
+    )
+    lines = [f"{title_of(tool)}: {shown}." if shown else "", *long_texts]
+    for inner in told.values():
+        if isinstance(inner, list):
+            lines.append(_show_list(cast("list[object]", inner), language))
+        elif isinstance(inner, Mapping):
+            rows = cast("Mapping[str, object]", inner)
+            lines += [f"- {name}: {show_value(one)}" for name, one in list(rows.items())[:MAX_ROWS]]
+    return "\n".join(line for line in lines if line) or sentence("done", language, tool=title_of(tool))
+
+
+def _show_list(values: Sequence[object], language: str) -> str:
+    if not values:
+        return sentence("empty", language)
+    rows = [cast("Mapping[str, object]", value) for value in values if isinstance(value, Mapping)]
+    shown = (
+        _table(rows[:MAX_ROWS]) if len(rows) == len(values) else [f"- {show_value(one)}" for one in values[:MAX_ROWS]]
+    )
+    more = [sentence("more_rows", language, count=len(values) - MAX_ROWS)] if len(values) > MAX_ROWS else []
+    return "\n".join([*shown, *(["", *more] if more else [])])
+
+
+def _table(rows: Sequence[Mapping[str, object]]) -> list[str]:
+    columns = list(dict.fromkeys(name for row in rows for name in row))[:MAX_COLUMNS]
+    if not columns:
+        return []
+    body = [[_cell(row.get(name)) for name in columns] for row in rows]
+    head = [name.replace("_", " ").replace("|", "\\|") for name in columns]
+    return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(columns), *body)]
+
+
+def _cell(value: object) -> str:
+    return show_value(value).replace("|", "\\|").replace("\n", " ")[:MAX_CELL]
+
+
+def _is_plain(value: object) -> bool:
+    return isinstance(value, str | int | float)
+
+
+def show_value(value: object) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, list) and all(_is_plain(one) for one in cast("list[object]", value)):
+        return ", ".join(show_value(one) for one in cast("list[object]", value))
+    return msgspec.json.encode(value).decode()
