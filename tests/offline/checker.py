@@ -119,9 +119,12 @@ def check(domain: Domain, request: Request, model: Callable[[], Model]) -> Judge
         known = {one.definition.name: one.definition for one in map(as_tool, tools)}
     exchanges = list(zip(request.exchanges, heard, strict=True))
     wrong = [fault for exchange, one in exchanges for fault in faults(exchange, one, known)]
-    outcomes = {outcome_of(exchange, one, known) for exchange, one in exchanges}
-    worst = [outcome for outcome in OUTCOMES if outcome in outcomes][-1]
+    worst = _worst([outcome_of(exchange, one, known) for exchange, one in exchanges])
     return Judged(request=request, faults=tuple(wrong), answers=tuple(one.answer for one in heard), outcome=worst)
+
+
+def _worst(outcomes: Sequence[Outcome]) -> Outcome:
+    return max(outcomes, key=OUTCOMES.index)
 
 
 async def _talk(request: Request, model: Model, tools: Sequence[object]) -> list[Heard]:

@@ -47,7 +47,7 @@ def put_on_list(item: Annotated[str, Field(pattern=r"\S")], qty: int = 1) -> str
     return nothing()
 
 
-@tool(examples=["tag them {tags}", "close tickets {numbers}"])
+@tool(examples=["label tickets {tags}", "close tickets {numbers}"])
 def tag_tickets(tags: Sequence[str] = (), numbers: Sequence[int] = ()) -> str:
     "Tag or close tickets."
     return nothing()
@@ -97,7 +97,7 @@ ORDERS = [
     Order("we need {qty} {item}", {"item": "eggs", "qty": "12"}),
     Order("buy {item}", {"item": "milk"}),
     Order("把{item}加到清单", {"item": "牛奶"}),
-    Order("tag them {tags}", {"tags": "urgent"}),
+    Order("label tickets {tags}", {"tags": "urgent"}),
     Order("close tickets {numbers}", {"numbers": "12"}),
     Order("close all accounts"),
     Order("注销所有账户"),
