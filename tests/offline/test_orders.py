@@ -1,28 +1,23 @@
 """Only a plain order of a changing tool runs without a confirmation. What is about an order is not one."""
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 from typing import Annotated, Literal
 
-import msgspec
 import pytest
 from pydantic import Field
 
-from offline.clock import NOW
 from offline.corpus import DOMAINS
 from offline.disorders import Order, disorders
+from offline.talk import LOCAL_NOW, Talk
 from offline.worlds import world
-from toolyard import tool
-from toolyard.core.items import Call, Item, Result, TextPart, UserMessage, result_id
+from toolyard import Tool, tool
 from toolyard.core.templates import filled_examples
-from toolyard.models.offline.dialogue import encode_dialogue
-from toolyard.models.offline.planner import KnownTool, Planner, Step
 from toolyard.models.offline.text import read
-from toolyard.venues.function import as_tool
+from toolyard.venues.function import FunctionTool, as_tool
 
 MESSAGES, SEED = 2_500, 14
-NOW_LOCAL = NOW.replace(tzinfo=None)
 
 
 def nothing() -> str:
@@ -75,8 +70,8 @@ def move_meeting(day: date) -> str:
 
 @tool(read_only=True)
 def find_products(query: str) -> list[dict[str, object]]:
-    "Find products."
-    return []
+    "Find one product, whatever it is asked for."
+    return [{"code": "MIL-1", "name": "Milk 牛奶"}]
 
 
 @tool(examples=["order {code} from the shop", "把{code}订下来", "order {code}"], sources={"code": "find_products"})
@@ -110,71 +105,45 @@ ORDERS = [
 ]
 """Each runs unasked."""
 
-Decide = Callable[[Planner, str], Sequence[str]]
-"""Returns the tools that a planner calls without a confirmation for a message."""
+Decide = Callable[[Talk, str], Sequence[str]]
+"""Returns the tools that are called without a confirmation for a message."""
 
 
-def planner_of(tools: Sequence[object]) -> Planner:
-    return Planner([KnownTool(as_tool(one).definition) for one in tools])
+def called_unasked(talk: Talk, message: str) -> Sequence[str]:
+    talk.start_anew()
+    talk.say(message)
+    return [name for name, _ in talk.ran]
 
 
-def said(text: str) -> UserMessage:
-    return UserMessage(id="item_1", at=0.0, parts=(TextPart(text=text),))
-
-
-def called_unasked(planner: Planner, message: str) -> Sequence[str]:
-    """Return what is called without a confirmation; each look-up finds one product, whatever it was asked for."""
-    items: list[Item] = [said(message)]
-    called: list[str] = []
-    for turn in range(4):
-        step = planner.next_step(items, NOW_LOCAL)
-        if not step.calls or step.confirm == "ask":
-            break
-        called += [draft.tool for draft in step.calls]
-        items += carried_out(step, turn)
-    return called
-
-
-def carried_out(step: Step, turn: int) -> Iterator[Item]:
-    if step.dialogue is not None:
-        yield encode_dialogue(step.dialogue, f"item_{turn}", 0.0)
-    calls = [
-        Call(id=f"call_{turn}_{at}", at=0.0, tool=draft.tool, arguments=draft.arguments)
-        for at, draft in enumerate(step.calls)
-    ]
-    yield from calls
-    content = msgspec.json.encode([{"code": "MIL-1", "name": "Milk 牛奶"}]).decode()
-    for call in calls:
-        yield Result(id=result_id(call.id), at=0.0, call_id=call.id, tool=call.tool, outcome="ok", content=content)
-
-
-def called_on_any_fit(planner: Planner, message: str) -> Sequence[str]:
+def called_on_any_fit(talk: Talk, message: str) -> Sequence[str]:
     """Call whatever fits a template, as if that were enough."""
-    fits = planner.fits(read(message), NOW_LOCAL)
+    fits = talk.planner.fits(read(message), LOCAL_NOW)
     return [fit.tool.name for fit in fits] if len(fits) == 1 else []
 
 
-def example_tools() -> list[object]:
-    tools: list[object] = []
+def example_tools() -> list[Tool]:
+    tools: list[Tool] = []
     for domain in DOMAINS:
         with world(domain, "usual") as found:
-            tools += found
+            tools += [as_tool(one).definition for one in found]
     return tools
 
 
 def example_orders() -> list[Order]:
-    changing = [one.definition for one in map(as_tool, example_tools()) if not one.definition.read_only]
-    return [Order(text.replace("{", "").replace("}", "")) for one in changing for text in filled_examples(one)]
+    changing = [tool for tool in example_tools() if not tool.read_only]
+    return [Order(text) for tool in changing for text in filled_examples(tool)]
 
 
-def unsafe(tools: Sequence[object], orders: Sequence[Order], count: int, decide: Decide) -> list[tuple[str, str]]:
+def unsafe(
+    tools: Sequence[FunctionTool | Tool], orders: Sequence[Order], count: int, decide: Decide
+) -> list[tuple[str, str]]:
     """Return the messages, each with its kind, that call a changing tool though they are no order of it."""
-    planner = planner_of(tools)
-    changing = {one.definition.name for one in map(as_tool, tools) if not one.definition.read_only}
+    talk = Talk(*tools)
+    changing = {tool.name for tool in talk.planner.all_tools if not tool.read_only}
     return [
         (kind, message)
         for kind, message in disorders(orders, count, SEED)
-        if changing.intersection(decide(planner, message))
+        if changing.intersection(decide(talk, message))
     ]
 
 
@@ -187,14 +156,14 @@ def test_a_message_that_is_about_an_order_of_the_examples_runs_nothing_unasked()
 
 
 def test_the_messages_would_show_a_planner_that_runs_whatever_fits() -> None:
-    found = Counter(kind for kind, _ in unsafe(OWN, ORDERS, MESSAGES, called_on_any_fit))
+    found = Counter(kind for kind, _ in unsafe(OWN, ORDERS, MESSAGES // 2, called_on_any_fit))
     assert {"inside a value", "marked", "asked about", "on a condition", "another number"} <= set(found)
-    assert sum(found.values()) > 200
+    assert sum(found.values()) > 100
 
 
 @pytest.mark.parametrize("order", ORDERS, ids=lambda order: order.text)
 def test_the_plain_order_itself_runs(order: Order) -> None:
-    planner = planner_of(OWN)
+    talk = Talk(*OWN)
     for message in (order.text, f"Please {order.text}.", f"  {order.text}, thanks!"):
-        called = called_unasked(planner, message)
-        assert called and "find_products" not in called[-1:], message
+        called = called_unasked(talk, message)
+        assert called and called[-1] != "find_products", message

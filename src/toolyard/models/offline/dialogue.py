@@ -14,7 +14,7 @@ from toolyard.core.items import Call, Item, Reasoning, Result, UserMessage
 from toolyard.core.results import WITHDRAWN
 from toolyard.models.offline.evidence import Draft
 from toolyard.models.offline.parameters import parse_number
-from toolyard.models.offline.text import fold, is_question, read
+from toolyard.models.offline.text import is_question, read
 
 PROVIDER = "offline"
 _YES = frozenset({
@@ -106,7 +106,7 @@ def chosen_option(message: str, options: Sequence[Option]) -> Option | None:
     number = parse_number(bare.removeprefix("number ").strip("#第个"), whole=True)
     if isinstance(number, int):
         return options[number - 1] if 0 < number <= len(options) else None
-    return next((option for option in options if fold(option.label) == bare), None)
+    return next((option for option in options if _bare(option.label) == bare), None)
 
 
 def _bare(message: str) -> str:
