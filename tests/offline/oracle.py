@@ -2,17 +2,12 @@
 
 from collections.abc import Callable, Iterator
 
-from offline.corpus import Exchange, ExpectedCall, Plan, Request
+from offline.corpus import ExpectedCall, Plan, Request
 from toolyard import Scripted, call, say
 from toolyard.core.items import Call, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn
 
-WORDS = {
-    "en": {"question": "Which one, what, when?", "nothing_found": "No, nothing.", "failure": "It failed."},
-    "zh": {"question": "什么名称？", "nothing_found": "没有找到。", "failure": "失败了。"},
-}
-CANNOT = {"en": "I cannot do that.", "zh": "我不能。"}
 Change = Callable[[Turn, int], Turn]
 
 
@@ -24,7 +19,7 @@ class OnlyOk(Scripted):
 
 
 def oracle(request: Request, change: Change = lambda turn, step: turn) -> Scripted:
-    """Makes the calls of each exchange's first plan one by one and says what is wanted.
+    """Makes the calls of each exchange's first plan one by one.
 
     `change` may spoil a turn; it is told which one of the exchange it is.
     """
@@ -37,7 +32,7 @@ def oracle(request: Request, change: Change = lambda turn, step: turn) -> Script
         plan = [one for one in calls_of(exchange.calls) if one.lookup != "may"]
         if step < len(plan):
             return change(call(plan[step].tool, **sample(plan[step])), step)
-        return change(say(answer(exchange, request.language or "en")), step)
+        return change(say("Here. 好。"), step)
 
     return Scripted(turn)
 
@@ -54,12 +49,6 @@ def samples(expected: ExpectedCall) -> Iterator[dict[str, object]]:
     yield first
     for name, way in ways.items():
         yield from ({**first, name: value} for value in way[1:])
-
-
-def answer(exchange: Exchange, language: str) -> str:
-    words = [one if isinstance(one, str) else one[0] for one in exchange.answer_contains]
-    kind = CANNOT[language] if exchange.says == "cannot" else WORDS[language].get(exchange.says, "Here. 好。")
-    return f"{', '.join(words)}. {kind}"
 
 
 def calls_of(plan: Plan) -> list[ExpectedCall]:

@@ -1,23 +1,28 @@
-"""Prints how many requests of each half a model does right, and what is wrong with the others; foreign ones apart.
+"""Prints what becomes of the requests of each set with a model: a report, nothing that passes or fails.
 
-`python tests/offline/score.py [--half open|held|later] [--domain shop] [--model module:Class] [--show]`. But for the
-open half only ids and reasons are printed, unless `--show` asks for more: whoever tunes a planner looks at no more.
+`python tests/offline/score.py [--half open|held|later] [--domain shop] [--model module:Class] [--show]`. Of the held
+and later halves only ids and outcomes are printed, never a text, so that nobody tunes a model on them.
 """
 
 import argparse
 import importlib
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import cast
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from offline.checker import Judged, check
+from offline.checker import OUTCOMES, Judged, Outcome, check
 from offline.corpus import DOMAINS, FOREIGN, HALVES, Domain, Half, files, load
 from toolyard.core.ports import Model
 
 OFFLINE = "toolyard.models.offline:Offline"
+RIGHT: tuple[Outcome, ...] = ("ran", "proposed")
+AMONG_THREE: tuple[Outcome, ...] = (*RIGHT, "to edit", "offered", "asked")
+"""Where the right tool is before the person, and at most an argument or a choice away."""
+WIDTH = 22
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,14 +32,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except LookupError as missing:
         print(f"Nothing was scored: {missing}.")
         return 2
-    for title, domains in (("", DOMAINS), ("foreign ", FOREIGN)):
-        wanted = files([one for one in domains if options.domain in (None, one)])
+    print("".join([" " * WIDTH, "requests", *(f"{name:>10}" for name in OUTCOMES), "     right  among three"]))
+    details: list[str] = []
+    for title, domains in (("own", DOMAINS), ("foreign", FOREIGN)):
+        wanted: list[Domain] = [domain for domain in domains if options.domain in (None, domain)]
         for half in HALVES:
-            of_half: list[Domain] = [
-                domain for domain, found in wanted if found == half and options.half in (None, half)
-            ]
-            if of_half:
-                print_half(title, half, of_half, model, options.show or half == "open")
+            if options.half in (None, half):
+                details += print_half(title, half, wanted, model, options.show and half == "open")
+    print("\n".join(details))
     return 0
 
 
@@ -43,43 +48,52 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--half", choices=HALVES, help="one half only")
     parser.add_argument("--domain", choices=(*DOMAINS, *FOREIGN), help="one set of tools only")
     parser.add_argument("--model", default=OFFLINE, help="module:Class, made without arguments (%(default)s)")
-    parser.add_argument("--show", action="store_true", help="the halves that are not open in full as well")
+    parser.add_argument("--show", action="store_true", help="the open requests in full, with what is wrong")
     return parser.parse_args(arguments)
 
 
 def model_named(name: str) -> Callable[[], Model]:
-    """What makes a model of this name. Raises LookupError if there is none."""
+    """Return what makes a model of this name. Raise LookupError if there is none."""
     module, _, kind = name.partition(":")
     try:
         return cast(Callable[[], Model], getattr(importlib.import_module(module), kind))
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
             raise
-        raise LookupError(f"there is no module {error.name}, so {name} cannot be had") from None
+        raise LookupError(f"there is no module {error.name}, so there is no {name}") from None
     except AttributeError:
         raise LookupError(f"the module {module} has no {kind!r}") from None
 
 
-def print_half(title: str, half: Half, domains: Sequence[Domain], model: Callable[[], Model], whole: bool) -> None:
-    right = total = 0
-    for domain in domains:
-        judged = [check(domain, request, model) for request in load(domain, half)]
-        good = sum(one.right for one in judged)
-        right, total = right + good, total + len(judged)
-        print(f"{title}{half} {domain}: {good} of {len(judged)}")
-        for one in judged:
-            if not one.right:
-                print("\n".join(told(one, whole)))
-    print(f"{title}{half}: {right} of {total} requests are right ({right / total:.1%})\n")
+def print_half(title: str, half: Half, domains: Sequence[Domain], model: Callable[[], Model], show: bool) -> list[str]:
+    """Print a row for each set and one for all of them; return what is not right, line by line."""
+    total: Counter[Outcome] = Counter()
+    details: list[str] = []
+    of_half: list[Domain] = [domain for domain, found in files(domains) if found == half]
+    for domain in of_half:
+        verdicts = [check(domain, request, model) for request in load(domain, half)]
+        counts: Counter[Outcome] = Counter(verdict.outcome for verdict in verdicts)
+        print_row(f"{domain} {half}", counts)
+        total += counts
+        details += [line for verdict in verdicts if verdict.outcome not in RIGHT for line in describe(verdict, show)]
+    if of_half:
+        print_row(f"ALL {title} {half}", total)
+    return details
 
 
-def told(judged: Judged, whole: bool) -> list[str]:
-    """What is wrong, line by line; the request's own words and the model's only if the whole is wanted."""
-    lines = [f"  {judged.request.id} ({judged.request.kind})"]
-    if whole:
-        lines += [f"    > {exchange.message}" for exchange in judged.request.exchanges]
-    for fault in judged.faults:
-        lines.append(f"    {fault.reason}: {fault.said}" + (f": {fault.detail}" if whole and fault.detail else ""))
+def print_row(name: str, counts: Counter[Outcome]) -> None:
+    count = sum(counts.values())
+    shares = [sum(counts[outcome] for outcome in kinds) / count for kinds in (RIGHT, AMONG_THREE)]
+    print("".join([f"{name:<{WIDTH}}{count:>8}", *(f"{counts[outcome]:>10}" for outcome in OUTCOMES)]), end="")
+    print(f"{shares[0]:>10.1%}{shares[1]:>13.1%}", flush=True)
+
+
+def describe(verdict: Judged, show: bool) -> list[str]:
+    """Return what came of a request; its own words and the model's only where they may be shown."""
+    lines = [f"{verdict.outcome:>10}  {verdict.request.id} ({verdict.request.kind})"]
+    if show:
+        lines += [f"            > {exchange.message}" for exchange in verdict.request.exchanges]
+        lines += [f"            {fault.reason}: {fault.said}: {fault.detail}" for fault in verdict.faults]
     return lines
 
 

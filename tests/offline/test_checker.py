@@ -18,6 +18,7 @@ from toolyard import Scripted, Tool, call, say
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
 from toolyard.engine.schemas import Schemas
+from toolyard.models.offline import Offline
 from toolyard.models.scripted import Turn, fail, together
 from toolyard.venues.function import as_tool
 
@@ -69,7 +70,7 @@ def test_every_expected_call_is_of_a_tool_that_there_is_and_fits_its_schema(doma
 
 @every_file
 def test_every_request_is_right_when_it_is_done_as_written(domain: Domain, half: Half) -> None:
-    """And then every call succeeds, unless its failing is the point, and the answer's words are there to be said.
+    """And then every call succeeds, unless its failing is the point.
 
     The later half was written without a run and is kept as it was: there a call may fail and be made again.
     """
@@ -77,21 +78,9 @@ def test_every_request_is_right_when_it_is_done_as_written(domain: Domain, half:
         model = oracle(request)
         assert check(domain, request, lambda model=model: model).faults == (), request.id
         told = [item for item in model.requests[-1].history if isinstance(item, Result)]
-        heard = " ".join([*(exchange.message for exchange in request.exchanges), *(one.content for one in told)])
         ends = {exchange.says for exchange in request.exchanges}
         if half != "later" and not ends & {"failure", "nothing_found"}:
             assert [one for one in told if one.outcome != "ok"] == [], request.id
-        assert [words for words in told_words(request) if not any(one in heard.casefold() for one in words)] == []
-
-
-def told_words(request: Request) -> list[list[str]]:
-    """What the answers must contain because a tool or the user said so; that a cart is empty is the model's to say."""
-    return [
-        [one.casefold() for one in ((words,) if isinstance(words, str) else words)]
-        for exchange in request.exchanges
-        if exchange.says != "question" and request.world != "empty"
-        for words in exchange.answer_contains
-    ]
 
 
 @pytest.mark.parametrize(("domain", "half"), files(DOMAINS))
@@ -162,16 +151,10 @@ ADDED = "Full Cream Milk is in your cart."
         (MILK, spoilt(1, call("show_cart")), "calls"),
         (MILK, spoilt(1, together(call("add_to_cart", code="DAI-001"), call("get_cart"))), "calls"),
         (MILK, spoilt(1, say(ADDED)), "calls"),
-        (MILK, spoilt(2, say("It is done.")), "answer"),
         (MILK, spoilt(2, say(" ")), "answer"),
         (MILK, spoilt(2, say(ADDED, ' {"ok": true}')), "answer"),
         (MILK, spoilt(2, fail("no")), "ending"),
         (MILK, searching_for_ever, "ending"),
-        ("shop-open-17", spoilt(1, say("I've added caviar, no problem.")), "answer"),
-        ("shop-open-17", spoilt(1, say("Here is caviar.")), "answer"),
-        ("shop-open-21", spoilt(0, say("Which one? What?")), "answer"),
-        ("shop-open-21", spoilt(0, say("What do you want to add.")), "answer"),
-        ("shop-open-29", spoilt(2, say(ADDED)), "language"),
         ("shop-open-22", spoilt(0, call("get_cart")), "calls"),
     ],
 )
@@ -270,25 +253,57 @@ def test_data_are_fresh_for_every_request() -> None:
 
 
 @pytest.mark.parametrize(
-    ("title", "domain", "half"),
+    ("domain", "half"),
+    [("shop", "open"), ("shop", "held"), ("shop", "later"), ("email", "open"), ("email", "held"), ("todo", "held")],
+)
+def test_a_score_names_what_is_not_right_and_shows_the_words_of_the_open_half_only(
+    domain: Domain, half: Half, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--half", half, "--domain", domain, "--model", "offline.oracle:OnlyOk", "--show"]) == 0
+    printed = capsys.readouterr().out
+    verdicts = [check(domain, request, OnlyOk) for request in load(domain, half)]
+    wrong = [verdict.request for verdict in verdicts if not verdict.right]
+    assert all(f"wrong  {request.id} (" in printed for request in wrong)
+    assert any(request.exchanges[0].message in printed for request in wrong) == (half == "open")
+    assert re.search(rf"{domain} {half} +{len(verdicts)} +{len(verdicts) - len(wrong)} .*%", printed)
+
+
+def as_written(turn: Turn, step: int) -> Turn:
+    return turn
+
+
+def proposal(change: Change = as_written) -> Change:
+    """Every call has to be confirmed."""
+
+    def confirmed(turn: Turn, step: int) -> Turn:
+        changed = change(turn, step)
+        return replace(changed, calls=tuple(replace(wanted, confirm="ask") for wanted in changed.calls))
+
+    return confirmed
+
+
+@pytest.mark.parametrize(
+    ("change", "outcome"),
     [
-        ("", "shop", "open"),
-        ("", "shop", "held"),
-        ("", "shop", "later"),
-        ("foreign ", "email", "open"),
-        ("foreign ", "email", "held"),
-        ("foreign ", "todo", "held"),
+        (as_written, "ran"),
+        (proposal(), "proposed"),
+        (proposal(spoilt(0, call("add_to_groceries", item="bread"))), "to edit"),
+        (proposal(spoilt(0, call("create_task", title="milk"))), "wrong"),
+        (spoilt(0, say("What?")), "wrong"),
+        (spoilt(0, call("add_to_groceries", item="bread")), "unsafe"),
+        (spoilt(0, call("create_task", title="milk")), "unsafe"),
+        (spoilt(0, call("budget_scan")), "wrong"),
     ],
 )
-def test_a_score_names_every_failure_and_keeps_all_but_the_open_half_unread(
-    title: str, domain: Domain, half: Half, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["--half", half, "--domain", domain, "--model", "offline.oracle:OnlyOk"]) == 0
-    printed = capsys.readouterr().out
-    wrong = [one for one in load(domain, half) if not check(domain, one, OnlyOk).right]
-    assert all(f"  {one.id} (" in printed for one in wrong)
-    assert any(one.exchanges[0].message in printed for one in wrong) == (half == "open")
-    assert f"{title}{half} {domain}: {len(load(domain, half)) - len(wrong)} of" in printed
+def test_what_became_of_a_request_is_told_by_what_ran_and_what_was_confirmed(change: Change, outcome: str) -> None:
+    request = known("household", "household-open-01")
+    assert check("household", request, lambda: oracle(request, change)).outcome == outcome
+
+
+@every_file
+def test_the_offline_model_runs_nothing_that_changes_things_unless_it_is_the_order(domain: Domain, half: Half) -> None:
+    verdicts = [check(domain, request, Offline) for request in load(domain, half)]
+    assert [verdict.request.id for verdict in verdicts if verdict.outcome == "unsafe"] == []
 
 
 def test_a_model_that_is_not_there_is_said_to_be_missing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,15 +25,31 @@ _CHINESE_DAY = re.compile(
     rf"大后天|后天|明天|明晚|今天|今晚|(?:(\d{{4}})年)?{_COUNT}月{_COUNT}[日号]|(下下|下|这|本)?(?:周|星期|礼拜)([一二三四五六日天])"
 )
 _CHINESE_MOMENT = re.compile(rf"(?:{_CHINESE_DAY.pattern})(?:{_CHINESE_TIME.pattern})?|{_CHINESE_TIME.pattern}")
+_CLOCK_TIME = r"\d{1,2}(?::\d\d)? ?[ap]m|\d{1,2}:\d\d|noon|midnight"
+_MONTH = r"(?:jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*"
+_DAY = (
+    rf"today|tonight|tomorrow|(?:mon|tues|wednes|thurs|fri|satur|sun)day|{_ISO.pattern}"
+    rf"|(?:{_MONTH} \d{{1,2}}(?:st|nd|rd|th)?|\d{{1,2}}(?:st|nd|rd|th)? {_MONTH})(?:,? \d{{4}})?"
+)
+_PLAIN_TIME = re.compile(
+    rf"(?:on )?(?:{_DAY})(?:,? (?:at )?(?:{_CLOCK_TIME}))?|(?:at )?(?:{_CLOCK_TIME})(?: (?:on )?(?:{_DAY}))?"
+    r"|in \d{1,3} (?:minute|hour|day|week|month)s?",
+    re.I,
+)
 MAX_SEARCHED = 300
 """How much of a message is searched for a time: what a library does with more takes too long."""
 _AHEAD = {"今天": 0, "今晚": 0, "明天": 1, "明晚": 1, "后天": 2, "大后天": 3}
 _LATER_HALF = ("下午", "傍晚", "晚上", "今晚", "明晚")
 
 
+def is_plain_time(text: str) -> bool:
+    """Return whether a time is written so that nothing of it can be passed over: the library reads `after friday`."""
+    return bool(_PLAIN_TIME.fullmatch(text) or _CHINESE_MOMENT.fullmatch(text) or _ISO.fullmatch(text))
+
+
 def parse_time(text: str, kind: Kind, now: datetime, language: str) -> str | None:
     """Return the whole of a text as a day or time in ISO 8601, or None if it is none."""
-    if len(text) > MAX_WORDS:
+    if len(text) > MAX_WORDS or text.isdigit():  # a number alone is no day
         return None
     if _ISO.fullmatch(text):
         moment, has_clock = datetime.fromisoformat(text), "T" in text or " " in text

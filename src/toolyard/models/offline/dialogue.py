@@ -14,7 +14,7 @@ from toolyard.core.items import Call, Item, Reasoning, Result, UserMessage
 from toolyard.core.results import WITHDRAWN
 from toolyard.models.offline.evidence import Draft
 from toolyard.models.offline.parameters import parse_number
-from toolyard.models.offline.text import fold, read
+from toolyard.models.offline.text import is_question, read
 
 PROVIDER = "offline"
 _YES = frozenset({
@@ -92,7 +92,8 @@ def last_exchange(items: Sequence[Item]) -> Sequence[Item]:
 
 
 def is_yes(message: str) -> bool:
-    return _bare(message) in _YES
+    """Return whether a message agrees, and does not rather ask (`sure?`) or quote."""
+    return _bare(message) in _YES and not is_question(message) and read(message).has_plain_marks
 
 
 def is_no(message: str) -> bool:
@@ -105,10 +106,10 @@ def chosen_option(message: str, options: Sequence[Option]) -> Option | None:
     number = parse_number(bare.removeprefix("number ").strip("#第个"), whole=True)
     if isinstance(number, int):
         return options[number - 1] if 0 < number <= len(options) else None
-    return next((option for option in options if fold(option.label) == bare), None)
+    return next((option for option in options if _bare(option.label) == bare), None)
 
 
 def _bare(message: str) -> str:
     text = read(message)
-    words = [token.folded for token in text.tokens]
+    words = [token.folded if not token.quoted else f"“{token.folded}”" for token in text.tokens]
     return ("" if any(ord(word[0]) > 0x2E80 for word in words) else " ").join(words)

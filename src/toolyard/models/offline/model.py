@@ -55,7 +55,7 @@ class Offline:
 
     def next_step(self, request: ModelRequest) -> Step:
         items = request.history.since(max(0, len(request.history) - RECENT))
-        planner = self._planner(request.offer)
+        planner = self._planner(request.offer).only(request.tool_choice)
         if request.tool_choice == "none":
             message = next((item.text for item in reversed(items) if isinstance(item, UserMessage)), "")
             return Step(text=describe_tools(planner.all_tools, language_of(message)))

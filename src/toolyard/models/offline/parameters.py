@@ -43,7 +43,8 @@ _NUMBER_WORDS = {
 ON = frozenset({"on", "true", "yes", "开", "打开", "是"})
 OFF = frozenset({"off", "false", "no", "关", "关闭", "否"})
 _AND = re.compile(
-    r"\s*(?:,|，|、|;|；)\s*(?:and\s+)?|\s+(?:and|&)\s+|(?<=[\u4e00-\u9fff])(?:和|跟|以及)(?=[\u4e00-\u9fff])", re.I
+    r"\s*(?:(?<!\d),|,(?!\d)|，|、|;|；)\s*(?:and\s+)?|\s+(?:and|&)\s+|(?<=[\u4e00-\u9fff])(?:和|跟|以及)(?=[\u4e00-\u9fff])",
+    re.I,
 )
 _TIME_FORMATS: dict[object, TimeKind] = {
     "date": "date",
@@ -91,7 +92,9 @@ class Parameter:
     def _validator(self) -> jsonschema_rs.Validator | None:
         try:
             return jsonschema_rs.validator_for(
-                {**self.schema, **({"$defs": self._definitions} if self._definitions else {})}, offline=True
+                {**self.schema, **({"$defs": self._definitions} if self._definitions else {})},
+                validate_formats=self.kind == "text",
+                offline=True,
             )
         except (ValueError, jsonschema_rs.ReferencingError):
             return None

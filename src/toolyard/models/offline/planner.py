@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from toolyard.core.items import Call, Confirm, Item, ModelText, Result, Suggestion, UserMessage
 from toolyard.core.tools import Tool
 from toolyard.finding.index import Found, Index
+from toolyard.finding.words import words as index_words
 from toolyard.models.offline.dialogue import (
     Dialogue,
     Option,
@@ -103,6 +104,14 @@ class Planner:
             step = (turn.answer(dialogue) if dialogue else None) or turn.begin()
         return _introduced(step, items, turn.language)
 
+    def only(self, name: str) -> "Planner":
+        """Return this planner for one tool, and where its values come from; the whole where there is no such tool."""
+        known = self._tools.get(name)
+        if known is None:
+            return self
+        sources = [self._tools[source] for source in known.tool.sources.values() if source in self._tools]
+        return Planner([known, *sources])
+
     def tool(self, name: str) -> KnownTool | None:
         return self._tools.get(name)
 
@@ -128,6 +137,17 @@ class _Turn:
         self._text = read(message)
         self._now = now
         self.language = language_of(message)
+
+    @property
+    def _is_plain(self) -> bool:
+        """Whether nothing in the message asks, negates, reports or sets a condition, and none of it is unread."""
+        text = self._text
+        return (
+            text.has_plain_marks
+            and not text.is_cut
+            and not is_question(self._message)
+            and not has_reservation(self._message)
+        )
 
     def begin(self) -> Step:
         """Read a message that answers nothing: as an example of a tool, else by its words."""
@@ -167,7 +187,7 @@ class _Turn:
     # Reading a message
 
     def _from_fit(self, fit: Fit) -> Step:
-        plain = fit.is_plain and not is_question(self._message) and not has_reservation(self._message)
+        plain = fit.is_plain and self._is_plain
         if fit.arguments == ({},) and not fit.words:  # an example without a slot names the tool, not its values
             draft = self._fill(fit.tool.name, self._text, takes_rest=False)
             return self._advance((draft,), runs_unasked=plain and not draft.arguments)
@@ -276,7 +296,8 @@ class _Turn:
             draft = Draft(tool=draft.tool, arguments=draft.arguments, lookups={dialogue.parameter: str(value)})
         else:
             draft = Draft(tool=draft.tool, arguments={**draft.arguments, dialogue.parameter: value})
-        return self._advance((draft, *others), runs_unasked=dialogue.runs_unasked)
+        is_bare = self._is_plain and len(self._text.tokens) == 1
+        return self._advance((draft, *others), runs_unasked=dialogue.runs_unasked and is_bare)
 
     # Towards the calls
 
@@ -325,7 +346,7 @@ class _Turn:
             for known, option in zip(tools, options, strict=True)
         ]
         head = "\n".join(filter(None, (note, sentence("choose_tool", self.language))))
-        return self._numbered(head, lines, options, message=self._message)
+        return self._numbered(head, lines, options, message=self._text.whole)
 
     def _numbered(
         self,
@@ -357,7 +378,7 @@ class _Turn:
     def _looked_up(self, dialogue: Dialogue, results: Sequence[Result]) -> Step:
         """Fill each draft from the result of its look-up: one row is taken, several are put as a choice."""
         left, done, notes = list(results), list[Draft](), list[str]()
-        pending = list(dialogue.drafts)
+        pending, runs_unasked = list(dialogue.drafts), dialogue.runs_unasked
         while pending:
             draft = pending.pop(0)
             calls = list(self._lookup_calls(draft))
@@ -373,14 +394,16 @@ class _Turn:
             if not rows:
                 notes.append(sentence("nothing_for", self.language, words=words))
             elif len(rows) == 1:
-                done.append(Draft(tool=draft.tool, arguments={**draft.arguments, parameter: rows[0][0]}))
+                value, label = rows[0]
+                runs_unasked = runs_unasked and set(index_words(words)) <= set(index_words(label))
+                done.append(Draft(tool=draft.tool, arguments={**draft.arguments, parameter: value}))
             else:
-                return self._choose_row(draft, parameter, words, rows, (*done, *pending), dialogue.runs_unasked)
+                return self._choose_row(draft, parameter, words, rows, (*done, *pending), runs_unasked)
         if not done and dialogue.runs_unasked:
             return Step(text="\n".join(notes))
         if not done:  # the tool was only found by words: perhaps another one is meant
             return self._choose_tool(self._likely(), "\n".join(notes))
-        step = self._advance(done, runs_unasked=dialogue.runs_unasked and not notes)
+        step = self._advance(done, runs_unasked=runs_unasked and not notes)
         return replace(step, text="\n".join(filter(None, (*notes, step.text))))
 
     def _choose_row(

@@ -4,6 +4,7 @@ Matching is linear in the message: a slot ends where the next words of its templ
 side one has to be a number, a choice or a time, which is short.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -12,6 +13,7 @@ from msgspec.structs import replace
 
 from toolyard.core.templates import split_template
 from toolyard.core.tools import Tool
+from toolyard.models.offline.dates import is_plain_time
 from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, language_of, split_list
 from toolyard.models.offline.text import Text, has_reservation, is_chinese, strip_courtesies, tokenize
 
@@ -19,9 +21,17 @@ MAX_TRIES = 64
 """How many ways to lay a template over a message are looked at; a message that needs more fits none."""
 MAX_TYPED_TOKENS = 12
 """How long a number, a choice or a time beside another slot may be: Chinese counts a character as a token."""
-MAX_FREE_WORDS = 5
-"""How long a free text may be in an order that runs unasked."""
-_SENTENCE_ENDS = frozenset(".!?;:\n。！？；：…")
+MAX_PIECES = 24
+"""How many texts and slots a template may have; one with more fits nothing."""
+MAX_FREE_WORDS, MAX_FREE_IDEOGRAPHS = 2, 2
+"""How long a free text may be in an order that runs unasked.
+
+A condition or a report takes three words besides what it is about; two characters are one Chinese word as a rule.
+"""
+_DOUBTFUL_MARKS = frozenset(".!?;:/+|\n。！？；：…")
+_UNITS = frozenset("$€£¥%")
+_WITH_SPACES = re.compile(r"[\u0000-\u0dff\u1e00-\u1fff\uac00-\ud7a3]+")
+"""Scripts that put spaces between words. What looks like one word of another may be a sentence."""
 
 
 class Slot(Struct, frozen=True):
@@ -44,7 +54,7 @@ class Fit(Struct, frozen=True):
     free_tokens: int
     """How much of the message stands in free texts: the less, the better the template tells what is meant."""
     is_plain: bool
-    """Whether each free text is one word, quoted, or stands between two literals."""
+    """Whether each free text is one word, quoted, or short and between two literals, and each other value is bare."""
 
 
 class Template:
@@ -65,10 +75,13 @@ class Template:
 
     def fits(self, message: Text, now: datetime) -> Iterator[Fit]:
         """Yield every way in which the message is this example with other values."""
-        if not self._pieces or not message.tokens:
+        if not 0 < len(self._pieces) <= MAX_PIECES or not message.tokens or message.is_cut:
             return
         budget = [MAX_TRIES]
-        for slots in self._lay(message, 0, 0, budget):
+        ways = list(self._lay(message, 0, 0, budget))
+        if not budget[0]:  # there may be others, so none of them is known to be the one that is meant
+            return
+        for slots in ways:
             fit = self._read(message, slots, now)
             if fit is not None:
                 yield fit
@@ -129,15 +142,26 @@ class Template:
                 free_tokens += end - start
             if looked_up:
                 words[slot.name] = slot.text
-                is_plain = is_plain and _is_plain(slot, split_list(slot.text), self._next_literal(piece))
+                is_plain = is_plain and _is_plain(slot, split_list(slot.text))
                 continue
             values = self._values(parameter, slot, now, language)
             if not values or len(values) > MAX_ITEMS or (len(values) > 1 and len(arguments) > 1):
                 return None
-            if parameter.is_free_text:
-                is_plain = is_plain and _is_plain(slot, [str(value) for value in values], self._next_literal(piece))
+            is_plain = is_plain and self._is_plain_value(parameter, slot, values)
             arguments = [{**known, slot.name: value} for known in arguments for value in values]
         return Fit(self.tool, tuple(arguments), words, free_tokens, is_plain)
+
+    @staticmethod
+    def _is_plain_value(parameter: Parameter, slot: Slot, values: Sequence[object]) -> bool:
+        kind = parameter.items.kind if parameter.kind == "list" else parameter.kind
+        if kind == "text":
+            if parameter.format is not None and len(slot.text.split()) == 1:  # an address may have any marks
+                return True
+            parts = split_list(slot.text) if parameter.kind == "list" else [str(value) for value in values]
+            return _is_plain(slot, parts)
+        if kind == "time":
+            return is_plain_time(slot.text)
+        return kind != "number" or not _UNITS.intersection(slot.text)
 
     def _next_literal(self, piece: int) -> tuple[str, ...]:
         after = self._pieces[piece + 1] if piece + 1 < len(self._pieces) else ()
@@ -182,21 +206,18 @@ def _is_same_call(one: Fit, other: Fit) -> bool:
     return one.tool.name == other.tool.name and one.arguments == other.arguments and one.words == other.words
 
 
-def _is_plain(slot: Slot, parts: Sequence[str], literal_after: Sequence[str]) -> bool:
+def _is_plain(slot: Slot, parts: Sequence[str]) -> bool:
     """Return whether a free text leaves no doubt where it begins and ends, and orders nothing else besides."""
     if slot.quoted:
         return True
-    if has_reservation(slot.text) or any(mark in slot.text for mark in _SENTENCE_ENDS):
+    if has_reservation(slot.text) or _DOUBTFUL_MARKS.intersection(slot.text):
         return False
-    if len(parts) > 1:
-        return all(_is_one_word(part) or (slot.between_literals and is_chinese(part)) for part in parts)
     if slot.between_literals:
-        inside = [token.folded for token in tokenize(slot.text)]
-        repeats = bool(literal_after) and literal_after[0] in inside
-        return not repeats and (len(slot.text.split()) <= MAX_FREE_WORDS)
-    return _is_one_word(slot.text)
+        return all(_is_short(part) for part in parts)
+    return len(parts) == 1 and len(slot.text.split()) == 1 and bool(_WITH_SPACES.fullmatch(slot.text))
 
 
-def _is_one_word(text: str) -> bool:
-    """Chinese does not show where a word ends, so a run of it is no word here."""
-    return len(text.split()) == 1 and not is_chinese(text)
+def _is_short(text: str) -> bool:
+    if is_chinese(text):
+        return len("".join(text.split())) <= MAX_FREE_IDEOGRAPHS
+    return len(text.split()) <= MAX_FREE_WORDS and bool(_WITH_SPACES.fullmatch(text))

@@ -22,6 +22,8 @@ _WORD = rf"{_LETTER}(?:(?:[_.@+:/'’-]|{_LETTER})*{_LETTER})?"
 _TOKEN = re.compile(rf"{_QUOTED}|{_URL}|{_PATH}|{_NUMBER}(?![^\W{IDEOGRAPHS}])|一下|[{IDEOGRAPHS}]|{_WORD}")
 _CONTRACTED = re.compile(r"(what|where|who|how|that|there|here|it|i|you|we|they)['’](s|re|ve|m)", re.IGNORECASE)
 _LONG_FORMS = {"s": "is", "re": "are", "ve": "have", "m": "am"}
+_PLACE = "\0"
+_PLAIN_MARKS = re.compile(rf"\s*(?:{_PLACE}[,.!;:，。！；：、]*\s*#?)*")
 _LETTERS_AFTER_IDEOGRAPHS = re.compile(rf"[{IDEOGRAPHS}]")
 
 DETERMINERS = frozenset({"a", "an", "the", "my", "our", "your", "some", "this", "these", "一下"})
@@ -63,6 +65,10 @@ class Text(Struct, frozen=True):
 
     whole: str
     tokens: tuple[Token, ...]
+    is_cut: bool = False
+    """Whether the message was longer: what was not read may say that it is no order."""
+    has_plain_marks: bool = True
+    """Whether besides its words there is only what ends or joins parts of a sentence: a cross may mean a no."""
 
     def between(self, first: int, last: int) -> str:
         """Return what is written from one token up to and without another."""
@@ -73,8 +79,13 @@ class Text(Struct, frozen=True):
 
 def read(message: str) -> Text:
     """Return the message as tokens, without articles and without the courtesies at its ends."""
-    whole = unicodedata.normalize("NFC", message)[:MAX_CHARACTERS]
-    return Text(whole, tuple(strip_courtesies(tokenize(whole))))
+    whole = unicodedata.normalize("NFC", message[:MAX_CHARACTERS])
+    is_cut = len(message) > MAX_CHARACTERS
+    tokens = tokenize(whole)
+    if is_cut:  # the last one may go on
+        tokens = tokens[:-1]
+    has_plain_marks = bool(_PLAIN_MARKS.fullmatch(_TOKEN.sub(_PLACE, whole)))
+    return Text(whole, tuple(strip_courtesies(tokens)), is_cut, has_plain_marks)
 
 
 def tokenize(text: str) -> list[Token]:
@@ -123,7 +134,9 @@ def strip_courtesies(tokens: list[Token], *, before: bool = True, after: bool = 
 
 
 def _courtesy(tokens: Sequence[Token], start: int, end: int, *, first: bool) -> int:
-    for phrase in _PHRASES:
+    """Return how many tokens at an end of the message are a courtesy."""
+    edge = (_OPENINGS if first else _CLOSINGS).get(tokens[start if first else end - 1].folded, ())
+    for phrase in edge:
         length = len(phrase)
         if length <= end - start:
             part = tokens[start : start + length] if first else tokens[end - length : end]
@@ -137,3 +150,5 @@ _PHRASES = sorted(
     key=len,
     reverse=True,
 )
+_OPENINGS = {phrase[0]: [other for other in _PHRASES if other[0] == phrase[0]] for phrase in _PHRASES}
+_CLOSINGS = {phrase[-1]: [other for other in _PHRASES if other[-1] == phrase[-1]] for phrase in _PHRASES}

@@ -11,7 +11,7 @@ from toolyard.core.templates import filled_examples
 from toolyard.core.tools import Tool
 from toolyard.models.offline.parameters import Parameter
 
-MAX_ROWS, MAX_COLUMNS, MAX_CELL, MAX_TOOLS = 20, 6, 80, 20
+MAX_ROWS, MAX_COLUMNS, MAX_CELL, MAX_TOOLS, MAX_DEPTH = 20, 6, 80, 20, 3
 _UNTOLD = frozenset({"ok", "success"})
 
 SENTENCES: dict[str, tuple[str, str]] = {
@@ -149,13 +149,26 @@ def _is_plain(value: object) -> bool:
     return isinstance(value, str | int | float)
 
 
-def show_value(value: object) -> str:
+def show_value(value: object, depth: int = 0) -> str:
+    """Return a value in words. What is nested too deep is left out: nobody reads it in a line."""
     if value is None:
         return ""
     if isinstance(value, str):
         return value
+    if isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    if isinstance(value, list) and all(_is_plain(one) for one in cast("list[object]", value)):
-        return ", ".join(show_value(one) for one in cast("list[object]", value))
-    return msgspec.json.encode(value).decode()
+    if isinstance(value, int | float):
+        return str(value)
+    if depth == MAX_DEPTH:
+        return "…"
+    if isinstance(value, Mapping):
+        fields = list(cast("Mapping[str, object]", value).items())[:MAX_ROWS]
+        return ", ".join(f"{name} {show_value(inner, depth + 1)}" for name, inner in fields)
+    if isinstance(value, list):
+        values = cast("list[object]", value)[:MAX_ROWS]
+        return (", " if all(_is_plain(one) for one in values) else "; ").join(
+            show_value(inner, depth + 1) for inner in values
+        )
+    return str(value)

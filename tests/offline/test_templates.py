@@ -1,0 +1,252 @@
+"""A message that fits one of a tool's examples becomes that call; it runs unasked only if nothing is left in doubt."""
+
+from datetime import date, datetime
+from time import process_time
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import Field
+
+from offline.talk import LOCAL_NOW, Made, Talk
+from toolyard import tool
+from toolyard.models.offline.text import read
+
+Priority = Literal["high", "low", "not urgent"]
+
+
+@tool(
+    examples=[
+        "add {item} to groceries",
+        "we need {qty} {item}",
+        "buy {item}",
+        "把{item}加到购物单",
+        "买{qty}个{item}",
+    ]
+)
+def add(item: str, qty: Annotated[int, Field(ge=1, le=99)] = 1) -> str:
+    "Put an item on the list."
+    return f"{item} is on the list"
+
+
+@tool(examples=["delete order {number}", "删除订单{number}"])
+def delete_order(number: int) -> str:
+    "Delete an order."
+    return f"order {number} is gone"
+
+
+@tool(examples=["new ticket {title} with priority {priority}", "remind me on {day} of {title}"])
+def create_ticket(title: str, priority: Priority = "low", day: date | None = None) -> str:
+    "Open a ticket."
+    return "opened"
+
+
+@tool(examples=["book {room} at {start}", "dim the lights to {level}", "lights {on}"])
+def book(room: str = "", start: datetime | None = None, level: float = 1.0, on: bool = False) -> str:
+    "Book a room, or set its lights."
+    return "booked"
+
+
+@tool(read_only=True, examples=["find {query}", "do you have {query}?", "有没有{query}"])
+def find(query: str) -> list[dict[str, object]]:
+    "Find products."
+    products = {"M-1": "Whole milk", "M-2": "Oat milk", "B-1": "Rye bread", "E-1": "鸡蛋"}
+    return [{"code": code, "name": name} for code, name in products.items() if query.casefold() in name.casefold()]
+
+
+@tool(
+    examples=["order {code} from the shop", "put {qty} {code} in my basket", "把{code}放进篮子"],
+    sources={"code": "find"},
+)
+def order(code: str, qty: int = 1) -> str:
+    "Order a product."
+    return f"{code} ordered"
+
+
+TOOLS = (add, delete_order, create_ticket, book, find, order)
+
+
+def ran(message: str) -> list[Made]:
+    talk = Talk(*TOOLS)
+    talk.say(message)
+    return talk.ran
+
+
+def proposed(message: str) -> list[Made]:
+    talk = Talk(*TOOLS)
+    talk.say(message)
+    assert [made for made in talk.ran if made[0] != "find"] == []
+    return talk.proposed
+
+
+def items(*names: str) -> list[Made]:
+    return [("add", {"item": name}) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("message", "calls"),
+    [
+        ("add milk to groceries", items("milk")),
+        ("Please ADD the milk to groceries. Thanks!", items("milk")),
+        ("add olive oil to groceries", items("olive oil")),
+        ('add "olive oil if it is cheap" to groceries', items("olive oil if it is cheap")),
+        ("add milk, eggs and rye bread to groceries", items("milk", "eggs", "rye bread")),
+        ("buy milk", items("milk")),
+        ("we need 3 lemons", [("add", {"qty": 3, "item": "lemons"})]),
+        ("把牛奶加到购物单", items("牛奶")),
+        ("请把牛奶和鸡蛋加到购物单，谢谢", items("牛奶", "鸡蛋")),
+        ("delete order 4711", [("delete_order", {"number": 4711})]),
+        ("delete order #4711", [("delete_order", {"number": 4711})]),
+        ("delete order 1,024", [("delete_order", {"number": 1024})]),
+        ("删除订单7。", [("delete_order", {"number": 7})]),
+        ("dim the lights to 0.5", [("book", {"level": 0.5})]),
+        ("lights off", [("book", {"on": False})]),
+        ("book Athens at tomorrow 3pm", [("book", {"room": "Athens", "start": "2026-11-16T15:00"})]),
+        (
+            "new ticket printer with priority NOT-URGENT",
+            [("create_ticket", {"title": "printer", "priority": "not urgent"})],
+        ),
+        ("new ticket printer with priority high", [("create_ticket", {"title": "printer", "priority": "high"})]),
+        ("remind me on Friday of lunch", [("create_ticket", {"day": "2026-11-20", "title": "lunch"})]),
+    ],
+)
+def test_a_plain_order_runs(message: str, calls: list[Made]) -> None:
+    assert ran(message) == calls
+
+
+@pytest.mark.parametrize(
+    ("message", "calls"),
+    [
+        ("add milk to groceries?", items("milk")),
+        ("add milk to groceries ❌", items("milk")),
+        ("add whole milk from Bob to groceries", items("whole milk from Bob")),
+        ("buy olive oil", items("olive oil")),
+        ("buy milk and eggs", items("milk", "eggs")),
+        ("买3个牛奶", [("add", {"qty": 3, "item": "牛奶"})]),
+        ("把高筋面粉加到购物单", items("高筋面粉")),
+        ("delete order $7", [("delete_order", {"number": 7})]),
+        ("remind me on after Friday of lunch", [("create_ticket", {"day": "2026-11-20", "title": "lunch"})]),
+    ],
+)
+def test_what_leaves_a_doubt_is_proposed(message: str, calls: list[Made]) -> None:
+    assert proposed(message) == calls
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "delete order seven hundred",
+        "delete order 1.5",
+        "delete order 7-8",
+        "delete order 7 8",
+        "delete order 1e5",
+        "delete order 12,34",
+        "we need 0 lemons",
+        "we need 100 lemons",
+        "dim the lights to much",
+        "lights purple",
+        "new ticket printer with priority medium",
+        "remind me on 25 of lunch",
+    ],
+)
+def test_what_is_no_value_of_its_slot_does_not_fit(message: str) -> None:
+    assert ran(message) == []
+
+
+def test_eight_of_a_list_are_taken_and_nine_are_none() -> None:
+    names = ["milk", "eggs", "tea", "rice", "salt", "figs", "oats", "corn", "peas"]
+    assert len(ran(f"add {', '.join(names[:8])} to groceries")) == 8
+    assert ran(f"add {', '.join(names)} to groceries") == []
+
+
+def test_two_tools_that_fit_are_put_as_a_choice() -> None:
+    @tool(examples=["ship {thing}"])
+    def ship(thing: str) -> str:
+        "Send a thing away."
+        return "sent"
+
+    @tool(examples=["ship {what}"])
+    def load(what: str) -> str:
+        "Load something."
+        return "loaded"
+
+    talk = Talk(ship, load)
+    step = talk.say("ship crates")
+    assert talk.ran == [] and [one.text for one in step.suggestions] == ["1", "2"]
+    talk.say("2")
+    assert talk.ran == [] and talk.proposed == [("load", {"what": "crates"})]
+
+
+def test_one_result_of_the_source_fills_the_parameter() -> None:
+    assert ran("order rye bread from the shop") == [("find", {"query": "rye bread"}), ("order", {"code": "B-1"})]
+    assert ran("把鸡蛋放进篮子") == [("find", {"query": "鸡蛋"}), ("order", {"code": "E-1"})]
+
+
+def test_several_results_of_the_source_are_put_as_a_choice_and_a_number_or_a_label_takes_one() -> None:
+    for answer in ("2", "M-2, Oat milk"):
+        talk = Talk(*TOOLS)
+        step = talk.say("order milk from the shop")
+        assert [one.label for one in step.suggestions] == ["M-1, Whole milk", "M-2, Oat milk"]
+        talk.say(answer)
+        assert talk.ran == [("order", {"code": "M-2"})]
+
+
+def test_nothing_at_the_source_is_said_and_nothing_runs() -> None:
+    talk = Talk(*TOOLS)
+    assert "caviar" in talk.say("order caviar from the shop").text
+    assert talk.ran == [("find", {"query": "caviar"})] and talk.proposed == []
+
+
+def test_a_result_that_does_not_speak_of_the_words_is_proposed() -> None:
+    @tool(read_only=True)
+    def lookup(query: str) -> list[dict[str, object]]:
+        "Look up a product."
+        return [{"code": "X-1", "name": "Caviar"}]
+
+    @tool(examples=["order {code} from the shop"], sources={"code": "lookup"})
+    def order_one(code: str) -> str:
+        "Order a product."
+        return "ordered"
+
+    talk = Talk(lookup, order_one)
+    talk.say("order milk from the shop")
+    assert talk.ran == [("lookup", {"query": "milk"})] and talk.proposed == [("order_one", {"code": "X-1"})]
+    talk.say("order caviar from the shop")
+    assert talk.ran[-1] == ("order_one", {"code": "X-1"})
+
+
+def test_an_example_that_needs_more_than_it_says_asks_for_it() -> None:
+    @tool(examples=["delete an order"])
+    def delete(number: int) -> str:
+        "Delete an order."
+        return f"order {number} is gone"
+
+    for answer, calls in (("7", [("delete", {"number": 7})]), ("not 7", []), ("7?", []), ("7 if Bob agrees", [])):
+        talk = Talk(delete)
+        assert "number" in talk.say("delete an order").text
+        talk.say(answer)
+        assert talk.ran == calls
+
+
+def test_a_message_of_more_than_2000_characters_fits_nothing() -> None:
+    assert ran("add milk to groceries" + " " * 1_900) == items("milk")
+    assert ran("add milk to groceries" + " " * 2_000 + "is what Bob said") == []
+    assert ran("add milk to groceries" + " " * 2_000) == []
+
+
+def test_matching_takes_time_in_proportion_to_the_message() -> None:
+    @tool(examples=["{a} to {b} to {c} to {d}"])
+    def move(a: str, b: str, c: str, d: str) -> str:
+        "Move something."
+        return "moved"
+
+    planner = Talk(move).planner
+
+    def spent(words: int) -> float:
+        text = read("x to " * words)
+        began = process_time()
+        for _ in range(5):
+            planner.fits(text, LOCAL_NOW)
+        return process_time() - began
+
+    spent(10)
+    assert spent(360) < 40 * spent(90) + 0.05
