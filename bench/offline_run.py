@@ -14,12 +14,13 @@ from finding.catalogue import catalogue, queries
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
+from toolyard.models._offline.plan import Step
+
 from offline.corpus import DOMAINS, load
 from offline.worlds import world
 from toolyard import Yard
 from toolyard.core.events import RunSuspended
 from toolyard.core.ports import ModelRequest
-from toolyard.models._offline.plan import Step
 from toolyard.models.offline import Offline
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "bench.md"

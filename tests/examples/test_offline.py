@@ -1,69 +1,115 @@
-"""The shipped examples work without a model being configured: the offline planner answers and calls what it may."""
+"""The first minute with the shipped examples and no language model: what their templates say works."""
 
 import asyncio
-from datetime import date
+from collections.abc import Sequence
+from datetime import date, timedelta
+
+import pytest
 
 from examples.loading import tools_of
-from support import PATIENCE_S, events_of, text, until
+from support import PATIENCE_S, asked, events_of, text
 from toolyard import Caller, Yard
-from toolyard.core.events import RunSuspended
+from toolyard.core.events import Event
+from toolyard.core.templates import filled_examples, split_template
 from toolyard.demo import grocery_tools
+from toolyard.venues.function import as_tool
 
-THIS_MONTH = date.today().isoformat()[:7]
+OFFLINE = "toolyard:offline"
 STAFF = Caller(user="li", roles=frozenset({"warehouse_staff"}), locale="zh")
+TOMORROW = (date.today() + timedelta(days=1)).isoformat()
+
+
+async def say(yard: Yard, message: str, caller: Caller = STAFF) -> tuple[str, list[Event]]:
+    """Send a message in the one conversation of a test, and follow its run until it rests."""
+    events: list[Event] = []
+    async for event in yard.run(message, caller=caller, conversation="conversation_1"):
+        events.append(event)
+        if asked(events):
+            break
+    return text(events), events
+
+
+def talk(tools: Sequence[object], lines: Sequence[tuple[str, str]], caller: Caller = STAFF) -> None:
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools, model=OFFLINE) as yard:
+            for message, answer in lines:
+                words, _ = await say(yard, message, caller)
+                assert answer in words, (message, words)
+
+    asyncio.run(test())
 
 
 def test_a_household_is_looked_after() -> None:
-    heard = [
-        ("Add milk to groceries", "I've added milk to the grocery list."),
-        ("please add 3 lemons", "I've added lemons to the grocery list (qty 3)."),
-        ("I bought milk.", "milk is now “Bought”."),
-        ("We bought bread", "That did not work for “bread”: there is no grocery item 'bread'"),
-        ("add task call the plumber", "I've created call the plumber"),
-        ("I have called the plumber!", "call the plumber is now “Done”."),
-        ("How much did we spend?", f"Here is what I found:\n- month: {THIS_MONTH}\n- by category: Rent 950"),
-        ("add to groceries", "What should I add?"),
-        ("show groceries", "Here is what I found:\n- total: 1\n- lemons"),
-        ("", "I can't do that: I'm Toolyard's offline planner, not a language model"),
-    ]
-
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools_of("household"), model=OFFLINE) as yard:
-            for message, answer in heard:
-                assert (await yard.ask(message)).startswith(answer), message
-            run = yard.run("turn on the kitchen light")
-            waiting, _ = await until(run, RunSuspended)
-            await yard.approve(run.conversation, waiting.waiting_for[0])
-            assert "Nothing was switched" in text(await events_of(run))
-
-    asyncio.run(test())
+    talk(
+        tools_of("household"),
+        [
+            ("Add milk to groceries", "item milk"),
+            ("add bread, eggs and butter to groceries", "item butter"),
+            ("please add 3 lemons to groceries, thanks!", "qty 3"),
+            ("what is on the grocery list?", "lemons"),
+            ("I bought milk", "status Bought"),
+            ("remind me to water the plants tomorrow", "Shall I do this?"),
+            ("yes", TOMORROW),
+            ("which tasks are open?", "water the plants"),
+            ("schedule dentist tomorrow at 3pm", f"{TOMORROW}T15:00"),
+            ("what is in the calendar?", "dentist"),
+            ("how much did we spend this month?", "Rent"),
+            ("把牛奶加到购物清单", "牛奶"),
+            ("购物清单上有什么", "牛奶"),
+        ],
+    )
 
 
 def test_a_warehouse_answers_in_chinese() -> None:
+    talk(
+        tools_of("warehouse"),
+        [
+            ("帮我查找面粉原料", "高筋面粉"),
+            ("有没有白砂糖？", "白砂糖"),
+            ("统计一下库存", "面粉"),
+            ("生成面粉库存报表", "# 面粉库存报表"),
+            ("search materials for 黄油", "黄油"),
+        ],
+    )
+
+
+def test_somebody_without_a_role_is_not_offered_what_needs_it() -> None:
     async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools_of("warehouse")) as yard:
-            found = await yard.ask("帮我查找面粉原料", caller=STAFF)
-            assert "高筋面粉" in found and "100" in found and "低筋面粉" in found
-            assert "不是语言模型" in await yard.ask("新建一个名为“退货处理”的意图", caller=STAFF)
-            assert "退货处理" in await yard.ask("新建一个名为“退货处理”的意图")
+        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools_of("warehouse"), model=OFFLINE) as yard:
+            _, events = await say(yard, "新建意图退货")
+            assert asked(events) == []
+            admin = Caller(user="wang", roles=frozenset({"admin"}))
+            run = yard.run("create a new intent called returns", caller=admin)
+            assert "returns" in text(await events_of(run))
 
     asyncio.run(test())
 
 
-def test_only_what_is_offered_is_called() -> None:
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard() as yard:
-            for message in ("add milk to groceries", "I bought milk", "turn on the light", "add", "show groceries"):
-                assert "There are no tools here" in await yard.ask(message)
+def test_without_a_tool_it_says_so() -> None:
+    talk([], [(message, "There is no tool here") for message in ("add milk to groceries", "hello", "")])
 
-    asyncio.run(test())
+
+def test_a_greeting_is_answered_with_the_tools_and_an_example_of_each() -> None:
+    talk(tools_of("household"), [("hello!", "add milk to groceries"), ("what can you do?", "Create event")])
 
 
 def test_the_grocery_list_of_the_terminal_is_kept() -> None:
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=grocery_tools()) as yard:
-            assert await yard.ask("add 2 oat milk to groceries") == "I've added oat milk to the grocery list (qty 2)."
-            assert await yard.ask("what do we need?") != ""
-            assert await yard.ask("show my groceries") == "2 × oat milk"
+    talk(
+        grocery_tools(),
+        [
+            ("add oat milk to groceries", "item oat milk"),
+            ("we need 2 eggs", "qty 2"),
+            ("show my groceries", "2 × eggs"),
+        ],
+    )
 
-    asyncio.run(test())
+
+@pytest.mark.parametrize("example", ["household", "warehouse"])
+def test_every_tool_has_templates_in_both_languages_and_none_is_shown_with_a_raw_slot(example: str) -> None:
+    for tool in (as_tool(one).definition for one in tools_of(example)):
+        assert any(each.isascii() for each in tool.examples), tool.name
+        assert any(not each.isascii() for each in tool.examples), tool.name
+        assert any(slot for each in tool.examples for _, slot in split_template(each)) or not tool.parameters.get(
+            "required"
+        )
+        assert not any("{" in shown for shown in filled_examples(tool)), tool.name

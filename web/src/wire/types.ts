@@ -195,6 +195,7 @@ export interface Conversation {
   max_tokens: number | null
   max_messages: number | null
   model: string
+  language: string
   web_search: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   status: "idle" | "running" | "waiting"
   enabled_tools: Array<EnabledTool>
@@ -558,6 +559,7 @@ export interface RunQueued {
   limits?: Limits | null
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   context?: Record<string, Note>
+  language?: string
 }
 
 export interface RunStarted {
@@ -565,6 +567,7 @@ export interface RunStarted {
   model: string
   limits: Limits
   window?: number
+  language?: string
 }
 
 export interface RunSuspended {
@@ -604,7 +607,9 @@ export interface Settings {
   max_messages?: number
   max_tokens?: number
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
+  language?: string
   ephemeral?: boolean
+  unlisted?: boolean
 }
 
 export interface ShownServer {
