@@ -1,4 +1,4 @@
-"""The ceilings of STYLE as tests. Each exception sits in a list that only shrinks."""
+"""What keeps its meaning in the source, as tests: imports, `Any`, tasks, machine paths. Exceptions are named in lists."""
 
 import ast
 import re
@@ -12,7 +12,7 @@ import toolyard
 
 ROOT = Path(__file__).parent.parent
 SOURCES = sorted((ROOT / "src").rglob("*.py"))
-MOST_LINES, MOST_FUNCTION_LINES, MOST_COMPLEXITY, MOST_METHODS = 400, 50, 10, 4
+MAX_COMPLEXITY = 10
 
 EXPORTS = [
     "Caller",
@@ -47,22 +47,8 @@ MAY_CREATE_TASKS = {
     "venues/mcp/fleet.py",
 }
 """Where tasks are owned: they end with what owns them."""
-PROTOCOL = {"Protocol", "typing.Protocol"}
 MAY_IMPORT_INSIDE = {"app.py"}
 """The composition root loads adapters of optional extras by name."""
-
-
-def too_long(source: str) -> list[str]:
-    lines = len(source.splitlines())
-    return [f"{lines} lines"] if lines > MOST_LINES else []
-
-
-def long_functions(source: str) -> list[str]:
-    return [
-        f"{node.name} has {length} lines"
-        for node in _functions(ast.parse(source))
-        if (length := (node.end_lineno or 0) - node.lineno + 1) > MOST_FUNCTION_LINES
-    ]
 
 
 def imports_inside(source: str) -> list[str]:
@@ -79,15 +65,6 @@ def uses_of_any(source: str) -> list[str]:
     imported = [node for node in tree if isinstance(node, ast.ImportFrom) and _names(node) & {"Any"}]
     dotted = [node for node in tree if isinstance(node, ast.Attribute) and ast.unparse(node) == "typing.Any"]
     return [f"line {node.lineno} uses Any" for node in (*imported, *dotted)]
-
-
-def wide_protocols(source: str) -> list[str]:
-    return [
-        f"{node.name} has {methods} methods"
-        for node in ast.walk(ast.parse(source))
-        if isinstance(node, ast.ClassDef) and any(ast.unparse(base) in PROTOCOL for base in node.bases)
-        if (methods := sum(isinstance(own, _FUNCTION) for own in node.body)) > MOST_METHODS
-    ]
 
 
 def without_a_docstring(source: str) -> list[str]:
@@ -151,24 +128,12 @@ def _found(check: Callable[[str], list[str]], allowed: Collection[str] = ()) -> 
     ]
 
 
-def test_no_file_is_longer_than_a_screenful_of_screens() -> None:
-    assert _found(too_long) == []
-
-
-def test_no_function_is_longer_than_a_screen() -> None:
-    assert _found(long_functions) == []
-
-
 def test_imports_are_at_the_top() -> None:
     assert _found(imports_inside, MAY_IMPORT_INSIDE) == []
 
 
 def test_nothing_inside_is_any() -> None:
     assert _found(uses_of_any, MAY_USE_ANY) == []
-
-
-def test_a_seam_has_at_most_four_methods() -> None:
-    assert _found(wide_protocols) == []
 
 
 def test_every_module_says_what_it_does() -> None:
@@ -186,7 +151,7 @@ def test_an_exception_that_is_no_longer_needed_is_taken_off_its_list() -> None:
 
 def test_complexity_and_its_neighbours_are_checked_by_the_linter() -> None:
     lint = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["ruff"]["lint"]
-    assert lint["mccabe"]["max-complexity"] == MOST_COMPLEXITY
+    assert lint["mccabe"]["max-complexity"] == MAX_COMPLEXITY
     assert {"C90", "PLC0415", "F", "T20"} <= set(lint["select"])
     assert "C901" not in lint["ignore"]
 
@@ -210,19 +175,15 @@ def test_a_note_for_later_names_its_issue() -> None:
     assert [f"{name}: {said}" for name, text in _texts() for said in words_without_an_issue(text)] == []
 
 
-METHOD = "    async def f(self): ...\n"
 LATER = "todo".upper()
 
 
 @pytest.mark.parametrize(
     ("check", "bad", "good"),
     [
-        (too_long, "x = 1\n" * 401, "x = 1\n" * 400),
-        (long_functions, "def f():\n" + "    x = 1\n" * 50, "async def f():\n" + "    x = 1\n" * 49),
         (imports_inside, "class A:\n    def f(self):\n        import os\n", "import os\n"),
         (uses_of_any, "from typing import Any\n", "from typing import cast\n"),
         (uses_of_any, "import typing\nx: typing.Any = 1\n", "import typing\n"),
-        (wide_protocols, "class P(Q, Protocol):\n" + METHOD * 5, "class P(Protocol):\n" + METHOD * 4),
         (without_a_docstring, "x = 1\n", '"""Says what it does."""\n'),
         (tasks_made, "asyncio.create_task(f())\n", "await f()\n"),
         (tasks_made, "asyncio.ensure_future(f())\n", "await f()\n"),
