@@ -9,7 +9,8 @@ from core.story import user
 from support import events_of, in_yard, until
 from toolyard import Yard, call, say, tool
 from toolyard.core.events import CallEnded, Durable, Entry, RunEnded, RunSuspended, TurnEnded, TurnFailed, TurnStarted
-from toolyard.core.items import Outcome, Problem, Result, Usage
+from toolyard.core.items import Call, Outcome, Problem, Result, Usage
+from toolyard.core.results import failed
 from toolyard.engine.access import LOCAL
 from toolyard.engine.metrics import BOUNDS_S, Load, Metrics
 
@@ -59,6 +60,16 @@ def test_whatever_a_model_calls_a_tool_makes_one_label_only() -> None:
         counted.ended(f'made_up_{number}"}} 1\nx', "error", 5.0)
     assert counted.samples['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 100
     assert sum("tool=" in name for name in counted.samples) == 1 + len(BOUNDS_S) + 1 + 2
+
+
+def test_a_call_that_found_no_tool_is_not_charged_to_a_tool_of_that_name() -> None:
+    """Another caller may have it, or it came a moment later."""
+    asked = Call(id="c", at=0.0, tool="search", arguments={})
+    missing = Problem(error="there is no tool named 'search'", error_type="unknown_tool")
+    found = Counted().add(CallEnded(result=failed(asked, "error", missing, 0.0))).samples
+    assert found['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 1
+    ran = Counted().add(CallEnded(result=failed(asked, "error", missing, 0.0, duration_ms=3.0))).samples
+    assert ran['toolyard_calls_total{tool="search",outcome="error"}'] == 1, "it ran, and said so itself"
 
 
 def test_a_latency_falls_into_every_bucket_from_its_own_on() -> None:

@@ -1,5 +1,7 @@
 """Lists of runs, their figures, what is open now, and a call by hand: each caller sees what is theirs to see."""
 
+from pathlib import Path
+
 import pytest
 
 from surfaces.talk import Json, Talk, key, talk
@@ -188,3 +190,26 @@ def test_a_call_by_hand_that_does_not_fit_ends_as_an_error_and_one_of_a_stranger
         await ann.post(f"{conversation}/calls", {"arguments": {}}, expect=422)
 
     talk(ask, (), keys=KEYS, tools=TOOLS)
+
+
+def test_calls_of_a_tool_that_was_not_there_are_not_charged_to_one_that_is(tmp_path: Path) -> None:
+    """The tool comes with the second process, under the name that the model had made up before."""
+    store = f"sqlite:///{tmp_path}/toolyard.db"
+
+    @tool
+    def stock_take() -> str:
+        """Take stock."""
+        return "all there"
+
+    async def before(http: Talk) -> None:
+        assert [one async for one in http.chat_stream(await http.create(), "count")]
+
+    async def after(http: Talk) -> None:
+        assert [one async for one in http.chat_stream(await http.create(), "count")]
+        figures = {one["tool"]: one for one in (await http.get("/overview"))["overview"]["tools"]}
+        assert (figures["stock_take"]["calls"], figures["stock_take"]["errors"]) == (1, 0)
+        assert (figures["(unknown)"]["calls"], figures["(unknown)"]["errors"]) == (1, 1)
+
+    script = [call("stock_take"), say("ok")]
+    talk(before, script, store=store)
+    talk(after, script, store=store, tools=[stock_take])

@@ -48,6 +48,15 @@ def failed(call: Call, outcome: Outcome, problem: Problem, at: float, duration_m
     )
 
 
+UNKNOWN_TOOL = "(unknown)"
+"""What figures call every tool that was not there when it was called."""
+
+
+def names_no_tool(error: Problem | None, duration_ms: float | None) -> bool:
+    """Return whether a call asked for a tool that was not there: it never ran, unlike one that says so itself."""
+    return error is not None and error.error_type == "unknown_tool" and not duration_ms
+
+
 def denied_by_rule(call: Call, rule: str, at: float) -> Result:
     return failed(call, "denied", Problem(error=f"not allowed: {rule}", error_type="permission_denied"), at)
 

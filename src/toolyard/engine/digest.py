@@ -11,6 +11,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.events import Ending, Entry
 from toolyard.core.items import Outcome, Usage
+from toolyard.core.results import names_no_tool
 from toolyard.core.store import Card, Place
 from toolyard.engine.service import Service
 from toolyard.engine.trace import Status, Trace, trace_of
@@ -35,6 +36,8 @@ class CallDigest(Struct, frozen=True, kw_only=True):
     took_ms: float | None
     error: str = ""
     """The beginning of what it said went wrong."""
+    unknown: bool = False
+    """Whether there was no such tool: one that has the name later did not fail."""
 
 
 class RunDigest(Struct, frozen=True, kw_only=True):
@@ -120,6 +123,7 @@ def _digest(trace: Trace, card: Card) -> RunDigest:
                 outcome=call.outcome,
                 took_ms=call.duration_ms,
                 error=call.error.error[:LONGEST_ERROR] if call.error else "",
+                unknown=names_no_tool(call.error, call.duration_ms),
             )
             for call in trace.calls
         ),

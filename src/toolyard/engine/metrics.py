@@ -11,9 +11,10 @@ from msgspec import Struct
 
 from toolyard.core.events import CallEnded, Entry, HistoryCompacted, RunEnded, TurnEnded, TurnFailed, TurnStarted
 from toolyard.core.items import Result, Usage
+from toolyard.core.results import UNKNOWN_TOOL, names_no_tool
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
-UNKNOWN, PROVIDER = "(unknown)", "(provider)"
+PROVIDER = "(provider)"
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 MOST_TURNS = 100_000
 """Beyond so many turns in flight their beginnings are forgotten: some never end here, as another owner has them."""
@@ -85,7 +86,8 @@ class Metrics:
             self._turn_s.observe(max(0.0, entry.at - began))
 
     def _call(self, result: Result) -> None:
-        tool = result.tool if self._is_tool(result.tool) else UNKNOWN
+        counts = self._is_tool(result.tool) and not names_no_tool(result.error, result.duration_ms)
+        tool = result.tool if counts else UNKNOWN_TOOL
         self._calls[tool, result.outcome] += 1
         if result.duration_ms:  # it ran here; what an application does in its own time is not our latency
             histogram = self._call_s.get(tool)

@@ -6,6 +6,7 @@ from math import ceil
 
 from msgspec import Struct
 
+from toolyard.core.results import UNKNOWN_TOOL
 from toolyard.engine.digest import CallDigest, RunDigest, TurnDigest
 
 STEPS = 48
@@ -85,7 +86,7 @@ def overview(runs: Iterable[RunDigest], since: float, until: float) -> Overview:
     turns: defaultdict[str, list[tuple[float, TurnDigest]]] = defaultdict(list)
     for at, run in ((at, run) for at, step in zip(starts, by_step, strict=True) for run in step):
         for call in run.calls:
-            calls[call.tool].append((at, call))
+            calls[UNKNOWN_TOOL if call.unknown else call.tool].append((at, call))
         for turn in run.turns:
             turns[turn.model].append((at, turn))
     return Overview(
