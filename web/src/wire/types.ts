@@ -194,6 +194,7 @@ export interface Conversation {
   max_tokens: number | null
   max_messages: number | null
   model: string
+  language: string
   web_search: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   status: "idle" | "running" | "waiting"
   enabled_tools: Array<EnabledTool>
@@ -556,6 +557,7 @@ export interface RunQueued {
   limits?: Limits | null
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   context?: Record<string, Note>
+  language?: string
 }
 
 export interface RunStarted {
@@ -563,6 +565,7 @@ export interface RunStarted {
   model: string
   limits: Limits
   window?: number
+  language?: string
 }
 
 export interface RunSuspended {
@@ -602,7 +605,9 @@ export interface Settings {
   max_messages?: number
   max_tokens?: number
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
+  language?: string
   ephemeral?: boolean
+  unlisted?: boolean
 }
 
 export interface ShownServer {
