@@ -226,9 +226,7 @@ def test_a_tool_that_hangs_takes_no_threads_of_other_tools(release: threading.Ev
         outcomes = [problem(result(await events_of(yard.run("go")))) for _ in range(3)]
         assert outcomes == [("timeout", "timeout"), ("timeout", "timeout"), ("error", "unavailable")]
         assert result(await events_of(yard.run("go"))).outcome == "ok"
-        assert yard.service.warnings() == [
-            "2 synchronous call(s) hang past the deadline, each in a thread of its own"
-        ]
+        assert yard.service.warnings() == ["2 synchronous call(s) hang past the deadline, each in a thread of its own"]
 
     script = [step for name in ("block", "block", "block", "fine") for step in (call(name), say("ok"))]
     in_yard(test, script, [block, fine], threads=4)

@@ -194,6 +194,7 @@ export interface Conversation {
   max_tokens: number | null
   max_messages: number | null
   model: string
+  language: string
   web_search: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   status: "idle" | "running" | "waiting"
   enabled_tools: Array<EnabledTool>
@@ -332,6 +333,11 @@ export interface LiveAnswer {
   runs: Array<OpenRun>
   count: number
   success: boolean
+}
+
+export interface McpClient {
+  modern?: boolean
+  capabilities?: Array<"elicitation" | "roots" | "sampling">
 }
 
 export interface Me {
@@ -556,6 +562,8 @@ export interface RunQueued {
   limits?: Limits | null
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   context?: Record<string, Note>
+  language?: string
+  mcp_client?: McpClient | null
 }
 
 export interface RunStarted {
@@ -563,6 +571,7 @@ export interface RunStarted {
   model: string
   limits: Limits
   window?: number
+  language?: string
 }
 
 export interface RunSuspended {
@@ -602,7 +611,9 @@ export interface Settings {
   max_messages?: number
   max_tokens?: number
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
+  language?: string
   ephemeral?: boolean
+  unlisted?: boolean
 }
 
 export interface ShownServer {
