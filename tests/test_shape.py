@@ -1,4 +1,4 @@
-"""What keeps its meaning in the source, as tests: imports, `Any`, tasks, machine paths. Exceptions are named in lists."""
+"""What keeps its meaning in the source, as tests: imports, `Any`, tasks, machine paths. Exceptions are in lists."""
 
 import ast
 import re

@@ -1,7 +1,9 @@
 """An MCP server over standard streams with what the conformance suite asks of a server. Made by hand, of both eras.
 
 It uses no SDK, so that whatever it says is what it says: fields that nobody knows, too. `--era legacy` or `modern` has
-it speak one era only. A thread for each request: a question to the client can be waited for.
+it speak one era only, and its tools ask in that era's way. `both` has it speak both; then each tool asks in one way
+only, and fails in the era that does not have it, as with the official SDKs. A thread for each request: a question to
+the client can be waited for.
 """
 
 import argparse
@@ -20,6 +22,13 @@ OWN = "io.modelcontextprotocol/"
 MODERN, LEGACY = "2026-07-28", "2025-11-25"
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
 SOUND = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
+PUSHING = {
+    "test_sampling",
+    "test_elicitation",
+    "test_elicitation_sep1034_defaults",
+    "test_elicitation_sep1330_enums",
+}
+"""Tools that ask by a request of their own; the others answer that they need input."""
 SECRET = secrets.token_bytes(16)
 EMPTY: Json = {"type": "object", "properties": {}}
 RICH: Json = {
@@ -146,12 +155,21 @@ class Request:
 
     def need(self, requests: Json, state: str | None = None) -> Json:
         """The client's answers to these questions."""
+        self._require_era()
         if not self.modern:
             return {name: self.server.ask(one["method"], one["params"]) for name, one in requests.items()}
         given: Json = self.params.get("inputResponses") or {}
         if all(isinstance(given.get(name), dict) for name in requests):
             return given
         raise InputRequired(requests, state)
+
+    def _require_era(self) -> None:
+        """Raise RpcError if the tool or prompt cannot ask in the era of this request."""
+        pushes = self.params.get("name") in PUSHING
+        if self.server.era == "both" and self.modern and pushes:
+            raise RpcError(-32600, "Cannot ask: there is no back-channel for server-initiated requests")
+        if self.server.era == "both" and not self.modern and not pushes:
+            raise RpcError(-32603, "The result is not one of this protocol version")
 
     def progress(self, done: float, total: float) -> None:
         token = self.meta.get("progressToken")

@@ -10,15 +10,18 @@ import pytest
 from msgspec.structs import replace
 
 from support import PATIENCE_S, condition, entries
-from surfaces.mcp_host import OWN, Answer, Host, Json, hosting
+from surfaces.mcp_host import OWN, Answer, Host, Json, Legacy, hosting
 from surfaces.talk import key, wired
 from toolyard import Tool, Yard
 from toolyard.core.events import RunEnded
 from toolyard.core.servers import ServerSpec
+from venues.mcp.modern import SCRIPT as MODERN_SERVER
 from venues.mcp.modern import over_http, settled
+from venues.mcp.plain import Plain
 
 BRIDGE = Path(__file__).with_name("bridge.py")
 FIXTURES = Path(__file__).parents[1] / "conformance" / "fixtures.py"
+WORDS = {"type": "text", "text": "the model says"}
 ODD = Path(__file__).with_name("odd_server.py")
 
 
@@ -301,3 +304,68 @@ def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(way: str) -
             assert (await client.ask("resources/subscribe", {"uri": "test://none"})).error["code"] == -32602
 
     behind(test, {"fixtures": child(FIXTURES, "--era", "legacy")}, way)
+
+
+ELICITS: Json = {"elicitation": {"form": {}}}
+
+
+async def called(client: Legacy, tool: str, answers: dict[str, Json]) -> Json:
+    """Return the result of a call, with these answers to what the server asks, by method."""
+    async with client.open("POST", client.body("tools/call", {"name": tool, "arguments": {}})) as (_, _, messages):
+        async for message in messages:
+            if message.get("method") in answers:
+                await client.say(id=message["id"], result=answers[message["method"]])
+            elif "method" not in message:
+                return message["result"]
+    raise AssertionError("no answer came")
+
+
+def test_a_legacy_client_is_served_in_its_own_era_by_a_server_that_speaks_both() -> None:
+    """Its server's tools ask by requests of their own, which the new era does not have."""
+
+    async def test(host: Host, yard: Yard) -> None:
+        assert yard.servers.cards()[0].protocol == "2026-07-28"
+        async with host.session(**ELICITS) as legacy:
+            answer = {"action": "accept", "content": {"name": "Ann"}}
+            result = await called(legacy, "push", {"elicitation/create": answer})
+            assert result["content"][0]["text"] == "hello Ann after 1 calls"
+
+    behind(test, {"both": child(MODERN_SERVER)})
+
+
+def test_a_server_that_speaks_only_the_new_era_serves_legacy_clients_in_it() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.session() as legacy:
+            for _ in range(2):
+                answer = await legacy.ask("tools/call", {"name": "test_simple_text", "arguments": {}})
+                assert "simple text" in answer.text
+
+    behind(test, {"modern": child(FIXTURES, "--era", "modern")})
+
+
+def test_towards_a_server_of_the_old_era_a_call_claims_what_its_own_client_has(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, "typed", trust=True, sampling=True)
+
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.session(**ELICITS) as without:
+            refused = await called(without, "asks_model", {})
+            assert "-3260" in refused["content"][0]["text"], "the server is told that there is no model"
+        async with host.session(sampling={}) as able:
+            words = {"role": "assistant", "model": "m", "content": WORDS}
+            result = await called(able, "asks_model", {"sampling/createMessage": words})
+            assert "the model says" in result["content"][0]["text"]
+
+    behind(test, {"plain": plain.spec})
+    first, second = plain.noted("client")
+    assert "sampling" not in first and "sampling" in second and "roots" not in second
+
+
+def test_towards_a_server_of_the_new_era_a_request_claims_what_its_own_client_has() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        tool = "test_input_required_result_capabilities"  # it asks for what it may
+        assert (await host.call(tool)).text == "done"
+        able: dict[str, Json] = {"answer": ELICITS, "completion": {"sampling": {}}}
+        for name, capabilities in able.items():
+            assert list((await host.call(tool, capabilities=capabilities)).result["inputRequests"]) == [name]
+
+    behind(test, {"modern": child(FIXTURES, "--era", "modern", sampling=True)})

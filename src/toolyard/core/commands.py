@@ -6,6 +6,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.events import Remember, Reply
 from toolyard.core.items import Item, Result
 from toolyard.core.limits import Limits
+from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
 from toolyard.core.search import Wish
 from toolyard.core.settings import Settings, SettingsChange
@@ -34,6 +35,8 @@ class Start(_Command, frozen=True, kw_only=True):
     """What the conversation is set to if this opens it."""
     queue_limit: int = 16
     interrupt: bool = False
+    mcp_client: McpClient | None = None
+    """The MCP client that makes the request, if it is one."""
 
 
 class Open(_Command, frozen=True, kw_only=True):

@@ -97,6 +97,7 @@ def _start(state: State, command: Start, now: float) -> Events:
         web_search=command.web_search,
         context=command.context,
         language=command.language,
+        mcp_client=command.mcp_client,
     )
     return (*opening, *_closing(state, now), *stop, queued)
 

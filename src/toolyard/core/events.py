@@ -11,6 +11,7 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.items import Item, ModelText, Problem, Result, Usage
 from toolyard.core.limits import Limits
+from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
 from toolyard.core.search import Wish
 from toolyard.core.settings import Settings
@@ -82,6 +83,7 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     context: dict[str, Note] = {}
     """Named context of this request alone, beside the conversation's."""
     language: str = ""
+    mcp_client: McpClient | None = None
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):

@@ -9,6 +9,7 @@ from toolyard.core.caller import Caller
 from toolyard.core.events import Decision, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.history import History
 from toolyard.core.items import Call, Part, Problem
+from toolyard.core.mcp_client import McpClient
 from toolyard.core.search import Native
 from toolyard.core.servers import ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
 from toolyard.core.settings import Settings
@@ -104,6 +105,8 @@ class Context(Struct, frozen=True, kw_only=True):
     resume_token: str = ""
     may_use: Callable[[Tool], bool] = lambda _: False
     """Whether the caller may use another tool in this conversation, as things stand."""
+    mcp_client: McpClient | None = None
+    """The MCP client that made the request, if it is one."""
 
 
 class Value(Struct, frozen=True, kw_only=True):
@@ -189,6 +192,10 @@ class Personally(Venue, Protocol):
         """Whether a call of this tool by this caller would be run now, rather than wait for its server or fail."""
         ...
 
+    def unavailable(self, caller: Caller) -> Sequence[Tool]:
+        """Return the tools of this caller's servers that are stopped or failed, as they were listed last."""
+        ...
+
 
 class Verdict(Struct, frozen=True):
     decision: Decision
@@ -264,11 +271,14 @@ class Beside(Protocol):
         """A tool as its server lists it for this caller, with fields that nobody here knows; empty if it does not."""
         ...
 
-    def unavailable(self, caller: Caller) -> Sequence[Tool]:
-        """Return the tools of this caller's servers that are stopped or failed, as they were listed last."""
-        ...
-
-    async def ask(self, server: str, caller: Caller, method: str, params: dict[str, object]) -> dict[str, object]:
+    async def ask(
+        self,
+        server: str,
+        caller: Caller,
+        method: str,
+        params: dict[str, object],
+        client: McpClient | None = None,
+    ) -> dict[str, object]:
         """Raises Declined with the server's own error, or Unavailable."""
         ...
 

@@ -142,6 +142,7 @@ class Attempts:
             fields=to_fields(run.settings.context.values()),
             answer={"reply": answer.reply, "content": answer.content} if answer else None,
             resume_token=call.parked.resume_token if call.parked else "",
+            mcp_client=run.request.mcp_client,
             may_use=lambda tool: self._deps.registry.may_use(tool, journal.state),
         )
 

@@ -13,6 +13,7 @@ from toolyard.core.running import RunState
 from toolyard.core.state import State
 from toolyard.core.texts import check_language
 from toolyard.engine.deps import Deps
+from toolyard.engine.unknown_tool import unknown_tool
 
 
 def check(command: Command, state: State, deps: Deps) -> None:
@@ -47,7 +48,7 @@ def _check_start(command: Start, deps: Deps) -> None:
         raise Invalid(str(error)) from None
     choice = command.tool_choice
     if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools, command.by) is None:
-        raise Invalid(registry.unknown(choice, registry.names()).error, {"field": "tool_choice"})
+        raise Invalid(unknown_tool(choice, registry.names()).error, {"field": "tool_choice"})
 
 
 def _check_search(command: Start, state: State, deps: Deps) -> None:

@@ -11,6 +11,7 @@ from toolyard.core.state import State
 from toolyard.core.tools import Tool
 from toolyard.engine.registry import Registered, Registry, caller_of, shut
 from toolyard.engine.tables import is_certain
+from toolyard.engine.unknown_tool import unknown_tool
 
 PROPOSAL_S = 600.0
 
@@ -58,7 +59,7 @@ class Judge:
         return _judged(call, entry, self._verdict(entry, call, state), now)
 
     def _unknown(self, call: CallState, state: State) -> Problem:
-        return self._registry.unknown(call.call.tool, state.offered)
+        return unknown_tool(call.call.tool, state.offered)
 
     def _unfit(self, call: CallState, position: int, state: State) -> Problem | None:
         most = state.run.limits.calls_per_turn if state.run else 0

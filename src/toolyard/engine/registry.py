@@ -37,7 +37,6 @@ MOST_OFFERS = 512
 TOO_MANY = Offer(tools=(), digest="", hashes={})
 """Stands for an offer of more tools than are shown."""
 _log = logging.getLogger("toolyard.registry")
-MOST_NAMED = 20
 
 
 class Registry:
@@ -142,7 +141,14 @@ class Registry:
             for entry in self._seen_by(caller).values()
             if entry.on_demand == "always" and not shut(entry.own.gate, caller)
         ]
-        questions = (Question(tool=tool, caller=caller, settings=Settings()) for tool in (*ours, *self.hosted()))
+        return self._permitted((*ours, *self.hosted()), caller)
+
+    def unavailable(self, caller: Caller) -> list[Tool]:
+        """Return what this caller may use once its servers run again."""
+        return self._permitted(self._tables.unavailable(caller), caller)
+
+    def _permitted(self, tools: Iterable[Tool], caller: Caller) -> list[Tool]:
+        questions = (Question(tool=tool, caller=caller, settings=Settings()) for tool in tools)
         return [question.tool for question in questions if self._policy.judge(question).decision != "deny"]
 
     def hosted(self) -> list[Tool]:
@@ -183,16 +189,6 @@ class Registry:
         if app_tool is None:
             return None
         return Registered(tool=app_tool, venue=self._client, own=Own(), hash=definition_hash(app_tool))
-
-    def unknown(self, name: str, offered: Iterable[str]) -> Problem:
-        """What to tell a model that asked for a tool which is not there: the ones that are, nearest first."""
-        near = sorted(offered, key=lambda other: -_likeness(name[:64].lower(), other.lower()))
-        known = ", ".join(near[:MOST_NAMED]) or "none"
-        return Problem(
-            error=f"there is no tool named {name[:64]!r}; there are: {known}",
-            error_type="unknown_tool",
-            details={"tools": near[:MOST_NAMED]},
-        )
 
     def check_app_tools(self, tools: Sequence[Tool]) -> None:
         """Raises Misconfigured for an application's tool that cannot be offered."""
@@ -390,12 +386,6 @@ def in_effect(state: State) -> Settings:
         return now if run is None else run.settings
     began = run.settings.tools
     return replace(run.settings, tools=now.tools if began is None else began & now.tools)
-
-
-def _likeness(one: str, other: str) -> float:
-    """How many pairs of letters two names share."""
-    pairs, others = {*itertools.pairwise(one)}, {*itertools.pairwise(other)}
-    return len(pairs & others) / (len(pairs | others) or 1)
 
 
 def shut(gate: Gate | None, caller: Caller) -> Verdict | None:

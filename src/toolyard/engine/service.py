@@ -26,9 +26,10 @@ from toolyard.core.errors import (
 from toolyard.core.events import Entry
 from toolyard.core.items import Item, Problem
 from toolyard.core.limits import Limits
+from toolyard.core.mcp_client import McpClient
 from toolyard.core.model_cards import ModelCard
 from toolyard.core.notes import to_notes
-from toolyard.core.ports import Beside, Failure, Mint, Question, Value
+from toolyard.core.ports import Beside, Failure, Mint, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import failed
 from toolyard.core.running import CallState
@@ -108,6 +109,7 @@ class Service:
         settings: Settings | None = None,
         app_tools: Sequence[Tool] = (),
         interrupt: bool = False,
+        mcp_client: McpClient | None = None,
     ) -> Start:
         """A Start with an id of its own and what this yard gives by default. Raises Invalid for too large a context."""
         mint = self._deps.mint
@@ -126,6 +128,7 @@ class Service:
             settings=settings or self._deps.default_settings,
             queue_limit=self._deps.limits.queued_messages,
             interrupt=interrupt,
+            mcp_client=mcp_client,
         )
 
     @property
@@ -175,9 +178,7 @@ class Service:
 
     def unavailable_tools(self, caller: Caller) -> list[Tool]:
         """Return the tools that this caller may use once their servers run again."""
-        tools = self.beside.unavailable(caller)
-        questions = (Question(tool=tool, caller=caller, settings=Settings()) for tool in tools)
-        return [question.tool for question in questions if self._deps.policy.judge(question).decision != "deny"]
+        return self._deps.registry.unavailable(caller)
 
     def taken(self, names: Iterable[str], caller: Caller) -> list[str]:
         """Those that are names of the server's own tools: an application's tool of such a name is not offered."""

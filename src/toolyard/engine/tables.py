@@ -1,7 +1,7 @@
 """The tools as one caller gets them, where a venue has others for that caller than for the rest."""
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -51,6 +51,10 @@ class Tables:
     def apart(self, caller: Caller) -> tuple[Personal, ...]:
         """The same as long as nothing changes for this caller; empty for one who gets what all do."""
         return self._venue.personal(caller) if self._venue else ()
+
+    def unavailable(self, caller: Caller) -> Sequence[Tool]:
+        """Return the tools that the venue had for this caller while their servers ran."""
+        return self._venue.unavailable(caller) if self._venue else ()
 
     def seen_by(self, caller: Caller, tools: Table) -> Table:
         """Those of all, but for what is there for this caller alone."""

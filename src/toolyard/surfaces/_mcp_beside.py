@@ -162,7 +162,7 @@ class Aside:
         try:
             async with asyncio.timeout(LIST_S):
                 for _ in range(MOST_PAGES):
-                    page = await self._service.beside.ask(server, peer.caller, method, params)
+                    page = await self._service.beside.ask(server, peer.caller, method, params, peer.client)
                     items += _objects(page.get(field))
                     if not isinstance(page.get("nextCursor"), str) or len(items) > MOST_LISTED:
                         break
@@ -193,7 +193,8 @@ class Aside:
         try:
             async with asyncio.timeout(ASK_S):
                 given: Json = {"_meta": meta} if meta else {}
-                return await self._service.beside.ask(server, peer.caller, asked.method, {**params, **given})
+                sent = {**params, **given}
+                return await self._service.beside.ask(server, peer.caller, asked.method, sent, peer.client)
         except Declined as error:
             code = INVALID_PARAMS if peer.modern and error.code == RESOURCE_NOT_FOUND else error.code
             raise RpcError(code, str(error), error.data) from None

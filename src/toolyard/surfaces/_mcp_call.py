@@ -150,6 +150,7 @@ class ToolCall:
             (self._call,),
             correlation_id=self._peer.correlation_id,
             settings=Settings(title=f"MCP: {self._name}", unlisted=True),
+            mcp_client=self._peer.client,
         )
 
     async def _refused(self) -> Json | None:

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
+from toolyard.core.mcp_client import Capability, McpClient
 from toolyard.surfaces._mcp_wire import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -67,6 +68,13 @@ class Standing:
         """What it wants of a server's log lines, and more serious ones."""
 
 
+_ASKED_BY: dict[Capability, str] = {
+    "elicitation": "elicitation/create",
+    "sampling": "sampling/createMessage",
+    "roots": "roots/list",
+}
+
+
 class Peer(Struct, frozen=True, kw_only=True):
     """A client, as one request of it is served."""
 
@@ -95,6 +103,12 @@ class Peer(Struct, frozen=True, kw_only=True):
                 name = "roots"
         there = isinstance(self.capabilities.get(name), dict) and self.streams_or_modern
         return {} if there else {name: {}}
+
+    @property
+    def client(self) -> McpClient:
+        """The client as the servers behind us are to see it."""
+        capabilities = frozenset[Capability](name for name, method in _ASKED_BY.items() if not self.lacks(method))
+        return McpClient(modern=self.modern, capabilities=capabilities)
 
     @property
     def streams_or_modern(self) -> bool:

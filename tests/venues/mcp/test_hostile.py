@@ -185,7 +185,7 @@ def test_an_answer_over_http_has_a_bound_and_is_not_unpacked(head: str) -> None:
 
 def test_a_second_question_of_a_call_does_not_take_the_place_of_the_first() -> None:
     async def test() -> None:
-        questions, ticket = Questions(), Ticket("call", None)
+        questions, ticket = Questions(), Ticket("call", None)  # pyright: ignore[reportArgumentType] - no link is used
         first = asyncio.create_task(questions.asked(None, {"message": "Who?"}, ticket))
         await asyncio.wait_for(ticket.news.wait(), 5)
         with pytest.raises(LookupError, match="already"):

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from toolyard.core.errors import Refused
 from toolyard.core.events import CallEnded, CallParked
 from toolyard.core.items import Result
 from toolyard.core.servers import ServerSpec
+from toolyard.venues.mcp.venue import MAX_ASKING_SESSIONS
 from venues.mcp.modern import over_http, over_stdio
 from venues.mcp.plain import Plain
 
@@ -186,19 +188,65 @@ async def asked_by_name(yard: Yard, run: Run, name: str) -> None:
     assert f'"name": "{name}"' in (await ended(run)).content
 
 
-def test_a_question_that_could_be_that_of_a_call_which_waits_is_asked_of_nobody(tmp_path: Path) -> None:
-    """Ann's call waits for her answer: what the server asks meanwhile may be hers, and is not shown to Bob."""
+def test_while_a_question_is_open_another_call_is_asked_in_a_session_of_its_own(tmp_path: Path) -> None:
+    """Ann's call waits for her answer: what the server asks on that session may be hers, so Bob's call has another."""
     plain = Plain(tmp_path, trust=True)
 
     async def test(yard: Yard) -> None:
         anns = yard.call("ask", {}, caller=Caller(user="ann"))
         await parked(anns)
-        refused = await ended(yard.call("ask", {}, caller=Caller(user="bob")))
-        assert "which of several calls" in refused.content
-        await asked_by_name(yard, anns, "ann")
         await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="bob")), "bob")
+        await asked_by_name(yard, anns, "ann")
+        await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="cleo")), "cleo")
 
     in_yard(test, [], servers={"plain": plain.spec})
+    assert len(plain.processes) == 2, "without an open question all share one session"
+
+
+def test_a_tool_that_has_answered_without_asking_keeps_its_session_while_a_question_is_open(tmp_path: Path) -> None:
+    """A server may keep state in its process: only calls that may ask go elsewhere."""
+    plain = Plain(tmp_path, trust=True)
+
+    async def test(yard: Yard) -> None:
+        before = (await ended(yard.call("look", {}))).content
+        anns = yard.call("ask", {}, caller=Caller(user="ann"))
+        await parked(anns)
+        assert (await ended(yard.call("look", {}))).content == before
+        assert (await ended(yard.call("add", {}))).content != before, "it was never called: it may ask"
+        await asked_by_name(yard, anns, "ann")
+
+    in_yard(test, [], servers={"plain": plain.spec})
+
+
+def test_a_session_that_was_opened_for_a_question_ends_when_it_is_idle(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, trust=True, idle_s=0.1)
+
+    async def test(yard: Yard) -> None:
+        anns = yard.call("ask", {}, caller=Caller(user="ann"))
+        await parked(anns)
+        await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="bob")), "bob")
+        anns_process, bobs_process = plain.processes
+        await condition(lambda: plain.alive == [anns_process])
+        assert bobs_process != anns_process
+        await asked_by_name(yard, anns, "ann")
+
+    in_yard(test, [], servers={"plain": plain.spec})
+
+
+def test_the_sessions_for_questions_are_bounded_and_one_too_many_is_refused_with_words(tmp_path: Path) -> None:
+    plain = Plain(tmp_path, trust=True)
+
+    async def test(yard: Yard) -> None:
+        runs = [yard.call("ask", {}, caller=Caller(user=f"user{number}")) for number in range(MAX_ASKING_SESSIONS)]
+        for run in runs:
+            await parked(run)
+        refused = await ended(yard.call("ask", {}, caller=Caller(user="late")))
+        assert problem(refused) == ("error", "unavailable") and "wait for their users' answers" in refused.content
+        await asked_by_name(yard, runs[3], "user3")
+        await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="late")), "late")
+
+    in_yard(test, [], servers={"plain": plain.spec})
+    assert len(plain.processes) == MAX_ASKING_SESSIONS
 
 
 def test_over_http_a_question_of_the_old_era_finds_its_call() -> None:
@@ -231,16 +279,51 @@ def test_without_leave_a_server_gets_neither_a_model_nor_roots(tmp_path: Path) -
     assert "elicitation" in told and "sampling" not in told and "roots" not in told
 
 
-def test_with_leave_a_request_for_a_model_is_a_question_to_whoever_can_answer_it(tmp_path: Path) -> None:
+def test_with_leave_too_a_call_without_an_mcp_client_claims_neither_a_model_nor_roots(tmp_path: Path) -> None:
+    """Only an MCP client has them; a caller over HTTP could not answer."""
     plain = Plain(tmp_path, "typed", trust=True, sampling=True)
 
     async def test(yard: Yard) -> None:
-        run = yard.call("asks_model", {})
-        question = (await parked(run)).question
-        assert list(question["requests"]) == ["sampling/createMessage"]  # pyright: ignore[reportArgumentType, reportUnknownArgumentType]
-        await run.stop()
-        assert (await ended(run)).outcome == "cancelled"
+        came = await ended(yard.call("asks_model", {}))
+        assert '"code": -3260' in came.content
 
     in_yard(test, [], servers={"plain": plain.spec})
     (told,) = plain.noted("client")
-    assert "sampling" in told and "roots" in told
+    assert "elicitation" in told and "sampling" not in told and "roots" not in told
+
+
+@pytest.mark.parametrize("way", ["stdio", "http"])
+def test_a_tool_that_may_be_repeated_asks_by_push_at_its_first_call(way: str) -> None:
+    """The server speaks both eras, and in the new one the tool cannot ask."""
+
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
+            spec = over_stdio() if way == "stdio" else (await stack.enter_async_context(over_http())).spec()
+            yard = await stack.enter_async_context(Yard(model=Scripted([]), servers={"both": spec}))
+            run = yard.call("push_look", {})
+            await yard.answer(run.conversation, (await parked(run)).call_id, {"name": "Ann"})
+            assert (await ended(run)).content == "hello Ann"
+            assert yard.servers.cards()[0].protocol == "2026-07-28", "other tools stay in the new era"
+
+    asyncio.run(test())
+
+
+def test_a_tool_that_may_not_be_repeated_asks_by_push_from_its_second_call_on(tmp_path: Path) -> None:
+    """What it did before it wanted to ask is not known: it is not called again unasked. It is remembered."""
+    spec = over_stdio(trust=True)
+
+    def yard() -> Yard:
+        return Yard(model=Scripted([]), servers={"both": spec}, store=f"sqlite:///{tmp_path}/yard.db")
+
+    async def both() -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            async with yard() as first:
+                failed = await ended(first.call("push", {}))
+                assert problem(failed) == ("error", "execution_error")
+                assert "no back-channel" in failed.content and "find out" in failed.content
+            async with yard() as second:
+                run = second.call("push", {})
+                await second.answer(run.conversation, (await parked(run)).call_id, {"name": "Ann"})
+                assert (await ended(run)).content == "hello Ann after 1 calls", "in a process that ran it once"
+
+    asyncio.run(both())

@@ -72,6 +72,7 @@ export interface CallDigest {
   outcome: "cancelled" | "denied" | "error" | "expired" | "ok" | "timeout" | "unknown" | null
   took_ms: number | null
   error: string
+  unknown: boolean
 }
 
 export interface CallEnded {
@@ -336,6 +337,11 @@ export interface LiveAnswer {
   success: boolean
 }
 
+export interface McpClient {
+  modern?: boolean
+  capabilities?: Array<"elicitation" | "roots" | "sampling">
+}
+
 export interface Me {
   user: string
   roles: Array<string>
@@ -560,6 +566,7 @@ export interface RunQueued {
   web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
   context?: Record<string, Note>
   language?: string
+  mcp_client?: McpClient | null
 }
 
 export interface RunStarted {

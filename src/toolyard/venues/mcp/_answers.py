@@ -1,10 +1,11 @@
 """What asking a server can come to. Data only: it knows neither the SDK nor what is done with an answer."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
+from toolyard.core.mcp_client import Capability
 from toolyard.core.servers import ServerStatus
 
 Json = dict[str, object]
@@ -31,6 +32,7 @@ class Rejected(Struct, frozen=True):
     code: int
     message: str
     data: object = None
+    modern: bool = False
 
 
 class Gone(Struct, frozen=True):
@@ -43,6 +45,25 @@ class Gone(Struct, frozen=True):
 Answer = Answered | Rejected | Gone
 Barred = Callable[[], Rejected | Gone | None]
 """Why a request may not be sent over the session that is open now, if so."""
+
+
+Era = Literal["", "legacy", "modern"]
+"""What a server was found to speak the last time; empty means that it has not been asked."""
+
+
+class SessionKind(Struct, frozen=True, kw_only=True):
+    """Which of a server's sessions a request takes."""
+
+    era: Literal["", "legacy"] = ""
+    """Empty for the newest that both speak."""
+    claims: frozenset[Capability] = frozenset()
+    """What a session of the old era says beside elicitation that we can be asked for. It says so once for all calls."""
+    number: int = 0
+    """From 1 on: for calls that may ask while a question is open on the sessions before."""
+
+
+SHARED = SessionKind()
+"""The session that all callers share, or all requests of one caller."""
 
 
 class Opened(Struct, frozen=True):
@@ -68,11 +89,15 @@ class Told(Struct, frozen=True, kw_only=True):
     log: tuple[str, ...] = ()
 
 
-class Supervised(Protocol):
-    """A connection that is kept up; see `_link`."""
+class Asking(Protocol):
+    """A connection as a request needs it; see `_link`."""
 
-    status: ServerStatus
-    told: Callable[[], Told]
+    era_refused: bool
+    """The server does not speak the only era that this connection is for."""
+
+    async def era(self) -> Era:
+        """Return what is spoken, once that is known; empty if there is no session to be had."""
+        ...
 
     async def ask(
         self,
@@ -82,11 +107,21 @@ class Supervised(Protocol):
         progress: Progress | None = None,
         owner: object = None,
         barred: Barred | None = None,
-    ) -> Answer: ...
+        capabilities: frozenset[Capability] | None = None,
+    ) -> Answer:
+        """Ask the server. `capabilities` are the calling client's: in the new era each request says them."""
+        ...
 
     def suspect(self) -> None:
         """A request was not answered before its deadline."""
         ...
+
+
+class Supervised(Asking, Protocol):
+    """A connection that is kept up; see `_link`."""
+
+    status: ServerStatus
+    told: Callable[[], Told]
 
     async def run(self) -> None: ...
 

@@ -9,7 +9,7 @@ from toolyard.core.ports import Heard, Mint
 from toolyard.core.servers import ServerSpec, SignInAnswer
 from toolyard.core.store import Shelf
 from toolyard.core.tools import Tool
-from toolyard.venues.mcp._answers import Json, Supervised
+from toolyard.venues.mcp._answers import SHARED, Json, SessionKind, Supervised
 from toolyard.venues.mcp._grants import Keeper
 from toolyard.venues.mcp.router import Router
 
@@ -32,7 +32,13 @@ class Connector(Protocol):
     """Makes links; loaded when the first server is started, because it takes the SDK along."""
 
     def link(
-        self, server: str, spec: ServerSpec, caller: Caller | None, watcher: Watcher, keeper: Keeper
+        self,
+        server: str,
+        spec: ServerSpec,
+        caller: Caller | None,
+        watcher: Watcher,
+        keeper: Keeper,
+        kind: SessionKind = SHARED,
     ) -> Supervised: ...
 
     async def sign_in(

@@ -11,17 +11,26 @@ from contextlib import AbstractAsyncContextManager
 from time import monotonic
 from typing import cast
 
+import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
+from toolyard.core.mcp_client import Capability
 from toolyard.core.servers import LAST_WORDS, ServerStatus
-from toolyard.venues.mcp._answers import Answer, Answered, Barred, Gone, Json, Opened, Progress, Rejected, Told
+from toolyard.venues.mcp._answers import Answer, Answered, Barred, Era, Gone, Json, Opened, Progress, Rejected, Told
 from toolyard.venues.mcp._oauth import SignedOut
 from toolyard.venues.mcp._patience import Patience
 from toolyard.venues.mcp._said import Said
-from toolyard.venues.mcp._session import Era, Lost, Session
+from toolyard.venues.mcp._session import Lost, Session
 
 _log = logging.getLogger("toolyard.mcp")
 MOST_TRIES = 3
+_ERA_REFUSED = (
+    types.METHOD_NOT_FOUND,
+    types.INVALID_REQUEST,
+    types.INVALID_PARAMS,
+    types.UNSUPPORTED_PROTOCOL_VERSION,
+)
+"""How servers of the new era only answer the handshake of the old one."""
 Connect = Callable[[Era], AbstractAsyncContextManager[Session]]
 
 
@@ -33,9 +42,19 @@ class Link:
     """`run` it as a task; `session` gives the session of the moment; `stop` ends it for good."""
 
     def __init__(
-        self, server: str, connect: Connect, said: Said, *, idle_s: float, changed: Callable[[], None]
+        self,
+        server: str,
+        connect: Connect,
+        said: Said,
+        *,
+        idle_s: float,
+        changed: Callable[[], None],
+        one_era: bool = False,
     ) -> None:
+        """`one_era`: a server that refuses the handshake is not asked again."""
         self.server = server
+        self.era_refused = False
+        self._one_era = one_era
         self.status: ServerStatus = "starting"
         self.error = ""
         self.sessions = 0
@@ -76,6 +95,15 @@ class Link:
             self._wanted.set()
             await self._news.wait()
 
+    async def era(self) -> Era:
+        """Return what is spoken, once that is known; empty if there is no session to be had."""
+        if not self._era:
+            try:
+                await self.session()
+            except Down:
+                return ""
+        return self._era
+
     async def ask(
         self,
         method: str,
@@ -84,23 +112,25 @@ class Link:
         progress: Progress | None = None,
         owner: object = None,
         barred: Barred | None = None,
+        capabilities: frozenset[Capability] | None = None,
     ) -> Answer:
         """Ask the server; again, where it is certain that it did not read the request the time before.
 
         Whether it may be asked is looked at for each session anew: another may have listed something else.
         """
-        gone = Gone("the server is stopped", read=False)
+        gone, modern = Gone("the server is stopped", read=False), False
         for _ in range(MOST_TRIES):
             try:
                 session = await self.session()
                 if barred is not None and (why := barred()) is not None:
                     return why
-                raw = await session.request(method, params, progress=progress, owner=owner)
-                return Answered(raw, session.modern)
+                modern = session.modern
+                raw = await session.request(method, params, progress=progress, owner=owner, capabilities=capabilities)
+                return Answered(raw, modern)
             except Down as error:
                 return Gone(str(error), read=False)
             except MCPError as error:
-                return Rejected(error.code, error.message, error.data)
+                return Rejected(error.code, error.message, error.data, modern)
             except Lost as error:
                 gone = Gone(str(error), read=error.read)
                 if error.read:
@@ -142,9 +172,13 @@ class Link:
             why = "it ended"
         except SignedOut as error:
             self._current = None
-            await self._signed_out(str(error))
+            await self._fail_for_good(str(error))
             return
         except Exception as error:
+            if self._one_era and self._current is None and _refuses_era(error):
+                self.era_refused = True
+                await self._fail_for_good(_told(error))
+                return
             why, self._era = _told(error), self._era if self._current else ""
             answered = bool(self._current and self._current.answers)
         self._current = None
@@ -190,7 +224,7 @@ class Link:
         except TimeoutError:
             pass
 
-    async def _signed_out(self, why: str) -> None:
+    async def _fail_for_good(self, why: str) -> None:
         """Trying again does not help: whoever signs in, or starts it, begins another link."""
         self.error = why
         _log.warning("server %s does not let us in: %s", self.server, why)
@@ -206,6 +240,12 @@ class Link:
         self._news.set()
         self._news = asyncio.Event()
         self._changed()
+
+
+def _refuses_era(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_refuses_era, cast("BaseExceptionGroup[BaseException]", error).exceptions))
+    return isinstance(error, MCPError) and error.code in _ERA_REFUSED
 
 
 def _told(error: BaseException) -> str:

@@ -33,6 +33,8 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     present: bool = True
     said: dict[str, bool] = {}
     """Of definitions that only some callers get, by their hashes: whether somebody accepted or rejected them."""
+    pushes: bool = False
+    """It asks by a request of its own, which 2026-07-28 does not have: it has failed there for that reason."""
 
     @property
     def state(self) -> ToolState:

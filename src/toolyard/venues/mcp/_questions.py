@@ -1,8 +1,8 @@
 """Calls that wait with a question of their server, in the old era: the request stays open until the answer comes.
 
 Old servers do not say which call a question belongs to, unless they are reached over HTTP. If more than one could be
-meant, nobody is asked, as it could be somebody else's; and from then on that server's calls run one at a time. A call
-that waits for its user's answer could be meant, too: until then no other call of that server can ask.
+meant, nobody is asked, as it could be somebody else's; and from then on the calls of that session run one at a time. A
+call that waits for its user's answer could be meant, too: until it goes on, calls that may ask take another session.
 """
 
 import asyncio
@@ -11,13 +11,17 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import cast
+from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 
 from toolyard.core.servers import INPUT_RESPONSES
-from toolyard.venues.mcp._answers import Answer, Json
+from toolyard.venues.mcp._answers import Answer, Json, Supervised
 
 MOST_WAITING = 1000
+MAX_REMEMBERED = 20_000
+ToolKey = tuple[str, str]
+"""A server, and the name of a tool there."""
 
 
 @dataclass(slots=True, eq=False)
@@ -25,15 +29,22 @@ class Ticket:
     """A call on its way, and what it waits for."""
 
     call_id: str
-    link: object
+    link: Supervised
     """The connection it is made over: questions of other connections are not its."""
+    tool: ToolKey = ("", "")
     news: asyncio.Event = field(default_factory=asyncio.Event)
     task: "asyncio.Task[Answer] | None" = None
     question: Json | None = None
     reply: "asyncio.Future[Json] | None" = None
+    unattributed: bool = False
+    """Its question came without a word on which call it belongs to."""
     prepared: Mapping[str, Json] = field(default_factory=dict[str, Json])
     """Answers to questions that were asked before a restart, by the questions' digests."""
     timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_running(self) -> bool:
+        return self.task is None or not self.task.done()
 
     async def settled(self) -> Answer | None:
         """The answer of the server; None if it has asked something first."""
@@ -53,7 +64,10 @@ class Questions:
     def __init__(self) -> None:
         self._running: set[Ticket] = set()
         self._waiting: dict[str, Ticket] = {}
-        self._turns: dict[object, asyncio.Lock] = {}
+        self._turns: WeakKeyDictionary[object, asyncio.Lock] = WeakKeyDictionary()
+        self._ambiguous: WeakSet[object] = WeakSet()
+        self._asks: dict[ToolKey, bool] = {}
+        """Whether a tool has ever asked, as far as it has been called."""
 
     def begin(self, ticket: Ticket) -> None:
         self._running.add(ticket)
@@ -61,13 +75,37 @@ class Questions:
     def end(self, ticket: Ticket) -> None:
         self._running.discard(ticket)
 
-    def turn(self, link: object) -> AbstractAsyncContextManager[object]:
-        """One at a time, for a connection that has asked without saying on whose behalf."""
-        return self._turns.get(link) or nullcontext()
+    def turn(self, link: object, *, alone: bool = False) -> AbstractAsyncContextManager[object]:
+        """Return what lets calls run one at a time where a question could be that of several; else nothing to wait for.
+
+        That is so on a connection that has asked when several calls could be meant, and while a question is open.
+        """
+        lock = self._turns.setdefault(link, asyncio.Lock())
+        needed = alone or link in self._ambiguous or self.has_open(link) or lock.locked()
+        return lock if needed else nullcontext()
+
+    def is_quiet(self, tool: ToolKey) -> bool:
+        """Return whether a tool is known to answer without asking."""
+        return self._asks.get(tool) is False
+
+    def completed(self, ticket: Ticket) -> None:
+        """Note that a call was answered; if its tool has never asked, it is taken for one that does not."""
+        if len(self._asks) >= MAX_REMEMBERED:
+            self._asks.clear()
+        self._asks.setdefault(ticket.tool, False)
+
+    def has_open(self, link: object) -> bool:
+        """Return whether a call over this connection waits with a question that could have been another call's."""
+        tickets = (ticket for ticket in self._waiting.values() if ticket.link is link and ticket.unattributed)
+        return any(ticket.is_running for ticket in tickets)
+
+    def waiting(self, token: str) -> Ticket | None:
+        return self._waiting.get(token)
 
     async def asked(self, link: object, question: Json, owner: object) -> Json:
         """A server asks. Raises LookupError if it cannot be told whom."""
         ticket = owner if isinstance(owner, Ticket) else self._only(link)
+        ticket.unattributed, self._asks[ticket.tool] = owner is None, True
         if (known := ticket.prepared.get(digest(question))) is not None:
             return known
         if ticket.reply is not None and not ticket.reply.done():
@@ -80,10 +118,11 @@ class Questions:
     def _only(self, link: object) -> Ticket:
         """The only call that it could be, of those that run and those that wait for an answer."""
         known = (*self._running, *self._waiting.values())
-        meant = [ticket for ticket in known if ticket.link is link and not (ticket.task and ticket.task.done())]
+        meant = [ticket for ticket in known if ticket.link is link and ticket.is_running]
         if len(meant) == 1:
             return meant[0]
-        self._turns.setdefault(link, asyncio.Lock())
+        self._ambiguous.add(link)
+        self._asks.update((ticket.tool, True) for ticket in meant)
         raise LookupError("it cannot be told which of several calls this question belongs to; ask again")
 
     def park(self, ticket: Ticket, within_s: float) -> str:

@@ -9,6 +9,8 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from toolyard.core.mcp_client import Capability
+
 Json = dict[str, object]
 MOST_TOKEN = 256 * 1024
 
@@ -35,9 +37,9 @@ class Round(Struct, frozen=True, kw_only=True, omit_defaults=True):
         shown = cast(Json, asked.get("params") or {}) if asked["method"] == ELICIT else {}
         return {**shown, "requests": {key: one for key, one in self.requests.items() if key not in self.responses}}
 
-    def forbidden(self, *, sampling: bool) -> str:
+    def forbidden(self, claims: frozenset[Capability]) -> str:
         """A request that we did not say we could answer, if there is one."""
-        allowed = (ELICIT, *PASSED_ON) if sampling else (ELICIT,)
+        allowed = (ELICIT, *(method for method, name in PASSED_ON.items() if name in claims))
         return next((str(one["method"]) for one in self.requests.values() if one["method"] not in allowed), "")
 
     def given(self, responses: Json) -> "Round":
@@ -64,7 +66,7 @@ class Round(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 TOKEN = "round:"
 ELICIT = "elicitation/create"
-PASSED_ON = ("sampling/createMessage", "roots/list")
+PASSED_ON: dict[str, Capability] = {"sampling/createMessage": "sampling", "roots/list": "roots"}
 """What only an MCP client behind us can answer."""
 _round = msgspec.json.Decoder(Round)
 

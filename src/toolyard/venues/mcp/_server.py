@@ -16,8 +16,9 @@ from toolyard.core.caller import Caller
 from toolyard.core.ports import Personal
 from toolyard.core.servers import ServerCard, ServerSpec, ServerStatus, ServerTool
 from toolyard.core.tools import Tool
-from toolyard.venues.mcp._answers import FORBIDDEN, Gone, Json, Rejected, Supervised
+from toolyard.venues.mcp._answers import FORBIDDEN, Gone, Json, Rejected, SessionKind, Supervised
 from toolyard.venues.mcp._definitions import pin_of, tool_of
+from toolyard.venues.mcp._further import FurtherSessions
 from toolyard.venues.mcp._grants import Keeper
 from toolyard.venues.mcp._home import Home
 from toolyard.venues.mcp._pins import (
@@ -38,6 +39,7 @@ from toolyard.venues.mcp.router import Route
 PINS = "mcp.pins"
 MOST_CALLERS = 1000
 CALLER_IDLE_S = 600.0
+FURTHER_IDLE_S = 60.0
 NOBODY: Who = ()
 TOOLS_CHANGED = "notifications/tools/list_changed"
 _pins = msgspec.json.Decoder(Pins)
@@ -61,6 +63,7 @@ class Server:
         self.removed = False
         self._home = home
         self._links: dict[Who, Supervised] = {}
+        self.further = FurtherSessions(self, id, record.spec)
         self._pins: Pins = _pins.decode(pins) if pins else {}
         self.known = bool(pins)
         """Whether its tools were listed at any time."""
@@ -97,6 +100,7 @@ class Server:
         for link in self._links.values():
             link.stop()
         self._links.clear()
+        self.further.end_all()
         self._views.clear()
         self._personal.clear()
 
@@ -119,6 +123,7 @@ class Server:
     def _end(self, who: Who) -> None:
         if (link := self._links.pop(who, None)) is not None:
             link.stop()
+        self.further.end_all(who)
         self._views.forget(who)
         self._personal.pop(who, None)
 
@@ -130,6 +135,21 @@ class Server:
         self._links[who] = made
         self._home.spawn(made.run())
         return made
+
+    def open_further(self, caller: Caller, kind: SessionKind) -> Supervised:
+        """Return a new session of this kind beside the one that this caller uses."""
+        who, owner = self.seen_as(caller)
+        watcher = FurtherWatcher(self)
+        link = self._home.connector().link(self.id, self.spec, owner, watcher, self.keeper(who), kind)
+        self._home.spawn(link.run())
+        return link
+
+    async def note_push(self, remote: str) -> None:
+        """Remember that a tool asks in a way that the new era does not have."""
+        async with self._keeping:
+            pin = self._pins.get(remote)
+            if pin is not None and not pin.pushes:
+                await self._keep({**self._pins, remote: replace(pin, pushes=True)})
 
     def _make_room(self) -> None:
         if len(self._links) >= MOST_CALLERS:
@@ -326,7 +346,7 @@ class Server:
             process_id=told.process_id if told else None,
             protocol=told.protocol if told else "",
             restarts=max(0, told.sessions - 1) if told else 0,
-            sessions=sum(link.status == "running" for link in self._links.values()),
+            sessions=sum(link.status == "running" for link in (*self._links.values(), *self.further)),
             configured=self.configured,
             log=told.log if told else (),
             tools=tuple(self._shown()),
@@ -356,3 +376,19 @@ def _shown(pin: Pin, callers: int) -> ServerTool:
     shown = replace(pin.shown, callers=callers)
     said = "one caller gets it" if callers == 1 else f"{callers} callers get it"
     return shown if shown.state == "accepted" else replace(shown, why=f"as {said}:\n{shown.why}")
+
+
+class FurtherWatcher:
+    """Hears what a further session tells. Its list of tools is nobody's: callers get the shared session's."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.notified = server.notified
+        self.elicited = server.elicited
+
+    async def listed(self, tools: list[Json], caller: Caller | None) -> None:
+        if caller is not None and not self._server.knows(caller):
+            await self._server.listed(tools, caller)
+
+    def changed(self) -> None:
+        """Do nothing: a server's state is that of its shared session."""

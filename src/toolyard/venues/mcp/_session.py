@@ -11,7 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from time import monotonic
-from typing import Literal, cast
+from typing import cast
 
 import anyio
 import mcp_types as types
@@ -23,13 +23,12 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel, RootModel, ValidationError
 
-from toolyard.venues.mcp._answers import FORBIDDEN, Json, Opened
+from toolyard.core.mcp_client import Capability
+from toolyard.venues.mcp._answers import FORBIDDEN, Era, Json, Opened
 from toolyard.venues.mcp._definitions import unusable
 from toolyard.venues.mcp._stdio import Child
 from toolyard.venues.mcp._wire import Sent, Wire, sent_for
 
-Era = Literal["", "legacy", "modern"]
-"""What a server was found to speak the last time; empty means that it has not been asked."""
 MOST_PAGES = 200
 MOST_TOOLS = 10_000
 MOST_LISTING_BYTES = 32 * 1024 * 1024
@@ -65,8 +64,8 @@ class Hooks:
     notified: Callable[[str, Json], None]
     elicited: Callable[[Json, object], Awaitable[Json]] | None = None
     """A question of the server to the user, and the owner of the request that it belongs to, if that is known."""
-    sampling: bool = False
-    """Whether the server may also ask for what only an MCP client behind us has: a model, roots."""
+    claims: frozenset[Capability] = frozenset()
+    """What the server may also ask for that only an MCP client behind us has: a model, roots."""
 
 
 class Session:
@@ -119,10 +118,16 @@ class Session:
         return self._session.instructions or ""
 
     async def request(
-        self, method: str, params: Json, *, progress: ProgressFnT | None = None, owner: object = None
+        self,
+        method: str,
+        params: Json,
+        *,
+        progress: ProgressFnT | None = None,
+        owner: object = None,
+        capabilities: frozenset[Capability] | None = None,
     ) -> Json:
         """The server's answer as it came. Raises MCPError with what the server says against it, or Lost."""
-        sent = Sent(owner, is_asked=True)
+        sent = Sent(owner, is_asked=True, capabilities=capabilities)
         token = sent_for.set(sent)
         self.in_flight += 1
         try:
@@ -319,8 +324,10 @@ async def connected(
             client_info=types.Implementation(name="toolyard", version=version("toolyard")),
             message_handler=lambda message: made[0].on_message(message),
             elicitation_callback=(lambda context, params: made[0].on_elicitation(params)) if hooks.elicited else None,
-            sampling_callback=(lambda context, params: made[0].on_sampling(params)) if hooks.sampling else None,
-            list_roots_callback=(lambda context: made[0].on_roots()) if hooks.sampling else None,
+            sampling_callback=(lambda context, params: made[0].on_sampling(params))
+            if "sampling" in hooks.claims
+            else None,
+            list_roots_callback=(lambda context: made[0].on_roots()) if "roots" in hooks.claims else None,
         )
         session = Session(wire, client, hooks, child, finished, list_s)
         made.append(session)

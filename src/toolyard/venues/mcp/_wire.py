@@ -13,7 +13,9 @@ import mcp_types as types
 from mcp.shared.dispatcher import CallOptions, OnNotify, OnNotifyIntercept, OnRequest
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
+from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
+from toolyard.core.mcp_client import Capability
 from toolyard.venues.mcp._answers import Json
 from toolyard.venues.mcp._definitions import unusable
 
@@ -35,6 +37,8 @@ class Sent:
     unreached: bool = False
     is_asked: bool = False
     """By somebody who is told what comes of it; what is not belongs to the session itself."""
+    capabilities: frozenset[Capability] | None = None
+    """What the calling client can be asked for; None for what the session says."""
     denied: str = ""
     """Over HTTP: why the server does not do this for us, though it does other things."""
 
@@ -80,11 +84,24 @@ class Wire(JSONRPCDispatcher[TransportContext]):
         sent = sent_for.get()
         if sent is not None:
             sent.id = number
+            params = _with_capabilities(params, sent.capabilities)
         answer = await super().send_raw_request(method, params, options, _related_request_id=_related_request_id)
         if sent is None:
             return answer
         sent.answer = answer
         return _EMPTY[method] if method in _EMPTY else _bare(answer) if method == "tools/list" else answer
+
+
+def _with_capabilities(
+    params: Mapping[str, object] | None, capabilities: frozenset[Capability] | None
+) -> Mapping[str, object] | None:
+    """Return a request of the new era with the calling client's capabilities in place of the session's."""
+    meta = (params or {}).get("_meta")
+    stamped = cast(Json, meta).get(CLIENT_CAPABILITIES_META_KEY) if isinstance(meta, dict) else None
+    if capabilities is None or not isinstance(stamped, dict):  # the old era says them once, in its handshake
+        return params
+    claimed = {name: cast(Json, stamped).get(name, {}) for name in sorted(capabilities)}
+    return {**(params or {}), "_meta": {**cast(Json, meta), CLIENT_CAPABILITIES_META_KEY: claimed}}
 
 
 def _bare(listing: Json) -> Json:

@@ -1,11 +1,11 @@
 """What the servers have besides tools, for a surface that passes it on. It does not know what is asked."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, NotFound, Refused, Unavailable
+from toolyard.core.mcp_client import McpClient
 from toolyard.core.ports import Heard
-from toolyard.core.tools import Tool
 from toolyard.venues.mcp._answers import Answered, Gone, Json, Rejected
 from toolyard.venues.mcp.fleet import Fleet
 
@@ -20,12 +20,11 @@ class FleetBeside:
     def definition(self, server: str, tool: str, caller: Caller) -> Json:
         return self._fleet.definition(server, tool, caller)
 
-    def unavailable(self, caller: Caller) -> Sequence[Tool]:
-        return self._fleet.unavailable(caller)
-
-    async def ask(self, server: str, caller: Caller, method: str, params: Json) -> Json:
+    async def ask(
+        self, server: str, caller: Caller, method: str, params: Json, client: McpClient | None = None
+    ) -> Json:
         try:
-            answer = await self._fleet.ask(server, caller, method, params)
+            answer = await self._fleet.ask(server, caller, method, params, client)
         except (NotFound, Refused) as error:
             raise Unavailable(str(error)) from None
         match answer:

@@ -6,15 +6,15 @@ from contextlib import AbstractAsyncContextManager
 
 from toolyard.core.caller import Caller
 from toolyard.core.servers import ServerSpec, SignInAnswer
-from toolyard.venues.mcp._answers import Json, Supervised
+from toolyard.venues.mcp._answers import SHARED, Era, Json, SessionKind, Supervised
 from toolyard.venues.mcp._forms import Forms
 from toolyard.venues.mcp._grants import Keeper
 from toolyard.venues.mcp._home import Watcher
 from toolyard.venues.mcp._link import Link
 from toolyard.venues.mcp._oauth import signing
 from toolyard.venues.mcp._said import Said
-from toolyard.venues.mcp._server import CALLER_IDLE_S
-from toolyard.venues.mcp._session import Era, Hooks, Session, connected
+from toolyard.venues.mcp._server import CALLER_IDLE_S, FURTHER_IDLE_S
+from toolyard.venues.mcp._session import Hooks, Session, connected
 from toolyard.venues.mcp._sign_in import sign_in
 from toolyard.venues.mcp._transports import filled_in, streams
 from toolyard.venues.mcp._warden import Warden
@@ -29,7 +29,13 @@ class SdkConnector:
         logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)  # it quotes tokens; we tell what failed
 
     def link(
-        self, server: str, spec: ServerSpec, caller: Caller | None, watcher: Watcher, keeper: Keeper
+        self,
+        server: str,
+        spec: ServerSpec,
+        caller: Caller | None,
+        watcher: Watcher,
+        keeper: Keeper,
+        kind: SessionKind = SHARED,
     ) -> Supervised:
         said = Said(server)
 
@@ -40,16 +46,16 @@ class SdkConnector:
             listed=lambda tools: watcher.listed(tools, caller),
             notified=lambda method, params: watcher.notified(method, params, caller),
             elicited=elicited,
-            sampling=spec.sampling,
+            claims=kind.claims,
         )
         opened = streams(spec, caller, said, self._warden, lambda: signing(server, spec, keeper))
 
         def connect(era: Era) -> AbstractAsyncContextManager[Session]:
-            known: Era = "legacy" if spec.protocol == "2025-11-25" else era
+            known: Era = "legacy" if spec.protocol == "2025-11-25" or kind.era == "legacy" else era
             return connected(opened, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=known)
 
-        idle_s = spec.idle_s or (CALLER_IDLE_S if caller is not None else 0.0)
-        made = Link(server, connect, said, idle_s=idle_s, changed=watcher.changed)
+        legacy = kind.era == "legacy"
+        made = Link(server, connect, said, idle_s=_idle_s(spec, caller, kind), changed=watcher.changed, one_era=legacy)
         return made
 
     async def sign_in(
@@ -68,3 +74,10 @@ class SdkConnector:
 
     def close(self) -> None:
         self._warden.close()
+
+
+def _idle_s(spec: ServerSpec, caller: Caller | None, kind: SessionKind) -> float:
+    """Return how long a session without a call is kept; zero means for ever."""
+    if kind.number or kind.claims:
+        return min(spec.idle_s or FURTHER_IDLE_S, FURTHER_IDLE_S)
+    return spec.idle_s or (CALLER_IDLE_S if caller is not None else 0.0)

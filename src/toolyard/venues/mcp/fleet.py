@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, NotFound, Refused
+from toolyard.core.mcp_client import McpClient
 from toolyard.core.ports import Heard, Mint, Personal
 from toolyard.core.servers import ServerAction, ServerCard, ServerSpec
 from toolyard.core.store import Shelf
@@ -101,7 +102,7 @@ class Fleet:
         return self._tools
 
     def unavailable(self, caller: Caller) -> Sequence[Tool]:
-        """Return the tools of the servers that do not run, as they were listed last."""
+        """Return the tools of this caller's servers that do not run, as they were listed last."""
         servers = (server for server in self._servers.values() if server.spec.serves(caller))
         return [tool for server in servers for tool in server.unavailable_tools()]
 
@@ -162,9 +163,12 @@ class Fleet:
         self._changed()
         return server.card()
 
-    async def ask(self, id: str, caller: Caller, method: str, params: Json) -> Answer:
+    async def ask(self, id: str, caller: Caller, method: str, params: Json, client: McpClient | None = None) -> Answer:
         """What a server answers to a request of any method, as it came: how resources and prompts pass through."""
-        return await self.link(id, caller).ask(method, params)
+        self.link(id, caller)  # opens it, or tells why not
+        further = self.server(id).further
+        link = further.get(caller, await further.choose(caller, client))
+        return await link.ask(method, params, capabilities=further.capabilities_of(client))
 
     def offering(self, capability: str, caller: Caller) -> Mapping[str, bool]:
         """The servers for this caller that run now and can do this, and whether each has tools for anybody."""

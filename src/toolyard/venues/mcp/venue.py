@@ -5,8 +5,11 @@ A server that needs something of the user parks its call with a question; the an
 
 import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from typing import cast
+
+from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Refused
@@ -16,8 +19,9 @@ from toolyard.core.ports import Context, Failure, Later, Own, Personal, Value
 from toolyard.core.results import problem_of
 from toolyard.core.servers import INPUT_RESPONSES
 from toolyard.core.tools import Tool
-from toolyard.venues.mcp._answers import FORBIDDEN, Answer, Answered, Gone, Json, Rejected
+from toolyard.venues.mcp._answers import FORBIDDEN, SHARED, Answer, Answered, Gone, Json, Rejected, Supervised
 from toolyard.venues.mcp._content import bounded, outcome, unpromised
+from toolyard.venues.mcp._pushing import push_failure
 from toolyard.venues.mcp._questions import Questions, Ticket, digest, replied
 from toolyard.venues.mcp._rounds import MOST_TOKEN, Round, from_token, needed
 from toolyard.venues.mcp.fleet import Fleet
@@ -27,6 +31,15 @@ PAUSE_S = 0.1
 CLOSE_S = 0.05
 """A call that is cancelled this near to its deadline was cancelled by it."""
 _CODES = {-32602: "validation_error", -32601: "not_found", -32001: "timeout", FORBIDDEN: "permission_denied"}
+
+
+MAX_ASKING_SESSIONS = 8
+"""Of one kind and caller: each but the last waits with a question that its server has asked."""
+MAX_ERROR_TEXT = 2000
+ASK_AGAIN = (
+    "(The tool asks its user in a way that only the older protocol revision has. It may have done something before it "
+    "wanted to ask: find out. From now on it is called in the older revision, where it can ask.)"
+)
 
 
 class McpVenue:
@@ -49,6 +62,9 @@ class McpVenue:
 
     def dispatches(self, tool: Tool, caller: Caller) -> bool:
         return self._fleet.dispatches(tool, caller)
+
+    def unavailable(self, caller: Caller) -> Sequence[Tool]:
+        return self._fleet.unavailable(caller)
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
         try:
@@ -75,26 +91,50 @@ class _Asking:
         """Raises NotFound or Refused."""
         self._fleet = fleet
         self._questions = questions
-        self._link = fleet.link(tool.server, context.caller)
+        self._shared = fleet.link(tool.server, context.caller)
         self._server = fleet.server(tool.server)
         self._tool = tool
+        self._key = (tool.server, tool.remote)
         self._context = context
         self._prepared: dict[str, Json] = {}
         """Answers that are known, by their questions: a server that was started anew asks them again."""
         self._params: Json = {"name": tool.remote, "arguments": call.arguments, "_meta": meta_of(context)}
 
     async def begin(self) -> Value | Failure | Later:
-        ticket = Ticket(self._context.call_id, self._link, prepared=self._prepared)
-        async with self._questions.turn(self._link):
-            self._questions.begin(ticket)
-            self._send(ticket, self._params)
-            return await self._followed(ticket)
+        try:
+            async with self._session() as link:
+                ticket = Ticket(self._context.call_id, link, self._key, prepared=self._prepared)
+                self._questions.begin(ticket)
+                self._send(ticket, self._params)
+                return await self._followed(ticket)
+        except Refused as error:
+            return Failure(problem=problem_of(error, "unavailable"))
+
+    @asynccontextmanager
+    async def _session(self) -> AsyncGenerator[Supervised]:
+        """Yield a session for this call. Raise Refused if there are too many.
+
+        While a question of another call is open, a call that may ask gets a session of its own. A tool that has
+        answered without asking stays where its server's state is.
+        """
+        caller, further, quiet = self._context.caller, self._server.further, self._questions.is_quiet(self._key)
+        kind = await further.choose(caller, self._context.mcp_client, self._tool.remote)
+        for number in range(MAX_ASKING_SESSIONS):
+            link = further.get(caller, replace(kind, number=number))
+            async with self._questions.turn(link, alone=number > 0):
+                if quiet or not self._questions.has_open(link):  # asked in turn: the call before may have left one
+                    yield link
+                    return
+        raise Refused(
+            f"{MAX_ASKING_SESSIONS} calls of the server {self._tool.server!r} wait for their users' answers; "
+            "try again once one of them is answered"
+        )
 
     async def resume(self, token: str, answer: Json) -> Value | Failure | Later:
         if (asked := from_token(token)) is not None:
             return await self._next_round(asked, answer)
-        reply = replied(answer)
-        async with self._questions.turn(self._link):
+        reply, waiting = replied(answer), self._questions.waiting(token)
+        async with self._questions.turn(waiting.link if waiting else self._shared):
             ticket = self._questions.resume(token)
             if ticket is not None:
                 if wrong := self._unfit(ticket.question or {}, reply):
@@ -117,7 +157,7 @@ class _Asking:
         return await self._asked(asked)
 
     async def _round(self, known: Round) -> Value | Failure | Later:
-        ticket = Ticket(self._context.call_id, self._link)
+        ticket = Ticket(self._context.call_id, self._shared, self._key)
         self._send(ticket, {**self._params, **known.params})
         return await self._followed(ticket, known.number)
 
@@ -127,9 +167,11 @@ class _Asking:
         async def progressed(progress: float, total: float | None, message: str | None) -> None:
             report(progress, total, message or "")
 
-        task = self._fleet.spawn(
-            self._link.ask("tools/call", params, progress=progressed, owner=ticket, barred=self._barred)
+        capabilities = self._server.further.capabilities_of(self._context.mcp_client)
+        asking = ticket.link.ask(
+            "tools/call", params, progress=progressed, owner=ticket, barred=self._barred, capabilities=capabilities
         )
+        task = self._fleet.spawn(asking)
         task.add_done_callback(lambda _: ticket.news.set())
         ticket.task = task
 
@@ -144,15 +186,20 @@ class _Asking:
             answer = await ticket.settled()
         except asyncio.CancelledError:
             if self._fleet.now() >= self._context.deadline - CLOSE_S:
-                self._link.suspect()
+                ticket.link.suspect()
             ticket.task.cancel()
             await asyncio.wait([ticket.task])
             raise
         finally:
             self._questions.end(ticket)
-        return self._parked(ticket) if answer is None else await self._came_to(answer, number)
+        if answer is None:
+            return self._parked(ticket)
+        self._questions.completed(ticket)
+        return await self._came_to(answer, number)
 
     async def _came_to(self, answer: Answer, number: int) -> Value | Failure | Later:
+        if (error_text := push_failure(answer)) and (failure := await self._repeat_in_old_era(error_text)):
+            return failure
         match answer:
             case Answered(raw=raw):
                 asked = needed(raw, number + 1)
@@ -163,6 +210,20 @@ class _Asking:
                 return Failure(problem=problem_of(message, _CODES.get(code, "execution_error"), _details(code, data)))
             case Gone(why=why, read=read):
                 return _gone(self._tool, why, read=read)
+
+    async def _repeat_in_old_era(self, error_text: str) -> Value | Failure | Later | None:
+        """Remember that the tool asks by a request of its own, and call it again where that does no harm.
+
+        Nobody knows what the tool did before it wanted to ask, so only one that may be repeated is called again.
+        Return None if the server speaks no other era.
+        """
+        await self._server.note_push(self._tool.remote)
+        kind = await self._server.further.choose(self._context.caller, self._context.mcp_client, self._tool.remote)
+        if kind == SHARED:
+            return None
+        if self._tool.repeatable:
+            return await self.begin()
+        return Failure(problem=problem_of(f"{error_text[:MAX_ERROR_TEXT]} {ASK_AGAIN}", "execution_error"))
 
     def _checked(self, raw: Json) -> Value | Failure:
         """A result that is not what its tool promised is told as that, with all that came: the tool has run."""
@@ -175,7 +236,7 @@ class _Asking:
         return came if not wrong else unpromised(came, wrong)
 
     async def _asked(self, asked: Round) -> Value | Failure | Later:
-        forbidden = asked.forbidden(sampling=self._server.spec.sampling)
+        forbidden = asked.forbidden(self._server.further.claims(self._context.mcp_client))
         if forbidden or asked.number > MOST_ROUNDS:
             said = f"the server asks for {forbidden or 'more and more'}, which it does not get here"
             return Failure(problem=Problem(error=said, error_type="execution_error"))

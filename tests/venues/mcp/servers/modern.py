@@ -38,6 +38,23 @@ def greet(name: Annotated[ElicitationResult[Name], Resolve(ask_name)]) -> str:
 
 
 @server.tool(annotations=READS)
+async def push_look(ctx: Context) -> str:
+    """Greets the user by name, asking with a request of its own: only the old era has such requests."""
+    answer = await ctx.elicit("What is your name?", Name)
+    return f"hello {answer.data.name}" if answer.action == "accept" else answer.action
+
+
+CALLS: list[str] = []
+
+
+@server.tool()
+async def push(ctx: Context) -> str:
+    """The same, after doing something that must not be done twice."""
+    CALLS.append("push")
+    return f"{await push_look(ctx)} after {len(CALLS)} calls"
+
+
+@server.tool(annotations=READS)
 def describe(name: Annotated[Name, Resolve(ask_name)], age: Annotated[Age, Resolve(ask_age)]) -> str:
     """Needs two answers."""
     return f"{name.name} is {age.age}"

@@ -1,0 +1,16 @@
+"""What the MCP client behind a request speaks and can do. It does not know how the client is reached."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+Capability = Literal["elicitation", "sampling", "roots"]
+
+
+class McpClient(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An MCP client that uses this server."""
+
+    modern: bool = False
+    """Whether it speaks 2026-07-28; otherwise 2025-11-25 or older."""
+    capabilities: frozenset[Capability] = frozenset()
+    """What it can be asked for."""
