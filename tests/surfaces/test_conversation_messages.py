@@ -176,7 +176,12 @@ def test_named_context_is_kept_by_id_and_given_to_the_model(way: str) -> None:
 
     async def test(http: Talk) -> None:
         path = await http.create(system_prompt="Be brief.")
-        note: dict[str, object] = {"descriptive_name": "Pantry", "content": "two eggs", "related_keywords": [], "related_files": []}
+        note: dict[str, object] = {
+            "descriptive_name": "Pantry",
+            "content": "two eggs",
+            "related_keywords": [],
+            "related_files": [],
+        }
         added = await http.post(f"{path}/context", note, expect=201)
         assert set(added) == {"success", "context_id", "context", "message"} and added["context"] == note
         context_id = added["context_id"]
