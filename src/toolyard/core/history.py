@@ -115,13 +115,21 @@ def messages_in(items: Iterable[Item], before: Item | None = None) -> int:
     return count
 
 
-def unanswered_calls(items: Sequence[Item]) -> list[Call]:
-    """Return the calls without a result among the items: of a history that came along, those are all that can run."""
-    calls = [item for item in items if type(item) is Call]
-    if not calls:
-        return []
-    answered = {item.call_id for item in items if type(item) is Result}
-    return [call for call in calls if call.id not in answered]
+def calls_left_open(items: Sequence[Item]) -> list[Call]:
+    """Return the calls that wait for a result at the end of a request's input.
+
+    Only the end can hold any (see `faults`), so a long history before it is not looked at.
+    """
+    calls: list[Call] = []
+    answered: set[str] = set()
+    for item in reversed(items):
+        if type(item) is Result:
+            answered.add(item.call_id)
+        elif type(item) is Call:
+            calls.append(item)
+        else:
+            break
+    return [call for call in reversed(calls) if call.id not in answered]
 
 
 def trailing_calls(history: History) -> list[Call]:

@@ -39,8 +39,8 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.history import History, unanswered_calls
-from toolyard.core.items import Item, Result
+from toolyard.core.history import History, calls_left_open
+from toolyard.core.items import Call, Item, Result
 from toolyard.core.running import CallState, Phase, QueuedRun, RunState, TurnState
 from toolyard.core.settings import Settings
 from toolyard.core.window import Window, compacted, removed
@@ -196,7 +196,8 @@ def _run(state: State, event: RunEvent, entry: Entry) -> State:
 def _started(state: State, event: RunStarted, at: float) -> State:
     _require(state.run is None and bool(state.queue), "no run is waiting to start")
     first, *rest = state.queue
-    calls, settings = _open_calls(first.request.input), state.settings
+    calls = {call.id: CallState(call=call) for call in calls_left_open(first.request.input) if not call.ran_at}
+    settings = state.settings
     if first.request.context:
         settings = replace(settings, context={**settings.context, **first.request.context})
     run = RunState(
@@ -279,7 +280,9 @@ def _turn_ended(state: State, run: RunState, event: TurnEnded) -> State:
 
 def _open_calls(items: Sequence[Item]) -> dict[str, CallState]:
     """The calls that came without their result. One that its provider runs never opens, even if it is not over yet."""
-    return {call.id: CallState(call=call) for call in unanswered_calls(items) if not call.ran_at}
+    answered = {item.call_id for item in items if isinstance(item, Result)}
+    calls = [item for item in items if isinstance(item, Call) and not item.ran_at]
+    return {call.id: CallState(call=call) for call in calls if call.id not in answered}
 
 
 def _call(state: State, event: CallEvent) -> State:

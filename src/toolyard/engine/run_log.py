@@ -18,7 +18,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.history import unanswered_calls
+from toolyard.core.history import calls_left_open
 from toolyard.core.items import Call, Item, Result
 from toolyard.engine.log_lines import log_line, redact
 
@@ -59,7 +59,7 @@ class RunLog:
     def _log_run(self, entry: Entry, event: RunQueued | RunStarted | RunSuspended | RunEnded) -> None:
         match event:
             case RunQueued(input=items):
-                self._remember_calls(unanswered_calls(items))
+                self._remember_calls(calls_left_open(items))
             case RunStarted(model=model):
                 _remember(self._models, entry.run, model, MAX_OPEN_RUNS)
                 _log(RUNS, logging.DEBUG, entry, "Starting run", model=model)

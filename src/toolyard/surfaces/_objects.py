@@ -37,7 +37,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.history import unanswered_calls
+from toolyard.core.history import calls_left_open
 from toolyard.core.items import Call, Item, ModelText, Result, Usage
 from toolyard.engine.executed import cited
 
@@ -125,7 +125,7 @@ class Objects:
     ) -> list[Object]:
         match event:
             case RunQueued(input=input):
-                self._calls.update({call.id: call for call in unanswered_calls(input)})
+                self._calls.update({call.id: call for call in calls_left_open(input)})
                 return []
             case RunStarted():
                 self._usage = Usage()
