@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from toolyard.core.items import Call, Confirm, Item, ModelText, Result, Suggestion, UserMessage
 from toolyard.core.tools import Tool
-from toolyard.finding.index import Found, Index
+from toolyard.finding.index import Entry, Found, Index, read_tool
 from toolyard.finding.words import words as index_words
 from toolyard.models.offline.dialogue import (
     Dialogue,
@@ -72,6 +72,10 @@ class KnownTool:
         return parameters_of(self.tool)
 
     @cached_property
+    def entry(self) -> Entry:
+        return read_tool(self.tool)
+
+    @cached_property
     def templates(self) -> list[Template]:
         by_name = {parameter.name: parameter for parameter in self.parameters}
         templates = [Template(self.tool, example, by_name) for example in self.tool.examples]
@@ -92,7 +96,7 @@ class Planner:
         self._tools = {known.tool.name: known for known in tools}
         self._index = Index()
         for known in tools:
-            self._index.put(known.tool)
+            self._index.put_entry(known.entry)
 
     def next_step(self, items: Sequence[Item], now: datetime) -> Step:
         message = next((item.text for item in reversed(items) if isinstance(item, UserMessage)), "")
