@@ -1,4 +1,4 @@
-"""Measures a turn of the offline planner: with the household's tools, and with 5,000 known. No peers."""
+"""Measures a turn of the offline model: with the tools of its own requests, and with 5,000. No peers."""
 
 import argparse
 import asyncio
@@ -22,13 +22,14 @@ from toolyard import Yard
 from toolyard.core.events import RunSuspended
 from toolyard.core.ports import ModelRequest
 from toolyard.models.offline import Offline
+from toolyard.models.offline.planner import Step
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "bench.md"
-TITLE = "# The offline planner"
+TITLE = "# The offline model"
 METHOD = """\
 CPU time of one turn of `toolyard:offline`, from the request to its end, over all turns that its own requests
 (`tests/offline`, both halves) and 100 of the requests for 5,000 tools lead to; with 5,000 tools it is shown 40 at
-most and `find_tools`, as any model is. A tool is read once, when it is first seen; the turns that do so are rows of
+most, as any model is. A tool is read once, when it is first seen; the turns that do so are rows of
 their own. All requests are asked twice, each in a conversation of its own, and the second time is what counts.
 `python bench/offline_run.py` measures anew."""
 MOST_MS = 5.0
@@ -36,37 +37,38 @@ ASKED = 100
 
 
 class Timed(Offline):
-    """The planner, with the time that each turn took."""
+    """The model, with the time that each turn took."""
 
     def __init__(self) -> None:
         super().__init__()
         self.took_ms: list[float] = []
 
-    def step(self, request: ModelRequest) -> Step:
+    def next_step(self, request: ModelRequest) -> Step:
         began = thread_time()
         try:
-            return super().step(request)
+            return super().next_step(request)
         finally:
             self.took_ms.append((thread_time() - began) * 1e3)
 
 
-async def asked(tools: Sequence[object], messages: Sequence[str], model: Timed) -> None:
-    async with Yard(tools=tools, model=model) as yard:
-        for message in messages:
-            async for event in yard.run(message):
-                if isinstance(event, RunSuspended):
-                    break
+async def ask(yard: Yard, messages: Sequence[str]) -> None:
+    for message in messages:
+        async for event in yard.run(message):
+            if isinstance(event, RunSuspended):
+                break
 
 
 Times = tuple[list[float], list[float]]
 """Of the turns that see tools for the first time, and of those that know them."""
 
 
-def turns_of(messages: Sequence[str], tools: Sequence[object]) -> Times:
-    first, then = Timed(), Timed()
-    for model in (first, then):
-        asyncio.run(asked(tools, messages, model))
-    return first.took_ms, then.took_ms
+async def turns_of(messages: Sequence[str], tools: Sequence[object]) -> Times:
+    model = Timed()
+    async with Yard(tools=tools, model=model) as yard:
+        await ask(yard, messages)
+        first, model.took_ms = model.took_ms, []
+        await ask(yard, messages)
+    return first, model.took_ms
 
 
 def figures_of(what: str, took: Times) -> list[Figure]:
@@ -86,16 +88,17 @@ def own_requests() -> Times:
     for domain in DOMAINS:
         messages = [one.exchanges[0].message for half in ("open", "held") for one in load(domain, half)]
         with world(domain, "usual") as tools:
-            seen, known = turns_of(messages, tools)
+            seen, known = asyncio.run(turns_of(messages, tools))
         first, then = first + seen, then + known
     return first, then
 
 
 def section(to_write: bool, tell: Callable[[str], None]) -> list[Figure]:
-    tell("the offline planner")
+    tell("the offline model")
     many = [Executor(tool) for tool in catalogue()]
     messages = [text for text, _ in queries("queries.tsv")][:ASKED]
-    figures = [*figures_of("its own requests", own_requests()), *figures_of("5,000 tools", turns_of(messages, many))]
+    figures = figures_of("its own requests", own_requests())
+    figures += figures_of("5,000 tools", asyncio.run(turns_of(messages, many)))
     table = report.rows(figures, [])
     tell("done\n")
     print(report.plain(table))

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from time import process_time
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -168,6 +169,19 @@ def test_a_huge_schema_and_a_huge_query_are_read_to_a_bound() -> None:
     long = " ".join(f"{number}".translate(LETTERS) for number in range(50_000))
     assert set(found(index, f"cart {long} weather")) == {"add_to_cart", "get_weather"}
     assert found(index, f"{long} cart {long}") == []
+
+
+def test_a_word_of_twenty_thousand_letters_is_looked_for_as_quickly_as_a_page_of_words() -> None:
+    index = index_of(*SHOP)
+
+    def spent(query: str) -> float:
+        began = process_time()
+        index.search(query)
+        return process_time() - began
+
+    spent("cart")
+    page = " ".join(f"{number}".translate(LETTERS) for number in range(4_000))
+    assert spent("ab" * 10_000) < 5 * spent(page) + 0.1
 
 
 def test_two_words_as_one_begin_like_nothing_else() -> None:

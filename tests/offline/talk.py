@@ -8,8 +8,9 @@ from offline.clock import NOW
 from toolyard import Tool
 from toolyard.core.items import Call, Item, ModelText, Problem, Reasoning, Result, TextPart, UserMessage, result_id
 from toolyard.core.results import failed, withdrawn
+from toolyard.models.offline.catalogue import Catalogue, KnownTool
 from toolyard.models.offline.dialogue import encode_dialogue
-from toolyard.models.offline.planner import KnownTool, Planner, Step
+from toolyard.models.offline.planner import Planner, Step
 from toolyard.venues.function import FunctionTool, as_tool
 
 Made = tuple[str, dict[str, object]]
@@ -21,7 +22,8 @@ class Talk:
     def __init__(self, *tools: FunctionTool | Tool, items: Sequence[Item] = ()) -> None:
         self._functions = {one.definition.name: one for one in tools if isinstance(one, FunctionTool)}
         definitions = [one if isinstance(one, Tool) else as_tool(one).definition for one in tools]
-        self.planner = Planner([KnownTool(definition) for definition in definitions])
+        self.catalogue = Catalogue([KnownTool(definition) for definition in definitions])
+        self.planner = Planner(self.catalogue)
         self.items = list(items)
         self.ran: list[Made] = []
         """What was called without a confirmation, or after one."""

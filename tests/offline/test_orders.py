@@ -117,7 +117,7 @@ def called_unasked(talk: Talk, message: str) -> Sequence[str]:
 
 def called_on_any_fit(talk: Talk, message: str) -> Sequence[str]:
     """Call whatever fits a template, as if that were enough."""
-    fits = talk.planner.fits(read(message), LOCAL_NOW)
+    fits = talk.catalogue.fits(read(message), LOCAL_NOW)
     return [fit.tool.name for fit in fits] if len(fits) == 1 else []
 
 
@@ -139,7 +139,7 @@ def unsafe(
 ) -> list[tuple[str, str]]:
     """Return the messages, each with its kind, that call a changing tool though they are no order of it."""
     talk = Talk(*tools)
-    changing = {tool.name for tool in talk.planner.all_tools if not tool.read_only}
+    changing = {tool.name for tool in talk.catalogue.all_tools if not tool.read_only}
     return [
         (kind, message)
         for kind, message in disorders(orders, count, SEED)

@@ -239,13 +239,13 @@ def test_matching_takes_time_in_proportion_to_the_message() -> None:
         "Move something."
         return "moved"
 
-    planner = Talk(move).planner
+    catalogue = Talk(move).catalogue
 
     def spent(words: int) -> float:
         text = read("x to " * words)
         began = process_time()
         for _ in range(5):
-            planner.fits(text, LOCAL_NOW)
+            catalogue.fits(text, LOCAL_NOW)
         return process_time() - began
 
     spent(10)

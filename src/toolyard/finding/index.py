@@ -53,6 +53,28 @@ class Found(Struct, frozen=True):
     score: float
 
 
+class Entry(Struct, frozen=True):
+    """A tool as the index reads it. It knows nothing of other tools, so that several indexes may share it."""
+
+    tool: Tool
+    weights: dict[str, float]
+    does: frozenset[str]
+    service: str
+
+
+def read_tool(tool: Tool) -> Entry:
+    weights = _weights(tool)
+    name = words(tool.name)
+    length = len(name) * NAME + len(words(tool.description[:MOST_TEXT])) * DESCRIPTION
+    bound = SATURATION * (1 - BY_LENGTH + BY_LENGTH * length / USUAL_LENGTH)
+    return Entry(
+        tool=tool,
+        weights={word: weight * (SATURATION + 1) / (weight + bound) for word, weight in weights.items()},
+        does=does(name),
+        service=tool.server or next(iter(name), ""),
+    )
+
+
 class Index:
     def __init__(self) -> None:
         self._tools: dict[str, Tool] = {}
@@ -66,16 +88,18 @@ class Index:
 
     def put(self, tool: Tool) -> None:
         """Add a tool, or replace the one of its name."""
-        self.drop(tool.name)
-        weights = _weights(tool)
-        length = len(words(tool.name)) * NAME + len(words(tool.description[:MOST_TEXT])) * DESCRIPTION
-        bound = SATURATION * (1 - BY_LENGTH + BY_LENGTH * length / USUAL_LENGTH)
-        self._tools[tool.name] = tool
-        self._does[tool.name] = does(words(tool.name))
-        self._service[tool.name] = tool.server or next(iter(words(tool.name)), "")
-        self._words[tool.name] = tuple(weights)
-        for word, weight in weights.items():
-            self._postings.setdefault(word, {})[tool.name] = weight * (SATURATION + 1) / (weight + bound)
+        self.put_entry(read_tool(tool))
+
+    def put_entry(self, entry: Entry) -> None:
+        """Add a tool that has been read before."""
+        name = entry.tool.name
+        self.drop(name)
+        self._tools[name] = entry.tool
+        self._does[name] = entry.does
+        self._service[name] = entry.service
+        self._words[name] = tuple(entry.weights)
+        for word, weight in entry.weights.items():
+            self._postings.setdefault(word, {})[name] = weight
 
     def drop(self, name: str) -> None:
         if self._tools.pop(name, None) is None:

@@ -8,6 +8,8 @@ from itertools import pairwise
 
 MOST_STEMS = 65_536
 LEAST_CONSONANTS = 3
+MAX_LETTERS = 64
+"""How much of a word is read: what is done with each takes time in proportion to the square of its length."""
 
 _IDEOGRAPHS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\uac00-\ud7af"
 _CHUNK = re.compile(r"[^\W_]+")
@@ -78,9 +80,13 @@ def spelt(word: str) -> tuple[str, ...]:
     return (f"%{word[0]}{''.join(sorted(consonants))}",) if len(consonants) >= LEAST_CONSONANTS else ()
 
 
-@lru_cache(maxsize=MOST_STEMS)
 def stem(word: str) -> str:
     """What `creates`, `creating`, `created` and `creation` share. Light: it would rather leave a word as it is."""
+    return _stem(word[:MAX_LETTERS])
+
+
+@lru_cache(maxsize=MOST_STEMS)
+def _stem(word: str) -> str:
     if len(word) < 4 or word in _WHOLE or not word.isascii() or not word.isalpha():
         return word
     word = _american(_singular(word))

@@ -4,6 +4,8 @@
 |---|---|
 | `model` | the Model: one step of the planner as a turn |
 | `planner` | what comes next: call, propose, ask, let choose, tell |
+| `catalogue` | the tools of one offer, found by example or by words |
+| `lookups` | values that other tools know |
 | `templates` | a message as one of a tool's own examples |
 | `evidence` | parameters filled from what a message shows to be of their type |
 | `dialogue` | what is open between two messages |

@@ -52,7 +52,7 @@ def parse_time(text: str, kind: Kind, now: datetime, language: str) -> str | Non
     if len(text) > MAX_WORDS or text.isdigit():  # a number alone is no day
         return None
     if _ISO.fullmatch(text):
-        moment, has_clock = datetime.fromisoformat(text), "T" in text or " " in text
+        moment, has_clock = _parse_iso(text), "T" in text or " " in text
     elif language == "zh":
         moment, has_clock = _parse_chinese(text, now)
     else:
@@ -64,6 +64,13 @@ def parse_time(text: str, kind: Kind, now: datetime, language: str) -> str | Non
     if kind == "date":
         return None
     return f"{moment:%H:%M}" if kind == "time" else moment.isoformat(timespec="minutes")
+
+
+def _parse_iso(text: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _parse_chinese(text: str, now: datetime) -> tuple[datetime | None, bool]:

@@ -17,7 +17,7 @@ from toolyard.finding.concepts import concepts, is_action
 from toolyard.finding.words import stem, words
 from toolyard.models.offline.dates import find_times
 from toolyard.models.offline.parameters import OFF, ON, Parameter, parse_number
-from toolyard.models.offline.text import NEGATIONS, Text, read
+from toolyard.models.offline.text import NEGATIONS, Text
 
 MAX_TOKENS = 200
 """How many tokens of a message are looked at: a longer one is no request for one call."""
@@ -25,6 +25,7 @@ NEAR = 2
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+")
 _URL = re.compile(r"https?://\S+")
 _PATH = re.compile(r"(?:~|\.{1,2})?/\S+|[\w-]+(?:/[\w.-]+)+|[\w-]+\.[A-Za-z]{1,5}")
+_SWITCH_WORDS = tuple((value, (word,)) for value, own in ((True, ON), (False, OFF)) for word in own)
 _NAMING = frozenset({"called", "named", "titled", "叫", "名"})
 _PATH_NAMES = frozenset({"path", "file", "folder", "directory", "filename", "dir", "source", "destination"})
 
@@ -78,27 +79,20 @@ class Filling:
     def _choices(self) -> None:
         """Fill choices by their own words; parameters with the same choices in the order in which they are said."""
         for parameter in self._empty(lambda one: one.kind in ("choice", "switch")):
-            words_of = {choice: (str(choice),) for choice in parameter.choices} or {True: ON, False: OFF}
-            places = {
-                choice: place for choice, names in words_of.items() for name in names if (place := self._find(name))
-            }
+            named = parameter.choice_words or _SWITCH_WORDS
+            places = {choice: place for choice, own in named if (place := self._find(own))}
             longest = [one for one in places if not any(set(places[one]) < set(other) for other in places.values())]
             alike = self._empty(lambda one, like=parameter: one.choices == like.choices and one.required)
             if len(longest) == 1 or len(longest) == len(alike) > 0:
                 first = min(longest, key=lambda one: places[one][0])
                 self._take(parameter, first, places[first])
 
-    def _find(self, words_of_choice: str) -> range | None:
+    def _find(self, own: Sequence[str]) -> range | None:
         """Return the tokens that are these words, if they stand in the message once."""
-        wanted = [stem(token.folded) for token in read(re.sub(r"[_-]+", " ", words_of_choice)).tokens]
-        if not wanted:
-            return None
-        ranges = [range(at, at + len(wanted)) for at in range(len(self._tokens) - len(wanted) + 1)]
-        matches = [
-            place
-            for place in ranges
-            if all(at in self._left and self._stems[at] == word for at, word in zip(place, wanted, strict=True))
-        ]
+        wanted = [stem(word) for word in own]
+        starts = [at for at, word in enumerate(self._stems) if word == wanted[0]]
+        places = [range(at, at + len(wanted)) for at in starts if self._stems[at : at + len(wanted)] == wanted]
+        matches = [place for place in places if self._left.issuperset(place)]
         return matches[0] if len(matches) == 1 else None
 
     def _times(self) -> None:

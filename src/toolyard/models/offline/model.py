@@ -11,9 +11,10 @@ from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, Tu
 from toolyard.core.items import Call, Item, ModelText, Usage, UserMessage
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
+from toolyard.models.offline.catalogue import Catalogue, KnownTool
 from toolyard.models.offline.dialogue import encode_dialogue
 from toolyard.models.offline.parameters import language_of
-from toolyard.models.offline.planner import KnownTool, Planner, Step
+from toolyard.models.offline.planner import Planner, Step
 from toolyard.models.offline.wording import describe_tools
 
 NAME = "toolyard:offline"
@@ -25,7 +26,7 @@ RECENT = 200
 
 class Offline:
     def __init__(self) -> None:
-        self._planners: WeakKeyDictionary[Offer, Planner] = WeakKeyDictionary()
+        self._catalogues: WeakKeyDictionary[Offer, Catalogue] = WeakKeyDictionary()
         self._known: dict[str, KnownTool] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
@@ -55,18 +56,18 @@ class Offline:
 
     def next_step(self, request: ModelRequest) -> Step:
         items = request.history.since(max(0, len(request.history) - RECENT))
-        planner = self._planner(request.offer).only(request.tool_choice)
+        catalogue = self._catalogue(request.offer).only(request.tool_choice)
         if request.tool_choice == "none":
             message = next((item.text for item in reversed(items) if isinstance(item, UserMessage)), "")
-            return Step(text=describe_tools(planner.all_tools, language_of(message)))
-        return planner.next_step(items, datetime.fromtimestamp(request.mint.now()))
+            return Step(text=describe_tools(catalogue.all_tools, language_of(message)))
+        return Planner(catalogue).next_step(items, datetime.fromtimestamp(request.mint.now()))
 
-    def _planner(self, offer: Offer) -> Planner:
+    def _catalogue(self, offer: Offer) -> Catalogue:
         """The tools of an offer, read once. What is built in is for language models."""
-        if (planner := self._planners.get(offer)) is None:
+        if (catalogue := self._catalogues.get(offer)) is None:
             own = [tool for tool in offer.tools if not tool.built_in and tool.venue != "provider"]
-            planner = self._planners[offer] = Planner([self._read(tool) for tool in own])
-        return planner
+            catalogue = self._catalogues[offer] = Catalogue([self._read(tool) for tool in own])
+        return catalogue
 
     def _read(self, tool: Tool) -> KnownTool:
         known = self._known.get(tool.name)

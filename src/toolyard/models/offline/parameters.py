@@ -63,7 +63,7 @@ class Parameter:
         self.required = required
         self._definitions = definitions
         self.description = str(schema.get("description") or "")[:500]
-        self.format = schema.get("format")
+        self.format = form if isinstance(form := schema.get("format"), str) else None
         self.choices = _choices(schema)
         self.kind = _kind(schema, self.choices, self.format)
 
@@ -81,6 +81,11 @@ class Parameter:
     def label(self) -> str:
         """Its name in words."""
         return re.sub(r"(?<=[a-z])(?=[A-Z])|[_-]+", " ", self.name).strip().lower() or self.name
+
+    @cached_property
+    def choice_words(self) -> tuple[tuple[object, tuple[str, ...]], ...]:
+        """Each choice with its words: `In cart`, `in_cart` and `in the cart` are one."""
+        return tuple((choice, own) for choice in self.choices if (own := split_words(str(choice))))
 
     @cached_property
     def items(self) -> "Parameter":
@@ -131,7 +136,8 @@ class Parameter:
                 return None
 
     def _choice(self, text: str) -> object | None:
-        matches = [choice for choice in self.choices if _same(str(choice), text)]
+        words = split_words(text)
+        matches = [choice for choice, own in self.choice_words if own == words]
         return matches[0] if len(matches) == 1 else None
 
 
@@ -167,13 +173,8 @@ def split_list(text: str) -> list[str]:
     return [part.strip() for part in _AND.split(text) if part.strip()][: MAX_ITEMS + 1]
 
 
-def _same(choice: str, text: str) -> bool:
-    """`In cart`, `in_cart` and `in the cart` are one choice."""
-    return _words(choice) == _words(text) != []
-
-
-def _words(text: str) -> list[str]:
-    return [token.folded for token in tokenize(re.sub(r"[_-]+", " ", text))]
+def split_words(text: str) -> tuple[str, ...]:
+    return tuple(token.folded for token in tokenize(re.sub(r"[_-]+", " ", text)))
 
 
 def _resolve(schema: object, definitions: object, depth: int = 0) -> Mapping[str, object]:

@@ -5,18 +5,16 @@ tool index finds what may be meant. What only reads may run; what changes someth
 the plain order for it.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from functools import cached_property
-from typing import cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.items import Call, Confirm, Item, ModelText, Result, Suggestion, UserMessage
-from toolyard.core.tools import Tool
-from toolyard.finding.index import Found, Index
+from toolyard.finding.index import Found
 from toolyard.finding.words import words as index_words
+from toolyard.models.offline.catalogue import Catalogue, KnownTool
 from toolyard.models.offline.dialogue import (
     Dialogue,
     Option,
@@ -28,12 +26,12 @@ from toolyard.models.offline.dialogue import (
     open_dialogue,
 )
 from toolyard.models.offline.evidence import Draft, Filling
-from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, language_of, parameters_of, split_list
-from toolyard.models.offline.templates import Fit, Template, best_fits
-from toolyard.models.offline.text import Text, fold, has_reservation, is_question, read
+from toolyard.models.offline.lookups import lookup_calls, read_rows, split_lookups
+from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, language_of, split_list
+from toolyard.models.offline.templates import Fit
+from toolyard.models.offline.text import Text, has_reservation, is_question, read
 from toolyard.models.offline.wording import (
     ask_for,
-    decode,
     describe_call,
     describe_tool,
     describe_tools,
@@ -61,42 +59,13 @@ class Step(Struct, frozen=True, kw_only=True):
     suggestions: tuple[Suggestion, ...] = ()
 
 
-class KnownTool:
-    """A tool with what is read of it once."""
-
-    def __init__(self, tool: Tool) -> None:
-        self.tool = tool
-
-    @cached_property
-    def parameters(self) -> tuple[Parameter, ...]:
-        return parameters_of(self.tool)
-
-    @cached_property
-    def templates(self) -> list[Template]:
-        by_name = {parameter.name: parameter for parameter in self.parameters}
-        templates = [Template(self.tool, example, by_name) for example in self.tool.examples]
-        return [template for template in templates if all(slot in by_name for slot in template.slots)]
-
-    def parameter(self, name: str) -> Parameter:
-        return next(parameter for parameter in self.parameters if parameter.name == name)
-
-    def missing(self, draft: Draft) -> Parameter | None:
-        """Return the first required parameter that a draft lacks."""
-        return next((one for one in self.parameters if one.required and one.name not in draft.arguments), None)
-
-
 class Planner:
-    """The tools of one offer."""
-
-    def __init__(self, tools: Sequence[KnownTool]) -> None:
-        self._tools = {known.tool.name: known for known in tools}
-        self._index = Index()
-        for known in tools:
-            self._index.put(known.tool)
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
 
     def next_step(self, items: Sequence[Item], now: datetime) -> Step:
         message = next((item.text for item in reversed(items) if isinstance(item, UserMessage)), "")
-        turn = _Turn(self, message, now)
+        turn = _Turn(self._catalogue, message, now)
         if items and isinstance(items[-1], Result):
             step = turn.after_results(last_exchange(items))
         else:
@@ -104,35 +73,12 @@ class Planner:
             step = (turn.answer(dialogue) if dialogue else None) or turn.begin()
         return _introduced(step, items, turn.language)
 
-    def only(self, name: str) -> "Planner":
-        """Return this planner for one tool, and where its values come from; the whole where there is no such tool."""
-        known = self._tools.get(name)
-        if known is None:
-            return self
-        sources = [self._tools[source] for source in known.tool.sources.values() if source in self._tools]
-        return Planner([known, *sources])
-
-    def tool(self, name: str) -> KnownTool | None:
-        return self._tools.get(name)
-
-    @property
-    def all_tools(self) -> list[Tool]:
-        return [known.tool for known in self._tools.values()]
-
-    def fits(self, text: Text, now: datetime) -> list[Fit]:
-        return best_fits(
-            [fit for known in self._tools.values() for one in known.templates for fit in one.fits(text, now)]
-        )
-
-    def search(self, words: str) -> list[Found]:
-        return self._index.search(words, MAX_OFFERED + 1)
-
 
 class _Turn:
     """One message, or the results that came for it."""
 
-    def __init__(self, planner: Planner, message: str, now: datetime) -> None:
-        self._planner = planner
+    def __init__(self, catalogue: Catalogue, message: str, now: datetime) -> None:
+        self._catalogue = catalogue
         self._message = message
         self._text = read(message)
         self._now = now
@@ -151,7 +97,7 @@ class _Turn:
 
     def begin(self) -> Step:
         """Read a message that answers nothing: as an example of a tool, else by its words."""
-        fits = self._planner.fits(self._text, self._now)
+        fits = self._catalogue.fits(self._text, self._now)
         if len(fits) == 1:
             return self._from_fit(fits[0])
         if fits:
@@ -197,7 +143,7 @@ class _Turn:
         """Take the tool that its words, or all that it needs, make the clear winner; else let the person choose."""
         likely = self._likely()
         if not likely:
-            return Step(text=describe_tools(self._planner.all_tools, self.language))
+            return Step(text=describe_tools(self._catalogue.all_tools, self.language))
         drafts = [self._fill(one.tool.name, self._text) for one in likely]
         if len(likely) == 1 or likely[0].score >= CLEAR * likely[1].score:
             winner = drafts[0]
@@ -209,7 +155,7 @@ class _Turn:
         return self._choose_tool(likely)
 
     def _likely(self) -> list[Found]:
-        ranked = self._planner.search(self._text.whole)
+        ranked = self._catalogue.search(self._text.whole, MAX_OFFERED + 1)
         return [one for one in ranked[:MAX_OFFERED] if one.score >= LIKELY * ranked[0].score]
 
     def _choose_tool(self, likely: Sequence[Found], note: str = "") -> Step:
@@ -217,7 +163,7 @@ class _Turn:
 
     def _split(self, draft: Draft) -> tuple[Draft, ...]:
         """`bread and cheese` are two, where each part is short enough to be the name of a thing."""
-        known = self._planner.tool(draft.tool)
+        known = self._catalogue.tool(draft.tool)
         free = [one.name for one in known.parameters if one.is_free_text and one.required] if known else []
         if len(free) != 1 or not isinstance(text := draft.arguments.get(free[0]), str):
             return (draft,)
@@ -228,17 +174,17 @@ class _Turn:
 
     def _is_complete(self, draft: Draft) -> bool:
         """Return whether the message fills all that a tool needs, and says nothing else."""
-        known = self._planner.tool(draft.tool)
+        known = self._catalogue.tool(draft.tool)
         missing = known.missing(draft) if known else None
         is_filled = known is not None and (missing is None or missing.name in draft.lookups)
         return is_filled and draft.is_covered and bool(draft.arguments or draft.lookups)
 
     def _reads(self, draft: Draft) -> bool:
-        known = self._planner.tool(draft.tool)
+        known = self._catalogue.tool(draft.tool)
         return known is not None and known.tool.read_only
 
     def _fill(self, tool: str, text: Text, *, takes_rest: bool = True) -> Draft:
-        known = self._planner.tool(tool)
+        known = self._catalogue.tool(tool)
         if known is None:
             return Draft(tool=tool)
         filling = Filling(known.tool, known.parameters, text, self._now, language_of(text.whole))
@@ -249,7 +195,7 @@ class _Turn:
         return tuple(self._count(draft) for draft in drafts)
 
     def _count(self, draft: Draft) -> Draft:
-        known = self._planner.tool(draft.tool)
+        known = self._catalogue.tool(draft.tool)
         counts = [one for one in known.parameters if one.kind == "number"] if known else []
         texts = {**draft.arguments, **draft.lookups}
         if known is None or len(counts) != 1 or counts[0].name in texts:
@@ -277,7 +223,7 @@ class _Turn:
         return draft if draft.arguments or draft.lookups else self._fill(draft.tool, text)
 
     def _value(self, dialogue: Dialogue) -> object | None:
-        known = self._planner.tool(dialogue.drafts[0].tool) if dialogue.drafts else None
+        known = self._catalogue.tool(dialogue.drafts[0].tool) if dialogue.drafts else None
         if known is None or not self._text.tokens:
             return None
         text = self._text.between(0, len(self._text.tokens))
@@ -285,10 +231,10 @@ class _Turn:
         return value if value is not None else self._fill(known.tool.name, self._text).arguments.get(dialogue.parameter)
 
     def _take_answer(self, dialogue: Dialogue) -> Step | None:
-        if self._planner.fits(self._text, self._now):
+        if self._catalogue.fits(self._text, self._now):
             return None  # an order of its own
         draft, *others = dialogue.drafts
-        known = self._planner.tool(draft.tool)
+        known = self._catalogue.tool(draft.tool)
         value = self._value(dialogue)
         if known is None or value is None:
             return None
@@ -303,14 +249,14 @@ class _Turn:
 
     def _advance(self, drafts: Sequence[Draft], *, runs_unasked: bool = False) -> Step:
         """Look up what other tools know, ask for what is missing, then run or propose the calls."""
-        drafts = self._counted([part for draft in drafts for part in _split_lookups(draft)])[:MAX_ITEMS]
-        if lookups := [call for draft in drafts for call in self._lookup_calls(draft)]:
+        drafts = self._counted([part for draft in drafts for part in split_lookups(draft)])[:MAX_ITEMS]
+        if lookups := [call for draft in drafts for call in lookup_calls(self._catalogue, draft)]:
             return Step(
                 calls=tuple(lookups),
                 dialogue=Dialogue(stage="lookup", drafts=drafts, runs_unasked=runs_unasked),
             )
         for at, draft in enumerate(drafts):
-            known = self._planner.tool(draft.tool)
+            known = self._catalogue.tool(draft.tool)
             if known is None:
                 return Step(text=sentence("nothing_fits", self.language))
             if missing := known.missing(draft):
@@ -319,7 +265,7 @@ class _Turn:
         return self._act(drafts, runs_unasked)
 
     def _act(self, drafts: tuple[Draft, ...], runs_unasked: bool) -> Step:
-        tools = [known.tool for draft in drafts if (known := self._planner.tool(draft.tool))]
+        tools = [known.tool for draft in drafts if (known := self._catalogue.tool(draft.tool))]
         if runs_unasked or all(tool.read_only for tool in tools):
             return Step(calls=drafts)
         shown = "; ".join(describe_call(draft.tool, draft.arguments) for draft in drafts)
@@ -340,7 +286,7 @@ class _Turn:
         )
 
     def _choose(self, options: Sequence[Option], note: str = "") -> Step:
-        tools = [self._planner.tool(option.drafts[0].tool) for option in options]
+        tools = [self._catalogue.tool(option.drafts[0].tool) for option in options]
         lines = [
             describe_tool(known.tool, self.language) if known else option.label
             for known, option in zip(tools, options, strict=True)
@@ -364,24 +310,13 @@ class _Turn:
 
     # Values that other tools know
 
-    def _lookup_calls(self, draft: Draft) -> Iterator[Draft]:
-        """Yield the calls that find the values of a draft's words; only a tool that reads is asked without a word."""
-        known = self._planner.tool(draft.tool)
-        for parameter, words in draft.lookups.items() if known else ():
-            source = self._planner.tool(known.tool.sources.get(parameter, "")) if known else None
-            if source is None or not source.tool.read_only:
-                continue
-            query = _query_parameter(source)
-            if query is not None or not any(one.required for one in source.parameters):
-                yield Draft(tool=source.tool.name, arguments={query.name: words} if query else {})
-
     def _looked_up(self, dialogue: Dialogue, results: Sequence[Result]) -> Step:
         """Fill each draft from the result of its look-up: one row is taken, several are put as a choice."""
         left, done, notes = list(results), list[Draft](), list[str]()
         pending, runs_unasked = list(dialogue.drafts), dialogue.runs_unasked
         while pending:
             draft = pending.pop(0)
-            calls = list(self._lookup_calls(draft))
+            calls = list(lookup_calls(self._catalogue, draft))
             if not calls or not left:
                 done.append(Draft(tool=draft.tool, arguments=draft.arguments))
                 continue
@@ -390,7 +325,7 @@ class _Turn:
             if result.outcome != "ok":
                 notes.append(show_result(result, {}, self.language))
                 continue
-            rows = self._rows(draft, parameter, words, result)
+            rows = read_rows(self._catalogue, draft, parameter, words, result)
             if not rows:
                 notes.append(sentence("nothing_for", self.language, words=words))
             elif len(rows) == 1:
@@ -422,18 +357,6 @@ class _Turn:
         head = sentence("choose_row", self.language, words=words)
         return self._numbered(head, [option.label for option in options], options, runs_unasked=runs_unasked)
 
-    def _rows(self, draft: Draft, parameter: str, words: str, result: Result) -> list[tuple[object, str]]:
-        """Return the values that a look-up found, each with the words of its row; of equal names only those."""
-        known, source = self._planner.tool(draft.tool), self._planner.tool(result.tool)
-        rows = [row for row in _objects(decode(result)) if _key(row, parameter) is not None]
-        if source is None or _query_parameter(source) is None:
-            rows = [row for row in rows if _mentions(row, words)]
-        named = [row for row in rows if any(fold(show_value(value)) == fold(words) for value in row.values())]
-        values = [(row[str(_key(row, parameter))], _row_label(row)) for row in (named if len(named) == 1 else rows)]
-        if values and known and known.parameter(parameter).kind == "list":
-            return [([value for value, _ in values], "")]
-        return values
-
 
 def _introduced(step: Step, items: Sequence[Item], language: str) -> Step:
     """Say once in a conversation, with its first words, that this is no language model."""
@@ -450,14 +373,6 @@ def _drafts(fit: Fit) -> tuple[Draft, ...]:
     return tuple(Draft(tool=fit.tool.name, arguments=arguments, lookups=fit.words) for arguments in fit.arguments)
 
 
-def _split_lookups(draft: Draft) -> list[Draft]:
-    """`milk and bread` are looked up one by one."""
-    if len(draft.lookups) != 1:
-        return [draft]
-    ((parameter, words),) = draft.lookups.items()
-    return [Draft(tool=draft.tool, arguments=draft.arguments, lookups={parameter: part}) for part in split_list(words)]
-
-
 def _last_turn(exchange: Sequence[Item]) -> tuple[Sequence[Item], dict[str, Result]]:
     """Return what the last turn said and called, and the results of its calls."""
     end = len(exchange)
@@ -467,39 +382,3 @@ def _last_turn(exchange: Sequence[Item]) -> tuple[Sequence[Item], dict[str, Resu
     while start and not isinstance(exchange[start - 1], Result):
         start -= 1
     return exchange[start:end], {item.call_id: item for item in exchange[end:] if isinstance(item, Result)}
-
-
-def _query_parameter(source: KnownTool) -> Parameter | None:
-    """Return the parameter of a look-up that takes words: its only required free text, or its only one."""
-    free = [one for one in source.parameters if one.is_free_text]
-    required = [one for one in free if one.required] or free
-    return required[0] if len(required) == 1 else None
-
-
-def _objects(value: object) -> Iterator[Mapping[str, object]]:
-    """Yield the rows of a result: its list, or the lists inside it."""
-    if isinstance(value, list):
-        for row in cast("list[object]", value):
-            if isinstance(row, Mapping):
-                yield cast("Mapping[str, object]", row)
-    elif isinstance(value, Mapping):
-        for inner in cast("Mapping[str, object]", value).values():
-            if isinstance(inner, list):
-                yield from _objects(cast("list[object]", inner))
-
-
-def _key(row: Mapping[str, object], parameter: str) -> str | None:
-    """Return the field of a row that a parameter is filled from."""
-    singular = parameter.removesuffix("s")
-    names = (parameter, singular, f"{singular}_id", "id", "code")
-    return next((name for name in names if isinstance(row.get(name), str | int)), None)
-
-
-def _mentions(row: Mapping[str, object], words: str) -> bool:
-    wanted = fold(words)
-    return any(isinstance(value, str) and wanted in fold(value) for value in row.values())
-
-
-def _row_label(row: Mapping[str, object]) -> str:
-    plain = [show_value(value) for value in row.values() if isinstance(value, str | int | float)]
-    return ", ".join(plain[:4])

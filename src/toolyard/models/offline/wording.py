@@ -12,6 +12,8 @@ from toolyard.core.tools import Tool
 from toolyard.models.offline.parameters import Parameter
 
 MAX_ROWS, MAX_COLUMNS, MAX_CELL, MAX_TOOLS, MAX_DEPTH = 20, 6, 80, 20, 3
+_JSON = re.compile(r'\s*(?:\{\s*"|\[\s*[\[{"\d-])')
+"""How JSON begins. Of what is too long a model is given the head and the tail, which no person reads."""
 _UNTOLD = frozenset({"ok", "success"})
 
 SENTENCES: dict[str, tuple[str, str]] = {
@@ -32,6 +34,7 @@ SENTENCES: dict[str, tuple[str, str]] = {
     "empty": ("Nothing was found.", "没有找到任何内容。"),
     "nothing_for": ("Nothing was found for “{words}”.", "没有找到“{words}”。"),
     "done": ("{tool}: done.", "{tool}：已完成。"),
+    "unreadable": ("{tool}: done; the result is too long to show here.", "{tool}：已完成，结果太长，无法在此显示。"),
     "failed": ("{tool} did not work: {error}", "{tool}没有成功：{error}"),
     "more_rows": ("… and {count} more.", "……还有 {count} 项。"),
 }
@@ -87,7 +90,7 @@ def show_result(result: Result, arguments: Mapping[str, object], language: str) 
     if value is None or value == "":
         return sentence("done", language, tool=title_of(result.tool))
     if isinstance(value, str):
-        return value
+        return value if not _JSON.match(value) else sentence("unreadable", language, tool=title_of(result.tool))
     if isinstance(value, Mapping):
         return _show_object(result.tool, cast("Mapping[str, object]", value), arguments, language)
     if isinstance(value, list):
@@ -98,7 +101,7 @@ def show_result(result: Result, arguments: Mapping[str, object], language: str) 
 def decode(result: Result) -> object:
     try:
         return msgspec.json.decode(result.content)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return result.content
 
 

@@ -1,0 +1,71 @@
+"""The tools of one offer: each read once, found by their examples or by words."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from functools import cached_property
+
+from toolyard.core.tools import Tool
+from toolyard.finding.index import Entry, Found, Index, read_tool
+from toolyard.models.offline.evidence import Draft
+from toolyard.models.offline.parameters import Parameter, parameters_of
+from toolyard.models.offline.templates import Fit, Template, best_fits
+from toolyard.models.offline.text import Text
+
+
+class KnownTool:
+    """A tool with what is read of it once."""
+
+    def __init__(self, tool: Tool) -> None:
+        self.tool = tool
+
+    @cached_property
+    def parameters(self) -> tuple[Parameter, ...]:
+        return parameters_of(self.tool)
+
+    @cached_property
+    def entry(self) -> Entry:
+        return read_tool(self.tool)
+
+    @cached_property
+    def templates(self) -> list[Template]:
+        by_name = {parameter.name: parameter for parameter in self.parameters}
+        templates = [Template(self.tool, example, by_name) for example in self.tool.examples]
+        return [template for template in templates if all(slot in by_name for slot in template.slots)]
+
+    def parameter(self, name: str) -> Parameter:
+        return next(parameter for parameter in self.parameters if parameter.name == name)
+
+    def missing(self, draft: Draft) -> Parameter | None:
+        """Return the first required parameter that a draft lacks."""
+        return next((one for one in self.parameters if one.required and one.name not in draft.arguments), None)
+
+
+class Catalogue:
+    def __init__(self, tools: Sequence[KnownTool]) -> None:
+        self._tools = {known.tool.name: known for known in tools}
+        self._index = Index()
+        for known in tools:
+            self._index.put_entry(known.entry)
+
+    def only(self, name: str) -> "Catalogue":
+        """Return the catalogue of one tool, and where its values come from; the whole where there is no such tool."""
+        known = self._tools.get(name)
+        if known is None:
+            return self
+        sources = [self._tools[source] for source in known.tool.sources.values() if source in self._tools]
+        return Catalogue([known, *sources])
+
+    def tool(self, name: str) -> KnownTool | None:
+        return self._tools.get(name)
+
+    @property
+    def all_tools(self) -> list[Tool]:
+        return [known.tool for known in self._tools.values()]
+
+    def fits(self, text: Text, now: datetime) -> list[Fit]:
+        return best_fits(
+            [fit for known in self._tools.values() for one in known.templates for fit in one.fits(text, now)]
+        )
+
+    def search(self, words: str, count: int) -> list[Found]:
+        return self._index.search(words, count)
