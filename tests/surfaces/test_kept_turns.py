@@ -13,7 +13,7 @@ from wire.strict import refuses
 from wire.strict_chat import StrictChat, asks, says
 
 SECRET = "sk-very-secret-0123456789"
-KEYS = [key("ann"), key("olga", "operator")]
+KEYS = [key("ann", tenant=""), key("olga", "operator", tenant="")]
 
 
 @tool
@@ -48,6 +48,21 @@ def test_each_turn_is_kept_as_it_went_over_the_wire_with_secrets_left_out() -> N
                 await kept(http, conversation, 3, expect=404)
                 (run,) = (await http.by("ann").get("/traces"))["runs"]
                 await http.by("ann").get(f"{conversation}/runs/{run['run_id']}/turns/1", expect=403)
+
+    asyncio.run(run())
+
+
+def test_operators_of_a_tenant_see_what_was_sent_but_not_where_to() -> None:
+    async def run() -> None:
+        async with StrictChat(says("Hi.")).serving() as base_url:
+            model = OpenAIChat(base_url=base_url, model="m")
+            keys = [key("ann"), key("olga", "operator")]
+            async with wired(model, keys=keys, keep_requests=True) as yard, talking(yard) as http:
+                conversation = await http.by("ann").create("Hi")
+                await http.by("ann").answer("POST", f"{conversation}/chat", {"content": "hello"})
+                turn = await kept(http, conversation, 1)
+                assert "hello" in str(turn["request"]) and base_url not in str(turn)
+                assert turn["url"] == "" and turn["headers"] == {}
 
     asyncio.run(run())
 

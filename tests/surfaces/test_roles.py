@@ -80,6 +80,10 @@ ROWS = [
     Row("POST", "/ai/respond", WITH_KEY, body={"prompt": "hi"}),
     Row("POST", "/chat/v1/conversation", WITH_KEY, body={"messages": [{"role": "user", "content": "hi"}]}),
     Row("POST", "/mcp", WITH_KEY, body={"jsonrpc": "2.0", "id": 1, "method": "ping"}),
+    Row("GET", "/models", WITH_KEY),
+    Row("GET", "/providers", WITH_KEY),
+    Row("GET", "/providers/{provider_id}", WITH_KEY),
+    Row("GET", "/providers/{provider_id}/models", WITH_KEY),
     Row("GET", "/metrics", OBSERVES_SERVER),
     Row("GET", "/keys", ADMINISTERS),
     Row("POST", "/keys", ADMINISTERS, body={"name": "new", "user": "new"}),
@@ -89,6 +93,7 @@ ROWS = [
     Row("GET", "/servers/{server_id}/tools", WITH_KEY),
     Row("POST", "/servers/{server_id}/tools/call", WITH_KEY, body={"tool_name": "x"}),
     Row("POST", "/servers", ADMINISTERS_SERVER, body={"name": "shared", "config": {"command": "x"}}),
+    Row("PUT", "/servers/{server_id}", ADMINISTERS_SERVER, body={"config": {"command": "x"}}),
     Row("POST", "/servers/{server_id}/login", ADMINISTERS_SERVER, body={"redirect_uri": "http://example.org/"}),
     Row("POST", "/servers/{server_id}/login/answer", ADMINISTERS_SERVER, body={"state": "x", "code": "x"}),
     Row("DELETE", "/servers/{server_id}/login", ADMINISTERS_SERVER),
@@ -113,6 +118,7 @@ ROWS = [
     hidden("GET", f"{CONVERSATION}/context", SEES),
     hidden("GET", f"{CONVERSATION}/context/{{context_id}}", SEES),
     hidden("GET", f"{CONVERSATION}/events", SEES),
+    hidden("GET", f"/sse{CONVERSATION}", SEES),
     hidden("GET", f"{CONVERSATION}/tools", SEES),
     hidden("GET", f"{CONVERSATION}/tools/available", SEES),
     hidden("GET", f"{CONVERSATION}/runs/{{run_id}}", SEES),
@@ -125,6 +131,7 @@ ROWS = [
     hidden("POST", f"{CONVERSATION}/messages", OWNER, {"role": "user", "content": "x"}),
     hidden("DELETE", f"{CONVERSATION}/messages/{{message_id}}", OWNER),
     hidden("POST", f"{CONVERSATION}/context", OWNER, {"descriptive_name": "x", "content": "x"}),
+    hidden("PUT", f"{CONVERSATION}/context/{{context_id}}", OWNER, {"descriptive_name": "x", "content": "x"}),
     hidden("DELETE", f"{CONVERSATION}/context/{{context_id}}", OWNER),
     hidden("POST", f"{CONVERSATION}/tools", OWNER, NAMED),
     hidden("DELETE", f"{CONVERSATION}/tools", OWNER, NAMED),
@@ -144,6 +151,7 @@ class Server:
         self._url = url
         self.ids: dict[str, str] = {
             "name": "none", "server_id": "shared", "call_id": "none", "context_id": "none", "message_id": "none",
+            "provider_id": "none",
             "number": "1",
         }  # fmt: skip
 
