@@ -28,6 +28,7 @@ from toolyard.core.items import (
     UserMessage,
 )
 from toolyard.core.limits import Limits
+from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
 from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
@@ -177,6 +178,20 @@ WRITTEN: tuple[Durable, ...] = (
         web_search="native",
         context={"cart": Note(name="cart", text='{"items":0}', json=True)},
     ),
+    events.RunQueued(
+        caller=CALLER,
+        input=(MESSAGE, CALL),
+        app_tools=(TOOL,),
+        tool_choice="add",
+        model="scripted:demo",
+        limits=LIMITS,
+        web_search="native",
+        context={"shop": Note(name="shop", text="open", keywords=("hours",), files=("shop.md",))},
+        language="de",
+        mcp_client=McpClient(modern=True, capabilities=frozenset({"sampling"})),
+    ),
+    events.RunStarted(model="scripted:demo", limits=LIMITS, window=128000, language="de"),
+    events.StopRequested(by="ana", call_id="call_1", detail="changed my mind"),
 )
 
 
