@@ -14,7 +14,6 @@ from finding.catalogue import catalogue, queries
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 
-from toolyard.models._offline.plan import Step
 
 from offline.corpus import DOMAINS, load
 from offline.worlds import world
