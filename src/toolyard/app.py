@@ -11,17 +11,16 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from toolyard.core.division import UNDIVIDED, Divisions
 from toolyard.core.errors import Misconfigured, MissingKey, install_command
-from toolyard.core.events import Entry
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.model_cards import ModelCard, problem_of_model
 from toolyard.core.ports import Hosting, Model, Policy, Rule
 from toolyard.core.prices import Price
-from toolyard.core.providers import ProviderCard
+from toolyard.core.providers import ProviderCard, card_of
 from toolyard.core.search import SEARCH, Native, SearchRules
 from toolyard.core.servers import ServerSpec
 from toolyard.core.settings import Settings
@@ -30,6 +29,7 @@ from toolyard.core.texts import NO_TEXTS, OwnTexts
 from toolyard.core.tools import Tool
 from toolyard.engine.access import Access, Verify
 from toolyard.engine.deps import Deps
+from toolyard.engine.exporters import find_exporters
 from toolyard.engine.governor import Governor
 from toolyard.engine.journal import Observe
 from toolyard.engine.judge import Judge
@@ -230,31 +230,6 @@ async def open_store(name: str) -> Store:
     return await sqlite.SqliteStore.open(Path(url.path[1:]), synchronous=url.query.partition("=")[2] or "NORMAL")
 
 
-class Exporter(Protocol):
-    """Tells another system of every entry."""
-
-    def observe(self, entry: Entry) -> None: ...
-
-    async def close(self) -> None: ...
-
-
-def exporters(wiring: "Wiring") -> Sequence[Exporter]:
-    """OpenTelemetry's spans, if a collector is configured. Needs the extra `toolyard[otel]`."""
-    named = any(os.environ.get(f"OTEL_EXPORTER_OTLP_{one}ENDPOINT") for one in ("", "TRACES_"))
-    off = os.environ.get("OTEL_SDK_DISABLED") == "true" or os.environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp"
-    if not wiring.otlp_endpoint and (off or not named):
-        return ()
-    try:
-        otel = importlib.import_module("toolyard.engine.otel")
-    except ImportError as error:
-        said = f"spans need more packages: {install_command('otel')} ({error})"
-        if wiring.otlp_endpoint:
-            raise Misconfigured(said) from None
-        _log.warning("an OTEL_ variable names a collector, but %s", said)
-        return ()
-    return (otel.to_collector(wiring.otlp_endpoint, wiring.service_name),)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
     """Everything that a yard is put together from."""
@@ -350,7 +325,7 @@ class App:
         self._mcp = McpVenue(self.servers)
         self.registry.add(self._mcp)
         deps = self._make_deps(policy)
-        self._exporters = exporters(wiring)
+        self._exporters = find_exporters(wiring.otlp_endpoint, wiring.service_name)
         observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))
         self.service = Service(deps, store, tasks, FleetBeside(self.servers), observers)
 
@@ -392,10 +367,8 @@ class App:
             surfaces = importlib.import_module("toolyard.surfaces.asgi")
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
-        wiring, default = self._wiring, self._models.default
-        provider, _, model = default.rpartition(":")
-        cards = wiring.providers or (ProviderCard(id=provider or default, models=(model,)),)
-        return surfaces.asgi(self.service, self.access, self.servers, wiring.cors_origins, cards)
+        cards = self._wiring.providers or (card_of(self._models.default),)
+        return surfaces.asgi(self.service, self.access, self.servers, self._wiring.cors_origins, cards)
 
     async def close(self) -> None:
         """Close everything, whatever one part says about it; complaints are raised at the end."""

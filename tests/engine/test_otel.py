@@ -17,7 +17,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 from core.story import asked, ok, said
 from support import events_of
 from toolyard import Scripted, ToolError, Yard, call, say, tool
-from toolyard.app import Wiring, exporters
+from toolyard.app import Wiring
 from toolyard.core.events import (
     CallEnded,
     CallStarted,
@@ -31,6 +31,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Problem, Usage
 from toolyard.core.limits import Limits
+from toolyard.engine.exporters import find_exporters
 from toolyard.engine.otel import Spans, span_id, to_collector, trace_id
 from toolyard.models.scripted import Script
 
@@ -256,16 +257,15 @@ def test_a_real_run_reaches_a_real_collector_over_http() -> None:
 
 
 def test_the_usual_variables_name_the_collector_too_and_may_switch_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    wiring = Wiring(model=Scripted(SCRIPT))
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         monkeypatch.delenv(name)
-    assert exporters(wiring) == ()
+    assert find_exporters("", "toolyard") == ()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
-    (spans,) = exporters(wiring)
+    (spans,) = find_exporters("", "toolyard")
     assert isinstance(spans, Spans)
     asyncio.run(spans.close())
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
-    assert exporters(wiring) == ()
+    assert find_exporters("", "toolyard") == ()
 
 
 def test_a_collector_that_is_not_there_fails_no_run() -> None:

@@ -15,6 +15,12 @@ class ProviderCard(Struct, frozen=True, kw_only=True):
     has_key: bool = False
 
 
+def card_of(name: str) -> ProviderCard:
+    """Return what a model's name tells of its provider, where nothing else is known."""
+    provider, _, model = name.rpartition(":")
+    return ProviderCard(id=provider or name, models=(model,))
+
+
 def add_model(cards: Sequence[ProviderCard], card: ProviderCard) -> tuple[ProviderCard, ...]:
     """Return the cards with one more, its models added to those of the same provider."""
     for at, known in enumerate(cards):

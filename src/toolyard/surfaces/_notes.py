@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from msgspec import Meta, Struct
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from toolyard.core.notes import MAX_NAME_CHARS, MAX_NOTE_CHARS, Note
 from toolyard.surfaces._tolerance import SeedBody
@@ -50,6 +50,12 @@ def parse_note(body: NoteBody) -> Note:
 
 
 def parse_note_change(body: NoteChange, note: Note) -> Note:
-    """Return the note with the fields that the change gives."""
-    changed = {name: value for name, value in asdict(body).items() if value is not None}
-    return parse_note(replace(note_body(note), **changed))
+    """Return the note with the fields that the change gives. A new content is a text, whatever was there before."""
+    return replace(
+        note,
+        name=note.name if body.descriptive_name is None else body.descriptive_name,
+        text=note.text if body.content is None else body.content,
+        json=note.json and body.content is None,
+        keywords=note.keywords if body.related_keywords is None else tuple(body.related_keywords),
+        files=note.files if body.related_files is None else tuple(body.related_files),
+    )

@@ -17,6 +17,7 @@ from toolyard.engine.service import Service
 from toolyard.surfaces import (
     app_conversation,
     conversation_calls,
+    conversation_context,
     conversation_messages,
     conversation_runs,
     conversation_tools,
@@ -99,6 +100,7 @@ def asgi(
             *respond.routes(service, servers),
             *conversations.routes(service),
             *conversation_messages.routes(service),
+            *conversation_context.routes(service),
             *conversation_tools.routes(service),
             *conversation_runs.routes(service),
             *tool_events.routes(service),
