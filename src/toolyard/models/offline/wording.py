@@ -99,10 +99,13 @@ def show_result(result: Result, arguments: Mapping[str, object], language: str) 
 
 
 def decode(result: Result) -> object:
-    try:
-        return msgspec.json.decode(result.content)
-    except (msgspec.DecodeError, RecursionError):
-        return result.content
+    """Return a result as the value that it was; a line before it, as an edited call has one, is for language models."""
+    for text in (result.content, result.content.partition("\n")[2]):
+        try:
+            return msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            continue
+    return result.content
 
 
 def _show_object(tool: str, value: Mapping[str, object], arguments: Mapping[str, object], language: str) -> str:
