@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -28,22 +27,6 @@ ERA_NAMES: dict[Era, str] = {"legacy": "2025-11-25", "modern": "2026-07-28", "bo
 def column(revision: str, era: Era) -> str:
     """Return the heading of the page's column for clients of a revision with a server of an era behind us."""
     return f"{revision} → {ERA_NAMES[era]}"
-
-
-@dataclass(slots=True)
-class Score:
-    """What a run came to: the scenarios with their checks, and those of them that do not count."""
-
-    scenarios: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    not_scored: set[str] = field(default_factory=set[str])
-
-    @property
-    def passed(self) -> int:
-        return sum(passed for passed, _ in self.scenarios.values())
-
-    @property
-    def failed(self) -> int:
-        return sum(failed for _, failed in self.scenarios.values())
 
 
 def installed() -> list[str]:
@@ -89,13 +72,11 @@ def run(*words: str) -> str:
     return done.stdout + done.stderr
 
 
-def scored(said: str) -> Score:
-    """The summary of a run of everything that a revision requires."""
-    score = Score({name: (int(good), int(bad)) for name, good, bad in _LINE.findall(said)})
-    _, _, rest = said.partition("Not scored for")
-    score.not_scored = set(re.findall(r"[✓✗] (\S+) \(", rest))
-    assert score.scenarios, said[-3000:]
-    return score
+def scored(said: str) -> dict[str, tuple[int, int]]:
+    """Return the checks that passed and failed, by scenario, of a run of everything that a revision requires."""
+    scenarios = {name: (int(passed), int(failed)) for name, passed, failed in _LINE.findall(said)}
+    assert scenarios, said[-3000:]
+    return scenarios
 
 
 def count_checks(url: str, scenario: str, revision: str) -> tuple[int, int]:
