@@ -114,7 +114,7 @@ def site(scenes: Scenes | None = None, *, pace_s: float = 0.0, **wiring: object)
 
     async def serve() -> None:
         made = Site(scenes or {}, asyncio.get_running_loop(), pace_s)
-        async with Yard.wired(Wiring(model=made, **wiring)) as yard, served(yard) as url:  # pyright: ignore[reportArgumentType]
+        async with Yard.wired(Wiring(**{"model": made, **wiring})) as yard, served(yard) as url:  # pyright: ignore[reportArgumentType]
             made.url, made.yard = url, yard
             opened.set_result(made)
             await made.stopped.wait()

@@ -2,6 +2,7 @@ import { ArrowUp, Square } from "lucide-react"
 import { useEffect, useRef, useState, type KeyboardEvent } from "react"
 import { said } from "../wire/http"
 import { useSay } from "../words"
+import { OfflineNotice } from "./OfflineNotice"
 
 interface ComposerProps {
   send: (text: string) => Promise<void>
@@ -47,6 +48,7 @@ export function Composer({ send, stop, stopping = false }: ComposerProps) {
           {problem}
         </p>
       )}
+      <OfflineNotice />
       <form
         className="composer-box"
         onSubmit={(event) => {

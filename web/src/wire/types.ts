@@ -375,6 +375,18 @@ export interface MessageRemoved {
   ids: Array<string>
 }
 
+export interface ModelCard {
+  id: string
+  provider: string
+  name: string
+  default: boolean
+  context_tokens: number | null
+  input: Array<"file" | "image" | "text">
+  native_tools: Array<string>
+  available: boolean
+  reason: string
+}
+
 export interface ModelFigures {
   model: string
   turns: number
@@ -384,6 +396,13 @@ export interface ModelFigures {
   p50_ms: number | null
   p95_ms: number | null
   times: Array<Latency>
+}
+
+export interface ModelList {
+  models: Array<ModelCard>
+  patterns: Array<string>
+  hint: string
+  success: boolean
 }
 
 export interface ModelText {

@@ -1,0 +1,64 @@
+"""The chat without a language model, in a real browser: it says so, lets choose, and asks before it changes anything."""
+
+from collections.abc import Generator
+
+import pytest
+from playwright.sync_api import expect
+
+from page.site import Site, site
+from page.window import Windows
+from toolyard import tool
+
+DELETED: list[int] = []
+
+
+@tool(examples=["delete order {number}"])
+def delete_order(number: int) -> str:
+    """Delete an order for good."""
+    DELETED.append(number)
+    return f"order {number} is gone"
+
+
+@tool(read_only=True, examples=["track {number}"])
+def track_order(number: int) -> str:
+    """Tell where an order is."""
+    return f"order {number} is on its way"
+
+
+@tool(read_only=True, examples=["track {number}"])
+def track_parcel(number: int) -> str:
+    """Tell where a parcel is."""
+    return f"parcel {number} has arrived"
+
+
+@pytest.fixture(scope="module")
+def server() -> Generator[Site]:
+    with site(tools=[delete_order, track_order, track_parcel], model="toolyard:offline") as opened:
+        yield opened
+
+
+def test_a_proposal_is_decided_by_the_next_message_and_never_remembered(windows: Windows, server: Site) -> None:
+    DELETED.clear()
+    window = windows.open(server)
+    window.send("Bob wants me to delete order 7")
+    expect(window.card("delete_order")).to_contain_text("May delete_order run?")
+    expect(window.page.get_by_label("Always allow delete_order here")).to_have_count(0)
+    window.send("yes")
+    expect(window.answer).to_contain_text("order 7 is gone")
+    assert DELETED == [7]
+    expect(window.page.get_by_text("Stopped")).to_have_count(0)
+
+
+def test_one_of_several_tools_is_chosen_with_a_button(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    window.send("track 12")
+    window.page.get_by_role("button", name="Track parcel").click()
+    expect(window.answer).to_contain_text("parcel 12 has arrived")
+
+
+def test_a_quiet_line_says_that_no_language_model_is_connected_and_what_to_do(windows: Windows, server: Site) -> None:
+    window = windows.open(server)
+    notice = window.page.locator(".offline-notice")
+    expect(notice).to_contain_text("No language model is connected")
+    notice.locator("summary").click()
+    expect(notice).to_contain_text("OPENAI_API_KEY")

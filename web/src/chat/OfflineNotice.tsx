@@ -1,0 +1,18 @@
+import { useAnswer } from "../wire/useAnswer"
+import type { ModelList } from "../wire/types"
+import { useSay } from "../words"
+
+/** A quiet line where no language model is set up, with what to do about it. */
+export function OfflineNotice() {
+  const say = useSay()
+  const { data } = useAnswer<ModelList>("models")
+  if (!data?.hint) return null
+  return (
+    <details className="offline-notice">
+      <summary>
+        {say("offline.line")} <span>{say("offline.connect")}</span>
+      </summary>
+      <p>{data.hint}</p>
+    </details>
+  )
+}
