@@ -1,4 +1,4 @@
-"""The chat without a language model, in a real browser: it says so, lets choose, and asks before it changes anything."""
+"""The chat without a language model, in a real browser: it says so, lets choose, and asks before it changes a thing."""
 
 from collections.abc import Generator
 
