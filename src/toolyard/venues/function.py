@@ -174,7 +174,7 @@ class FunctionVenue:
             said = f"{tool.name} was not started: {error}"
             return Failure(problem=Problem(error=said, error_type="unavailable", details={"started": False}))
         except BaseException as error:
-            _log.warning("tool %s raised", tool.name, exc_info=error)
+            _log.warning("tool %s raised", tool.name, exc_info=error if _is_writable(error) else None)
             said = f"{type(error).__name__}: {_first_lines(error)}"
             return Failure(problem=problem_of(said, "execution_error"), passing=True)
 
@@ -200,3 +200,12 @@ async def _called(call: Callable[[], object], function: Function, run_blocking: 
 
 def _first_lines(error: BaseException, most: int = 1000) -> str:
     return str(error)[:most]
+
+
+def _is_writable(error: BaseException) -> bool:
+    """Return whether an error's own text can be encoded: half characters would break the handlers of a log."""
+    try:
+        str(error).encode()
+    except Exception:  # the text of somebody else's error may raise anything
+        return False
+    return True
