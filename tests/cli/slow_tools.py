@@ -8,7 +8,7 @@ from toolyard import tool
 FOLDER = Path(os.environ["PIPES"])
 
 
-@tool(idempotent=True, examples=["add milk to groceries"])
+@tool(idempotent=True, examples=["add {item} to groceries"])
 def add_to_groceries(item: str) -> dict[str, object]:
     """Put an item on the grocery list."""
     (FOLDER / "began").write_text(f"{item}\n")

@@ -7,11 +7,12 @@ from cli.process import serving, toolyard
 TOOLS = """
 from toolyard import tool
 
-@tool(approval="ask")
+@tool(approval="ask", examples=["turn on {device}"])
 def turn_on(device: str) -> dict[str, object]:
     "Turn a device on."
     return {"ok": True, "item": device}
 """
+ORDER = 'turn on "hall light"'
 EDITED = '{"device": "garden light"}'
 
 
@@ -19,13 +20,15 @@ def test_the_demo_needs_nothing_and_keeps_nothing(tmp_path: Path) -> None:
     done = toolyard(tmp_path, "chat", "--demo", typed="add milk to groceries\nshow my groceries\n")
     assert done.code == 0, done.errors
     assert "→ add_to_groceries …" in done.out and "← add_to_groceries: ok" in done.out
-    assert "I've added milk to the grocery list." in done.out
-    assert "\nmilk" in done.out.split("→ show_groceries")[1]
+    assert "Add to groceries: item milk" in done.out
+    assert "\n- milk" in done.out.split("→ show_groceries")[1]
     assert not (tmp_path / "data").exists()
 
 
 def test_commands_begin_with_a_slash(tmp_path: Path) -> None:
-    lines = "/help\n/nonsense\n/history\nadd milk\n/history\n/new\n/history\n/quit\nadd sugar\n"
+    lines = (
+        "/help\n/nonsense\n/history\nadd milk to groceries\n/history\n/new\n/history\n/quit\nadd sugar to groceries\n"
+    )
     done = toolyard(tmp_path, "chat", "--demo", typed=lines)
     assert done.code == 0
     assert done.out.count("begin another conversation") == 2 and "there is no command /nonsense" in done.out
@@ -34,15 +37,13 @@ def test_commands_begin_with_a_slash(tmp_path: Path) -> None:
 
 def test_approvals_are_decided_at_the_prompt_and_remembered_in_the_store(tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
-    lines = (
-        f"turn on the hall light\ny\nturn on the hall light\nn\ntoo bright\nturn on the hall light\nx\ne\n{EDITED}\n"
-    )
+    lines = f"{ORDER}\ny\n{ORDER}\nn\ntoo bright\n{ORDER}\nx\ne\n{EDITED}\n"
     done = toolyard(tmp_path, "chat", "--tools", "./my_tools.py", typed=lines)
     assert done.code == 0, done.errors
     asked = '{"device":"hall light"}'
     assert done.out.count(asked) == 3
-    assert "I've asked for hall light." in done.out
-    assert "That did not work for “hall light”: the user declined: too bright" in done.out
+    assert "Turn on: device hall light" in done.out
+    assert "Turn on did not work: the user declined: too bright" in done.out
     assert done.out.count("← turn_on: ok") == 2
     assert (tmp_path / "data" / "toolyard" / "toolyard.db").exists()
 
@@ -50,25 +51,26 @@ def test_approvals_are_decided_at_the_prompt_and_remembered_in_the_store(tmp_pat
 def test_a_running_server_is_found_by_the_store_and_shows_the_same(tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
     with serving(tmp_path, "--tools", "./my_tools.py") as server:
-        lines = f"turn on the hall light\ne\n{{}}\ne\n{EDITED}\nturn on the hall light\nn\ntoo bright\n/history\n"
+        lines = f"{ORDER}\ne\n{{}}\ne\n{EDITED}\n{ORDER}\nn\ntoo bright\n/history\n"
         done = toolyard(tmp_path, "chat", typed=lines)
         assert done.code == 0, done.errors
         assert f"server {server.url}" in done.out
         assert "! wrong arguments" in done.out and "← turn_on: ok" in done.out
-        assert "That did not work for “hall light”: the user declined: too bright" in done.out
-        assert done.out.count("  user: turn on the hall light") == 2
+        assert "Turn on did not work: the user declined: too bright" in done.out
+        assert done.out.count(f"  user: {ORDER}") == 2
 
 
 def test_input_that_ends_at_a_question_leaves_the_run_waiting(tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
-    done = toolyard(tmp_path, "chat", "--tools", "./my_tools.py", typed="turn on the hall light\n")
+    done = toolyard(tmp_path, "chat", "--tools", "./my_tools.py", typed=f"{ORDER}\n")
     assert done.code == 0, done.errors
     assert "run it?" in done.out and "←" not in done.out
 
 
 def test_one_question_prints_its_answer_and_nothing_else(tmp_path: Path) -> None:
     done = toolyard(tmp_path, "chat", "--demo", "add milk to groceries")
-    assert (done.code, done.out, done.errors) == (0, "I've added milk to the grocery list.\n", "")
+    assert (done.code, done.errors) == (0, "") and done.out.startswith("Add to groceries: item milk")
+    assert "→" not in done.out
     (tmp_path / "my_tools.py").write_text(TOOLS)
     with serving(tmp_path, "--tools", "./my_tools.py") as server:
         done = toolyard(tmp_path, "chat", "hello", "--server", server.url)
@@ -77,7 +79,7 @@ def test_one_question_prints_its_answer_and_nothing_else(tmp_path: Path) -> None
 
 def test_one_question_that_needs_an_approval_fails_and_says_so(tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
-    done = toolyard(tmp_path, "chat", "turn on the hall light", "--tools", "./my_tools.py")
+    done = toolyard(tmp_path, "chat", ORDER, "--tools", "./my_tools.py")
     assert (done.code, done.out) == (1, "")
     assert "turn_on needs an approval" in done.errors
 

@@ -108,14 +108,15 @@ async def local(reply: str) -> AsyncGenerator[Model, None]:
 
 
 class Asked:
-    """The offline planner, which says and calls what it is asked for: it is asked for this."""
+    """The offline model, which says and calls what it is asked for: it is asked for this."""
 
     def __init__(self, message: str) -> None:
         self._message = message
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[Event, None]:
-        a: dict[str, object] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
-        asked = replace(request, history=History([user(self._message)]), offer=offer(Tool(name="add", parameters=a)))
+        a: dict[str, object] = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
+        add = Tool(name="add", parameters=a, examples=("add {a} to it",))
+        asked = replace(request, history=History([user(self._message)]), offer=offer(add))
         return Offline().stream(asked)
 
     async def close(self) -> None:
@@ -123,7 +124,7 @@ class Asked:
 
 
 def offline(reply: str) -> AbstractAsyncContextManager[Model]:
-    return nullcontext(Asked({"a text": "你好 🥛", "calls": "add 1, then add 2"}[reply]))
+    return nullcontext(Asked({"a text": "你好 🥛", "calls": "add 1 and 2 to it"}[reply]))
 
 
 PROVIDERS: list[Made] = [scripted, openai_chat, openai_responses, anthropic, gemini, local]
@@ -170,7 +171,7 @@ def test_calls_come_last_with_ids_of_ours_and_the_finish_says_that_there_are_som
     turn = ended(events)
     assert turn.finish == "calls"
     calls = [item for item in turn.items if isinstance(item, Call)]
-    assert list(turn.items[-2:]) == calls and [one.arguments for one in calls] == [{"a": 1}, {"a": 2}]
+    assert list(turn.items[-2:]) == calls and [str(one.arguments["a"]) for one in calls] == ["1", "2"]
     assert len({item.id for item in turn.items}) == len(turn.items) and all(one.id.startswith("call") for one in calls)
     assert {event.index for event in events if isinstance(event, ArgumentsAppended)} == {0, 1}
 

@@ -1,69 +1,110 @@
-"""The shipped examples work without a model being configured: the offline planner answers and calls what it may."""
+"""The first minute with the shipped examples and no language model: what is ordered is done or proposed, and told."""
 
 import asyncio
-from datetime import date
+from collections.abc import Sequence
+
+import pytest
 
 from examples.loading import tools_of
-from support import PATIENCE_S, events_of, text, until
+from offline.shop import Shop, shop_tools
+from support import PATIENCE_S, asked
 from toolyard import Caller, Yard
-from toolyard.core.events import RunSuspended
+from toolyard.core.events import Event, TurnEnded
+from toolyard.core.items import Call, ModelText
 from toolyard.demo import grocery_tools
 
-THIS_MONTH = date.today().isoformat()[:7]
+OFFLINE = "toolyard:offline"
 STAFF = Caller(user="li", roles=frozenset({"warehouse_staff"}), locale="zh")
+Exchange = tuple[str, Sequence[str], str]
+"""A message, the tools that are called for it, and what the answer holds."""
+
+
+async def exchange(yard: Yard, message: str, caller: Caller) -> tuple[list[str], str, bool]:
+    """Send a message; return the tools called, the last words, and whether it waits for a confirmation."""
+    events: list[Event] = []
+    async for event in yard.run(message, caller=caller, conversation="conversation_1"):
+        events.append(event)
+        if asked(events):
+            break
+    items = [item for event in events if isinstance(event, TurnEnded) for item in event.items]
+    texts = [item.text for item in items if isinstance(item, ModelText)]
+    return [item.tool for item in items if isinstance(item, Call)], "".join(texts[-1:]), bool(asked(events))
+
+
+def hold(tools: Sequence[object], exchanges: Sequence[Exchange], caller: Caller = STAFF) -> None:
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools, model=OFFLINE) as yard:
+            for message, calls, holds in exchanges:
+                made, answer, waits = await exchange(yard, message, caller)
+                assert made == list(calls), message
+                assert holds in answer, (message, answer)
+                assert waits == ("yes / no" in answer or "是 / 否" in answer), message
+
+    asyncio.run(test())
 
 
 def test_a_household_is_looked_after() -> None:
-    heard = [
-        ("Add milk to groceries", "I've added milk to the grocery list."),
-        ("please add 3 lemons", "I've added lemons to the grocery list (qty 3)."),
-        ("I bought milk.", "milk is now “Bought”."),
-        ("We bought bread", "That did not work for “bread”: there is no grocery item 'bread'"),
-        ("add task call the plumber", "I've created call the plumber"),
-        ("I have called the plumber!", "call the plumber is now “Done”."),
-        ("How much did we spend?", f"Here is what I found:\n- month: {THIS_MONTH}\n- by category: Rent 950"),
-        ("add to groceries", "What should I add?"),
-        ("show groceries", "Here is what I found:\n- total: 1\n- lemons"),
-        ("", "I can't do that: I'm Toolyard's offline planner, not a language model"),
-    ]
-
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools_of("household"), model=OFFLINE) as yard:
-            for message, answer in heard:
-                assert (await yard.ask(message)).startswith(answer), message
-            run = yard.run("turn on the kitchen light")
-            waiting, _ = await until(run, RunSuspended)
-            await yard.approve(run.conversation, waiting.waiting_for[0])
-            assert "Nothing was switched" in text(await events_of(run))
-
-    asyncio.run(test())
+    hold(
+        tools_of("household"),
+        [
+            ("Add milk to groceries", ["add_to_groceries"], "milk"),
+            ("we need 3 lemons", ["add_to_groceries"], "3"),
+            ("add eggs, tea and rye bread to groceries", ["add_to_groceries"] * 3, "rye bread"),
+            ("把牛奶加到购物清单", ["add_to_groceries"], "牛奶"),
+            ("what is on the grocery list?", ["list_groceries"], "| lemons |"),
+            ("I bought milk", ["update_grocery_status"], "Bought"),
+            ("I bought caviar", ["update_grocery_status"], "did not work"),
+            ("remind me to water the plants", ["create_task"], "yes / no"),
+            ("yes", ["create_task"], "water the plants"),
+            ("which tasks are open?", ["list_tasks"], "water the plants"),
+            ("schedule dentist tomorrow at 10:00", ["create_event"], "dentist"),
+            ("how much did we spend this month?", ["budget_scan"], "total"),
+        ],
+    )
 
 
 def test_a_warehouse_answers_in_chinese() -> None:
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools_of("warehouse")) as yard:
-            found = await yard.ask("帮我查找面粉原料", caller=STAFF)
-            assert "高筋面粉" in found and "100" in found and "低筋面粉" in found
-            assert "不是语言模型" in await yard.ask("新建一个名为“退货处理”的意图", caller=STAFF)
-            assert "退货处理" in await yard.ask("新建一个名为“退货处理”的意图")
+    hold(
+        tools_of("warehouse"),
+        [
+            ("查找面粉", ["search_materials"], "高筋面粉"),
+            ("统计库存", ["get_inventory_stats"], "面粉"),
+            ("生成面粉库存报表", ["format_report"], "| 高筋面粉 |"),
+        ],
+    )
 
-    asyncio.run(test())
+
+def test_a_shop_sells_without_a_model() -> None:
+    hold(
+        shop_tools(Shop()),
+        [
+            ("do you have oat milk?", ["search_products"], "Oat"),
+            ("add garlic to my cart", ["search_products", "add_to_cart"], "Garlic"),
+            ("add honey and garlic to my cart", ["search_products"] * 2 + ["add_to_cart"] * 2, "Honey"),
+            ("what is in my cart?", ["get_cart"], "Garlic"),
+            ("remove honey from my cart", ["get_cart", "remove_from_cart"], "Honey"),
+            ("go to the dairy section", ["navigate_to_category"], "dairy"),
+            ("take me to checkout", ["navigate_to_checkout"], "checkout"),
+        ],
+    )
 
 
-def test_only_what_is_offered_is_called() -> None:
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard() as yard:
-            for message in ("add milk to groceries", "I bought milk", "turn on the light", "add", "show groceries"):
-                assert "There are no tools here" in await yard.ask(message)
+def test_a_role_that_may_not_use_a_tool_is_not_offered_it() -> None:
+    message = "新建一个名为“退货处理”的意图"
+    for caller, calls in ((STAFF, []), (Caller(user="root", roles=frozenset({"admin"})), ["create_new_intent"])):
+        hold(tools_of("warehouse"), [(message, calls, "")], caller)
 
-    asyncio.run(test())
+
+@pytest.mark.parametrize("message", ["add milk to groceries", "turn on the light", "add", ""])
+def test_without_tools_it_says_that_there_are_none(message: str) -> None:
+    hold([], [(message, [], "There is no tool here")])
 
 
 def test_the_grocery_list_of_the_terminal_is_kept() -> None:
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=grocery_tools()) as yard:
-            assert await yard.ask("add 2 oat milk to groceries") == "I've added oat milk to the grocery list (qty 2)."
-            assert await yard.ask("what do we need?") != ""
-            assert await yard.ask("show my groceries") == "2 × oat milk"
-
-    asyncio.run(test())
+    hold(
+        grocery_tools(),
+        [
+            ("add 2 lemons to groceries", ["add_to_groceries"], "lemons"),
+            ("show groceries", ["show_groceries"], "2 × lemons"),
+        ],
+    )
