@@ -60,7 +60,7 @@ def test_it_says_where_it_is_and_the_line_that_it_prints_works(tmp_path: Path) -
         assert told[-1]["type"] == "done" and told[-1]["ending"] == "done"
         assert "Rent" in said(told)
         text = "\n".join(server.said)
-        assert "toolyard:offline: no model is configured" in text and "tools    10: budget_scan" in text
+        assert "toolyard:offline: no language model is configured" in text and "tools    10: budget_scan" in text
         assert (tmp_path / "data" / "toolyard" / "toolyard.db").exists()
 
 
@@ -99,7 +99,11 @@ def test_a_stop_ends_streams_refuses_runs_lets_calls_end_and_the_run_goes_on_at_
         assert server.ended() == 0
     with serving(tmp_path, "--tools", SLOW, PIPES=where) as server:
         (only,) = listed(f"{server.url}/conversations", "conversations")
+<<<<<<< HEAD
         assert answered(server, only["id"]) .startswith("Add to groceries: item milk")
+=======
+        assert answered(server, only["id"]).startswith("Add to groceries: item milk")
+>>>>>>> oscore
 
 
 def test_a_killed_server_takes_its_run_up_again_and_who_comes_back_misses_nothing(tmp_path: Path) -> None:
@@ -110,7 +114,7 @@ def test_a_killed_server_takes_its_run_up_again_and_who_comes_back_misses_nothin
         path = f"/conversations/{conversation['id']}"
         with (
             stream(f"{server.url}{path}/events?format=entries") as entries,
-            stream(f"{server.url}{path}/chat", {"content": "add milk"}),
+            stream(f"{server.url}{path}/chat", {"content": "add milk to groceries"}),
         ):
             before = logged(entries, "call.started")
             assert began(tmp_path) == "milk\n"
@@ -125,7 +129,11 @@ def test_a_killed_server_takes_its_run_up_again_and_who_comes_back_misses_nothin
         with stream(f"{server.url}{path}/events?format=entries") as entries:
             assert [*before, *after] == logged(entries, "run.ended")
         assert [seq for seq, _, _ in (*before, *after)] == list(range(1, len(before) + len(after) + 1))
+<<<<<<< HEAD
         assert answered(server, conversation["id"]) .startswith("Add to groceries: item milk")
+=======
+        assert answered(server, conversation["id"]).startswith("Add to groceries: item milk")
+>>>>>>> oscore
 
 
 def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
