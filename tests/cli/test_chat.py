@@ -26,13 +26,9 @@ def test_the_demo_needs_nothing_and_keeps_nothing(tmp_path: Path) -> None:
 
 
 def test_commands_begin_with_a_slash(tmp_path: Path) -> None:
-<<<<<<< HEAD
-    lines = "/help\n/nonsense\n/history\nadd milk to groceries\n/history\n/new\n/history\n/quit\nadd sugar to groceries\n"
-=======
     lines = (
         "/help\n/nonsense\n/history\nadd milk to groceries\n/history\n/new\n/history\n/quit\nadd sugar to groceries\n"
     )
->>>>>>> oscore
     done = toolyard(tmp_path, "chat", "--demo", typed=lines)
     assert done.code == 0
     assert done.out.count("begin another conversation") == 2 and "there is no command /nonsense" in done.out

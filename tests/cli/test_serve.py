@@ -99,11 +99,7 @@ def test_a_stop_ends_streams_refuses_runs_lets_calls_end_and_the_run_goes_on_at_
         assert server.ended() == 0
     with serving(tmp_path, "--tools", SLOW, PIPES=where) as server:
         (only,) = listed(f"{server.url}/conversations", "conversations")
-<<<<<<< HEAD
-        assert answered(server, only["id"]) .startswith("Add to groceries: item milk")
-=======
         assert answered(server, only["id"]).startswith("Add to groceries: item milk")
->>>>>>> oscore
 
 
 def test_a_killed_server_takes_its_run_up_again_and_who_comes_back_misses_nothing(tmp_path: Path) -> None:
@@ -129,11 +125,7 @@ def test_a_killed_server_takes_its_run_up_again_and_who_comes_back_misses_nothin
         with stream(f"{server.url}{path}/events?format=entries") as entries:
             assert [*before, *after] == logged(entries, "run.ended")
         assert [seq for seq, _, _ in (*before, *after)] == list(range(1, len(before) + len(after) + 1))
-<<<<<<< HEAD
-        assert answered(server, conversation["id"]) .startswith("Add to groceries: item milk")
-=======
         assert answered(server, conversation["id"]).startswith("Add to groceries: item milk")
->>>>>>> oscore
 
 
 def test_a_second_ctrl_c_ends_it_at_once(tmp_path: Path) -> None:
