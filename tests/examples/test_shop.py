@@ -115,12 +115,18 @@ def test_calls_that_run_side_by_side_are_both_known_after_a_reload(tmp_path: Pat
     shopping(test, tmp_path, model)
 
 
-def test_without_a_model_the_planner_does_what_the_shop_suggests(tmp_path: Path) -> None:
+def test_without_a_model_the_customer_chooses_and_the_rest_is_done(tmp_path: Path) -> None:
     async def test(page: Page) -> None:
         chat, count = page.locator("#chat"), page.locator("#cart-count")
         await say_to_it(page, "Add milk to my cart")
+        await expect(chat.get_by_text("Which “milk” do you mean?")).to_have_count(1)
+        await say_to_it(page, "1")
         await expect(count).to_have_text("1")
         await say_to_it(page, "Add milk and bread to my cart")
+        await expect(chat.get_by_text("Which “milk” do you mean?")).to_have_count(2)
+        await say_to_it(page, "1")
+        await expect(chat.get_by_text("Which “bread” do you mean?")).to_have_count(1)
+        await say_to_it(page, "1")
         await expect(count).to_have_text("3")
         await say_to_it(page, "Show me my cart")
         await expect(chat.locator(".cart-card .name")).to_have_text(["Full Cream Milk", "White Bread"])

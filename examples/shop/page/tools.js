@@ -114,6 +114,7 @@ function navigationTools(open) {
       "Move the page to the checkout. The customer places the order, nobody else.",
       "Check out",
       "Go to the checkout",
+      "Take me to the checkout",
       "去结账",
     ),
     open_orders: page("orders", "Move the page to the orders of the customer.", "Show my orders", "我的订单"),
