@@ -24,7 +24,7 @@ help:
 	@echo "make screenshots   take the pictures of the web page in docs/images anew"
 	@echo "make fuzz    look for an answer that the API page does not tell, for longer than make test does (FUZZ_EXAMPLES=100)"
 	@echo "make conformance  the official MCP conformance suite and Inspector against /mcp, with one table of scores"
-	@echo "make offline-score   how many requests the offline planner does right, also with other people's tools, and what is wrong"
+	@echo "make offline-score   what the offline model makes of each set of requests, also with other people's tools"
 	@echo "Each sets up $(VENV) first if need be; another Python is named with PYTHON=/path/to/python3."
 
 # The page is built while the packages of the server are installed. Without a page the server works all the same.

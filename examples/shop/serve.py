@@ -36,7 +36,7 @@ Text = Annotated[str, QueryParameter(max_length=200)]
 
 
 def shop_wiring(model: str = "") -> Wiring:
-    """The assistant's part: what toolyard.toml says; without a model the offline planner answers."""
+    """The assistant's part: what toolyard.toml says; without a model the offline model answers."""
     return wiring(load(HERE / "toolyard.toml", os.environ, {"model": model or None}), HERE)
 
 
@@ -107,7 +107,7 @@ if __name__ == "__main__":
     words = argparse.ArgumentParser(description="A shop with an assistant whose tools run in the browser.")
     words.add_argument("--port", type=int, default=8090)
     words.add_argument(
-        "--model", default="", help="such as openai:gpt-4o-mini; without one the offline planner answers"
+        "--model", default="", help="such as openai:gpt-4o-mini; without one the offline model answers"
     )
     given = words.parse_args()
     build_client()

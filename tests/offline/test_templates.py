@@ -1,5 +1,6 @@
 """A message that fits one of a tool's examples becomes that call; it runs unasked only if nothing is left in doubt."""
 
+import asyncio
 from datetime import date, datetime
 from time import process_time
 from typing import Annotated, Literal
@@ -8,7 +9,8 @@ import pytest
 from pydantic import Field
 
 from offline.talk import LOCAL_NOW, Made, Talk
-from toolyard import tool
+from toolyard import Yard, tool
+from toolyard.core.errors import Misconfigured
 from toolyard.models.offline.text import read
 
 Priority = Literal["high", "low", "not urgent"]
@@ -250,3 +252,17 @@ def test_matching_takes_time_in_proportion_to_the_message() -> None:
 
     spent(10)
     assert spent(360) < 40 * spent(90) + 0.05
+
+
+def test_a_slot_that_is_no_parameter_is_refused_at_the_start() -> None:
+    @tool(examples=["ship {thing} to {place}"])
+    def ship(thing: str) -> str:
+        "Send a thing away."
+        return "sent"
+
+    async def start() -> None:
+        async with Yard(tools=[ship], model="toolyard:offline"):
+            pass
+
+    with pytest.raises(Misconfigured, match="'ship': its examples have a slot 'place'"):
+        asyncio.run(start())

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
+from toolyard.core.errors import Invalid
 from toolyard.core.tools import Tool
 
 MAX_SHOWN = 60
@@ -24,6 +25,12 @@ def unknown_slots(tool: Tool) -> list[str]:
     """Return the slots of a tool's examples that are none of its parameters."""
     names = _as_mapping(tool.parameters.get("properties"))
     return [slot for example in tool.examples for slot in _SLOT.findall(example) if slot not in names]
+
+
+def check_slots(tool: Tool) -> None:
+    """Raise Invalid if an example of a tool has a slot that is none of its parameters."""
+    if slots := unknown_slots(tool):
+        raise Invalid(f"its examples have a slot {slots[0]!r}, which is no parameter")
 
 
 def filled_examples(tool: Tool) -> list[str]:

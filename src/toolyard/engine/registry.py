@@ -23,7 +23,7 @@ from toolyard.core.running import CallState
 from toolyard.core.search import SEARCH
 from toolyard.core.settings import Settings
 from toolyard.core.state import State
-from toolyard.core.templates import unknown_slots
+from toolyard.core.templates import check_slots
 from toolyard.core.tools import NAME, Tool, definition_hash
 from toolyard.engine.offering import Offering
 from toolyard.engine.searching import NOTHING, Asked, Searching, Sought
@@ -357,12 +357,9 @@ class Registry:
         self._check_name(entry.tool, entry.tool.name in others)
         try:
             checked(entry.tool)
+            check_slots(entry.tool)
         except Invalid as error:
             raise Misconfigured(f"tool {entry.tool.name!r}: {error}") from None
-        if slots := unknown_slots(entry.tool):
-            raise Misconfigured(
-                f"tool {entry.tool.name!r}: its examples have a slot {slots[0]!r}, which is no parameter"
-            )
         if entry.own.check is None:
             self.schemas.compile(entry.tool, entry.hash)
 

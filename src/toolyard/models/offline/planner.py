@@ -150,7 +150,7 @@ class _Turn:
         else:
             complete = [draft for draft in drafts if self._is_complete(draft)]
             winner = complete[0] if len(complete) == 1 else None
-        if winner and (winner.is_covered or not self._reads(winner)):
+        if winner and (winner.is_covered or not self._reads(winner) or not self._takes_words(winner)):
             return self._advance(self._counted(self._split(winner)))
         return self._choose_tool(likely)
 
@@ -178,6 +178,11 @@ class _Turn:
         missing = known.missing(draft) if known else None
         is_filled = known is not None and (missing is None or missing.name in draft.lookups)
         return is_filled and draft.is_covered and bool(draft.arguments or draft.lookups)
+
+    def _takes_words(self, draft: Draft) -> bool:
+        """Return whether words that are left over may have been meant for the tool."""
+        known = self._catalogue.tool(draft.tool)
+        return known is None or any(one.is_free_text or one.name in known.tool.sources for one in known.parameters)
 
     def _reads(self, draft: Draft) -> bool:
         known = self._catalogue.tool(draft.tool)
