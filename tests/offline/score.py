@@ -6,6 +6,7 @@ and later halves only ids and outcomes are printed, never a text, so that nobody
 
 import argparse
 import importlib
+import logging
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ WIDTH = 22
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    logging.disable()  # the tools of some requests fail on purpose; the report tells what came of it
     options = _options(arguments)
     try:
         model = model_named(options.model)
