@@ -106,9 +106,7 @@ async def served(port: int, model: str) -> None:
 if __name__ == "__main__":
     words = argparse.ArgumentParser(description="A shop with an assistant whose tools run in the browser.")
     words.add_argument("--port", type=int, default=8090)
-    words.add_argument(
-        "--model", default="", help="such as openai:gpt-4o-mini; without one the offline model answers"
-    )
+    words.add_argument("--model", default="", help="such as openai:gpt-4o-mini; without one the offline model answers")
     given = words.parse_args()
     build_client()
     asyncio.run(served(given.port, given.model))
