@@ -182,8 +182,11 @@ def searches_of(model: Scripted) -> list[str]:
 SECOND_SEARCH, SEARCHES = "duckduckgo__web_search", ("web_search", "look")
 
 
-def both_run(yard: Yard) -> bool:
-    return [card.status for card in yard.servers.cards()] == ["running", "running"]
+async def start_second(yard: Yard, spec: Any) -> None:
+    """Add the second server once the first has listed its tools: who lists first has the short name."""
+    await condition(lambda: "web_search" in yard.tool_names)
+    await yard.servers.add("duckduckgo", spec)
+    await condition(lambda: [card.status for card in yard.servers.cards()] == ["running", "running"])
 
 
 @pytest.mark.proves("002.prefer-duckduckgo")
@@ -191,12 +194,13 @@ def test_with_two_search_servers_the_preference_decides_which_of_them_searches(t
     servers = two_search_servers(tmp_path)
 
     async def test(yard: Yard, model: Scripted) -> None:
-        await condition(lambda: both_run(yard))
+        await start_second(yard, second)
         metadata = {"useWebSearch": True, "webSearchPreference": "duckduckgo"}
         done = await yard.execute(content="news", metadata=metadata)
         assert [(ran.tool, ran.at, ran.outcome) for ran in done.tools] == [(SECOND_SEARCH, "duckduckgo", "ok")]
         assert searches_of(model) == [SECOND_SEARCH], "the other server's search is not offered"
 
+    second = servers.pop("duckduckgo")
     in_yard(test, Scripted([call(SECOND_SEARCH), say("Found.")]), servers=servers)
 
 
@@ -212,13 +216,15 @@ def test_with_two_search_servers_the_preference_decides_which_of_them_searches(t
 )
 def test_the_rule_of_web_search_holds_for_every_search_server(wish: Wish, offered: list[str], tmp_path: Path) -> None:
     async def test(yard: Yard, model: Scripted) -> None:
-        await condition(lambda: both_run(yard))
+        await start_second(yard, second)
         await yard.execute(content="news", web_search=wish)
         assert searches_of(model) == offered
         if wish in ("native", "auto"):
             assert ("web_search", "provider") in shown(model.requests[-1])
 
-    in_yard(test, Hosting([say("ok")]), servers=two_search_servers(tmp_path))
+    servers = two_search_servers(tmp_path)
+    second = servers.pop("duckduckgo")
+    in_yard(test, Hosting([say("ok")]), servers=servers)
 
 
 def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: Path) -> None:

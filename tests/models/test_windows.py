@@ -90,6 +90,6 @@ def test_the_configuration_goes_before_what_is_known_and_a_line_takes_what_its_s
     config = load(file, {}, {})
     windows = wiring(config, tmp_path).windows
     assert windows == {"openai:gpt-4o": 150_000, "http://h/v1#m": 4_096}
-    models = Models(config.models, windows=windows)
+    models = Models(config.model_names, windows=windows)
     assert models.window("openai:gpt-4o") == 4_096
     assert models.window("anthropic:claude-x") == 200_000
