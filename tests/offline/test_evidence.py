@@ -125,6 +125,9 @@ def test_what_is_of_a_parameters_type_fills_it_and_the_call_is_proposed(
     [
         "the pallet P-10425 should move to the yard",
         "set the thermostat in the kitchen or bedroom to 21 degrees",
+        "set the kitchen thermostat to 20 or 21 degrees",
+        "delete invoice A-1 or A-2",
+        "delete invoice A-1 or the other",
         "invite the guest ann@example",
         "transfer 1,02 to “Anna”",
         "set the kitchen thermostat to 1.234.567 degrees",

@@ -17,7 +17,7 @@ from toolyard.finding.concepts import concepts, is_action
 from toolyard.finding.words import stem, words
 from toolyard.models.offline.dates import find_times
 from toolyard.models.offline.parameters import OFF, ON, Parameter, parse_number
-from toolyard.models.offline.text import NEGATIONS, Text
+from toolyard.models.offline.text import ALTERNATIVES, NEGATIONS, Text
 
 MAX_TOKENS = 200
 """How many tokens of a message are looked at: a longer one is no request for one call."""
@@ -146,12 +146,14 @@ class Filling:
 
     def _take_only(self, parameter: Parameter, is_value: Callable[[str], bool]) -> None:
         matches = [at for at in sorted(self._left) if is_value(self._tokens[at].text)]
-        if len(matches) == 1 and parameter.fits(self._tokens[matches[0]].text):
+        if len(matches) == 1 and not self._is_alternative(matches[0]) and parameter.fits(self._tokens[matches[0]].text):
             self._take(parameter, self._tokens[matches[0]].text, matches)
 
     def _numbers(self) -> None:
         parameters = self._empty(lambda one: one.kind == "number")
         numbers = [at for at in sorted(self._left) if parse_number(self._tokens[at].text) is not None]
+        if any(self._is_alternative(at) for at in numbers):
+            return
         for parameter in parameters:
             near = [at for at in numbers if at in self._left and self._is_named(parameter, at)]
             if len(near) == 1:
@@ -172,6 +174,11 @@ class Filling:
         beside = self._tokens[max(0, at - NEAR) : at + NEAR + 1]
         return any(stem(token.folded) in label for token in beside)
 
+    def _is_alternative(self, at: int) -> bool:
+        """Return whether a token is one of two, as in `A-1 or A-2`: then the person has not chosen yet."""
+        beside = self._tokens[max(0, at - 1) : at + 2]
+        return any(token.folded in ALTERNATIVES and not token.quoted for token in beside)
+
     def _quoted(self) -> None:
         quoted = [at for at in sorted(self._left) if self._tokens[at].quoted]
         empty = self._empty(lambda one: one.is_free_text and one.required) or self._empty(lambda one: one.is_free_text)
@@ -185,7 +192,7 @@ class Filling:
         takes_words = self._empty(lambda one: one.is_free_text or one.name in self._tool.sources)
         empty = [one for one in takes_words if one.required] or takes_words
         run = self._left_over()
-        if len(empty) != 1 or not run:
+        if len(empty) != 1 or not run or (empty[0].is_identifier and any(self._is_alternative(at) for at in run)):
             return {}
         text = self._message.between(run[0], run[-1] + 1)
         if empty[0].name in self._tool.sources:

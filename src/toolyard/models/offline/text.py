@@ -37,6 +37,7 @@ NEGATIONS = frozenset({
     "no", "not", "nothing", "none", "never", "nobody", "neither", "nor", "without", "except", "cannot", "instead",
     "不", "没", "别", "无", "未", "勿", "莫",
 })  # fmt: skip
+ALTERNATIVES = frozenset({"or", "或", "或者", "还是"})
 PRONOUNS = frozenset({
     "it", "them", "that", "those", "something", "anything", "everything", "someone", "somebody", "它", "他", "她",
 })  # fmt: skip
