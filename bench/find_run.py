@@ -17,11 +17,11 @@ from toolyard.core.items import Call
 from toolyard.core.limits import Budget
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools import Tool
-from toolyard.engine.offering import MOST_GUESSED
-from toolyard.finding import Index
-from toolyard.finding.told import MOST_FOUND
-from toolyard.models.openai_chat import to_wire
+from toolyard.engine.tool_selection.offers import MOST_GUESSED
+from toolyard.models.chat import to_wire
 from toolyard.models.scripted import Turn
+from toolyard.tool_index import Index
+from toolyard.tool_index.find_tools_result import MOST_FOUND
 
 DOCUMENT = Path(__file__).parent.parent / "docs" / "bench.md"
 TITLE = "# Finding tools"

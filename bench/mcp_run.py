@@ -19,9 +19,9 @@ from mcp import Client, StdioServerParameters
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText
+from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Context, ModelRequest, Value
-from toolyard.core.servers import ServerSpec
-from toolyard.models.openai_chat import to_wire
+from toolyard.models.chat import to_wire
 from toolyard.venues.mcp import McpVenue
 from venues.mcp.modern import over_http
 from venues.mcp.plain import Plain

@@ -6,7 +6,7 @@ from toolyard import Scripted, tool
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Citation, ModelText, Result, result_id
 from toolyard.core.ports import ModelRequest
-from toolyard.core.search import Native
+from toolyard.core.web_search import Native
 from toolyard.models.scripted import Script
 
 ALL = Native(

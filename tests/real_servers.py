@@ -7,7 +7,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from toolyard.core.servers import ServerSpec
+from toolyard.core.mcp_servers import ServerSpec
 
 HERE = Path(__file__).parent / "node"
 THERE = Path(sys.prefix) / "node"

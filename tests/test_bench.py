@@ -17,7 +17,7 @@ from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, TextPart
 from toolyard.core.limits import Budget
 from toolyard.core.ports import ModelRequest
-from toolyard.models.openai_chat import to_wire
+from toolyard.models.chat import to_wire
 
 BENCH = Path(__file__).parent.parent / "bench"
 FIRST, LAST = 3, 13

@@ -37,14 +37,14 @@ EXPORTS = [
     "say",
     "tool",
 ]
-MAY_USE_ANY = {"venues/_signature.py"}
+MAY_USE_ANY = {"venues/function/signature.py"}
 """Where pydantic's own types are handled: it takes and gives Any."""
 MAY_CREATE_TASKS = {
-    "engine/owner.py",
+    "engine/ownership.py",
     "engine/readiness.py",
     "engine/workers.py",
-    "surfaces/_event_stream.py",
-    "venues/mcp/fleet.py",
+    "surfaces/event_stream.py",
+    "venues/mcp/manager.py",
 }
 """Where tasks are owned: they end with what owns them."""
 MAY_IMPORT_INSIDE = {"app.py"}

@@ -11,20 +11,13 @@ from msgspec import inspect
 
 from toolyard.core.events import Durable, Entry, Fleeting
 from toolyard.core.items import Item, Part
-from toolyard.surfaces import (
-    conversation_calls,
-    conversation_runs,
-    conversation_tools,
-    conversations,
-    direct_calls,
-    me,
-    models,
-    runs,
-    servers,
-    tools,
-    traces,
-)
-from toolyard.surfaces._errors import ErrorBody
+from toolyard.surfaces.catalog import me, models, tools
+from toolyard.surfaces.conversations import calls as conversation_calls
+from toolyard.surfaces.conversations import conversations, direct_calls
+from toolyard.surfaces.conversations import runs as conversation_runs
+from toolyard.surfaces.conversations import tools as conversation_tools
+from toolyard.surfaces.errors import ErrorBody
+from toolyard.surfaces.operators import runs, servers, traces
 
 PATH = Path(__file__).parent / "src" / "wire" / "types.ts"
 HEAD = "// Made by web/make_types.py from the server's structs. Not for editing.\n"

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from toolyard import Limits, Yard
 from toolyard.app import Wiring
-from toolyard.serving import serve
+from toolyard.server.serving import serve
 
 sys.path.insert(0, str(Path(__file__).parent))
 from _serve import add, tell, told

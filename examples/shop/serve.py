@@ -22,8 +22,8 @@ from litestar.types import ASGIApp, Receive, Scope, Send
 
 from toolyard import Yard
 from toolyard.app import Wiring
-from toolyard.configured import wiring
-from toolyard.settings import data_directory, load
+from toolyard.server.config import data_directory, load
+from toolyard.server.wiring import wiring
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE))

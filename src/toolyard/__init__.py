@@ -1,16 +1,16 @@
 """Toolyard: one loop, four places a tool can run, one durable log."""
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import RunFailed, RunWaiting, ToolError, ToolyardError
 from toolyard.core.items import Result, UserMessage
 from toolyard.core.limits import Limits
 from toolyard.core.ports import Context, Question, Verdict
-from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
-from toolyard.engine.log_lines import configure_logging
 from toolyard.models.scripted import Scripted, call, say
-from toolyard.venues.executor import Executor
+from toolyard.observability.log_lines import configure_logging
 from toolyard.venues.function import tool
+from toolyard.venues.function.executor import Executor
 from toolyard.yard import Run, Yard
 
 __all__ = [

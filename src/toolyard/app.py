@@ -14,46 +14,46 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.division import UNDIVIDED, Divisions
 from toolyard.core.errors import Misconfigured, MissingKey, install_command
 from toolyard.core.limits import Budget, Limits
+from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.model_cards import ModelCard, problem_of_model
 from toolyard.core.ports import Hosting, Model, Policy, Rule
 from toolyard.core.prices import Price
 from toolyard.core.providers import ProviderCard, card_of
-from toolyard.core.search import SEARCH, Native, SearchRules
-from toolyard.core.servers import ServerSpec
-from toolyard.core.settings import Settings
 from toolyard.core.store import Key, Store
 from toolyard.core.texts import NO_TEXTS, OwnTexts
 from toolyard.core.tools import Tool
-from toolyard.engine.access import Access, Verify
-from toolyard.engine.deps import Deps
-from toolyard.engine.exporters import find_exporters
-from toolyard.engine.governor import Governor
+from toolyard.core.web_search import SEARCH, Native, SearchRules
+from toolyard.engine.authentication import Access, Verify
+from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Observe
-from toolyard.engine.judge import Judge
-from toolyard.engine.kept import Keeper
+from toolyard.engine.policy_check import Judge
 from toolyard.engine.registry import Registry
-from toolyard.engine.searching import Searching
+from toolyard.engine.result_encoder import Governor
 from toolyard.engine.service import Service
+from toolyard.engine.tool_selection.web_search import Searching
+from toolyard.models.context_windows import window_of
 from toolyard.models.fallback import Fallback
 from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
-from toolyard.models.windows import window_of
+from toolyard.observability.exporters import find_exporters
+from toolyard.observability.wire_log import Keeper
 from toolyard.policies.ordered import Ordered
 from toolyard.stores.memory import MemoryStore
+from toolyard.venues.builtin.find_tools import FindingVenue
+from toolyard.venues.builtin.read_result import ResultsVenue
 from toolyard.venues.client import ClientVenue
-from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.mcp import Connector, Fleet, McpVenue, unwrap_result
-from toolyard.venues.mcp.beside import FleetBeside
+from toolyard.venues.mcp.passthrough import FleetBeside
 from toolyard.venues.provider import ProviderVenue, provider_tool
-from toolyard.venues.results import ResultsVenue
 
 _log = logging.getLogger("toolyard.app")
 
 if TYPE_CHECKING:
-    from toolyard.engine.schemas import Schemas
+    from toolyard.engine.argument_validation import Schemas
 
 Message = MutableMapping[str, object]
 AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]]
@@ -283,7 +283,7 @@ class Wiring:
 
 def _schemas() -> "Schemas":
     """Loaded when a tool needs it: it is a third of what a yard of typed functions takes in memory."""
-    return importlib.import_module("toolyard.engine.schemas").Schemas()
+    return importlib.import_module("toolyard.engine.argument_validation").Schemas()
 
 
 def _sdk() -> Connector:
@@ -364,7 +364,7 @@ class App:
         """The server's surfaces. Needs the extra `toolyard[server]`."""
         await self.access.load()
         try:
-            surfaces = importlib.import_module("toolyard.surfaces.asgi")
+            surfaces = importlib.import_module("toolyard.surfaces.app")
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
         cards = self._wiring.providers or (card_of(self._models.default),)

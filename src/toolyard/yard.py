@@ -22,21 +22,21 @@ from toolyard.app import (
 )
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Answer, Approve, Change, Command, Deny, Stop
+from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.cursor import parse_cursor
 from toolyard.core.errors import Misconfigured, RunFailed, ToolError
 from toolyard.core.events import Entry, Remember, Reply
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Problem, TextPart, UserMessage
 from toolyard.core.limits import Budget, Limits
+from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Failure, Rule, Value
-from toolyard.core.search import SearchRules, Wish, in_metadata
-from toolyard.core.servers import ServerSpec
-from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import Tool
-from toolyard.engine.access import Access
-from toolyard.engine.executed import Executed, Execution
+from toolyard.core.web_search import SearchRules, Wish, in_metadata
+from toolyard.engine.authentication import Access
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
+from toolyard.engine.run_result import Executed, Execution
 from toolyard.engine.service import Service
 from toolyard.venues.mcp import Fleet
 

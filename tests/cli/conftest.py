@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from toolyard.engine.log_lines import NOISY_LOGGERS
+from toolyard.observability.log_lines import NOISY_LOGGERS
 
 
 @pytest.fixture(autouse=True)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.commands.test_models import ollama
 from cli.process import PATIENCE_S, Serving, ask, environment, serving, stream
-from cli.test_models import ollama
 
 TOOLS = """
 from toolyard import ToolError, tool

@@ -16,7 +16,7 @@ from toolyard import Limits, Scripted, Yard, call, say, tool
 from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
-from toolyard.engine.access import LOCAL
+from toolyard.engine.authentication import LOCAL
 from toolyard.models.scripted import Script, Turn, together
 
 CLIENTS = pytest.mark.parametrize("client", list(DRIVERS))

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from toolyard.client._events import HandedCall, ToolCalls
-from toolyard.client._local_tools import STOPPED, LocalTools
+from toolyard.client.events import HandedCall, ToolCalls
+from toolyard.client.local_tools import STOPPED, LocalTools
 from toolyard.core.caller import Caller
 from toolyard.venues.function import FunctionVenue
 

@@ -17,7 +17,7 @@ import httpx2
 
 from toolyard import Scripted, Yard
 from toolyard.core.events import CallEnded, CallParked
-from toolyard.core.servers import OAuth, ServerSpec, SignInAnswer
+from toolyard.core.mcp_servers import OAuth, ServerSpec, SignInAnswer
 
 Json = Any
 PATIENCE_S = 60.0

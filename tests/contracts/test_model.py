@@ -12,11 +12,11 @@ from toolyard.core.history import History
 from toolyard.core.items import Call, ModelText
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.core.tools import Tool
-from toolyard.models.anthropic import Anthropic
+from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
+from toolyard.models.messages import Anthropic
 from toolyard.models.offline import Offline
-from toolyard.models.openai_chat import OpenAIChat
-from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.responses import OpenAIResponses
 from toolyard.models.scripted import Scripted, Turn, call, fail, say, together
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini, strict_messages
 from wire.local import CountingMint, offer, opened, request, user

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from contracts.test_request import WIRES, Wire
-from models.dialect_rules import strict_faults
+from models.schema_dialects.dialect_rules import strict_faults
 from real_servers import npm_server, python_server
 from support import STAFF, in_yard
 from toolyard import Yard, say
 from toolyard.core.ports import Offer
-from toolyard.models._dialects import convert  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.schema_dialects import convert  # pyright: ignore[reportPrivateUsage]
 from wire.local import offer, request, user
 
 

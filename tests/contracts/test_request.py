@@ -28,8 +28,11 @@ from toolyard.core.items import (
 )
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools import Tool
-from toolyard.models import anthropic, gemini, openai_chat, openai_responses
-from toolyard.models._kept import NO_RESULT, Kept  # pyright: ignore[reportPrivateUsage]
+from toolyard.models import chat as openai_chat
+from toolyard.models import gemini
+from toolyard.models import messages as anthropic
+from toolyard.models import responses as openai_responses
+from toolyard.models.encode_cache import NO_RESULT, Kept  # pyright: ignore[reportPrivateUsage]
 from wire import strict_chat, strict_gemini, strict_messages, strict_responses
 from wire.local import NOW, offer, request, user
 

@@ -10,17 +10,17 @@ import pytest
 from toolyard import Caller, Tool, ToolError, tool
 from toolyard.app import SystemMint
 from toolyard.core.items import Call
+from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Context, Failure, Later, Value, Venue
-from toolyard.core.servers import ServerSpec
 from toolyard.core.tools import NAME
-from toolyard.finding.told import told
 from toolyard.stores.memory import MemoryStore
+from toolyard.tool_index.find_tools_result import told
+from toolyard.venues.builtin.find_tools import FindingVenue
+from toolyard.venues.builtin.read_result import ResultsVenue
 from toolyard.venues.client import ClientVenue
-from toolyard.venues.finding import FindingVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.mcp import Fleet, McpVenue
 from toolyard.venues.mcp.connector import SdkConnector
-from toolyard.venues.results import ResultsVenue
 from venues.mcp.plain import Plain
 
 CONTEXT = Context(

@@ -44,7 +44,7 @@ from toolyard.core.plan import (
     Wait,
     plan,
 )
-from toolyard.core.running import CallState
+from toolyard.core.run_state import CallState
 from toolyard.core.state import State, apply
 
 MOST_STEPS = 100

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import (
     CallEnded,
     CallJudged,
@@ -18,7 +19,6 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, Item, ModelText, Result, TextPart, Usage, UserMessage, result_id
 from toolyard.core.limits import Limits
-from toolyard.core.settings import Settings
 from toolyard.core.state import State, apply
 
 Apply = Callable[[State, Entry], State]

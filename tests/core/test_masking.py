@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.core.masking import mask_addresses
-from toolyard.engine.telemetry import masked
+from toolyard.observability.telemetry import masked
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,7 @@ from toolyard.core.plan import (
     Wait,
     plan,
 )
-from toolyard.core.running import CallState
+from toolyard.core.run_state import CallState
 
 
 def _next(story: Story, epoch: int = 1, now: float = 0.0) -> Step:

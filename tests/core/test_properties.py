@@ -28,14 +28,14 @@ from toolyard.core.commands import (
     Start,
     Stop,
 )
+from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallEnded, CallParked, CallStarted, Entry, TurnEnded, TurnFailed
 from toolyard.core.history import History
 from toolyard.core.items import Item, Problem, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.plan import Step, Wait, plan
-from toolyard.core.running import Phase
-from toolyard.core.settings import SettingsChange
+from toolyard.core.run_state import Phase
 from toolyard.core.state import State, apply
 
 CommandName = Literal[

@@ -23,6 +23,7 @@ from toolyard.core.commands import (
     Start,
     Stop,
 )
+from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.decide import decide
 from toolyard.core.errors import Refused
 from toolyard.core.events import (
@@ -53,8 +54,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Problem
 from toolyard.core.limits import Limits
-from toolyard.core.running import Phase
-from toolyard.core.settings import Settings, SettingsChange
+from toolyard.core.run_state import Phase
 from toolyard.core.state import State
 
 NOW = 50.0

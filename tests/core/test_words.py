@@ -8,10 +8,10 @@ from msgspec.structs import replace
 from core.story import asked
 from toolyard.core import results
 from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.errors import ToolError
 from toolyard.core.items import FilePart, ImagePart, Problem, Result, TextPart, Usage, UserMessage
 from toolyard.core.limits import Limits
-from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import ProviderOptions, Tool, definition_hash
 
 

@@ -13,7 +13,7 @@ from toolyard.app import Wiring
 from toolyard.core.events import Entry, RunEnded
 from toolyard.core.items import Usage, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.summary import ASKED
+from toolyard.engine.compaction import ASKED
 from toolyard.models.scripted import Turn
 
 WORDS = "word " * 1000

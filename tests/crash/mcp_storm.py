@@ -25,8 +25,8 @@ from real_servers import npm_server
 from support import until
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.events import CallEnded, CallProgressed, CallStarted
-from toolyard.core.servers import ServerSpec
-from toolyard.venues.mcp._answers import Opened, Told
+from toolyard.core.mcp_servers import ServerSpec
+from toolyard.venues.mcp.outcomes import Opened, Told
 
 SOON_S = 2.0
 MOST_GROWTH_KB = 6_000

@@ -7,9 +7,9 @@ import pytest
 
 from support import STAFF
 from toolyard.app import SystemMint
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import StoreDown
 from toolyard.core.events import ConversationChanged, ConversationOpened, Entry
-from toolyard.core.settings import Settings
 from toolyard.engine.journal import Journal
 
 

@@ -9,9 +9,9 @@ import pytest
 from examples.loading import tools_of
 from support import PATIENCE_S, asked, events_of, text
 from toolyard import Caller, Yard
+from toolyard.cli.demo import grocery_tools
 from toolyard.core.events import Event
 from toolyard.core.templates import filled_examples, split_template
-from toolyard.demo import grocery_tools
 from toolyard.venues.function import as_tool
 
 OFFLINE = "toolyard:offline"

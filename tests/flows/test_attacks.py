@@ -29,6 +29,7 @@ from toolyard import (
     say,
     tool,
 )
+from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.errors import Invalid, Misconfigured, Refused
 from toolyard.core.events import (
     CallJudged,
@@ -42,8 +43,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, Item, ModelText, Result, TextPart
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings import SettingsChange
-from toolyard.engine.owner import MOST_IDLE
+from toolyard.engine.ownership import MOST_IDLE
 from toolyard.models.scripted import Turn, together
 
 

@@ -10,13 +10,13 @@ import pytest
 from support import entries, events_of, until
 from toolyard import Scripted, Settings, Yard, call, say, tool
 from toolyard.app import Wiring
+from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.events import HistoryCompacted, ModelDelta, RunEnded, RunStarted, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText, Problem, Result, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings import SettingsChange
-from toolyard.engine.summary import ASKED, LEFT_OUT, SUMMARISED
-from toolyard.engine.trace import trace_of
+from toolyard.engine.compaction import ASKED, LEFT_OUT, SUMMARISED
 from toolyard.models.scripted import Script, Turn, fail
+from toolyard.observability.trace import trace_of
 from toolyard.venues.function import as_tool
 
 WORDS = "word " * 1000

@@ -7,13 +7,13 @@ import pytest
 from surfaces.app_talk import App, user
 from surfaces.talk import Talk, key, talk
 from toolyard import Context, Limits, Scripted, call, say, tool
-from toolyard.configured import wiring
 from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn
-from toolyard.settings import load
+from toolyard.server.config import load
+from toolyard.server.wiring import wiring
 
 
 @tool

@@ -11,19 +11,19 @@ import pytest
 from core.story import Story
 from support import PATIENCE_S, STAFF, entries, events_of, in_yard, problem, result, results
 from toolyard import Caller, Limits, Question, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
+from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.events import TurnStarted
 from toolyard.core.items import Call, Result
 from toolyard.core.limits import Budget
 from toolyard.core.ports import Context, ModelRequest, Offer, Own, Value
-from toolyard.core.search import Native, SearchRules
-from toolyard.core.settings import SettingsChange
+from toolyard.core.web_search import Native, SearchRules
+from toolyard.engine.argument_validation import Schemas
 from toolyard.engine.registry import Registry
-from toolyard.engine.schemas import Schemas
-from toolyard.engine.searching import Searching
-from toolyard.finding.told import shown_bytes
-from toolyard.models.openai_chat import to_wire
+from toolyard.engine.tool_selection.web_search import Searching
+from toolyard.models.chat import to_wire
 from toolyard.models.scripted import Turn, together
 from toolyard.policies.ordered import Ordered
+from toolyard.tool_index.find_tools_result import shown_bytes
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
 from toolyard.venues.provider import ProviderVenue, provider_tool

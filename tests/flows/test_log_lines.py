@@ -9,8 +9,8 @@ import pytest
 
 from support import PATIENCE_S, events_of, in_yard
 from toolyard import Context, ToolError, Yard, call, say, tool
-from toolyard.engine.log_lines import LineFormatter, log_line
-from toolyard.engine.telemetry import masked
+from toolyard.observability.log_lines import LineFormatter, log_line
+from toolyard.observability.telemetry import masked
 from wire.strict import refuses
 from wire.strict_chat import StrictChat
 

@@ -8,7 +8,7 @@ from support import PATIENCE_S
 from toolyard import Scripted, UserMessage, Yard, say
 from toolyard.core.items import ImagePart
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.owner import MAX_IDLE_BYTES
+from toolyard.engine.ownership import MAX_IDLE_BYTES
 from toolyard.models.scripted import Turn
 
 IMAGE_BYTES = 4 * 1024 * 1024

@@ -14,21 +14,21 @@ from msgspec.structs import replace
 from hosting import ALL, Hosting, add, own_search, shown
 from support import PATIENCE_S, condition, events_of, sound
 from toolyard import Scripted, Tool, Yard, call, say, tool
+from toolyard.cli.waterfall import draw
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.events import CallEnded, CallStarted, TurnEnded, TurnStarted
 from toolyard.core.items import Call, ModelText, Result, Usage
 from toolyard.core.ports import Model
-from toolyard.core.search import CANNOT, SearchRules, Wish
-from toolyard.core.settings import Settings
 from toolyard.core.tools import ProviderOptions
-from toolyard.engine.executed import Ran
-from toolyard.engine.trace import trace_of
-from toolyard.models.anthropic import Anthropic
+from toolyard.core.web_search import CANNOT, SearchRules, Wish
+from toolyard.engine.run_result import Ran
 from toolyard.models.gemini import Gemini
-from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.messages import Anthropic
+from toolyard.models.responses import OpenAIResponses
 from toolyard.models.scripted import Turn, Wanted
+from toolyard.observability.trace import trace_of
 from toolyard.venues.provider import provider_tool
-from toolyard.waterfall import draw
 from venues.mcp.plain import Plain
 from wire import gemini_bytes, responses_bytes, strict_gemini
 from wire.messages_streams import cited, search, searched

@@ -2,7 +2,7 @@
 
 from typing import cast
 
-from models.dialect_rules import Schema
+from models.schema_dialects.dialect_rules import Schema
 
 
 def parameters(**properties: Schema) -> Schema:

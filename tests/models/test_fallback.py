@@ -11,8 +11,8 @@ from toolyard.app import Wiring
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
 from toolyard.core.ports import Model, ModelRequest
+from toolyard.models.chat import OpenAIChat
 from toolyard.models.fallback import Fallback
-from toolyard.models.openai_chat import OpenAIChat
 from toolyard.models.scripted import Scripted, Turn, fail, say
 from wire.local import Naps, opened, request, user
 from wire.strict import Reply, refuses

@@ -10,7 +10,10 @@ import pytest
 
 from toolyard.core.items import Call, FilePart, ImagePart, Item, Part, Result, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.models import anthropic, gemini, openai_chat, openai_responses
+from toolyard.models import chat as openai_chat
+from toolyard.models import gemini
+from toolyard.models import messages as anthropic
+from toolyard.models import responses as openai_responses
 from wire import strict_chat, strict_gemini, strict_messages, strict_responses
 from wire.everything import ADD
 from wire.local import NOW, offer, request, user

@@ -6,19 +6,19 @@ import pytest
 
 from toolyard import Yard
 from toolyard.app import Models, named_model, wired
-from toolyard.configured import model_place
-from toolyard.configured import named_model as configured_model
 from toolyard.core.errors import Misconfigured
 from toolyard.core.ports import Model
-from toolyard.models._native import native
-from toolyard.models.anthropic import Anthropic
 from toolyard.models.by_offer import ByOffer
+from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
-from toolyard.models.openai_chat import OpenAIChat
-from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.hosted_tools import native
+from toolyard.models.messages import Anthropic
 from toolyard.models.providers import PROVIDERS, WIRES
-from toolyard.settings import Config
-from toolyard.settings import Provider as ProviderConfig
+from toolyard.models.responses import OpenAIResponses
+from toolyard.server.config import Config
+from toolyard.server.config import Provider as ProviderConfig
+from toolyard.server.wiring import model_place
+from toolyard.server.wiring import named_model as configured_model
 from wire import responses_bytes, strict_chat
 from wire.everything import ADD, PLAIN_SEARCH
 from wire.local import events_of, offer, opened, request, user

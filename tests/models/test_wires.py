@@ -15,7 +15,7 @@ from toolyard.core.items import Call, Reasoning, Result
 from toolyard.core.ports import Model
 from toolyard.core.tools import ProviderOptions, Tool
 from toolyard.models.gemini import Gemini
-from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini
 from wire.everything import ADD, CODE, PLAIN_SEARCH, WEB_SEARCH
 from wire.local import NOW, CountingMint, Naps, events_of, failure_of, offer, opened, request, user

@@ -17,7 +17,7 @@ from offline.worlds import world
 from toolyard import Scripted, Tool, call, say
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.schemas import Schemas
+from toolyard.engine.argument_validation import Schemas
 from toolyard.models.offline import Offline
 from toolyard.models.scripted import Turn, fail, together
 from toolyard.venues.function import as_tool

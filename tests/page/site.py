@@ -13,11 +13,11 @@ from surfaces.served import served
 from toolyard import Yard
 from toolyard.app import Wiring
 from toolyard.core.commands import AddMessage, Open
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.core.settings import Settings
-from toolyard.engine.access import LOCAL
+from toolyard.engine.authentication import LOCAL
 from toolyard.models.scripted import Scripted, Turn, say
 
 HOLD = "\u200b"

@@ -13,7 +13,7 @@ from page.window import Windows
 from toolyard import tool
 from toolyard.core.ports import Model
 from toolyard.core.prices import Price
-from toolyard.models.openai_chat import OpenAIChat
+from toolyard.models.chat import OpenAIChat
 from toolyard.models.scripted import call, say
 from wire.strict_chat import StrictChat, says
 

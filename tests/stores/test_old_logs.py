@@ -13,6 +13,7 @@ from msgspec import structs
 from toolyard import codec
 from toolyard.core import events
 from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import Durable, Entry
 from toolyard.core.items import (
     Call,
@@ -30,7 +31,6 @@ from toolyard.core.items import (
 from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
-from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
 
 LOGS = Path(__file__).parent / "logs"

@@ -11,10 +11,10 @@ from surfaces.inside import inside
 from surfaces.served import client
 from toolyard import Scripted, Yard
 from toolyard.app import Wiring
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.ports import Model
-from toolyard.core.settings import Settings
 from toolyard.core.store import Key
-from toolyard.engine.access import key_hash
+from toolyard.engine.authentication import key_hash
 from toolyard.models.scripted import Script
 
 Json = Any

@@ -6,12 +6,12 @@ import pytest
 
 from surfaces.talk import Json, Talk, key, talk
 from toolyard import call, say, tool
-from toolyard.configured import wiring
 from toolyard.core.errors import Misconfigured
 from toolyard.core.limits import Limits
 from toolyard.core.texts import text_of
 from toolyard.models.scripted import fail
-from toolyard.settings import load
+from toolyard.server.config import load
+from toolyard.server.wiring import wiring
 
 ZH = "抱歉，处理超时，请简化您的请求或重试。"
 TURNS = Limits(turns_per_request=1)

@@ -12,7 +12,7 @@ from surfaces.served import serving
 from toolyard import Scripted, Yard, call, say, tool
 from toolyard.app import Wiring
 from toolyard.core.store import Key
-from toolyard.engine.access import key_hash
+from toolyard.engine.authentication import key_hash
 
 ASK = """async ([url, headers]) => {
   const answer = await fetch(`${url}/ai/respond`, {

@@ -10,7 +10,7 @@ from support import PATIENCE_S
 from surfaces.served import served
 from surfaces.talk import Json, key, wired
 from toolyard import say
-from toolyard.core.servers import ServerSpec
+from toolyard.core.mcp_servers import ServerSpec
 
 CALLERS: dict[str, dict[str, str]] = {
     "nobody": {},

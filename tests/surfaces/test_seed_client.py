@@ -9,9 +9,9 @@ import pytest
 from support import condition
 from surfaces.talk import NOTHING_ENABLED, Json, Talk, key, talk
 from toolyard import Scripted, call, say, tool
-from toolyard.configured import wiring
 from toolyard.models.scripted import together
-from toolyard.settings import load
+from toolyard.server.config import load
+from toolyard.server.wiring import wiring
 from venues.mcp.plain import Plain
 
 STATUSES = {"configured", "starting", "running", "stopping", "stopped", "error"}

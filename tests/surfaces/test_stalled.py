@@ -2,7 +2,7 @@
 
 import asyncio
 
-from toolyard.surfaces import _door
+from toolyard.surfaces import middleware as _door
 
 STALLED_S = 0.05
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from toolyard.models._local_lines import Asked, Line, Stop
+from toolyard.models.local.lines import Asked, Line, Stop
 
 
 class Message(Struct, forbid_unknown_fields=True):

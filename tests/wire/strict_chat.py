@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from models.dialect_rules import openai_faults
+from models.schema_dialects.dialect_rules import openai_faults
 from wire.strict import Reply, Strict
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")

@@ -15,7 +15,7 @@ from typing import Annotated, Literal, cast
 import msgspec
 from msgspec import Meta, Struct
 
-from models.dialect_rules import gemini_faults
+from models.schema_dialects.dialect_rules import gemini_faults
 from wire.strict import Reply, Strict
 
 NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_.:-]{0,63}")

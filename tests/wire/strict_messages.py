@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from models.dialect_rules import anthropic_faults
+from models.schema_dialects.dialect_rules import anthropic_faults
 from wire.strict import Reply, Strict
 
 ID = re.compile(r"[a-zA-Z0-9_-]+")

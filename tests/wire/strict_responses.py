@@ -12,7 +12,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
-from models.dialect_rules import openai_faults, strict_faults
+from models.schema_dialects.dialect_rules import openai_faults, strict_faults
 from wire.strict import Reply, Strict
 
 PATH = "/responses"

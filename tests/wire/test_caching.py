@@ -14,10 +14,10 @@ from support import condition, ending, events_of
 from toolyard import Yard
 from toolyard.core.options import Options
 from toolyard.core.ports import Model
-from toolyard.models.anthropic import Anthropic
+from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
-from toolyard.models.openai_chat import OpenAIChat
-from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.messages import Anthropic
+from toolyard.models.responses import OpenAIResponses
 from venues.mcp.plain import Plain
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_dashscope, strict_gemini, strict_messages
 from wire.strict import Strict

@@ -9,7 +9,7 @@ from openai import AsyncOpenAI
 from toolyard.core.history import History
 from toolyard.core.items import Call, ModelText, Reasoning, Result, SystemText, UserMessage
 from toolyard.core.tools import Tool
-from toolyard.models.openai_chat import OpenAIChat, to_wire
+from toolyard.models.chat import OpenAIChat, to_wire
 from wire.checks import ended
 from wire.everything import ADD, HISTORY
 from wire.local import NOW, CountingMint, events_of, failure_of, offer, opened, request, user

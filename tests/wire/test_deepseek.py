@@ -7,7 +7,7 @@ import pytest
 
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Reasoning, Result
-from toolyard.models.openai_chat import OpenAIChat, to_wire
+from toolyard.models.chat import OpenAIChat, to_wire
 from wire.checks import ended
 from wire.everything import ADD, HISTORY
 from wire.local import NOW, CountingMint, events_of, offer, opened, request, user

@@ -14,7 +14,9 @@ from hypothesis import strategies as st
 
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Model, ModelRequest
-from toolyard.models import gemini, openai_chat, openai_responses
+from toolyard.models import chat as openai_chat
+from toolyard.models import gemini
+from toolyard.models import responses as openai_responses
 from wire import gemini_streams, responses_streams, streams, strict_gemini, strict_responses
 from wire.checks import check, check_offsets, failed
 from wire.local import events_of, opened, request, serving, streaming

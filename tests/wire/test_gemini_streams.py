@@ -8,8 +8,8 @@ from google.genai import types
 
 from toolyard.core.items import Call, Citation, Item, ModelText, Reasoning, Result, Seal, Usage
 from toolyard.core.tools import Tool
-from toolyard.models._names import GEMINI, to_provider  # pyright: ignore[reportPrivateUsage]
 from toolyard.models.gemini import from_wire
+from toolyard.models.tool_names import GEMINI, to_provider  # pyright: ignore[reportPrivateUsage]
 from wire.checks import calls_of, ended
 from wire.gemini_bytes import (
     CITED,

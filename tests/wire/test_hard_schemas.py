@@ -5,9 +5,12 @@ from collections.abc import Callable
 
 import pytest
 
-from models.dialect_rules import openai_faults
+from models.schema_dialects.dialect_rules import openai_faults
 from toolyard.core.tools import Tool
-from toolyard.models import anthropic, gemini, openai_chat, openai_responses
+from toolyard.models import chat as openai_chat
+from toolyard.models import gemini
+from toolyard.models import messages as anthropic
+from toolyard.models import responses as openai_responses
 from wire import responses_bytes, strict_chat, strict_gemini, strict_messages, strict_responses
 from wire.hard_schemas import SCHEMAS
 from wire.local import offer, request, user

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from toolyard.core.events import ArgumentsAppended, ModelDelta, ReasoningAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.history import History
 from toolyard.core.items import Call, Citation, ModelText, Reasoning, Result, Usage
-from toolyard.models.anthropic import Anthropic, from_wire
+from toolyard.models.messages import Anthropic, from_wire
 from wire.local import events_of, opened, request, serving, streaming, user
 from wire.messages_streams import CITED, FAILING, SEARCHED, STREAMS, broken, search, searched
 from wire.reply_bytes import Failing, Stream

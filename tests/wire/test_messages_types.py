@@ -12,7 +12,7 @@ from toolyard.core.events import TurnEnded
 from toolyard.core.items import FilePart, ImagePart, Item, SystemText, TextPart, UserMessage
 from toolyard.core.options import Options
 from toolyard.core.tools import ProviderOptions, Tool, UserLocation
-from toolyard.models.anthropic import from_wire, to_wire
+from toolyard.models.messages import from_wire, to_wire
 from wire.local import NOW, offer, request, user
 from wire.messages_streams import cited, search, searched
 from wire.sdk_types import mismatches

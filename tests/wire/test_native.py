@@ -9,10 +9,11 @@ import pytest
 
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, Seal
 from toolyard.core.ports import Model
-from toolyard.models import gemini, openai_responses
-from toolyard.models.anthropic import Anthropic
+from toolyard.models import gemini
+from toolyard.models import responses as openai_responses
 from toolyard.models.gemini import Gemini
-from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.messages import Anthropic
+from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict_gemini
 from wire.checks import ended
 from wire.everything import PLAIN_SEARCH

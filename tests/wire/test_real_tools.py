@@ -12,12 +12,12 @@ from toolyard import Yard
 from toolyard.core.events import RunEnded
 from toolyard.core.items import Call, Result
 from toolyard.core.limits import Budget
+from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Model, ModelRequest, Offer
-from toolyard.core.servers import ServerSpec
-from toolyard.models.anthropic import Anthropic
+from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
-from toolyard.models.openai_chat import OpenAIChat
-from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.messages import Anthropic
+from toolyard.models.responses import OpenAIResponses
 from toolyard.models.scripted import Scripted, Turn, say
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_gemini, strict_messages
 from wire.local import request, user

@@ -10,7 +10,7 @@ from openai.types.chat.completion_create_params import CompletionCreateParamsStr
 
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
-from toolyard.models.openai_chat import to_wire
+from toolyard.models.chat import to_wire
 from wire.everything import ADD, HISTORY
 from wire.local import offer, request, user
 from wire.sdk_types import mismatches

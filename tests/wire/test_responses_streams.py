@@ -14,7 +14,7 @@ from openai.types.responses import (
 )
 
 from toolyard.core.items import Call, Citation, ModelText, Reasoning, Result, Seal, Usage
-from toolyard.models.openai_responses import from_wire
+from toolyard.models.responses import from_wire
 from wire.checks import calls_of, ended
 from wire.local import request, serving, streaming
 from wire.reply_bytes import Asked, Stream

@@ -10,7 +10,7 @@ from openai.types.responses.response_create_params import ResponseCreateParamsSt
 
 from toolyard.core.options import Options
 from toolyard.core.tools import Tool
-from toolyard.models.openai_responses import from_wire, to_wire
+from toolyard.models.responses import from_wire, to_wire
 from wire.checks import ended
 from wire.everything import ADD, CODE, FILES, HISTORY, WEB_SEARCH
 from wire.local import offer, request, user

@@ -11,10 +11,10 @@ from toolyard.core.events import CallEnded, RunEnded
 from toolyard.core.items import Call
 from toolyard.core.limits import Budget
 from toolyard.core.ports import Model
-from toolyard.models.anthropic import Anthropic
+from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
-from toolyard.models.openai_chat import OpenAIChat
-from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.messages import Anthropic
+from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_dashscope, strict_gemini, strict_messages
 from wire.hard_schemas import SCHEMAS
 from wire.strict import Strict

@@ -10,10 +10,10 @@ from toolyard import Yard
 from toolyard.core.events import CallStarted, RunEnded
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import Model
-from toolyard.models.anthropic import Anthropic
+from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
-from toolyard.models.openai_chat import OpenAIChat
-from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.messages import Anthropic
+from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_gemini, strict_messages
 from wire.messages_streams import cited, search, searched
 from wire.reply_bytes import chunk, piece

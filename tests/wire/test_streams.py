@@ -8,7 +8,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from toolyard.core.items import Call, Usage
-from toolyard.models.openai_chat import from_wire
+from toolyard.models.chat import from_wire
 from wire.checks import calls_of, ended
 from wire.local import NOW, request, serving, streaming
 from wire.reply_bytes import DONE, STOP, TOOLS, Stream, chunk, piece, usage

@@ -10,10 +10,10 @@ from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Outcome, Result
 from toolyard.core.options import Options
 from toolyard.core.ports import Model
-from toolyard.models.anthropic import Anthropic
+from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
-from toolyard.models.openai_chat import OpenAIChat
-from toolyard.models.openai_responses import OpenAIResponses
+from toolyard.models.messages import Anthropic
+from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_dashscope, strict_gemini, strict_messages
 from wire.checks import ended
 from wire.everything import ADD, PLAIN_SEARCH

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from io import TextIOWrapper
 
-from toolyard.cli import chat, doctor, keys, mcp, models, serve, servers, tools, trace
-from toolyard.cli._common import Misused
+from toolyard.cli.commands import chat, doctor, keys, mcp, models, serve, servers, tools, trace
+from toolyard.cli.common import Misused
 from toolyard.core.errors import ToolyardError
 
 EPILOG = """start here:

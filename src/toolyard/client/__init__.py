@@ -3,7 +3,8 @@
 Needs nothing of the server: `pip install -e '.[client]'` in a clone.
 """
 
-from toolyard.client._events import (
+from toolyard.client.app_client import AppClient
+from toolyard.client.events import (
     ApprovalRequired,
     ClientCall,
     Event,
@@ -17,7 +18,6 @@ from toolyard.client._events import (
     ToolStatus,
     TurnRestarted,
 )
-from toolyard.client.app_client import AppClient
 
 __all__ = [
     "AppClient",

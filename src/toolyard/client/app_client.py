@@ -14,9 +14,9 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from toolyard.client._events import Answer, Done, Event, Final, Said, Started, Told, ToolCalls, Waiting, read
-from toolyard.client._link import Link, Lost, Unfit
-from toolyard.client._local_tools import LocalTools
+from toolyard.client.events import Answer, Done, Event, Final, Said, Started, Told, ToolCalls, Waiting, read
+from toolyard.client.http import Link, Lost, Unfit
+from toolyard.client.local_tools import LocalTools
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Misconfigured, NotFound, RateLimited, Refused, RunFailed, install_command
 from toolyard.core.results import plain
@@ -79,7 +79,7 @@ class AppClient:
         self._open.push_async_callback(self._tools.close)
         if self._servers:
             try:
-                mcp = import_module("toolyard.client._servers")
+                mcp = import_module("toolyard.client.mcp_servers")
             except ImportError as error:
                 raise Misconfigured(f"MCP servers need more packages: {install_command('mcp')} ({error})") from None
             self._tools.add(await mcp.opened(self._servers, self._tools.names(), self._open))

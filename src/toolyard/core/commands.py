@@ -3,14 +3,14 @@
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.events import Remember, Reply
 from toolyard.core.items import Item, Result
 from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
-from toolyard.core.search import Wish
-from toolyard.core.settings import Settings, SettingsChange
 from toolyard.core.tools import Tool
+from toolyard.core.web_search import Wish
 
 
 class _Command(Struct, frozen=True, kw_only=True):

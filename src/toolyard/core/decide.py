@@ -17,6 +17,7 @@ from toolyard.core.commands import (
     Start,
     Stop,
 )
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import Refused
 from toolyard.core.events import (
     CallAnswered,
@@ -36,8 +37,7 @@ from toolyard.core.events import (
 from toolyard.core.history import trailing_calls
 from toolyard.core.items import Call, Item, Result
 from toolyard.core.results import WITHDRAWN, denied_by_user, never_added, withdrawn
-from toolyard.core.running import CallState
-from toolyard.core.settings import Settings
+from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 
 Events = tuple[Durable, ...]

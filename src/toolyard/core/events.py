@@ -9,13 +9,13 @@ from typing import Literal
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.items import Item, ModelText, Problem, Result, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
-from toolyard.core.search import Wish
-from toolyard.core.settings import Settings
 from toolyard.core.tools import Tool
+from toolyard.core.web_search import Wish
 
 FORMAT = 1
 """The format that is written today; every earlier one stays readable."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result
-from toolyard.core.tokens import tokens_of
+from toolyard.core.token_estimate import tokens_of
 
 
 class History(Sequence[Item]):

@@ -2,10 +2,10 @@
 
 from msgspec import Struct
 
+from toolyard.core.compaction import HOPELESS, TOO_LARGE, Compact, is_full, make_room
 from toolyard.core.events import Ending, Finish
 from toolyard.core.items import Item, ModelText, Result
-from toolyard.core.room import HOPELESS, TOO_LARGE, Compact, is_full, make_room
-from toolyard.core.running import CallState, QueuedRun, RunState
+from toolyard.core.run_state import CallState, QueuedRun, RunState
 from toolyard.core.state import State
 
 WAITING = ("asking", "parked")

@@ -6,14 +6,14 @@ from typing import Protocol, runtime_checkable
 from msgspec import Struct
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import Decision, ModelDelta, ParkedKind, TurnEnded, TurnFailed
 from toolyard.core.history import History
 from toolyard.core.items import Call, Part, Problem
 from toolyard.core.mcp_client import McpClient
-from toolyard.core.search import Native
-from toolyard.core.servers import ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
-from toolyard.core.settings import Settings
+from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
 from toolyard.core.tools import Tool
+from toolyard.core.web_search import Native
 
 
 class Mint(Protocol):

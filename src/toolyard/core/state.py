@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import Refused
 from toolyard.core.events import (
     CallAnswered,
@@ -41,8 +42,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.history import History, calls_left_open
 from toolyard.core.items import Call, Item, Result
-from toolyard.core.running import CallState, Phase, QueuedRun, RunState, TurnState
-from toolyard.core.settings import Settings
+from toolyard.core.run_state import CallState, Phase, QueuedRun, RunState, TurnState
 from toolyard.core.window import Window, compacted, removed
 
 

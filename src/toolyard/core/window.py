@@ -12,7 +12,7 @@ from toolyard.core.errors import Refused
 from toolyard.core.events import HistoryCompacted
 from toolyard.core.history import History
 from toolyard.core.items import Call, Item, Result, SystemText, UserMessage
-from toolyard.core.tokens import tokens_of
+from toolyard.core.token_estimate import tokens_of
 
 
 class Window(Struct, frozen=True, gc=False, kw_only=True):

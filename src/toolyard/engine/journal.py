@@ -13,9 +13,9 @@ from functools import partial
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Fenced, StoreDown, ToolyardError
 from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RunEnded, RunQueued, RunStarted
+from toolyard.core.memory_estimate import bytes_of
 from toolyard.core.ports import Mint
-from toolyard.core.running import QueuedRun, RunState
-from toolyard.core.sizes import bytes_of
+from toolyard.core.run_state import QueuedRun, RunState
 from toolyard.core.state import State, apply, fold
 from toolyard.core.store import Log, Underway
 from toolyard.engine.readers import Reader, Readers

@@ -24,7 +24,7 @@ from toolyard.core.plan import (
 from toolyard.core.results import over
 from toolyard.core.state import State
 from toolyard.core.texts import TextName, text_of
-from toolyard.engine.deps import Deps
+from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
 from toolyard.engine.workers import Workers
 

@@ -1,8 +1,8 @@
 """What the model is asked: the history, the system text, the tools, and how freely it may choose among them. Pure."""
 
+from toolyard.core.conversation_settings import Note, Settings
 from toolyard.core.ports import Mint, ModelRequest, Offer
-from toolyard.core.running import RunState
-from toolyard.core.settings import Note, Settings
+from toolyard.core.run_state import RunState
 from toolyard.core.state import State
 
 

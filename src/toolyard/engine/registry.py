@@ -14,24 +14,24 @@ from msgspec.structs import replace
 
 from toolyard.codec import checked
 from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.events import Decision
 from toolyard.core.items import Problem
 from toolyard.core.limits import Budget
 from toolyard.core.ports import Gate, Monitored, Offer, Own, Policy, Question, Venue, Verdict
-from toolyard.core.running import CallState
-from toolyard.core.search import SEARCH
-from toolyard.core.settings import Settings
+from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 from toolyard.core.templates import check_slots
 from toolyard.core.tools import NAME, Tool, definition_hash
-from toolyard.engine.offering import Offering
-from toolyard.engine.searching import NOTHING, Asked, Searching, Sought
-from toolyard.engine.tables import Registered, Table, Tables, When
-from toolyard.finding.told import shown_bytes
+from toolyard.core.web_search import SEARCH
+from toolyard.engine.tool_selection.caller_tools import Registered, Table, Tables, When
+from toolyard.engine.tool_selection.offers import Offering
+from toolyard.engine.tool_selection.web_search import NOTHING, Asked, Searching, Sought
+from toolyard.tool_index.find_tools_result import shown_bytes
 
 if TYPE_CHECKING:  # loaded by name, where it is wired: typed functions do without
-    from toolyard.engine.schemas import Schemas
+    from toolyard.engine.argument_validation import Schemas
 
 MOST_OFFERS = 512
 TOO_MANY = Offer(tools=(), digest="", hashes={})

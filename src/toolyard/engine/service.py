@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from toolyard.codec import check_items, checked
 from toolyard.core.caller import Caller
 from toolyard.core.commands import Change, Command, Deliver, Start
+from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.cursor import Cursor
 from toolyard.core.decide import decide
 from toolyard.core.errors import (
@@ -32,24 +33,23 @@ from toolyard.core.notes import to_notes
 from toolyard.core.ports import Beside, Failure, Mint, Value
 from toolyard.core.prices import Price
 from toolyard.core.results import failed
-from toolyard.core.running import CallState
-from toolyard.core.search import Wish
-from toolyard.core.settings import Settings, SettingsChange
+from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 from toolyard.core.store import Allowance, Card, Place, Selection, Store
 from toolyard.core.texts import OwnTexts
 from toolyard.core.tools import Tool
-from toolyard.engine.checks import check
-from toolyard.engine.deps import Deps
+from toolyard.core.web_search import Wish
+from toolyard.engine.command_checks import check
+from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Observe
-from toolyard.engine.kept import Keeper
-from toolyard.engine.metrics import Load, Metrics
-from toolyard.engine.owner import STOPPING, Owner
+from toolyard.engine.ownership import STOPPING, Owner
 from toolyard.engine.readers import Reader
 from toolyard.engine.readiness import StoreProbe
-from toolyard.engine.run_log import RunLog
-from toolyard.engine.telemetry import Observers
-from toolyard.engine.tool_audit import ToolAudit, audit_tools
+from toolyard.engine.tool_selection.audit import ToolAudit, audit_tools
+from toolyard.observability.metrics import Load, Metrics
+from toolyard.observability.run_log import RunLog
+from toolyard.observability.telemetry import Observers
+from toolyard.observability.wire_log import Keeper
 
 MAX_PIECE = 250
 """Items that are checked before others get their turn: well under a millisecond."""

@@ -10,23 +10,23 @@ from functools import partial
 
 from msgspec.structs import replace
 
+from toolyard.core.compaction import Compact
 from toolyard.core.errors import Refused, ToolyardError, Unavailable
 from toolyard.core.events import CallEnded, CallStarted, Durable, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
 from toolyard.core.plan import MOST_OWNERS
 from toolyard.core.ports import Exchanged, ModelRequest, Offer
 from toolyard.core.results import cancelled, failed, unknown
-from toolyard.core.room import Compact
-from toolyard.core.running import CallState
+from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
-from toolyard.engine.attempts import OWN_END, Attempts, Hold, late
+from toolyard.engine.call_attempts import OWN_END, Attempts, Hold, late
+from toolyard.engine.compaction import room_made, summarised
 from toolyard.engine.deadline import STUBBORN_S
-from toolyard.engine.deps import Deps
+from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
 from toolyard.engine.prompt import model_request, system_text
 from toolyard.engine.registry import Registered
-from toolyard.engine.summary import room_made, summarised
 from toolyard.engine.turn import nonsense, streamed, turn_started
 
 STOP_GRACE_S = 2.0

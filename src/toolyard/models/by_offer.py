@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import Hosting, Model, ModelRequest, Offer
-from toolyard.core.search import Native
+from toolyard.core.web_search import Native
 
 
 class _Way(Struct, frozen=True):

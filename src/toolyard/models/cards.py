@@ -6,9 +6,9 @@ from msgspec import UNSET
 
 from toolyard.core.masking import mask_addresses
 from toolyard.core.model_cards import InputKind, ModelCard
-from toolyard.core.search import Native
-from toolyard.models._chat_request import MANNERS, OPENAI
-from toolyard.models._images import sees
+from toolyard.core.web_search import Native
+from toolyard.models.chat.request import MANNERS, OPENAI
+from toolyard.models.images import sees
 from toolyard.models.providers import ANY, PROVIDERS
 
 

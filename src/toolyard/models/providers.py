@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 WIRES = {
-    "chat": "openai_chat.OpenAIChat",
-    "responses": "openai_responses.OpenAIResponses",
-    "messages": "anthropic.Anthropic",
+    "chat": "chat.OpenAIChat",
+    "responses": "responses.OpenAIResponses",
+    "messages": "messages.Anthropic",
     "gemini": "gemini.Gemini",
 }
-"""A file of this folder and the model in it; all are made with the same arguments."""
+"""A package of this folder and the model in it; all are made with the same arguments."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

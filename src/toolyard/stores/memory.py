@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from toolyard.core.errors import Fenced, StoreDown
 from toolyard.core.events import ConversationChanged, ConversationOpened, Entry, RunQueued
 from toolyard.core.store import Allowance, Card, Key, Selection
-from toolyard.stores._entries import folded, mentioned, shown
-from toolyard.stores._gcra import Gcra
+from toolyard.stores.entries import folded, mentioned, shown
+from toolyard.stores.rate_limit import Gcra
 
 
 class MemoryStore:

@@ -11,7 +11,7 @@ from pathlib import Path
 from ports import held_port
 from support import condition
 from toolyard import Yard
-from toolyard.core.servers import ServerSpec
+from toolyard.core.mcp_servers import ServerSpec
 
 SCRIPT = Path(__file__).parent / "servers" / "modern.py"
 GUARDED = SCRIPT.with_name("guarded.py")

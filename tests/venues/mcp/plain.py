@@ -5,7 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
-from toolyard.core.servers import ServerSpec
+from toolyard.core.mcp_servers import ServerSpec
 
 SCRIPT = Path(__file__).parent / "servers" / "plain.py"
 

@@ -15,10 +15,10 @@ from mcp_types import JSONRPCResponse
 from support import condition, events_of, in_yard, problem, result
 from toolyard import Caller, Yard
 from toolyard.core.tools import NAME
-from toolyard.venues.mcp._bounded import Bounded
-from toolyard.venues.mcp._questions import Questions, Ticket
-from toolyard.venues.mcp._rounds import needed
-from toolyard.venues.mcp._stdio import MOST_MESSAGE_BYTES, MOST_WAITING_BYTES, Outgoing
+from toolyard.venues.mcp.bounded_http import Bounded
+from toolyard.venues.mcp.calls.elicitation import Questions, Ticket
+from toolyard.venues.mcp.calls.multi_round import needed
+from toolyard.venues.mcp.sessions.stdio import MOST_MESSAGE_BYTES, MOST_WAITING_BYTES, Outgoing
 from venues.mcp.plain import Plain
 
 MB = 1024 * 1024

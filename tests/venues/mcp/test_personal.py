@@ -11,12 +11,12 @@ from toolyard import Caller, Scripted, Yard, call, say
 from toolyard.core.events import CallEnded, CallStarted
 from toolyard.core.items import UserMessage
 from toolyard.core.limits import Budget
+from toolyard.core.mcp_servers import ServerTool
 from toolyard.core.ports import ModelRequest
-from toolyard.core.servers import ServerTool
 from toolyard.models.scripted import Turn
-from toolyard.surfaces._mcp_notices import Notices
-from toolyard.surfaces._mcp_peer import Standing
-from toolyard.venues.mcp._pins import MOST_PINS
+from toolyard.surfaces.mcp.client import Standing
+from toolyard.surfaces.mcp.notifications import Notices
+from toolyard.venues.mcp.catalog.pins import MOST_PINS
 from venues.mcp.modern import PERSONAL, OverHttp, over_http, settled
 
 ANN, BOB, CARL = (Caller(user=user, tenant="acme") for user in ("ann", "bob", "carl"))

@@ -11,7 +11,7 @@ from real_servers import npm_server, python_server
 from support import asked, ending, in_yard, result, results, text
 from toolyard import Yard, call, say
 from toolyard.core.events import CallJudged, Event
-from toolyard.core.servers import ServerSpec
+from toolyard.core.mcp_servers import ServerSpec
 from toolyard.models.scripted import Script, together
 
 

@@ -5,11 +5,11 @@ from datetime import datetime
 from functools import cached_property
 
 from toolyard.core.tools import Tool
-from toolyard.finding.index import Entry, Found, Index, read_tool
 from toolyard.models.offline.evidence import Draft
 from toolyard.models.offline.parameters import Parameter, parameters_of
 from toolyard.models.offline.templates import Fit, Template, best_fits
 from toolyard.models.offline.text import Text
+from toolyard.tool_index.index import Entry, Found, Index, read_tool
 
 
 class KnownTool:

@@ -13,11 +13,11 @@ from functools import cached_property
 from msgspec import Struct
 
 from toolyard.core.tools import Tool
-from toolyard.finding.concepts import concepts, is_action
-from toolyard.finding.words import stem, words
 from toolyard.models.offline.dates import find_times
 from toolyard.models.offline.parameters import OFF, ON, Parameter, parse_number
 from toolyard.models.offline.text import ALTERNATIVES, NEGATIONS, Text
+from toolyard.tool_index.concepts import concepts, is_action
+from toolyard.tool_index.words import stem, words
 
 MAX_TOKENS = 200
 """How many tokens of a message are looked at: a longer one is no request for one call."""

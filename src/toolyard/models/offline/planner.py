@@ -12,8 +12,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.items import Call, Confirm, Item, ModelText, Result, Suggestion, UserMessage
-from toolyard.finding.index import Found
-from toolyard.finding.words import words as index_words
 from toolyard.models.offline.catalogue import Catalogue, KnownTool
 from toolyard.models.offline.dialogue import (
     Dialogue,
@@ -40,6 +38,8 @@ from toolyard.models.offline.wording import (
     show_value,
     title_of,
 )
+from toolyard.tool_index.index import Found
+from toolyard.tool_index.words import words as index_words
 
 CLEAR = 1.2
 """How many times the score of the second the first must have to be a clear winner."""

@@ -4,13 +4,13 @@ Its public face: `McpVenue` runs calls, `Fleet` looks after the servers, `Router
 loads the SDK: a `Connector` does, when the first server is started.
 """
 
-from toolyard.venues.mcp._answers import Answer, Answered, Gone, Rejected
-from toolyard.venues.mcp._content import outcome
-from toolyard.venues.mcp._definitions import tool_of
-from toolyard.venues.mcp._delivered import unwrap_result
-from toolyard.venues.mcp._home import Connector
-from toolyard.venues.mcp.fleet import Fleet
-from toolyard.venues.mcp.router import Route, Router
+from toolyard.venues.mcp.calls.client_results import unwrap_result
+from toolyard.venues.mcp.calls.content import outcome
+from toolyard.venues.mcp.catalog.definitions import tool_of
+from toolyard.venues.mcp.catalog.router import Route, Router
+from toolyard.venues.mcp.manager import Fleet
+from toolyard.venues.mcp.outcomes import Answer, Answered, Gone, Rejected
+from toolyard.venues.mcp.shared import Connector
 from toolyard.venues.mcp.venue import McpVenue, meta_of
 
 __all__ = [

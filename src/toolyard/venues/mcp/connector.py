@@ -5,19 +5,19 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 
 from toolyard.core.caller import Caller
-from toolyard.core.servers import ServerSpec, SignInAnswer
-from toolyard.venues.mcp._answers import SHARED, Era, Json, SessionKind, Supervised
-from toolyard.venues.mcp._forms import Forms
-from toolyard.venues.mcp._grants import Keeper
-from toolyard.venues.mcp._home import Watcher
-from toolyard.venues.mcp._link import Link
-from toolyard.venues.mcp._oauth import signing
-from toolyard.venues.mcp._said import Said
-from toolyard.venues.mcp._server import CALLER_IDLE_S, FURTHER_IDLE_S
-from toolyard.venues.mcp._session import Hooks, Session, connected
-from toolyard.venues.mcp._sign_in import sign_in
-from toolyard.venues.mcp._transports import filled_in, streams
-from toolyard.venues.mcp._warden import Warden
+from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
+from toolyard.venues.mcp.auth.grants import Keeper
+from toolyard.venues.mcp.auth.oauth import signing
+from toolyard.venues.mcp.auth.sign_in import sign_in
+from toolyard.venues.mcp.calls.schema_check import Forms
+from toolyard.venues.mcp.outcomes import SHARED, Era, Json, SessionKind, Supervised
+from toolyard.venues.mcp.server import CALLER_IDLE_S, FURTHER_IDLE_S
+from toolyard.venues.mcp.sessions.child_reaper import Warden
+from toolyard.venues.mcp.sessions.session import Hooks, Session, connected
+from toolyard.venues.mcp.sessions.stderr_log import Said
+from toolyard.venues.mcp.sessions.supervisor import Link
+from toolyard.venues.mcp.sessions.transports import filled_in, streams
+from toolyard.venues.mcp.shared import Watcher
 
 
 class SdkConnector:

@@ -15,16 +15,16 @@ from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound, Refused
 from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Call, Problem
+from toolyard.core.mcp_servers import INPUT_RESPONSES
 from toolyard.core.ports import Context, Failure, Later, Own, Personal, Value
 from toolyard.core.results import problem_of
-from toolyard.core.servers import INPUT_RESPONSES
 from toolyard.core.tools import Tool
-from toolyard.venues.mcp._answers import FORBIDDEN, SHARED, Answer, Answered, Gone, Json, Rejected, Supervised
-from toolyard.venues.mcp._content import bounded, outcome, unpromised
-from toolyard.venues.mcp._pushing import push_failure
-from toolyard.venues.mcp._questions import Questions, Ticket, digest, replied
-from toolyard.venues.mcp._rounds import MOST_TOKEN, Round, from_token, needed
-from toolyard.venues.mcp.fleet import Fleet
+from toolyard.venues.mcp.calls.content import bounded, outcome, unpromised
+from toolyard.venues.mcp.calls.elicitation import Questions, Ticket, digest, replied
+from toolyard.venues.mcp.calls.multi_round import MOST_TOKEN, Round, from_token, needed
+from toolyard.venues.mcp.calls.push_errors import push_failure
+from toolyard.venues.mcp.manager import Fleet
+from toolyard.venues.mcp.outcomes import FORBIDDEN, SHARED, Answer, Answered, Gone, Json, Rejected, Supervised
 
 MOST_ROUNDS = 10
 PAUSE_S = 0.1

@@ -1,0 +1,213 @@
+"""`toolyard doctor`: what is set up, what is missing, and what to do about it. It changes nothing."""
+
+import argparse
+import asyncio
+import importlib.util
+import os
+import shutil
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from importlib.metadata import version
+
+from toolyard.app import LOCAL, OFFLINE, local_model, open_store
+from toolyard.cli.available_models import ollama_address, ollama_models
+from toolyard.cli.common import Commands, Setup, add_config_flags, command, set_up
+from toolyard.cli.model_check import check_model
+from toolyard.cli.server_client import owner_url
+from toolyard.cli.tool_checks import check_tool_modules
+from toolyard.core.errors import Misconfigured, ToolyardError, install_command
+from toolyard.core.masking import mask_addresses
+from toolyard.core.store import Key
+from toolyard.observability.telemetry import masked
+from toolyard.server.address import Address, database_of, is_loopback, published_address, url_of
+from toolyard.server.config import Config, located
+from toolyard.server.wiring import configured_servers, configured_tools, model_place, wiring
+
+EXAMPLES = """  toolyard doctor
+  toolyard doctor --config shop/toolyard.toml
+
+Exit code 1 if something must be fixed before `toolyard serve` can work.
+"""
+OLDEST = (3, 11)
+PACKAGES = ("litestar", "uvicorn", "httptools", "rich", "jwt", *(() if sys.platform == "win32" else ("uvloop",)))
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    well: bool
+    about: str
+    said: str
+    doubtful: bool = False
+    """It may be well, and nothing has to be fixed before the server starts."""
+
+    def __str__(self) -> str:
+        lines = str(masked(mask_addresses(self.said, every_parameter=True))).splitlines() or [""]
+        more = "".join(f"\n             {line}" for line in lines[1:])
+        return f"{'✗' if not self.well else '!' if self.doubtful else '✓'} {self.about:<9} {lines[0]}{more}"
+
+
+def add_to(commands: Commands) -> None:
+    made = command(commands, "doctor", run, "check the set-up and say what to fix", EXAMPLES)
+    add_config_flags(made, "host", "port", "model", "store", "tools")
+
+
+def run(options: argparse.Namespace) -> int:
+    findings = list(_first(options))
+    for finding in findings:
+        print(finding)
+    try:
+        setup = set_up(options)
+    except Misconfigured:
+        return 1
+    return asyncio.run(_rest(setup, all(finding.well for finding in findings)))
+
+
+async def _rest(setup: Setup, well: bool) -> int:
+    doubtful = False
+    async for finding in _checks(setup):
+        print(finding, flush=True)
+        well, doubtful = well and finding.well, doubtful or finding.doubtful
+    if not well:
+        print("What is marked with ✗ must be fixed.")
+        return 1
+    starts = "`toolyard serve` starts"
+    print(f"{starts}; look at what is marked with !." if doubtful else f"All is well: {starts}.")
+    return 0
+
+
+def _first(options: argparse.Namespace) -> Iterator[Finding]:
+    """What can be said without a configuration, and whether there is one."""
+    running = ".".join(map(str, sys.version_info[:3]))
+    yield Finding(
+        sys.version_info >= OLDEST, "python", f"{running}; Toolyard {version('toolyard')} needs 3.11 or newer"
+    )
+    missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
+    yield Finding(
+        not missing,
+        "packages",
+        f"without {', '.join(missing)}: {install_command('server')}" if missing else "those of the server are there",
+    )
+    try:
+        set_up(options)
+        file = located(options.config)
+        yield Finding(True, "config", str(file) if file else "no toolyard.toml here: the defaults hold")
+    except Misconfigured as error:
+        yield Finding(False, "config", str(error))
+
+
+async def _checks(setup: Setup) -> AsyncIterator[Finding]:
+    config = setup.config
+    yield _tools(setup)
+    async for label, is_well, text in check_tool_modules(setup):
+        yield Finding(is_well, label, text)
+    for name in config.model_names or (OFFLINE,):
+        yield await _model(name, config)
+    if not config.model_names and (found := await ollama_models(ollama_address(config, os.environ))):
+        yield Finding(
+            True, "ollama", f"runs here: `toolyard serve --model ollama:{found[0]}`; {len(found)} models in all"
+        )
+    server, keys, finding = await _store(config)
+    yield finding
+    for found in _servers(config):
+        yield found
+    yield _port(config, server)
+    yield _callers(config, keys)
+
+
+def _tools(setup: Setup) -> Finding:
+    try:
+        tools = configured_tools(setup.config, setup.base)
+        wiring(setup.config, setup.base)
+    except ToolyardError as error:
+        return Finding(False, "tools", str(error))
+    if not tools:
+        return Finding(True, "tools", "none yet; `toolyard serve` says how to add the first one")
+    return Finding(True, "tools", f"{len(tools)}: {', '.join(one.definition.name for one in tools)}")
+
+
+def _servers(config: Config) -> Iterator[Finding]:
+    """Whether what the servers are started with is there; whether they work, the running server knows."""
+    try:
+        servers = configured_servers(config, os.environ)
+    except Misconfigured as error:
+        yield Finding(False, "servers", str(error))
+        return
+    if servers and importlib.util.find_spec("mcp") is None:
+        yield Finding(False, "servers", f"MCP servers need more packages: {install_command('mcp')}")
+    for name, spec in servers.items():
+        path = {**os.environ, **spec.env}.get("PATH")
+        if spec.command and shutil.which(spec.command, path=path) is None:
+            yield Finding(False, "servers", f"{name}: {spec.command} is not on the PATH; install it, or name its path")
+        else:
+            yield Finding(True, "servers", f"{name}: {spec.url or ' '.join((spec.command, *spec.args))}")
+
+
+async def _model(name: str, config: Config) -> Finding:
+    if name == OFFLINE:
+        return Finding(True, "model", f"{OFFLINE}, which is not a language model: set `model` to connect a real one")
+    try:
+        if name.startswith(LOCAL):
+            local_model(name)
+            return Finding(True, "model", f"{name}: it is loaded when it is first asked")
+        place = model_place(name, config, os.environ)
+    except Misconfigured as error:
+        return Finding(False, "model", str(error))
+    if place.key_variable:
+        return Finding(False, "model", f"{name} needs a key: set the environment variable {place.key_variable}")
+    check = await check_model(place)
+    return Finding(check.state != "wrong", "model", f"{name}: {check.text}", doubtful=check.state == "doubtful")
+
+
+async def _store(config: Config) -> tuple[Address | None, list[Key] | None, Finding]:
+    """The server that has the store, if one runs; the keys that it holds, if it can be opened; what is to say."""
+    try:
+        store = await open_store(config.store)
+    except Misconfigured as error:
+        try:
+            url = owner_url(config.store, error)
+        except Misconfigured:
+            return None, None, Finding(False, "store", str(error))
+        address = published_address(config.store)
+        return (
+            address,
+            None,
+            Finding(True, "store", f"{config.store} is served at {url} by process {address and address.pid}"),
+        )
+    except ToolyardError as error:
+        return None, None, Finding(False, "store", str(error))
+    try:
+        keys = list(await store.keys())
+    finally:
+        await store.close()
+    said = (
+        "memory: nothing outlives the server" if database_of(config.store) is None else f"{config.store} can be written"
+    )
+    return None, keys, Finding(True, "store", said)
+
+
+def _port(config: Config, server: Address | None) -> Finding:
+    where = f"{config.host} port {config.port}"
+    if server is not None and server.url == url_of(config.host, config.port):
+        return Finding(True, "port", f"{where} is the server's own, process {server.pid}")
+    try:
+        socket.create_server(
+            (config.host, config.port), family=socket.AF_INET6 if ":" in config.host else socket.AF_INET
+        ).close()
+    except OSError as error:
+        said = os.strerror(error.errno) if error.errno and error.errno > 0 else str(error)
+        return Finding(False, "port", f"{where}: {said}; choose another with --port or `port`")
+    return Finding(True, "port", f"{where} is free")
+
+
+def _callers(config: Config, keys: list[Key] | None) -> Finding:
+    count = len(config.keys) + len(keys or ())
+    if count or config.jwt:
+        return Finding(True, "callers", f"{count} keys" + (" and tokens" if config.jwt else ""))
+    if keys is None:
+        return Finding(True, "callers", "the running server knows its keys: `toolyard keys list`")
+    if is_loopback(config.host):
+        return Finding(True, "callers", "no key: everybody on this machine, and nobody else")
+    said = f"no key, and {config.host} can be reached by others: `toolyard keys add NAME --user USER --role admin`"
+    return Finding(False, "callers", said)

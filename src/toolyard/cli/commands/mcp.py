@@ -1,0 +1,57 @@
+"""`toolyard mcp`: this yard as a child process of an MCP host, over its standard streams.
+
+A store belongs to one process. If a server has it already, or one is named, that server is used instead.
+"""
+
+import argparse
+import asyncio
+import importlib
+
+from toolyard.cli.common import Commands, add_config_flags, add_server_flags, command, set_up
+from toolyard.cli.pipes import Output, lines, own_output
+from toolyard.cli.server_client import owner_url
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Misconfigured, install_command
+from toolyard.server.wiring import wiring
+from toolyard.yard import Yard
+
+EXAMPLES = """  toolyard mcp                                    with toolyard.toml of this folder, as `toolyard serve`
+  toolyard mcp --tools ./my_tools.py --store memory:
+  toolyard mcp --role viewer                      what the host may use is what this role may use
+  toolyard mcp --server https://yard.example --key … a server that runs elsewhere
+
+An MCP host starts it by itself. In most of them the entry looks like this:
+  {"mcpServers": {"yard": {"command": "toolyard", "args": ["mcp", "--config", "/home/me/toolyard.toml"]}}}
+"""
+
+
+def add_to(commands: Commands) -> None:
+    made = command(commands, "mcp", run, "serve the tools to an MCP host over standard input and output", EXAMPLES)
+    made.add_argument("--user", default="local", help="as whom the tools are used")
+    made.add_argument("--role", action="append", default=[], dest="roles", help="may be repeated; default: admin")
+    made.add_argument("--division", default="")
+    add_config_flags(made, "store", "tools")
+    add_server_flags(made)
+
+
+def run(options: argparse.Namespace) -> None:
+    asyncio.run(_serve(options, Output(own_output())))
+
+
+async def _serve(options: argparse.Namespace, output: Output) -> None:
+    try:
+        surface = importlib.import_module("toolyard.surfaces.mcp.stdio")
+        bridge = importlib.import_module("toolyard.cli.mcp_bridge")
+    except ImportError as error:
+        raise Misconfigured(f"this needs more packages: {install_command('server')} ({error})") from None
+    setup = set_up(options, "info")
+    try:
+        if not options.url:
+            caller = Caller(user=options.user, roles=frozenset(options.roles or ["admin"]), division=options.division)
+            async with Yard.wired(wiring(setup.config, setup.base)) as yard:
+                await surface.serve_lines(yard.service, caller, lines(), output.write)
+            return
+        url = options.url
+    except Misconfigured as error:
+        url = owner_url(setup.config.store, error)
+    await bridge.Bridge(url, options.key, output.write).carry(lines())

@@ -1,0 +1,122 @@
+"""`toolyard serve`: the server, and the few lines that it begins with."""
+
+import argparse
+import asyncio
+import importlib
+import os
+import shlex
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from importlib.metadata import version
+
+import msgspec
+
+from toolyard.app import OFFLINE, Wiring
+from toolyard.cli.available_models import ollama_address, ollama_models
+from toolyard.cli.common import Commands, add_config_flags, command, set_up
+from toolyard.core.errors import Misconfigured, install_command
+from toolyard.core.masking import mask_addresses
+from toolyard.core.mcp_servers import ServerCard
+from toolyard.core.templates import filled_examples
+from toolyard.core.tools import Tool
+from toolyard.observability.telemetry import masked
+from toolyard.server.config import Config
+from toolyard.server.wiring import wiring
+from toolyard.venues.function import as_tool
+from toolyard.yard import Yard
+
+EXAMPLES = """  toolyard serve                                  with toolyard.toml of this folder, if there is one
+  toolyard serve --config shop/toolyard.toml
+  toolyard serve --tools ./my_tools.py --model openai:gpt-4o-mini
+  toolyard serve --port 0 --store memory:         a free port, and nothing is kept
+
+SIGTERM or Ctrl-C stops it cleanly: what runs has 5 seconds to end, the rest is taken up at the next start.
+"""
+FIRST_TOOL = """none yet. Put a typed function into a file, say my_tools.py:
+
+             from toolyard import tool
+
+             @tool(read_only=True)
+             def opening_hours(day: str) -> str:
+                 "When the shop is open on a day of the week."
+                 return "closed" if day.lower() == "sunday" else "9 to 18"
+
+           and start with: toolyard serve --tools ./my_tools.py"""
+NO_MODEL = f"""{OFFLINE}: no language model is configured. This helper finds the tool that you mean and
+           asks before it changes anything. To connect a language model, start with
+           --model openai:gpt-4o-mini and OPENAI_API_KEY set, or --model ollama:qwen3 without any key."""
+
+
+def add_to(commands: Commands) -> None:
+    made = command(commands, "serve", run, "serve tools and a model over HTTP", EXAMPLES)
+    add_config_flags(made, "host", "port", "model", "store", "tools")
+
+
+def run(options: argparse.Namespace) -> None:
+    setup = set_up(options, "info")
+    wired = wiring(setup.config, setup.base)
+    try:
+        serving = importlib.import_module("toolyard.server.serving")
+    except ImportError as error:
+        raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
+
+    nearby = None if setup.config.model_names else asyncio.run(ollama_models(ollama_address(setup.config, os.environ)))
+
+    def announce(url: str, yard: Yard) -> None:
+        cards = yard.servers.cards()
+        lines = welcome(
+            setup.config, wired, url, asks_for_keys=not yard.access.local, nearby=nearby or (), servers=cards
+        )
+        print("\n".join(lines), flush=True)
+
+    serving.serve(wired, setup.config.host, setup.config.port, announce)
+    print("Stopped.", flush=True)
+
+
+def welcome(
+    config: Config,
+    wired: Wiring,
+    url: str,
+    *,
+    asks_for_keys: bool,
+    nearby: Sequence[str] = (),
+    servers: Sequence[ServerCard] = (),
+) -> Iterator[str]:
+    """What somebody who has just started a server wants to know."""
+    tools = [as_tool(one).definition for one in wired.tools]
+    everybody = "everybody on this machine, as administrator; `toolyard keys add --help` tells how to let others in"
+    yield f"Toolyard {version('toolyard')} listens on {url}"
+    yield f"  model    {mask_addresses(', then '.join(config.model_names), every_parameter=True) or NO_MODEL}"
+    if nearby:
+        yield f"           An Ollama runs here: start with --model ollama:{nearby[0]} to use it ({len(nearby)} models)."
+    yield f"  tools    {list_tools(tools, servers) or FIRST_TOOL}"
+    for server in servers:
+        if server.error:
+            yield f"  server   {server.id} is {server.status}: {masked(server.error)}"
+    yield f"  store    {mask_addresses(config.store)}"
+    yield f"  callers  {'those with a key' + ' or a token' * bool(config.jwt) if asks_for_keys else everybody}"
+    yield ""
+    yield f"Open {url} in a browser, or try it from another terminal:"
+    yield f"  {curl(url, tools, asks_for_keys)}"
+    yield f"  {own_command()} chat --server {url}"
+
+
+def list_tools(tools: Sequence[Tool], servers: Sequence[ServerCard]) -> str:
+    """Return how many tools there are, their names, and how many each server has; empty if there are none."""
+    counts = {server.id: sum(tool.state == "accepted" for tool in server.tools) for server in servers}
+    names = [*(tool.name for tool in tools), *(f"{count} of {server}" for server, count in counts.items() if count)]
+    return f"{len(tools) + sum(counts.values())}: {', '.join(names)}" if names else ""
+
+
+def own_command() -> str:
+    """How to call this program from another terminal, where the environment that it is installed in may be unknown."""
+    return "toolyard" if shutil.which("toolyard") else f"{shlex.quote(sys.executable)} -m toolyard"
+
+
+def curl(url: str, tools: Sequence[Tool], asks_for_keys: bool) -> str:
+    """A line that can be pasted into a terminal as it is."""
+    said = next((example for tool in tools for example in filled_examples(tool)), "hello")
+    key = ' -H "Authorization: Bearer $TOOLYARD_KEY"' if asks_for_keys else ""
+    body = shlex.quote(msgspec.json.encode({"prompt": said}).decode())
+    return f"curl -N {url}/ai/respond{key} -H 'Content-Type: application/json' -d {body}"

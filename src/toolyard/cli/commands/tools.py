@@ -1,0 +1,121 @@
+"""`toolyard tools`: which tools the configuration has, and one of them called without any model."""
+
+import argparse
+import asyncio
+from collections.abc import Iterable
+from dataclasses import replace
+
+import msgspec
+
+from toolyard.cli.common import Commands, Misused, add_config_flags, command, set_up
+from toolyard.cli.terminal import Interrupted, Left, Terminal, plain, table
+from toolyard.core.caller import Caller
+from toolyard.core.events import CallEnded, CallJudged, RunEnded
+from toolyard.core.tools import Tool
+from toolyard.engine.registry import shut
+from toolyard.models.scripted import Scripted
+from toolyard.server.config import Config
+from toolyard.server.wiring import configured_tools, wiring
+from toolyard.venues.function import ExecutorTool, FunctionTool
+from toolyard.yard import Yard
+
+EXAMPLES = """  toolyard tools                                  where each runs, who may use it, whether it asks first
+  toolyard tools --tools ./my_tools.py
+  toolyard tools call add_to_groceries '{"item": "milk"}'
+  toolyard tools call delete_order '{"number": 7}' --role admin --yes
+
+A call is checked and judged as a model's call is, and nothing of it is kept. Exit code 1 if it failed.
+"""
+
+
+def add_to(commands: Commands) -> None:
+    made = command(commands, "tools", run_list, "list the tools, or call one", EXAMPLES)
+    add_config_flags(made, "tools")
+    actions = made.add_subparsers(metavar="ACTION")
+    call = command(actions, "call", run_call, "call one tool and print its result", EXAMPLES)
+    call.add_argument("name")
+    call.add_argument("arguments", nargs="?", default="{}", help="a JSON object; default: {}")
+    call.add_argument("--user", default="local", help="as whom")
+    call.add_argument("--role", action="append", default=[], dest="roles", help="may be repeated; default: admin")
+    call.add_argument("--division", default="")
+    call.add_argument("--yes", action="store_true", help="approve without asking")
+    add_config_flags(call, "tools", default=argparse.SUPPRESS)
+
+
+def run_list(options: argparse.Namespace) -> None:
+    setup = set_up(options)
+    tools = configured_tools(setup.config, setup.base)
+    if not tools:
+        print('There are no tools: name modules or files with `tools = ["./my_tools.py"]` in toolyard.toml or --tools.')
+        return
+    print(
+        table(
+            ("name", "venue", "effect", "roles", "approval", "timeout", "what it does"),
+            [_row(one, _known_roles(setup.config, tools)) for one in tools],
+        )
+    )
+
+
+def _known_roles(config: Config, tools: Iterable[FunctionTool | ExecutorTool]) -> set[str]:
+    """Return every role that is named anywhere: whom a tool's own check admits can only be found out by trying."""
+    keys = (role for key in config.keys for role in key.roles)
+    return {"admin", "operator", "approver", *keys, *(role for one in tools for role in one.definition.roles)}
+
+
+def _who(one: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> str:
+    tool = one.definition
+    if not tool.own_check:
+        return " ".join(sorted(tool.roles)) or "everybody"
+    gate = one.own().gate
+    admitted = [role for role in sorted(known_roles) if not shut(gate, Caller(roles=frozenset({role})))]
+    return " ".join([*(role for role in admitted if not tool.roles or role in tool.roles), "(its own check)"])
+
+
+def _row(one: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> tuple[str, ...]:
+    tool, roles = one.definition, _who(one, known_roles)
+    first = tool.description.strip().partition("\n")[0]
+    name = tool.name if tool.enabled else f"{tool.name} (disabled)"
+    return (name, tool.venue, _effect(tool), roles, tool.approval, f"{tool.timeout_s:g} s", first)
+
+
+def _effect(tool: Tool) -> str:
+    words = ["reads" if tool.read_only else "destroys" if tool.destructive else "changes"]
+    return " ".join([*words, "outside"] if tool.open_world else words)
+
+
+def run_call(options: argparse.Namespace) -> int:
+    try:
+        arguments = msgspec.json.decode(options.arguments, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeError) as error:
+        raise Misused(f'the arguments must be a JSON object, such as \'{{"item": "milk"}}\': {error}') from None
+    return asyncio.run(_call(options, arguments))
+
+
+async def _call(options: argparse.Namespace, arguments: dict[str, object]) -> int:
+    setup, terminal = set_up(options), Terminal()
+    wired = replace(wiring(setup.config, setup.base), store="memory:", model=Scripted([]))
+    caller = Caller(user=options.user, roles=frozenset(options.roles or ["admin"]), division=options.division)
+    async with Yard.wired(wired) as yard:
+        run, code = yard.call(options.name, arguments, caller=caller), 1
+        async for event in run:
+            match event:
+                case CallJudged(verdict="ask", call_id=call_id):
+                    if options.yes or _agrees(terminal, options.name):
+                        await yard.approve(run.conversation, call_id, caller=caller)
+                    else:
+                        await yard.deny(run.conversation, call_id, caller=caller)
+                case CallEnded(result=result):
+                    print(plain(result.content))
+                    code = 0 if result.outcome == "ok" else 1
+                case RunEnded(ending="failed", detail=detail):
+                    print(plain(detail))
+                case _:
+                    pass
+        return code
+
+
+def _agrees(terminal: Terminal, name: str) -> bool:
+    try:
+        return terminal.agrees(f"{name} asks first. Run it?")
+    except (Left, Interrupted):
+        return False

@@ -1,0 +1,168 @@
+"""A conversation, wherever it is: in a yard of this process, or on a server. It shows nothing and asks nobody."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Literal, Protocol
+
+import msgspec
+
+from toolyard.cli.server_client import Server
+from toolyard.codec import decode_entry
+from toolyard.core.errors import Refused, Unavailable
+from toolyard.core.events import Entry, Fleeting, RunEnded
+from toolyard.core.items import Item, ModelText, Result, UserMessage
+from toolyard.engine.readers import Published
+from toolyard.engine.run import Run
+from toolyard.yard import Yard
+
+AWAY_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""How long to wait before each attempt to find a server again that went away."""
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person says to a call that waits for them."""
+
+    call_id: str
+    say: Literal["approve", "deny", "answer"]
+    arguments: dict[str, object] | None = None
+    reason: str = ""
+    content: dict[str, object] = {}
+
+
+class Talk(Protocol):
+    conversation: str
+    """Empty before the first message."""
+
+    def say(self, text: str) -> AsyncGenerator[Published, None]:
+        """Send a message; everything that happens until its run ends, through all its waits."""
+        ...
+
+    async def decide(self, decision: Decision) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def history(self) -> list[tuple[str, str]]:
+        """Who said what."""
+        ...
+
+
+class LocalTalk:
+    def __init__(self, yard: Yard) -> None:
+        self.conversation = ""
+        self._yard = yard
+        self._run: Run | None = None
+
+    async def say(self, text: str) -> AsyncGenerator[Published, None]:
+        self._run = self._yard.run(text, conversation=self.conversation)
+        self.conversation = self._run.conversation
+        async with aclosing(self._run.published()) as published:
+            async for item in published:
+                yield item
+
+    async def decide(self, decision: Decision) -> None:
+        yard, where = self._yard, (self.conversation, decision.call_id)
+        match decision.say:
+            case "approve":
+                await yard.approve(*where, arguments=decision.arguments)
+            case "deny":
+                await yard.deny(*where, decision.reason)
+            case "answer":
+                await yard.answer(*where, decision.content)
+
+    async def stop(self) -> None:
+        if self._run is not None:
+            with suppress(Refused):  # it may have ended by itself in this very moment
+                await self._run.stop()
+
+    async def history(self) -> list[tuple[str, str]]:
+        return [said for item in await self._yard.history(self.conversation) if (said := _line(item))]
+
+
+class _Made(msgspec.Struct):
+    class Conversation(msgspec.Struct):
+        id: str
+
+    conversation: Conversation
+
+
+class _Messages(msgspec.Struct):
+    class Message(msgspec.Struct):
+        role: str
+        content: str | list[dict[str, object]] | None = None
+
+    messages: list[Message]
+
+
+class ServerTalk:
+    def __init__(self, server: Server) -> None:
+        self.conversation = ""
+        self._server = server
+        self._seen = ""
+
+    async def say(self, text: str) -> AsyncGenerator[Published, None]:
+        if not self.conversation:
+            made = await self._server.ask("POST", "/conversations", _Made, {"title": text[:60]})
+            self.conversation, self._seen = made.conversation.id, ""
+        await self._server.begin(f"/conversations/{self.conversation}/chat", {"content": text})
+        async with aclosing(self._followed()) as items:
+            async for item in items:
+                yield item
+                if isinstance(item, Entry) and isinstance(item.event, RunEnded):
+                    return
+
+    async def decide(self, decision: Decision) -> None:
+        told = {"approve": {"arguments": decision.arguments}, "deny": {"reason": decision.reason}}
+        body = told.get(decision.say, {"content": decision.content})
+        given = {name: value for name, value in body.items() if value is not None}
+        path = f"/conversations/{self.conversation}/calls/{decision.call_id}/{decision.say}"
+        await self._server.ask("POST", path, dict[str, object], given)
+
+    async def stop(self) -> None:
+        with suppress(Refused):
+            await self._server.ask("POST", f"/conversations/{self.conversation}/cancel", dict[str, object], {})
+
+    async def history(self) -> list[tuple[str, str]]:
+        found = await self._server.ask("GET", f"/conversations/{self.conversation}/messages", _Messages)
+        return [(one.role, one.content) for one in found.messages if isinstance(one.content, str) and one.content]
+
+    async def _followed(self) -> AsyncGenerator[Published, None]:
+        """Every entry after the last one seen; a server that goes away is waited for, and nothing is missed."""
+        path, tries = f"/conversations/{self.conversation}/events?format=entries", 0
+        while True:
+            try:
+                async with aclosing(self._server.events(path, self._seen)) as events:
+                    async for place, body in events:
+                        item = _read(body)
+                        tries, self._seen = 0, place
+                        yield item
+                raise Unavailable(f"the server at {self._server.url} has ended the stream")
+            except Unavailable:
+                if tries == len(AWAY_S):
+                    raise
+                await asyncio.sleep(AWAY_S[tries])
+                tries += 1
+
+
+def _read(body: bytes) -> Published:
+    """What a stream of entries carries; a server that stops says so in the stream."""
+    try:
+        return decode_entry(body)
+    except msgspec.DecodeError:
+        pass
+    try:
+        return msgspec.json.decode(body, type=Fleeting)
+    except msgspec.DecodeError:
+        raise Unavailable("the server has ended the stream") from None
+
+
+def _line(item: Item) -> tuple[str, str] | None:
+    match item:
+        case UserMessage():
+            return "user", item.text
+        case ModelText(text=text) if text:
+            return "assistant", text
+        case Result(tool=tool, content=content):
+            return "tool", f"{tool}: {content}"
+        case _:
+            return None

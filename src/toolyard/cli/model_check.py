@@ -1,0 +1,97 @@
+"""Asks a provider for its list of models: whether it answers, takes the key, and has the model that is configured."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import aiohttp
+import msgspec
+
+from toolyard.server.wiring import ModelPlace
+
+ANSWER_S = 3.0
+MAX_LIST_BYTES = 4_000_000
+MAX_SUGGESTIONS = 3
+LATEST = ":latest"
+"""Ollama's tag for a name without one."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCheck:
+    state: Literal["well", "doubtful", "wrong"]
+    text: str
+
+
+class _Model(msgspec.Struct):
+    id: str = ""
+    name: str = ""
+
+
+class _Models(msgspec.Struct):
+    """OpenAI's, Anthropic's and Ollama's lists are `data` with ids, Gemini's is `models` with names."""
+
+    data: list[_Model] = []
+    models: list[_Model] = []
+
+
+async def check_model(place: ModelPlace) -> ModelCheck:
+    """Return what the provider's answer says about the model."""
+    timeout = aiohttp.ClientTimeout(total=ANSWER_S)
+    base = place.base_url.rstrip("/")
+    try:
+        async with aiohttp.ClientSession(timeout=timeout, trust_env=True, headers=_headers(place)) as session:
+            status, body = await _get(session, f"{base}/models")
+            if status == 404:
+                return await _check_address(session, base)
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        reason = str(error) or f"no answer within {ANSWER_S:g} s"
+        return ModelCheck("wrong", f"{place.base_url} cannot be reached: {reason}; is it up, is it allowed?")
+    if status in (401, 403):
+        return ModelCheck("wrong", f"{place.base_url} refuses the key ({status}); renew it")
+    if status >= 500:
+        return ModelCheck("wrong", f"{place.base_url} answers ({status})")
+    if status != 200:
+        return ModelCheck("doubtful", f"{place.base_url} answers {status} instead of its list of models")
+    return _check_name(place, body)
+
+
+async def _check_address(session: aiohttp.ClientSession, base: str) -> ModelCheck:
+    """Return what to do about an address that has no list of models."""
+    if not base.endswith("/v1"):
+        status, _ = await _get(session, f"{base}/v1/models")
+        if status != 404:
+            return ModelCheck("wrong", f"there is no API at {base} (404), but there is one at {base}/v1: use that")
+        return ModelCheck("doubtful", f"{base} has no list of models (404); is the address right? Most end in /v1")
+    return ModelCheck("doubtful", f"{base} has no list of models (404); is the address right?")
+
+
+def _check_name(place: ModelPlace, body: bytes) -> ModelCheck:
+    try:
+        listed = msgspec.json.decode(body, type=_Models)
+    except (msgspec.DecodeError, UnicodeError):
+        return ModelCheck("doubtful", f"what answers at {place.base_url} is no list of models; is the address right?")
+    names = {model.id or model.name.removeprefix("models/") for model in (*listed.data, *listed.models)} - {""}
+    wanted = place.model.removeprefix("models/")
+    if not names or wanted in names or f"{wanted}{LATEST}" in names:
+        return ModelCheck("well", f"{place.base_url} answers" + (" and has the model" if names else " (200)"))
+    near = difflib.get_close_matches(wanted, sorted(names), n=MAX_SUGGESTIONS, cutoff=0.5) or sorted(names)
+    hint = ", ".join(near[:MAX_SUGGESTIONS])
+    return ModelCheck("doubtful", f"{place.base_url} does not list the model {wanted!r}; it has {hint}")
+
+
+def _headers(place: ModelPlace) -> dict[str, str]:
+    header = place.known.key_header
+    key: Mapping[str, str] = {header: place.api_key} if header else {"authorization": f"Bearer {place.api_key}"}
+    version = {"anthropic-version": "2023-06-01"} if place.known.wire == "messages" else {}
+    return {**version, **(key if place.api_key else {}), **place.headers}
+
+
+async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, bytes]:
+    async with session.get(url, allow_redirects=False) as answer:
+        body = bytearray()
+        async for piece in answer.content.iter_chunked(65536):
+            body += piece
+            if len(body) > MAX_LIST_BYTES:
+                raise ValueError(f"its list of models is longer than {MAX_LIST_BYTES} bytes")
+        return answer.status, bytes(body)

@@ -1,0 +1,43 @@
+"""The checks that modules of tools bring along for `toolyard doctor`. It does not know how a finding is shown."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from traceback import format_exception_only
+from typing import cast
+
+import msgspec
+
+from toolyard.cli.common import Setup
+from toolyard.core.errors import Misconfigured
+from toolyard.server.config import load_tool_module
+
+MAX_CHECK_S = 30.0
+
+Check = tuple[str, bool, str]
+"""A label of one word, whether all is well, and what there is to say."""
+
+
+async def check_tool_modules(setup: Setup) -> AsyncIterator[Check]:
+    """Yield what the `doctor_checks()` of each module finds, where a module has this coroutine function."""
+    for name in setup.config.tools:
+        try:
+            module = load_tool_module(name, setup.base)
+        except Misconfigured:
+            continue  # the line about the tools tells this already
+        checks = cast("Callable[[], Awaitable[object]] | None", getattr(module, "doctor_checks", None))
+        if checks is not None:
+            for check in await _run(checks, f"the doctor_checks of {Path(name).name}"):
+                yield check
+
+
+async def _run(checks: Callable[[], Awaitable[object]], title: str) -> list[Check]:
+    try:
+        async with asyncio.timeout(MAX_CHECK_S):
+            return msgspec.convert(await checks(), list[Check])
+    except TimeoutError:
+        return [("tools", False, f"{title} did not end within {MAX_CHECK_S:g} s")]
+    except msgspec.ValidationError:
+        return [("tools", False, f"{title} must return (label, is well, text) for each")]
+    except Exception as error:  # the user's own code: whatever it raises is a finding
+        return [("tools", False, f"{title} failed: {format_exception_only(error)[-1].strip()}")]

@@ -1,0 +1,81 @@
+"""What is open in a conversation: the run in front, its turn, its calls, and the runs in line. Data only."""
+
+from typing import Literal
+
+from msgspec import Struct
+
+from toolyard.core.conversation_settings import Settings
+from toolyard.core.events import CallAnswered, CallApproved, CallParked, Finish, RunQueued
+from toolyard.core.items import Call, Problem, Result, Usage
+from toolyard.core.limits import Limits
+
+Phase = Literal["requested", "asking", "allowed", "running", "parked", "closed"]
+
+
+class CallState(Struct, frozen=True, gc=False, kw_only=True):
+    """One call of the open turn, until the last one of the turn closes."""
+
+    call: Call
+    phase: Phase = "requested"
+    exclusive: bool = False
+    expires_at: float = 0.0
+    epoch: int = 0
+    attempt: int = 0
+    owners: int = 0
+    """How many owners have started it: all but the last one died."""
+    approved: CallApproved | None = None
+    parked: CallParked | None = None
+    answer: CallAnswered | None = None
+    stopping: bool = False
+    result: Result | None = None
+
+    @property
+    def arguments(self) -> dict[str, object]:
+        """What to run it with: what the model asked for, or what the approver made of it."""
+        edited = self.approved.arguments if self.approved else None
+        return self.call.arguments if edited is None else edited
+
+
+class TurnState(Struct, frozen=True, gc=False, kw_only=True):
+    """A model request in flight."""
+
+    number: int
+    epoch: int
+    owners: int = 1
+
+
+class QueuedRun(Struct, frozen=True, kw_only=True):
+    id: str
+    correlation_id: str
+    request: RunQueued
+
+
+class RunState(Struct, frozen=True, gc=False, kw_only=True):
+    """The run in front."""
+
+    id: str
+    correlation_id: str
+    request: RunQueued
+    model: str
+    limits: Limits
+    window: int = 0
+    language: str = ""
+    started_at: float
+    direct: bool = False
+    """It began with calls instead of a question, and ends when they close."""
+    tool_turns: int = 0
+    usage: Usage = Usage()
+    finish: Finish | None = None
+    failure: Problem | None = None
+    stopped_by: str | None = None
+    stop_detail: str = ""
+    settings: Settings
+    """What the conversation was set to when it began: a change holds from the next run on."""
+    pauses: int = 0
+    suspended_at: float | None = None
+    waited_s: float = 0.0
+
+    def active_s(self, now: float) -> float:
+        """How long it has run, waits left out."""
+        end = now if self.suspended_at is None else self.suspended_at
+        return end - self.started_at - self.waited_s

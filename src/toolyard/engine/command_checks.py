@@ -1,0 +1,87 @@
+"""What of a command can only be checked with the yard's tools and models at hand, and so cannot be left to `decide`."""
+
+from msgspec.structs import replace
+
+from toolyard.core.commands import AddMessage, Approve, Change, Command, Open, Start
+from toolyard.core.errors import Invalid, Misconfigured
+from toolyard.core.events import RunQueued
+from toolyard.core.history import faults
+from toolyard.core.masking import mask_addresses
+from toolyard.core.model_cards import problem_of_model
+from toolyard.core.model_names import fits
+from toolyard.core.run_state import RunState
+from toolyard.core.state import State
+from toolyard.core.texts import check_language
+from toolyard.engine.dependencies import Deps
+from toolyard.engine.tool_selection.unknown_tool import unknown_tool
+
+
+def check(command: Command, state: State, deps: Deps) -> None:
+    """Raises Invalid for what does not fit this yard."""
+    if isinstance(command, Open | AddMessage | Start):
+        _check_model(command.settings.model, deps)
+        check_language(command.settings.language)
+    if isinstance(command, Start):
+        check_language(command.language)
+        _check_start(command, deps)
+        _check_search(command, state, deps)
+    elif isinstance(command, Change):
+        _check_model(command.change.model or "", deps)
+        check_language(command.change.language or "")
+    elif isinstance(command, Approve) and command.arguments is not None:
+        call = state.calls.get(command.call_id)
+        problem = deps.judge.check(call, state, command.arguments) if call else None
+        if problem:
+            raise Invalid(problem.error, problem.details)
+
+
+def _check_start(command: Start, deps: Deps) -> None:
+    registry = deps.registry
+    _check_model(command.model, deps)
+    if not command.input:
+        raise Invalid("there is nothing to answer: send a message", {"field": "input"})
+    if wrong := faults(command.input, open_end=True):
+        raise Invalid(f"no model would take this history: {'; '.join(wrong)}", {"field": "input"})
+    try:
+        registry.check_app_tools(command.app_tools)
+    except Misconfigured as error:
+        raise Invalid(str(error)) from None
+    choice = command.tool_choice
+    if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools, command.by) is None:
+        raise Invalid(unknown_tool(choice, registry.names()).error, {"field": "tool_choice"})
+
+
+def _check_search(command: Start, state: State, deps: Deps) -> None:
+    """Raises Invalid for a search that was asked for by name and cannot be had."""
+    settings = state.settings if state.owner else command.settings
+    if not (command.web_search or settings.web_search):
+        return
+    request = RunQueued(
+        caller=command.by, input=(), app_tools=command.app_tools, web_search=command.web_search
+    )  # as the run would begin now
+    run = RunState(
+        id=command.run_id,
+        correlation_id="",
+        request=request,
+        model=command.model or settings.model or deps.default_model,
+        limits=deps.limits,
+        settings=settings,
+        started_at=0.0,
+    )
+    search = deps.registry.sought(replace(state, settings=settings, run=run)).search
+    if search is not None and search.refused:
+        raise Invalid(search.why, {"field": "web_search"})
+
+
+def _check_model(model: str, deps: Deps) -> None:
+    allowed = deps.allowed_models
+    if not model or allowed is None:
+        return
+    if model not in allowed and not fits(model, deps.model_patterns):
+        known = mask_addresses(", ".join((*sorted(allowed), *deps.model_patterns)), every_parameter=True)
+        raise Invalid(f"the model {model[:80]!r} is not one of: {known}", {"field": "model"})
+    try:
+        deps.models(model)
+    except Misconfigured as error:
+        problem = problem_of_model(error)
+        raise Invalid(f"the model {model[:80]!r} cannot be used: {problem}", {"field": "model"}) from None

@@ -1,0 +1,126 @@
+"""Turns what a tool came to into a Result of bounded size; the whole is kept where the model can read it on.
+
+It does not know how a tool ran.
+"""
+
+import asyncio
+import logging
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from toolyard.core.errors import StoreDown
+from toolyard.core.items import Call, Outcome, Problem, Result, result_id
+from toolyard.core.ports import Failure, Mint, Value
+from toolyard.core.results import boundary, failed, problem_of
+from toolyard.core.run_state import CallState
+from toolyard.core.store import Blobs
+from toolyard.core.tools import Tool
+from toolyard.engine.value_encoding import encode_text, encode_whole, is_large
+
+ENCODING_THREADS = 2
+_log = logging.getLogger("toolyard.governor")
+_OUTCOMES: dict[str, Outcome] = {"timeout": "timeout", "unknown_outcome": "unknown", "cancelled": "cancelled"}
+
+
+class Governor:
+    def __init__(self, blobs: Blobs, mint: Mint) -> None:
+        self._blobs = blobs
+        self._mint = mint
+        self._threads = ThreadPoolExecutor(ENCODING_THREADS, thread_name_prefix="toolyard-encode")
+
+    async def result(
+        self, call: Call, tool: Tool, answer: Value | Failure, *, conversation: str, duration_ms: float = 0.0
+    ) -> Result:
+        now = self._mint.now()
+        native = await self._kept(conversation, answer.native) if answer.native else ""
+        if isinstance(answer, Failure):
+            outcome = _OUTCOMES.get(answer.problem.error_type, "error")
+            told = failed(call, outcome, answer.problem, now, duration_ms)
+            return replace(told, native=native) if native else told
+        written = await self._written(answer.value, tool.max_result_bytes)
+        if isinstance(written, Problem):
+            return failed(call, "error", written, now, duration_ms)
+        content, handle, size = written.content, written.handle, len(written.whole)
+        if handle:
+            try:
+                await self._blobs.put(conversation, handle, written.whole)
+            except StoreDown as error:
+                said = f"the tool ran, but its result of {size:,} bytes could not be kept: {error.reason}"
+                return failed(call, "error", problem_of(said, "unavailable"), now, duration_ms)
+        return Result(
+            id=result_id(call.id),
+            at=now,
+            call_id=call.id,
+            tool=call.tool,
+            outcome="ok",
+            content=content,
+            handle=handle,
+            whole_bytes=size if handle else 0,
+            duration_ms=duration_ms,
+            parts=answer.parts,
+            native=native,
+        )
+
+    async def _written(self, value: object, max_bytes: int) -> "Written | Problem":
+        """Return a value as text. What is large is written in a thread, so that nobody else waits for it."""
+        if is_large(value):
+            loop, handle = asyncio.get_running_loop(), self._mint.id("result")
+            return await loop.run_in_executor(self._threads, write_large, value, max_bytes, handle)
+        text = encode_text(value)
+        if isinstance(text, Problem):
+            return text
+        size = len(text) if text.isascii() else len(text.encode())
+        return Written(text) if size <= max_bytes else cut(text.encode(), max_bytes, self._mint.id("result"))
+
+    async def _kept(self, conversation: str, native: bytes) -> str:
+        """Where the venue's own answer is kept. What the model is told does not hang on it."""
+        handle = self._mint.id("native")
+        try:
+            await self._blobs.put(conversation, handle, native)
+        except StoreDown as error:
+            _log.warning("an answer of %d bytes could not be kept: %s", len(native), error)
+            return ""
+        return handle
+
+
+class Written(NamedTuple):
+    """A value as the model is told of it and, if that is not all, the whole and where it is to be kept."""
+
+    content: str
+    whole: bytes = b""
+    handle: str = ""
+
+
+def write_large(value: object, max_bytes: int, handle: str) -> Written | Problem:
+    whole = encode_whole(value)
+    if isinstance(whole, Problem):
+        return whole
+    return Written(whole.decode()) if len(whole) <= max_bytes else cut(whole, max_bytes, handle)
+
+
+def cut(whole: bytes, max_bytes: int, handle: str) -> Written:
+    return Written(_head_and_tail(whole, max_bytes, handle), whole, handle)
+
+
+def _head_and_tail(whole: bytes, most: int, handle: str) -> str:
+    room = max(0, most - 300)
+    head, tail = boundary(whole, room * 2 // 3), room // 3
+    first = whole[:head].decode(errors="ignore")
+    last = whole[len(whole) - tail :].decode(errors="ignore")
+    note = (
+        f"\n… [{len(whole):,} bytes in all; the middle is left out here. "
+        f'read_result(handle="{handle}", offset={head}) reads on from here; '
+        "with pattern instead of offset it finds a text] …\n"
+    )
+    return f"{first}{note}{last}"
+
+
+def told_of_edit(result: Result, call: CallState) -> Result:
+    """If a person changed the arguments, the model must know with which ones the call ran."""
+    if call.approved is None or call.approved.arguments is None:
+        return result
+    edited = msgspec.json.encode(call.approved.arguments).decode()
+    return replace(result, content=f"[a person changed the arguments to {edited}]\n{result.content}")

@@ -1,0 +1,45 @@
+"""Compares the tools that a caller is offered with those that would be run for it. It runs nothing."""
+
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings
+from toolyard.core.ports import Personally, Policy, Question, Venue
+from toolyard.core.tools import Tool
+from toolyard.engine.registry import Registry, shut
+
+
+class ToolAudit(Struct, frozen=True, kw_only=True):
+    """A caller's tools by name: those that have a schema, and those that a venue would run now.
+
+    They differ where a server is gone whose tools are still offered, and where a venue lists a tool that cannot be
+    offered. What comes with the yard or with the model is counted apart.
+    """
+
+    schemas: list[str]
+    dispatchers: list[str]
+    built_in: list[str]
+
+
+def audit_tools(registry: Registry, policy: Policy, caller: Caller) -> ToolAudit:
+    registered, refused = registry.listed(caller)
+    own = [(entry.tool, entry.venue) for entry in registered if entry.on_demand == "always"]
+
+    def may_use(tool: Tool, venue: Venue) -> bool:
+        question = Question(tool=tool, caller=caller, settings=Settings())
+        return not shut(venue.own(tool.name).gate, caller) and policy.judge(question).decision != "deny"
+
+    allowed = [(tool, venue) for tool, venue in own if may_use(tool, venue)]
+    strays = [(tool, venue) for tool, venue in refused if tool.venue != "provider" and may_use(tool, venue)]
+    on_demand = [entry.tool.name for entry in registered if entry.on_demand != "always"]
+    return ToolAudit(
+        schemas=[tool.name for tool, _ in allowed],
+        dispatchers=[tool.name for tool, venue in (*allowed, *strays) if _dispatches(venue, tool, caller)],
+        built_in=[*on_demand, *(tool.name for tool in registry.hosted())],
+    )
+
+
+def _dispatches(venue: Venue, tool: Tool, caller: Caller) -> bool:
+    if isinstance(venue, Personally):
+        return venue.dispatches(tool, caller)
+    return any(listed.name == tool.name for listed in venue.tools())

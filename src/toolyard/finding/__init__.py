@@ -1,6 +1,0 @@
-"""From words to tools: the index behind `find_tools`, the tools that a turn offers, and the offline model."""
-
-from toolyard.finding.index import Found, Index
-from toolyard.finding.words import words
-
-__all__ = ["Found", "Index", "words"]

@@ -1,0 +1,112 @@
+"""A call's arguments as the model wrote them → an object, or the reason why there is none.
+
+What is whole is read, a trailing comma is dropped, and what was cut off is never completed: half a request must not
+run. It does not know any tool, nor whether the arguments fit one.
+"""
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import cast
+
+import msgspec
+from msgspec import Struct
+
+from toolyard.models.unicode import has_lone_surrogates
+
+MAX_DEPTH = 100
+SHOWN = 200
+"""Characters of unreadable arguments that are shown to the model."""
+
+_decode = msgspec.json.Decoder(dict[str, object]).decode
+_STRING_OR_TRAILING_COMMA = re.compile(r'"(?:[^"\\]|\\.)*"?|,(?=\s*[}\]])', re.DOTALL)
+
+
+class Arguments(Struct, frozen=True):
+    value: dict[str, object]
+    unreadable: str = ""
+
+
+def read_arguments(fragments: Sequence[str], *, cut_off: bool = False, damaged: bool = False) -> Arguments:
+    """`cut_off`: the model was stopped while it wrote. `damaged`: bytes of the text were lost on the way."""
+    text = "".join(fragments)
+    if damaged:
+        return _unreadable("the arguments are not valid Unicode", text)
+    if not text.strip():
+        return _unreadable("the reply was cut off before the arguments", "") if cut_off else Arguments({})
+    first = _read(text)
+    if not first.unreadable or _stands(first):
+        return first
+    for candidate in _other_readings(text, fragments):
+        read = _read(candidate)
+        if not read.unreadable:
+            return read
+    return first
+
+
+def is_whole(fragments: Sequence[str]) -> bool:
+    """Whether the arguments so far are an object that nothing more belongs to."""
+    return bool(fragments) and fragments[-1].rstrip().endswith("}") and not read_arguments(fragments).unreadable
+
+
+def _read(text: str) -> Arguments:
+    try:
+        value = _decode(text)
+    except RecursionError:
+        return _unreadable(_TOO_DEEP, text)
+    except msgspec.ValidationError as error:
+        return _unreadable(f"the arguments are not a JSON object that can be used ({error})", text)
+    except (msgspec.DecodeError, UnicodeError) as error:
+        return _unreadable(_reason(text, error), text)
+    if text.count("{") + text.count("[") > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
+        return _unreadable(_TOO_DEEP, text)
+    return Arguments(value)
+
+
+_TOO_DEEP = f"the arguments are nested more than {MAX_DEPTH} levels deep"
+_CUT_OFF = "the arguments were cut off"
+
+
+def _reason(text: str, error: Exception) -> str:
+    if isinstance(error, UnicodeError) or has_lone_surrogates(text):
+        return "the arguments are not valid Unicode"
+    return _CUT_OFF if "truncated" in str(error) else f"the arguments are not valid JSON ({error})"
+
+
+def _stands(read: Arguments) -> bool:
+    """A text that is only too short must not be taken for anything else: `{"a":` `{"a":1}` may be half of a nesting."""
+    return read.unreadable.startswith(_CUT_OFF)
+
+
+def _other_readings(text: str, fragments: Sequence[str]) -> list[str]:
+    candidates = [text]
+    sent = [fragment for fragment in fragments if fragment]
+    if len(sent) > 1 and all(later.startswith(earlier) for earlier, later in pairwise(sent)):
+        candidates.append(sent[-1])
+    return [reading for each in candidates for reading in (each, _without_trailing_commas(each))]
+
+
+def _without_trailing_commas(text: str) -> str:
+    return _STRING_OR_TRAILING_COMMA.sub(lambda found: "" if found[0] == "," else found[0], text)
+
+
+def _depth_exceeds(value: object, most: int) -> bool:
+    level: list[object] = [value]
+    for _ in range(most):
+        level = [inner for outer in level for inner in _children(outer)]
+        if not level:
+            return False
+    return True
+
+
+def _children(value: object) -> list[object]:
+    """What is directly inside a decoded value."""
+    if isinstance(value, dict):
+        return [*cast("dict[str, object]", value).values()]
+    return [*cast("list[object]", value)] if isinstance(value, list) else []
+
+
+def _unreadable(why: str, text: str) -> Arguments:
+    head = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+    shown = head.encode("utf-8", "replace").decode()
+    return Arguments({}, f"{why}: {shown}" if text else why)

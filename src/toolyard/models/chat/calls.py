@@ -1,0 +1,79 @@
+"""Streamed pieces of calls → calls: which piece belongs to which call, when index and id do not say so truthfully.
+
+It does not know events, history or tools.
+"""
+
+import msgspec
+
+from toolyard.models.arguments import is_whole
+from toolyard.models.chat.chunks import CallDelta
+from toolyard.models.streamed_call import CallInProgress
+
+
+class Calls:
+    """The calls of one turn, in the order in which they began."""
+
+    __slots__ = ("_by_index", "_last", "all")
+
+    def __init__(self) -> None:
+        self.all: list[CallInProgress] = []
+        self._by_index: dict[int, CallInProgress] = {}
+        self._last: CallInProgress | None = None
+
+    def add(self, delta: CallDelta) -> tuple[CallInProgress | None, str]:
+        """The call that the piece belongs to, and the text that it adds to the call's arguments."""
+        function = delta.function
+        name, text = (function.name or "", _text(function.arguments)) if function else ("", "")
+        if not (name or text or delta.id):
+            return None, ""
+        call = self._place(delta, name, text)
+        if name:
+            call.name_restated = bool(call.name)
+            call.name = name
+        call.provider_id = call.provider_id or delta.id or ""
+        if text:
+            call.fragments.append(text)
+            call.name_restated = False
+        self._last = call
+        if delta.index is not None:
+            self._by_index[delta.index] = call
+        return call, text
+
+    def _place(self, delta: CallDelta, name: str, text: str) -> CallInProgress:
+        call = self._same_id(delta.id, name) if delta.id else None
+        if call is None:
+            call = self._last if delta.index is None else self._by_index.get(delta.index)
+        if call is None or _begins_another(call, delta.id or "", name, text):
+            another = CallInProgress(len(self.all))
+            if call is not None and call.name_restated:
+                another.name = call.name
+            self.all.append(another)
+            return another
+        return call
+
+    def _same_id(self, provider_id: str, name: str) -> CallInProgress | None:
+        """A piece without a name that restates an id goes with that id, wherever its index points."""
+        if name:
+            return None
+        return next((call for call in reversed(self.all) if call.provider_id == provider_id), None)
+
+
+def _begins_another(call: CallInProgress, provider_id: str, name: str, text: str) -> bool:
+    """Whether the piece cannot belong to the call that its index (or its place) points to.
+
+    Another id or another name is another call. So is a second object after a whole one if the name was given again:
+    providers that use one index and no ids for all calls leave no other sign.
+    """
+    if provider_id and call.provider_id and provider_id != call.provider_id:
+        return True
+    if name and call.name and name != call.name:
+        return True
+    if not (name or call.name_restated) or not text.lstrip().startswith("{"):
+        return False
+    return is_whole(call.fragments) and not text.startswith("".join(call.fragments[-1:]).rstrip())
+
+
+def _text(arguments: object) -> str:
+    if arguments is None:
+        return ""
+    return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()

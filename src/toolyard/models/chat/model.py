@@ -1,0 +1,52 @@
+"""The Chat Completions wire: OpenAI and everybody who speaks its dialect (DashScope, Ollama, vLLM, DeepSeek, …).
+
+It turns a ModelRequest into one streamed HTTP request and the answer into events. It does not know the loop, the
+tools' meaning, nor where keys and addresses are configured.
+"""
+
+from collections.abc import AsyncGenerator, Iterable
+from typing import Unpack
+
+from toolyard.core.options import PLAIN, Options
+from toolyard.core.ports import ModelRequest
+from toolyard.models.chat.reply import ChatReply
+from toolyard.models.chat.request import to_wire
+from toolyard.models.http.client import Deadlines, Retry
+from toolyard.models.http.exchange import Exchange, Line, ModelEvent, address, events_in
+from toolyard.models.http.reader import ReplyReader
+
+__all__ = ["Deadlines", "OpenAIChat", "Retry", "from_wire", "to_wire"]
+
+
+class OpenAIChat:
+    """A model behind `{base_url}/chat/completions`."""
+
+    def __init__(
+        self,
+        *,
+        base_url: str,
+        model: str = "",
+        api_key: str = "",
+        provider: str = "openai",
+        options: Options = PLAIN,
+        **line: Unpack[Line],
+    ) -> None:
+        """`model` is the name to ask for; empty means the one that each request names."""
+        self._model = model
+        self._provider = provider
+        self._options = options
+        url = address(base_url, "/chat/completions")
+        self._exchange = Exchange(url=url, provider=provider, key=api_key, **line)
+
+    def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
+        """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
+        reader = ReplyReader(ChatReply(request.turn, self._provider, self._model or request.model), request.mint)
+        return self._exchange.stream(to_wire(request, self._model, self._provider, self._options), reader, request)
+
+    async def close(self) -> None:
+        await self._exchange.close()
+
+
+def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "openai") -> list[ModelEvent]:
+    """The events of a reply whose body is these packets."""
+    return events_in(packets, ReplyReader(ChatReply(request.turn, provider, request.model), request.mint))

@@ -1,0 +1,187 @@
+"""The chunks of one Chat Completions reply → the events of one turn. Pure: it does not know sockets or deadlines."""
+
+from toolyard.core.events import (
+    ArgumentsAppended,
+    Finish,
+    ModelDelta,
+    ReasoningAppended,
+    TextAppended,
+    TurnEnded,
+)
+from toolyard.core.items import Call, Item, ModelText, Reasoning, Usage
+from toolyard.core.ports import Mint
+from toolyard.models.chat.calls import Calls
+from toolyard.models.chat.chunks import CallDelta, Choice, Chunk, UsageCounts, decode_chunk
+from toolyard.models.chat.reasoning_details import Detail, pieces_in, sealed
+from toolyard.models.http.problems import WireFailure, error_type_in_stream, failure, words_in, words_of
+from toolyard.models.http.reader import UNREADABLE, decoded
+
+_CUT_SHORT = {"length": "length", "max_tokens": "length", "model_length": "length", "content_filter": "refused"}
+_INTERRUPTED = ("error", "insufficient_system_resource", "aborted")
+
+
+class ChatReply:
+    """What the model has said so far in one turn."""
+
+    __slots__ = (
+        "_asked",
+        "_calls",
+        "_counts",
+        "_details",
+        "_provider",
+        "_reasoning",
+        "_reasoning_bytes",
+        "_refused",
+        "_text",
+        "_text_bytes",
+        "_turn",
+        "finish_reason",
+        "model",
+    )
+
+    def __init__(self, turn: int, provider: str, asked: str = "") -> None:
+        """`asked` is the model that was asked, as the provider is told its name."""
+        self._turn = turn
+        self._provider = provider
+        self._asked = asked
+        self._text: list[str] = []
+        self._text_bytes = 0
+        self._reasoning: list[str] = []
+        self._reasoning_bytes = 0
+        self._details: list[Detail] = []
+        self._calls = Calls()
+        self._counts: UsageCounts | None = None
+        self._refused = False
+        self.finish_reason = ""
+        self.model = ""
+
+    @property
+    def complete(self) -> bool:
+        return bool(self.finish_reason)
+
+    def read(self, payload: bytes, events: list[ModelDelta], *, cut: bool = False) -> bool:
+        try:
+            chunk = decode_chunk(payload)
+        except UNREADABLE:
+            if payload.strip() == b"[DONE]":
+                return True
+            if not cut:
+                self.add(decoded(payload, decode_chunk), events, damaged=True)
+        else:
+            self.add(chunk, events)
+        return False
+
+    def read_whole(self, body: bytes, events: list[ModelDelta]) -> None:
+        chunk = decoded(body, decode_chunk)
+        self.add(chunk, events)
+        if not chunk.choices:
+            raise failure(f"the answer is no chat completion: {words_of(body)[0]}", "model_error")
+
+    def add(self, chunk: Chunk, events: list[ModelDelta], *, damaged: bool = False) -> None:
+        """Take a chunk in; the events that it makes are appended to `events`."""
+        if chunk.error or (chunk.message and not chunk.choices):
+            raise _said_by_provider(chunk)
+        if chunk.usage is not None:
+            self._counts = chunk.usage
+        if chunk.model and not self.model:
+            self.model = chunk.model
+        for choice in chunk.choices or ():
+            if not choice.index:
+                self._add_choice(choice, events, damaged)
+
+    def _add_choice(self, choice: Choice, events: list[ModelDelta], damaged: bool) -> None:
+        delta = choice.delta or choice.message
+        if delta is not None:
+            if thought := delta.reasoning_content or delta.reasoning:
+                self._add_reasoning(thought, events)
+            if delta.reasoning_details:
+                self._details += pieces_in(delta.reasoning_details)
+            if delta.content:
+                self._add_text(delta.content, events)
+            if delta.refusal:
+                self._refused = True
+                self._add_text(delta.refusal, events)
+            if delta.tool_calls:
+                self._add_calls(delta.tool_calls, events, damaged)
+        if choice.finish_reason and choice.finish_reason != "null":
+            self.finish_reason = choice.finish_reason
+
+    def _add_text(self, text: str, events: list[ModelDelta]) -> None:
+        events.append(TextAppended(turn=self._turn, offset=self._text_bytes, text=text))
+        self._text.append(text)
+        self._text_bytes += len(text) if text.isascii() else len(text.encode())
+
+    def _add_reasoning(self, text: str, events: list[ModelDelta]) -> None:
+        events.append(ReasoningAppended(turn=self._turn, offset=self._reasoning_bytes, text=text))
+        self._reasoning.append(text)
+        self._reasoning_bytes += len(text) if text.isascii() else len(text.encode())
+
+    def _add_calls(self, deltas: list[CallDelta], events: list[ModelDelta], damaged: bool) -> None:
+        for delta in deltas:
+            call, text = self._calls.add(delta)
+            if call is None:
+                continue
+            call.damaged = call.damaged or damaged
+            if text:
+                events.append(
+                    ArgumentsAppended(
+                        turn=self._turn, index=call.number, tool=call.name, offset=call.arguments_bytes, text=text
+                    )
+                )
+                call.arguments_bytes += len(text) if text.isascii() else len(text.encode())
+
+    def ended(self, mint: Mint) -> TurnEnded:
+        """The whole turn, once the provider has said that it is over."""
+        if self.finish_reason in _INTERRUPTED:
+            raise failure(f"the provider broke the reply off ({self.finish_reason})", "unavailable")
+        at = mint.now()
+        items: list[Item] = []
+        signature = sealed(self._details, self._asked)
+        if self._reasoning or signature:
+            thought = "".join(self._reasoning)
+            known = Reasoning(
+                id=mint.id("reasoning"), at=at, text=thought, provider=self._provider, signature=signature
+            )
+            items.append(known)
+        if self._text:
+            items.append(ModelText(id=mint.id("text"), at=at, text="".join(self._text)))
+        calls = self._ended_calls(mint, at)
+        finish = "calls" if calls else self._finish()
+        return TurnEnded(items=(*items, *calls), finish=finish, usage=_usage(self._counts), model=self.model)
+
+    def _ended_calls(self, mint: Mint, at: float) -> list[Call]:
+        cut_off = self.finish_reason in _CUT_SHORT
+        read = [(call, call.read(cut_off=cut_off)) for call in self._calls.all]
+        return [
+            Call(
+                id=mint.id("call"),
+                at=at,
+                tool=call.name,
+                arguments=arguments.value,
+                provider_id=call.provider_id,
+                unreadable=arguments.unreadable,
+            )
+            for call, arguments in read
+        ]
+
+    def _finish(self) -> Finish:
+        if self._refused or _CUT_SHORT.get(self.finish_reason) == "refused":
+            return "refused"
+        return "length" if self.finish_reason in _CUT_SHORT else "stop"
+
+
+def _said_by_provider(chunk: Chunk) -> WireFailure:
+    words, details = words_in(chunk.error or chunk.message)
+    return failure(f"the provider reports an error: {words}", error_type_in_stream(details), **details)
+
+
+def _usage(counts: UsageCounts | None) -> Usage:
+    if counts is None:
+        return Usage()
+    details = counts.prompt_tokens_details
+    cached = (details.cached_tokens if details else None) or counts.prompt_cache_hit_tokens
+    return Usage(
+        input_tokens=int(counts.prompt_tokens or 0),
+        output_tokens=int(counts.completion_tokens or 0),
+        cached_tokens=int(cached or 0),
+    )

@@ -1,0 +1,58 @@
+"""How many tokens well-known models take, by how their names begin. Where a name says nothing, nobody knows."""
+
+from urllib.parse import urlsplit
+
+from toolyard.core.compaction import FULL
+from toolyard.core.errors import Misconfigured
+from toolyard.core.options import Options
+from toolyard.models.answer_limits import answer_tokens
+
+_TOKENS = {
+    "gpt-3.5": 16_385,
+    "gpt-4": 8_192,
+    "gpt-4-turbo": 128_000,
+    "gpt-4o": 128_000,
+    "gpt-4.1": 1_047_576,
+    "gpt-5": 272_000,
+    "o1": 200_000,
+    "o3": 200_000,
+    "o4-mini": 200_000,
+    "claude-": 200_000,
+    "claude-2": 100_000,
+    "gemini-": 1_048_576,
+    "qwen-": 131_072,
+    "qwen-max": 32_768,
+    "qwen3": 131_072,
+    "deepseek-": 65_536,
+}
+"""What a request may have; the longest beginning that fits a name holds."""
+_APART = ("gpt-5", "gemini-", "qwen")
+"""Models whose answers have a room of their own; all others share one with what they are sent."""
+
+
+def window_of(name: str) -> int:
+    """The tokens that a model such as `openai:gpt-5-mini` or `openrouter:anthropic/claude-…` takes; 0 for unknown."""
+    model = _model(name)
+    return max(((len(begin), tokens) for begin, tokens in _TOKENS.items() if model.startswith(begin)), default=(0, 0))[
+        1
+    ]
+
+
+def room_beside(name: str, window: int, wire: str, options: Options) -> int:
+    """The window in which room is made early enough for the answer that a model is asked for to fit in as well.
+
+    Raises Misconfigured if there is none.
+    """
+    if _model(name).startswith(_APART):
+        return window
+    answer = answer_tokens(_model(name), options, thinks=True) if wire == "messages" else options.max_tokens
+    if answer >= window:
+        raise Misconfigured(
+            f"{name!r} has a window of {window:,} tokens: answers of {answer:,} (max_tokens) leave no room"
+        )
+    return min(window, int((window - answer) / FULL))
+
+
+def _model(name: str) -> str:
+    is_address = urlsplit(name).scheme in ("http", "https")
+    return name.partition("#" if is_address else ":")[2].rpartition("/")[2].lower()

@@ -1,0 +1,41 @@
+"""What each wire's provider runs itself, as facts: for whoever decides where a search runs. It decides nothing."""
+
+import re
+
+from toolyard.core.web_search import Native
+
+_WITHOUT = re.compile(
+    r"gpt-3|gpt-4(?![o.])|gpt-4\.1-nano|o1-(?:mini|preview)|claude-(?:2|instant|3-(?:opus|sonnet|haiku))|gemini-1\."
+)
+"""Models that are known to have no tools of their provider's; any other name is believed to have them."""
+_TAKES_FUNCTIONS_BESIDE = re.compile(r"gemini-(?:[3-9]|\d\d)")
+_NONE = Native()
+_OPENAI = Native(
+    tools=frozenset({"web_search", "code_execution", "file_search"}),
+    options=frozenset({"max_uses", "allowed_domains", "user_location", "stores"}),
+)
+_ANTHROPIC = Native(
+    tools=frozenset({"web_search", "code_execution"}),
+    options=frozenset({"max_uses", "allowed_domains", "blocked_domains", "user_location"}),
+)
+_GEMINI = frozenset({"web_search", "code_execution", "file_search"})
+
+
+def native(wire: str, model: str) -> Native:
+    """What the provider behind this wire runs itself for a model of this name."""
+    if _WITHOUT.search(model):
+        return _NONE
+    match wire:
+        case "responses":
+            return _OPENAI
+        case "messages":
+            return _ANTHROPIC
+        case "gemini":
+            return Native(tools=_GEMINI, options=frozenset({"stores"}), beside_functions=takes_functions_beside(model))
+        case _:
+            return _NONE
+
+
+def takes_functions_beside(model: str) -> bool:
+    """Return whether Google's own tools may be offered together with functions: earlier models refuse that."""
+    return bool(_TAKES_FUNCTIONS_BESIDE.search(model))

@@ -1,0 +1,184 @@
+"""Items → the messages of the Messages API, as bytes that can be joined. Pure.
+
+A message is left open, so that what comes next from the same side joins it: roles alternate whatever the history.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TypeVar
+
+import msgspec
+
+from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, Seal, SystemText, UserMessage
+from toolyard.models.encode_cache import NO_RESULT
+from toolyard.models.images import images_of
+from toolyard.models.messages.blocks import HOSTED, REDACTED, RESULT, SealedCall, SealedResult
+from toolyard.models.messages.parts import IMAGES, Block, image_block, is_blank, parts, text_block
+from toolyard.models.tool_names import to_provider
+from toolyard.models.unicode import encoded
+
+LEFT_OUT = "[what was said before is left out]"
+"""Begins a history that the model would begin."""
+PAUSED = "paused"
+"""The role of a model's message that ends in its provider's own work: there the provider goes on."""
+
+_NOT_IN_AN_ID = re.compile(r"[^a-zA-Z0-9_-]")
+_decode_pieces = msgspec.json.Decoder(list[tuple[int, list[dict[str, object]]]]).decode
+_decode_call = msgspec.json.Decoder(SealedCall).decode
+_decode_result = msgspec.json.Decoder(SealedResult).decode
+T = TypeVar("T")
+RoleBlock = tuple[str, Block]
+
+
+def open_calls(history: Sequence[Item], provider: str) -> list[Call]:
+    """The calls in the last group of the history that the provider has begun and goes on with in the next turn."""
+    answered: set[str] = set()
+    found: list[Call] = []
+    called = False
+    for number in range(len(history) - 1, -1, -1):
+        match history[number]:
+            case Result(call_id=call_id) if not called:
+                answered.add(call_id)
+            case Call() as call:
+                called = True
+                if call.ran_at == provider and call.id not in answered:
+                    found.append(call)
+            case _:
+                break
+    return found
+
+
+def joined(blocks: Iterable[RoleBlock], role: str) -> tuple[bytes, str]:
+    """The blocks after those of a message of this role, which is still open, as the new last one will be."""
+    pieces: list[bytes] = []
+    role = "assistant" if role == PAUSED else role
+    for next_role, run in groupby(blocks, key=lambda one: one[0]):
+        body = b",".join([encoded(block) for _, block in run])
+        if next_role == role:
+            pieces.append(b"," + body)
+        else:
+            closed = b"]}," if role else b""
+            pieces.append(closed + b'{"role":"' + next_role.encode() + b'","content":[' + body)
+        role = next_role
+    return b"".join(pieces), role
+
+
+class Writer:
+    """Writes a history for one provider: what another one sealed or signed is of no use to it."""
+
+    __slots__ = ("_provider",)
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+
+    def encoded_group(self, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
+        blocks = list(self._blocks(group, last))
+        if not blocks:
+            return b"", role
+        if not role and blocks[0][0] == "assistant":
+            blocks.insert(0, ("user", text_block(LEFT_OUT)))
+        body, role = joined(blocks, role)
+        return body, PAUSED if role == "assistant" and _is_servers(blocks[-1][1]) else role
+
+    def _blocks(self, group: Sequence[Item], last: bool) -> Iterable[RoleBlock]:
+        first = group[0]
+        if isinstance(first, SystemText):
+            return [] if is_blank(first.text) else [("user", text_block(f"<system>\n{first.text}\n</system>"))]
+        if isinstance(first, UserMessage):
+            return [("user", block) for block in parts(first)]
+        calls = {item.id: item for item in group if isinstance(item, Call) and not self._sealed_call(item)}
+        results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
+        said = [*self._said(group, last), *(_tool_use(call) for call in calls.values())]
+        while said and said[-1]["type"] in ("thinking", "redacted_thinking"):
+            said.pop()
+        answers = [_tool_result(call, results.get(call.id)) for call in calls.values()]
+        return [*(("assistant", block) for block in said), *(("user", block) for block in answers)]
+
+    def _said(self, group: Sequence[Item], last: bool) -> Iterator[Block]:
+        """What the model and its provider said, in their order; the calls that were ours to run are not among it."""
+        going_on = {call.id for call in open_calls(group, self._provider)} if last else set[str]()
+        waiting: dict[str, Call] = {}
+        for number, item in enumerate(group):
+            match item:
+                case ModelText():
+                    yield from self._text(item)
+                case Reasoning() if block := self._thought(item):
+                    yield block
+                case Call() if sealed := self._sealed_call(item):
+                    if item.id in going_on or self._answered(item, group[number:]):
+                        waiting[item.id] = item
+                        yield _server_tool_use(item, sealed)
+                case Result() if (found := self._sealed_result(item)) and (call := waiting.pop(item.call_id, None)):
+                    yield {"type": found.type, "tool_use_id": call.provider_id, "content": found.content}
+                case _:
+                    pass
+
+    def _answered(self, call: Call, rest: Sequence[Item]) -> bool:
+        return any(isinstance(item, Result) and item.call_id == call.id and self._sealed_result(item) for item in rest)
+
+    def _text(self, item: ModelText) -> list[Block]:
+        """A text in the blocks that its citations belong to."""
+        pieces = self._unsealed(item.seal, _decode_pieces) or [(len(item.text), list[dict[str, object]]())]
+        blocks: list[Block] = []
+        start = 0
+        for length, citations in pieces:
+            text = item.text[start : start + length]
+            start += length
+            if not is_blank(text):
+                blocks.append({**text_block(text), "citations": citations} if citations else text_block(text))
+        return blocks
+
+    def _thought(self, item: Reasoning) -> Block | None:
+        if item.provider != self._provider or not item.signature:
+            return None
+        if item.signature.startswith(REDACTED):
+            return {"type": "redacted_thinking", "data": item.signature[len(REDACTED) :]}
+        return {"type": "thinking", "thinking": item.text, "signature": item.signature}
+
+    def _sealed_call(self, call: Call) -> SealedCall | None:
+        """What the provider calls it, if it was the provider's own; any other is sent as one of ours."""
+        found = self._unsealed(call.seal, _decode_call) if call.ran_at == self._provider else None
+        return found if found and found.name in HOSTED else None
+
+    def _sealed_result(self, result: Result) -> SealedResult | None:
+        found = self._unsealed(result.seal, _decode_result) if result.ran_at == self._provider else None
+        return found if found and found.type.removesuffix(RESULT) in HOSTED else None
+
+    def _unsealed(self, seal: Seal | None, decode: Callable[[str], T]) -> T | None:
+        if seal is None or seal.provider != self._provider:
+            return None
+        try:
+            return decode(seal.data)
+        except msgspec.DecodeError:
+            return None
+
+
+def _is_servers(block: Block) -> bool:
+    return block["type"] == "server_tool_use" or str(block["type"]).endswith("_tool_result")
+
+
+def _server_tool_use(call: Call, sealed: SealedCall) -> Block:
+    block: Block = {"type": "server_tool_use", "id": call.provider_id, "name": sealed.name, "input": call.arguments}
+    return block if sealed.caller is None else {**block, "caller": sealed.caller}
+
+
+def _tool_use(call: Call) -> Block:
+    return {"type": "tool_use", "id": _id(call.id), "name": to_provider(call.tool), "input": call.arguments}
+
+
+def _tool_result(call: Call, result: Result | None) -> Block:
+    block: Block = {"type": "tool_result", "tool_use_id": _id(call.id)}
+    content = result.content if result else NO_RESULT
+    if result is None or result.outcome != "ok":
+        return {**block, **({} if is_blank(content) else {"content": content}), "is_error": True}
+    shown = [image_block(image) for image in images_of(result, IMAGES)]
+    if shown:
+        block["content"] = [*([] if is_blank(content) else [text_block(content)]), *shown]
+    elif not is_blank(content):
+        block["content"] = content
+    return block
+
+
+def _id(call_id: str) -> str:
+    return _NOT_IN_AN_ID.sub("_", call_id) or "_"

@@ -1,0 +1,141 @@
+"""OpenAI's own tools: how each is asked for, and what their calls are in a conversation. Pure."""
+
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from toolyard.core.items import Call, Citation, Item, Outcome, Problem, Seal
+from toolyard.core.ports import Mint
+from toolyard.core.results import problem_text
+from toolyard.core.tools import ProviderOptions, Tool
+from toolyard.models.hosted_results import citation, hosted_result
+from toolyard.models.responses.events import Annotation, ContentPart, OutputItem
+from toolyard.models.unicode import encoded
+
+HOSTED = {
+    "web_search_call": "web_search",
+    "code_interpreter_call": "code_execution",
+    "file_search_call": "file_search",
+}
+"""What an item of the reply is a call of."""
+INCLUDED = {
+    "web_search": "web_search_call.action.sources",
+    "code_execution": "code_interpreter_call.outputs",
+    "file_search": "file_search_call.results",
+}
+"""What must be asked for so that the result comes along."""
+
+
+class _WebSearchCall(Struct, tag="web_search_call"):
+    id: str
+    status: str
+    action: dict[str, object]
+
+
+class _CodeInterpreterCall(Struct, tag="code_interpreter_call"):
+    id: str
+    status: str
+    code: str | None
+    container_id: str
+    outputs: list[dict[str, object]] | None
+
+
+class _FileSearchCall(Struct, tag="file_search_call"):
+    id: str
+    status: str
+    queries: list[str]
+    results: list[dict[str, object]] | None
+
+
+_decode_hosted = msgspec.json.Decoder(_WebSearchCall | _CodeInterpreterCall | _FileSearchCall).decode
+
+
+def native_tool(tool: Tool) -> dict[str, object] | None:
+    """The tool in OpenAI's words. None if it has none such, or cannot be held to the limits that are set for it."""
+    options = tool.options or ProviderOptions()
+    if tool.name == "web_search" and not options.blocked_domains:
+        asked: dict[str, object] = {"type": "web_search"}
+        if options.allowed_domains:
+            asked["filters"] = {"allowed_domains": list(options.allowed_domains)}
+        if options.user_location is not None:
+            asked["user_location"] = {"type": "approximate", **msgspec.to_builtins(options.user_location)}
+        return asked
+    if tool.name == "code_execution":
+        return {"type": "code_interpreter", "container": {"type": "auto"}}
+    if tool.name == "file_search" and options.stores:
+        return {"type": "file_search", "vector_store_ids": list(options.stores)}
+    return None
+
+
+def hosted(item: OutputItem, provider: str, mint: Mint, at: float) -> list[Item]:
+    """A call that the provider ran, with its result; what it wants back of it is in the seal."""
+    arguments, content = _told(item)
+    call = Call(
+        id=mint.id("call"),
+        at=at,
+        tool=HOSTED[item.type or ""],
+        arguments=arguments,
+        provider_id=item.id or "",
+        ran_at=provider,
+        seal=_seal(item, provider),
+    )
+    error: Problem | None = None
+    outcome: Outcome = "ok"
+    if item.status not in (None, "completed"):
+        outcome, error = "error", Problem(error=f"{call.tool} is {item.status}", error_type="execution_error")
+        content = problem_text(error)
+    return [call, hosted_result(call, at, outcome, content, error)]
+
+
+def _told(item: OutputItem) -> tuple[dict[str, object], str]:
+    """What was asked, and what came of it, in words for whoever reads the conversation."""
+    if item.type == "web_search_call":
+        action = dict(item.action or {})
+        sources = action.pop("sources", None)
+        return action, encoded({"sources": sources or []}).decode()
+    if item.type == "file_search_call":
+        return {"queries": item.queries or []}, encoded({"results": item.results or []}).decode()
+    return {"code": item.code or ""}, encoded({"outputs": item.outputs or []}).decode()
+
+
+def _seal(item: OutputItem, provider: str) -> Seal | None:
+    kept: Struct
+    if item.type == "web_search_call" and item.action:
+        kept = _WebSearchCall(item.id or "", item.status or "completed", item.action)
+    elif item.type == "code_interpreter_call" and item.container_id:
+        kept = _CodeInterpreterCall(
+            item.id or "", item.status or "completed", item.code, item.container_id, item.outputs
+        )
+    elif item.type == "file_search_call":
+        kept = _FileSearchCall(item.id or "", item.status or "completed", item.queries or [], item.results)
+    else:
+        return None
+    return Seal(provider=provider, data=encoded(kept).decode())
+
+
+def unsealed(call: Call, provider: str) -> Struct | None:
+    """The item of a call that this provider ran, as it is sent back. A seal that cannot be read is none."""
+    if call.seal is None or call.seal.provider != provider or call.ran_at != provider:
+        return None
+    try:
+        return _decode_hosted(call.seal.data)
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        return None
+
+
+def citations_of(parts: Sequence[ContentPart], text: str) -> tuple[Citation, ...]:
+    """Where the pieces of a message come from. Each part counts from its own beginning."""
+    found: list[Citation] = []
+    before = 0
+    for part in parts:
+        found += [_citation(one, before, len(text)) for one in part.annotations or () if one.type]
+        before += len(part.text or part.refusal or "")
+    return tuple(found)
+
+
+def _citation(one: Annotation, before: int, most: int) -> Citation:
+    start = before + (one.start_index if one.start_index is not None else one.index or 0)
+    end = before + one.end_index if one.end_index is not None else start
+    start, end = min(max(start, 0), most), min(max(end, 0), most)
+    return citation(start, max(start, end), one.url, one.title or one.filename)

@@ -1,0 +1,21 @@
+"""A call while the model is still writing it. It does not know any wire."""
+
+from toolyard.models.arguments import Arguments, read_arguments
+
+
+class CallInProgress:
+    """One call as far as the model has written it."""
+
+    __slots__ = ("arguments_bytes", "damaged", "fragments", "name", "name_restated", "number", "provider_id")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.name = ""
+        self.provider_id = ""
+        self.fragments: list[str] = []
+        self.arguments_bytes = 0
+        self.damaged = False
+        self.name_restated = False
+
+    def read(self, *, cut_off: bool) -> Arguments:
+        return read_arguments(self.fragments, cut_off=cut_off, damaged=self.damaged)

@@ -1,0 +1,123 @@
+"""What a list of runs and their figures need of each run, made from the logs and kept while these do not change.
+
+Nothing is counted while runs go on: whoever looks pays, and finds the same after a restart. It draws nothing.
+"""
+
+from collections import OrderedDict, defaultdict
+from collections.abc import Awaitable, Callable, Sequence
+
+from msgspec import Struct
+
+from toolyard.core.events import Ending, Entry
+from toolyard.core.items import Outcome, Usage
+from toolyard.core.results import names_no_tool
+from toolyard.core.store import Card
+from toolyard.observability.trace import Status, Trace, trace_of
+
+MOST_KEPT = 2000
+LONGEST_ERROR = 300
+
+
+class TurnDigest(Struct, frozen=True, kw_only=True):
+    at: float
+    model: str
+    took_ms: float
+    failed: bool
+    usage: Usage
+
+
+class CallDigest(Struct, frozen=True, kw_only=True):
+    at: float
+    tool: str
+    outcome: Outcome | None
+    took_ms: float | None
+    error: str = ""
+    """The beginning of what it said went wrong."""
+    unknown: bool = False
+    """Whether there was no such tool: one that has the name later did not fail."""
+
+
+class RunDigest(Struct, frozen=True, kw_only=True):
+    """One run in a line."""
+
+    run_id: str
+    conversation: str
+    title: str
+    correlation_id: str
+    user: str
+    status: Status
+    model: str
+    queued_at: float
+    took_ms: float
+    """Up to now for a run that goes on; waits and all."""
+    ending: Ending | None
+    detail: str
+    usage: Usage
+    turns: tuple[TurnDigest, ...]
+    calls: tuple[CallDigest, ...]
+
+
+class Digests:
+    """Runs by conversation, folded once as long as the conversation does not change."""
+
+    def __init__(self, read: Callable[[str], Awaitable[Sequence[Entry]]]) -> None:
+        self._read = read
+        self._kept: OrderedDict[str, tuple[float, list[RunDigest]]] = OrderedDict()
+
+    async def of(self, card: Card) -> list[RunDigest]:
+        """The runs of a conversation, newest first."""
+        kept = self._kept.get(card.id)
+        if kept is None or kept[0] != card.updated_at:
+            kept = card.updated_at, digested(await self._read(card.id), card)
+            self._kept[card.id] = kept
+        self._kept.move_to_end(card.id)
+        while len(self._kept) > MOST_KEPT:
+            self._kept.popitem(last=False)
+        return kept[1]
+
+
+def digested(entries: Sequence[Entry], card: Card) -> list[RunDigest]:
+    by_run: defaultdict[str, list[Entry]] = defaultdict(list)
+    for entry in entries:
+        by_run[entry.run].append(entry)
+    traces = (trace_of(own, run_id) for run_id, own in by_run.items() if run_id)
+    return [_digest(trace, card) for trace in reversed([trace for trace in traces if trace is not None])]
+
+
+def _digest(trace: Trace, card: Card) -> RunDigest:
+    return RunDigest(
+        run_id=trace.run_id,
+        conversation=trace.conversation,
+        title=card.title,
+        correlation_id=trace.correlation_id,
+        user=trace.user,
+        status=trace.status,
+        model=trace.model,
+        queued_at=trace.queued_at,
+        took_ms=((trace.ended_at or trace.last_at) - trace.queued_at) * 1000,
+        ending=trace.ending,
+        detail=trace.detail,
+        usage=trace.usage,
+        turns=tuple(
+            TurnDigest(
+                at=turn.started_at,
+                model=turn.model or trace.model,
+                took_ms=(turn.ended_at - turn.started_at) * 1000,
+                failed=turn.problem is not None,
+                usage=turn.usage,
+            )
+            for turn in trace.turns
+            if turn.ended_at is not None
+        ),
+        calls=tuple(
+            CallDigest(
+                at=call.requested_at,
+                tool=call.tool,
+                outcome=call.outcome,
+                took_ms=call.duration_ms,
+                error=call.error.error[:LONGEST_ERROR] if call.error else "",
+                unknown=names_no_tool(call.error, call.duration_ms),
+            )
+            for call in trace.calls
+        ),
+    )

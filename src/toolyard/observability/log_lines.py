@@ -1,0 +1,226 @@
+"""Log lines: a correlation id, redacted and bounded fields, and what happened. No value can forge a line of its own.
+
+The library only logs, to loggers below `toolyard`; `configure_logging` is for programs, such as `toolyard serve`.
+"""
+
+import json
+import logging
+import os
+import re
+import select
+import sys
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Literal
+
+from toolyard.observability.telemetry import MASK, SECRET_KEY, correlation, masked
+
+MAX_VALUE_CHARS = 500
+MAX_VALUES = 100
+"""How many values of one field are shown, however they are nested."""
+MAX_DEPTH = 8
+PIPE_BYTES = 4096
+"""A pipe that is ready takes as much without blocking (POSIX PIPE_BUF is at least 512, and 4096 on Linux)."""
+NOISY_LOGGERS = ("httpx", "httpx2", "mcp", "uvicorn")
+"""Libraries that report every request at INFO; ours are logged once already."""
+_PLAIN = re.compile(r"[\w.:/@+,*#%-]+")
+_UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that end a line, steer a terminal, turn the direction of writing, or cannot be encoded."""
+_SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+LogFormat = Literal["text", "json"]
+
+
+class LogLine:
+    """A message that is put into words only when a handler writes it, so that a disabled line costs nothing."""
+
+    __slots__ = ("_fields", "correlation_id", "event")
+
+    def __init__(self, correlation_id: str, event: str, fields: Mapping[str, object]) -> None:
+        self.correlation_id = correlation_id
+        self.event = event
+        self._fields = fields
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Return the fields that say something, redacted and bounded."""
+        return {name: redact(value) for name, value in self._fields.items() if not _is_empty(value)}
+
+    def __str__(self) -> str:
+        parts = [f"{name}={format_value(value)}" for name, value in self.fields.items()]
+        return " | ".join([f"correlation_id={format_value(self.correlation_id or '-')}", *parts, self.event])
+
+
+def log_line(logger: logging.Logger, level: int, correlation_id: str, event: str, /, **fields: object) -> None:
+    """Log what happened. Handlers of other programs find the id as `record.correlation_id`."""
+    if logger.isEnabledFor(level):
+        logger.log(level, LogLine(correlation_id, event, fields), extra={"correlation_id": correlation_id})
+
+
+def redact(value: object) -> object:
+    """Return the value without secrets, cut to `MAX_VALUES` values and to `MAX_VALUE_CHARS` a text."""
+    if isinstance(value, int | float):
+        return value
+    if isinstance(value, str):
+        return shorten_text(value)
+    return _Redaction().apply(value, 0)
+
+
+class _Redaction:
+    def __init__(self) -> None:
+        self._left = MAX_VALUES
+
+    def apply(self, value: object, depth: int) -> object:
+        self._left -= 1
+        if self._left < 0 or depth > MAX_DEPTH:
+            return "…"
+        if isinstance(value, str):
+            return shorten_text(value)
+        if isinstance(value, Mapping):
+            return self._mapping(value, depth)  # pyright: ignore[reportUnknownArgumentType]
+        if isinstance(value, list | tuple | set | frozenset):
+            return self._sequence(value, depth)  # pyright: ignore[reportUnknownArgumentType]
+        if value is None or isinstance(value, bool | int | float):
+            return value
+        return shorten_text(str(value))
+
+    def _mapping(self, value: Mapping[object, object], depth: int) -> dict[str, object]:
+        shown: dict[str, object] = {}
+        for key, item in value.items():
+            name = shorten_text(str(key))
+            shown[name] = MASK if SECRET_KEY.search(name) else self.apply(item, depth + 1)
+            if self._left < 0:
+                break
+        return shown
+
+    def _sequence(self, value: Iterable[object], depth: int) -> list[object]:
+        shown: list[object] = []
+        for item in value:
+            shown.append(self.apply(item, depth + 1))
+            if self._left < 0:
+                break
+        return shown
+
+
+def shorten_text(text: str) -> str:
+    """Return the text without secrets, cut to `MAX_VALUE_CHARS`."""
+    # Twice the length is masked before the cut: half a secret would not be recognised as one.
+    clean = str(masked(text[: 2 * MAX_VALUE_CHARS]))
+    return clean if len(clean) <= MAX_VALUE_CHARS else f"{clean[:MAX_VALUE_CHARS]}…"
+
+
+def format_value(value: object) -> str:
+    """Return a value as it stands in a line of text: quoted, with escapes, unless it is a plain word or a number."""
+    if isinstance(value, str) and _PLAIN.fullmatch(value):
+        return value
+    if isinstance(value, int | float):
+        return str(value)
+    return escape(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def escape(text: str) -> str:
+    """Return the text in one line."""
+    return _UNSAFE.sub(lambda match: _SHORT_ESCAPES.get(match[0]) or f"\\u{ord(match[0]):04x}", text)
+
+
+class LineFormatter(logging.Formatter):
+    """`2026-05-01T09:30:00.123Z [INFO ] correlation_id=… | tool_name=… | Tool finished`, also for other loggers."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        if isinstance(record.msg, LogLine):
+            text = str(record.msg)
+        else:
+            text = f"correlation_id={format_value(_correlation_id(record) or '-')} | {_message(record)}"
+        line = f"{_time(record)} [{record.levelname:<5}] {text}"
+        if record.exc_info:
+            # Indented, so that no line of an exception's own text can pass for a log line.
+            lines = str(masked(self.formatException(record.exc_info))).splitlines()
+            line = "\n    ".join([line, *map(escape, lines)])
+        return line
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object a line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = record.msg if isinstance(record.msg, LogLine) else None
+        content: dict[str, object] = {
+            "time": _time(record),
+            "level": record.levelname,
+            "logger": record.name,
+            "correlation_id": line.correlation_id if line else _correlation_id(record),
+            "message": line.event if line else str(masked(record.getMessage())),
+            **(line.fields if line else {}),
+        }
+        if record.exc_info:
+            content["exception"] = str(masked(self.formatException(record.exc_info)))
+        return json.dumps(content, default=str)
+
+
+class StderrHandler(logging.Handler):
+    """Writes to standard error, and never waits for its reader: lines that a full pipe cannot take are counted."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._dropped = 0
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            text = f"{self.format(record)}\n"
+            if self._dropped and self._write(f"… {self._dropped} log lines were dropped: nobody read them in time\n"):
+                self._dropped = 0
+            if self._dropped or not self._write(text):
+                self._dropped += 1
+        except Exception:
+            self.handleError(record)
+
+    @staticmethod
+    def _write(text: str) -> bool:
+        """Write a text if its reader can take it now. A long one may be cut off."""
+        try:
+            descriptor = sys.stderr.fileno()
+        except (AttributeError, OSError, ValueError):  # replaced by something that is no file
+            sys.stderr.write(text)
+            return True
+        data = text.encode(errors="backslashreplace")
+        for start in range(0, len(data), PIPE_BYTES):
+            if not _is_writable(descriptor):
+                return False
+            os.write(descriptor, data[start : start + PIPE_BYTES])
+        return True
+
+
+def configure_logging(level: str = "info", format: LogFormat = "text") -> None:
+    """Write log lines to standard error, each with its correlation id. It replaces the handlers of the root."""
+    handler = StderrHandler()
+    handler.setFormatter(JsonFormatter() if format == "json" else LineFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    root = logging.getLogger()
+    logging.getLogger("toolyard").setLevel(root.level)
+    root.setLevel(max(root.level, logging.INFO))  # the debug lines of every library would bury ours
+    for name in NOISY_LOGGERS:
+        logging.getLogger(name).setLevel(max(root.level, logging.WARNING))
+
+
+def _is_writable(descriptor: int) -> bool:
+    if not hasattr(select, "poll"):  # Windows
+        return True
+    poll = select.poll()
+    poll.register(descriptor, select.POLLOUT)
+    return bool(poll.poll(0))
+
+
+def _time(record: logging.LogRecord) -> str:
+    return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _correlation_id(record: logging.LogRecord) -> str:
+    return str(getattr(record, "correlation_id", "")) or correlation.get()
+
+
+def _message(record: logging.LogRecord) -> str:
+    return escape(str(masked(record.getMessage())))
+
+
+def _is_empty(value: object) -> bool:
+    return not value and not isinstance(value, int | float)

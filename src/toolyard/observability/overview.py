@@ -1,0 +1,176 @@
+"""Figures of runs over time, by tool and by model. Pure: runs in, figures out."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import ceil
+
+from msgspec import Struct
+
+from toolyard.core.results import UNKNOWN_TOOL
+from toolyard.observability.digest import CallDigest, RunDigest, TurnDigest
+
+STEPS = 48
+"""How many points a time is told in."""
+
+
+class Point(Struct, frozen=True, kw_only=True):
+    """What happened in one step of time, from `at` on."""
+
+    at: float
+    runs: int
+    failed: int
+    calls: int
+    call_errors: int
+    input_tokens: int
+    output_tokens: int
+    call_p50_ms: float | None
+    call_p95_ms: float | None
+    turn_p50_ms: float | None
+    turn_p95_ms: float | None
+
+
+class Latency(Struct, frozen=True, kw_only=True):
+    """How long it took in one step of time, from `at` on."""
+
+    at: float
+    p50_ms: float
+    p95_ms: float
+
+
+class ToolFigures(Struct, frozen=True, kw_only=True):
+    """Calls of a tool; the times are of those that ran here."""
+
+    tool: str
+    calls: int
+    errors: int
+    p50_ms: float | None
+    p95_ms: float | None
+    times: list[Latency]
+    """Of the steps in which it ran."""
+    last_at: float
+    """When it was called last."""
+    last_error: str
+    last_error_at: float | None
+
+
+class ModelFigures(Struct, frozen=True, kw_only=True):
+    model: str
+    turns: int
+    failed: int
+    input_tokens: int
+    output_tokens: int
+    p50_ms: float | None
+    p95_ms: float | None
+    times: list[Latency]
+    """Of the steps in which it was asked."""
+
+
+class Overview(Struct, frozen=True, kw_only=True):
+    since: float
+    until: float
+    step_s: float
+    points: list[Point]
+    tools: list[ToolFigures]
+    models: list[ModelFigures]
+
+
+def overview(runs: Iterable[RunDigest], since: float, until: float) -> Overview:
+    """The runs that were queued in this time."""
+    step_s = (until - since) / STEPS
+    by_step: list[list[RunDigest]] = [[] for _ in range(STEPS)]
+    for run in runs:
+        if since <= run.queued_at < until:
+            by_step[min(STEPS - 1, int((run.queued_at - since) / step_s))].append(run)
+    starts = [since + number * step_s for number in range(STEPS)]
+    calls: defaultdict[str, list[tuple[float, CallDigest]]] = defaultdict(list)
+    turns: defaultdict[str, list[tuple[float, TurnDigest]]] = defaultdict(list)
+    for at, run in ((at, run) for at, step in zip(starts, by_step, strict=True) for run in step):
+        for call in run.calls:
+            calls[UNKNOWN_TOOL if call.unknown else call.tool].append((at, call))
+        for turn in run.turns:
+            turns[turn.model].append((at, turn))
+    return Overview(
+        since=since,
+        until=until,
+        step_s=step_s,
+        points=[_point(at, step) for at, step in zip(starts, by_step, strict=True)],
+        tools=sorted((_tool(name, made) for name, made in calls.items()), key=lambda one: -one.calls),
+        models=sorted((_model(name, made) for name, made in turns.items()), key=lambda one: -one.turns),
+    )
+
+
+def _point(at: float, runs: Sequence[RunDigest]) -> Point:
+    calls = [call for run in runs for call in run.calls]
+    ran = [call.took_ms for call in calls if call.took_ms is not None]
+    thought = [turn.took_ms for run in runs for turn in run.turns]
+    return Point(
+        at=at,
+        runs=len(runs),
+        failed=sum(run.ending == "failed" for run in runs),
+        calls=len(calls),
+        call_errors=sum(map(_is_error, calls)),
+        input_tokens=sum(run.usage.input_tokens for run in runs),
+        output_tokens=sum(run.usage.output_tokens for run in runs),
+        call_p50_ms=percentile(ran, 50),
+        call_p95_ms=percentile(ran, 95),
+        turn_p50_ms=percentile(thought, 50),
+        turn_p95_ms=percentile(thought, 95),
+    )
+
+
+def _tool(name: str, made: Sequence[tuple[float, CallDigest]]) -> ToolFigures:
+    calls = [call for _, call in made]
+    took = [call.took_ms for call in calls if call.took_ms is not None]
+    failed = [call for call in calls if _is_error(call)]
+    last = max(failed, key=_at, default=None)
+    return ToolFigures(
+        tool=name,
+        calls=len(calls),
+        errors=len(failed),
+        last_at=max(map(_at, calls)),
+        last_error=last.error if last else "",
+        last_error_at=last.at if last else None,
+        p50_ms=percentile(took, 50),
+        p95_ms=percentile(took, 95),
+        times=_times((at, call.took_ms) for at, call in made if call.took_ms is not None),
+    )
+
+
+def _model(name: str, made: Sequence[tuple[float, TurnDigest]]) -> ModelFigures:
+    turns = [turn for _, turn in made]
+    took = [turn.took_ms for turn in turns]
+    return ModelFigures(
+        model=name,
+        turns=len(turns),
+        failed=sum(turn.failed for turn in turns),
+        input_tokens=sum(turn.usage.input_tokens for turn in turns),
+        output_tokens=sum(turn.usage.output_tokens for turn in turns),
+        p50_ms=percentile(took, 50),
+        p95_ms=percentile(took, 95),
+        times=_times((at, turn.took_ms) for at, turn in made),
+    )
+
+
+def _times(made: Iterable[tuple[float, float]]) -> list[Latency]:
+    by_step: defaultdict[float, list[float]] = defaultdict(list)
+    for at, took_ms in made:
+        by_step[at].append(took_ms)
+    return [Latency(at=at, p50_ms=_nearest(took, 50), p95_ms=_nearest(took, 95)) for at, took in by_step.items()]
+
+
+def _at(call: CallDigest) -> float:
+    return call.at
+
+
+def _is_error(call: CallDigest) -> bool:
+    """What went wrong; a denial or a stop is somebody's will."""
+    return call.outcome in ("error", "timeout", "unknown")
+
+
+def percentile(values: Sequence[float], percent: int) -> float | None:
+    """The smallest value that so many of a hundred do not exceed."""
+    return _nearest(values, percent) if values else None
+
+
+def _nearest(values: Sequence[float], percent: int) -> float:
+    return sorted(values)[max(0, ceil(len(values) * percent / 100) - 1)]

@@ -1,0 +1,363 @@
+"""The configuration: what there is to set, and how the file, the environment and the flags become one `Config`.
+
+It opens nothing that it names: stores, models, servers and keys are made elsewhere from what stands here.
+"""
+
+import functools
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec import Meta, Struct, inspect
+from msgspec.structs import asdict, replace
+
+from toolyard.core.limits import Budget
+from toolyard.core.mcp_servers import ServerSpec
+from toolyard.core.model_names import is_pattern, is_safe_pattern
+from toolyard.core.prices import Price
+from toolyard.core.store import Key
+from toolyard.core.texts import BUILT_IN, Texts, has_texts
+from toolyard.core.tools import Approval, Tool
+from toolyard.server.config.check import Check
+from toolyard.server.config.layers import Layers
+from toolyard.server.config.limits import Division, Given, LimitsConfig, Tenant, ToolChoice, completed
+from toolyard.server.config.mcp_json import mcp_servers
+from toolyard.server.config.models import ModelOptions, Provider, ProviderTools, WebSearch
+from toolyard.server.config.paths import Places, data_directory
+from toolyard.server.config.show import shown
+from toolyard.server.config.tool_modules import load_tool_module, load_tools
+from toolyard.server.config.values import (
+    Count,
+    CountOrNone,
+    FilePath,
+    Hash,
+    HeaderName,
+    HeaderSecret,
+    Language,
+    Name,
+    Origin,
+    Seconds,
+    SecondsOrNone,
+    Secret,
+    ServerName,
+    StoreUrl,
+    ToolName,
+    ToolSource,
+    Url,
+    VariableName,
+)
+
+__all__ = [
+    "Config",
+    "Division",
+    "Finding",
+    "Jwt",
+    "KeyConfig",
+    "LimitsConfig",
+    "ModelOptions",
+    "Provider",
+    "Server",
+    "Telemetry",
+    "ToolChoice",
+    "ToolRules",
+    "WebSearch",
+    "data_directory",
+    "load",
+    "load_tool_module",
+    "load_tools",
+    "located",
+    "mcp_servers",
+    "ruled",
+    "show",
+]
+
+LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+SHORTEST_SECRET = 32
+
+_BUDGET, _SPEC = Budget(), ServerSpec()
+
+
+class Finding(Struct, frozen=True, kw_only=True):
+    """How many tools a model is shown unasked, and how many bytes of their schemas; the others it can find."""
+
+    tools: Count = _BUDGET.tools
+    schema_bytes: Count = _BUDGET.schema_bytes
+
+    @property
+    def budget(self) -> Budget:
+        return msgspec.convert(self, Budget, from_attributes=True)
+
+
+class OAuthConfig(Struct, frozen=True, kw_only=True):
+    """As whom a token for a server with a url is asked for."""
+
+    issuer: Url
+    client_id: Name
+    client_secret: Secret = ""
+    scope: str = ""
+    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.grant == "client_credentials" and not self.client_secret:
+            yield "client_secret", 'must be given, or grant = "authorization_code" with which a person signs in'
+
+
+class Server(Struct, frozen=True, kw_only=True):
+    """An MCP server: a child process (command) or one that is reached over HTTP (url)."""
+
+    display_name: str = ""
+    command: Name = ""
+    args: tuple[str, ...] = ()
+    env: dict[VariableName, Secret] = {}
+    cwd: FilePath = ""
+    url: Url = ""
+    headers: dict[HeaderName, HeaderSecret] = {}
+    oauth: OAuthConfig | None = None
+    auth: Literal["server", "caller"] = "server"
+    names: dict[Name, ToolName] = {}
+    trust: bool = False
+    pin: Literal["on", "off"] = "on"
+    protocol: Literal["auto", "2025-11-25"] = "auto"
+    sampling: bool = False
+    tenants: tuple[Name, ...] = ()
+    connect_s: Seconds = _SPEC.connect_s
+    list_s: Seconds = _SPEC.list_s
+    call_s: Seconds = _SPEC.call_s
+    idle_s: SecondsOrNone = _SPEC.idle_s
+
+    @property
+    def spec(self) -> ServerSpec:
+        return msgspec.convert(self, ServerSpec, from_attributes=True)
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if bool(self.command) == bool(self.url):
+            yield "command", "and url: give one of them" if self.command else "or url must be given"
+        elif self.url:
+            for name in ("args", "env", "cwd"):
+                if getattr(self, name):
+                    yield name, "is for a server with a command, and this one has a url"
+        elif self.headers or self.oauth:
+            name = "headers" if self.headers else "oauth"
+            yield name, "are for a server with a url, and this one has a command"
+
+
+class ToolRules(Struct, frozen=True, kw_only=True):
+    """Rules for one tool, whatever its venue; those that are None stay as the tool has them."""
+
+    enabled: bool | None = None
+    roles: frozenset[Name] | None = None
+    divisions: frozenset[Name] | None = None
+    approval: Approval | None = None
+    timeout_s: Seconds | None = None
+    approval_s: Seconds | None = None
+    client_s: Seconds | None = None
+    retries: CountOrNone | None = None
+    read_only: bool | None = None
+    destructive: bool | None = None
+    open_world: bool | None = None
+    idempotent: bool | None = None
+    exclusive: bool | None = None
+    max_result_bytes: Count | None = None
+    examples: tuple[Name, ...] | None = None
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        if self.read_only and self.destructive:
+            yield "read_only", "and destructive: a tool that changes nothing destroys nothing; set one of them"
+
+
+class KeyConfig(Struct, frozen=True, kw_only=True):
+    name: Name
+    hash: Hash
+    user: Name
+    roles: frozenset[Name] = frozenset()
+    tenant: str = ""
+    divisions: frozenset[Name] = frozenset()
+    trusted: bool = False
+
+    @property
+    def key(self) -> Key:
+        return msgspec.convert(self, Key, from_attributes=True)
+
+
+class Jwt(Struct, frozen=True, kw_only=True):
+    algorithm: Literal["HS256", "RS256"]
+    secret: Secret = ""
+    jwks_file: FilePath = ""
+    jwks_url: Url = ""
+    issuer: str = ""
+    audience: str = ""
+    user_claim: Name = "sub"
+    roles_claim: Name = "roles"
+    tenant_claim: Name = "tenant"
+    division_claim: Name = "division"
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        given = [name for name in ("secret", "jwks_file", "jwks_url") if getattr(self, name)]
+        if self.algorithm == "HS256" and given != ["secret"]:
+            yield "algorithm", "HS256 needs a secret, and neither jwks_file nor jwks_url"
+        elif self.algorithm == "HS256" and len(self.secret.encode()) < SHORTEST_SECRET:
+            yield "secret", f"must be at least {SHORTEST_SECRET} bytes long, or it can be guessed"
+        if self.algorithm == "RS256" and given not in (["jwks_file"], ["jwks_url"]):
+            yield "algorithm", "RS256 needs a jwks_file or a jwks_url, one of them, and no secret"
+        url = urlsplit(self.jwks_url)
+        if url.scheme == "http" and url.hostname not in LOOPBACK:
+            yield "jwks_url", "must begin with https://, or anybody on the way could name the keys"
+
+
+class Telemetry(Struct, frozen=True, kw_only=True):
+    otlp_endpoint: Url
+    service_name: Name = "toolyard"
+
+
+class Log(Struct, frozen=True, kw_only=True):
+    """The lines on standard error."""
+
+    level: Literal["debug", "info", "warning", "error"] | None = None
+    """Info for the server where nothing is set, error for commands that a person reads the answer of."""
+    format: Literal["text", "json"] = "text"
+
+
+class TextsConfig(Struct, frozen=True, kw_only=True):
+    """Sentences in one language; see `Texts`."""
+
+    limit: Name | None = None
+    max_tool_turns: Name | None = None
+    max_session_turns: Name | None = None
+    failed: Name | None = None
+
+    @property
+    def texts(self) -> Texts:
+        return Texts(**{name: text for name, text in asdict(self).items() if text is not None})
+
+
+class Config(Struct, frozen=True, kw_only=True):
+    model: Name | tuple[Name, ...] = ""
+    """The first is used, the others are fallbacks; empty if none is configured. See `model_names`."""
+    models: tuple[Name, ...] = ()
+    """Others that a request may name, or patterns for their names such as `openai:gpt-4o*`."""
+    tools: tuple[ToolSource, ...] = ()
+    """Modules and files; the files with their whole path."""
+    store: StoreUrl = "memory:"
+    """As `open_store` takes it: the path is whole, and `synchronous` is in it."""
+    synchronous: Literal["NORMAL", "FULL"] = "NORMAL"
+    host: Name = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65535)] = 8080
+    system_prompt: str = ""
+    language: Language = ""
+    """Of the sentences that no model says; empty means the caller's own."""
+    texts: dict[Language, TextsConfig] = {}
+    """Sentences in place of the built-in ones, by language."""
+    cors_origins: tuple[Origin, ...] = ()
+    default_tools: ToolChoice = "all"
+    keep_requests: bool = False
+    """Whether the exact request and answer of each model turn is kept, for operators to look at."""
+    limits: LimitsConfig = LimitsConfig()
+    finding: Finding = Finding()
+    web_search: WebSearch | None = None
+    """Without it nobody searches natively who does not ask for it."""
+    provider_tools: ProviderTools = ProviderTools()
+    providers: dict[Name, Provider] = {}
+    model_options: dict[Name, ModelOptions] = {}
+    """By the model's name, as it is configured."""
+    prices: dict[Name, Price] = {}
+    """By the model's name, as it is configured or as its provider tells it."""
+    servers: dict[ServerName, Server] = {}
+    mcp_json: FilePath = ""
+    """A file of servers in the common form, `{"mcpServers": {…}}`, besides those that stand here."""
+    tool: dict[Name, ToolRules] = {}
+    divisions: dict[Name, Division] = {}
+    tenants: dict[Name, Tenant] = {}
+    keys: tuple[KeyConfig, ...] = ()
+    jwt: Jwt | None = None
+    telemetry: Telemetry | None = None
+    log: Log = Log()
+
+    @property
+    def model_names(self) -> tuple[str, ...]:
+        return self.model if isinstance(self.model, tuple) else (self.model,) if self.model else ()
+
+    @property
+    def model_patterns(self) -> tuple[str, ...]:
+        return tuple(name for name in self.models if is_pattern(name))
+
+    def problems(self) -> Iterator[tuple[str, str]]:
+        for pattern in self.model_patterns:
+            if not is_safe_pattern(pattern):
+                yield "models", f"{pattern[:80]!r} must begin with a provider's name, as openai:gpt-4o* does"
+        for name, times in Counter(key.name for key in self.keys).items():
+            if times > 1:
+                yield "keys", f"must have names of their own: {times} are named {name[:80]!r}"
+        yield from self._languages_without_texts()
+
+    def _languages_without_texts(self) -> Iterator[tuple[str, str]]:
+        tenants = self.tenants.items()
+        named = {
+            "language": self.language,
+            **{f"divisions.{name}.language": one.language for name, one in self.divisions.items()},
+            **{f"tenants.{name}.language": one.language for name, one in tenants},
+            **{
+                f"tenants.{tenant}.divisions.{name}.language": one.language
+                for tenant, its in tenants
+                for name, one in its.divisions.items()
+            },
+        }
+        for place, language in named.items():
+            if language and not has_texts(language, {name: Texts() for name in self.texts}):
+                ways = f"add [texts.{language}] with limit and failed, or choose one of {', '.join(sorted(BUILT_IN))}"
+                yield place.partition(".")[0], f"names {language!r} ({place}), in which there are no texts: {ways}"
+
+
+def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, object]) -> Config:
+    """The file, then `TOOLYARD_…` variables, then flags; the later wins. Raises Misconfigured with all that is wrong.
+
+    A flag is named as in the file (`port`, `limits.run_seconds`); one that is None was not given.
+    """
+    root = _config_kind()
+    layers = Layers(root, located(path), environment, flags)
+    places = Places(layers.base, layers.in_the_file, environment)
+    tree = Check(layers.place, places.change, root).tree(layers.tree)
+    if "store" not in tree:
+        tree["store"] = f"sqlite:///{(data_directory(environment, sys.platform) / 'toolyard.db').as_posix()}"
+    config = msgspec.convert(tree, Config)
+    given = msgspec.convert(layers.tree, Given)
+    divisions, tenants = completed(config.limits, config.divisions, config.tenants, given)
+    return replace(config, divisions=divisions, tenants=tenants, store=_with_synchronous(config))
+
+
+def located(path: Path | None) -> Path | None:
+    """The configuration file: the one given, else toolyard.toml of the working directory, if it is there."""
+    if path is not None:
+        return path.absolute()
+    here = Path("toolyard.toml").absolute()
+    return here if here.exists() else None
+
+
+def ruled(tool: Tool, rules: ToolRules) -> Tool:
+    """The tool with the rules that are given in place of its own."""
+    changes = {name: value for name, value in asdict(rules).items() if value is not None}
+    if rules.read_only:  # of an untrusted server's tool everything is assumed, until somebody says better
+        changes["destructive"] = False
+    elif rules.destructive:
+        changes["read_only"] = False
+    return replace(tool, **changes)
+
+
+def show(config: Config) -> str:
+    """The configuration as TOML, with every secret masked."""
+    return shown(config, _config_kind())
+
+
+@functools.cache
+def _config_kind() -> inspect.StructType:
+    kind = inspect.type_info(Config)
+    assert isinstance(kind, inspect.StructType)
+    return kind
+
+
+def _with_synchronous(config: Config) -> str:
+    wanted = config.synchronous == "FULL" and config.store.startswith("sqlite:") and "?" not in config.store
+    return f"{config.store}?synchronous=FULL" if wanted else config.store

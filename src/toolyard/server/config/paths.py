@@ -1,0 +1,100 @@
+"""What the texts of a configuration stand for: paths from where they were written, variables, stores.
+
+It looks at no file system: everything comes from the mapping of the environment and the place of the text.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from urllib.parse import urlsplit
+
+from toolyard.core.errors import Misconfigured
+from toolyard.server.config.check import KeyPath
+
+_VARIABLE = re.compile(r"(\$?)\$\{([^{}]*)\}")
+_VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    base: Callable[[KeyPath], Path]
+    in_the_file: Callable[[KeyPath], bool]
+    environment: Mapping[str, str]
+
+    def change(self, mark: str, path: KeyPath, text: str) -> str:
+        """The text in its final form. Raises ValueError with what is wrong with it."""
+        match mark:
+            case "secret":
+                return self._secret(path, text, "\0")
+            case "header":
+                return self._secret(path, text, "\0\r\n")
+            case "path":
+                return self._path(path, text)
+            case "tools":
+                return self._path(path, text) if is_file(text) else text
+            case "store":
+                return self._store(path, text)
+            case _:
+                return text
+
+    def _secret(self, path: KeyPath, text: str, forbidden: str) -> str:
+        secret = self._expanded(text) if self.in_the_file(path) else text
+        if any(letter in secret for letter in forbidden):
+            raise ValueError("must be one line")
+        return secret
+
+    def _expanded(self, text: str) -> str:
+        def value(found: re.Match[str]) -> str:
+            escaped, name = found.groups()
+            if escaped:
+                return found[0][1:]
+            if not _VARIABLE_NAME.fullmatch(name):
+                raise ValueError("holds a ${…} that does not name a variable")
+            if name not in self.environment:
+                raise ValueError(f"needs the environment variable {name}, which is not set")
+            return self.environment[name]
+
+        return _VARIABLE.sub(value, text)
+
+    def _path(self, path: KeyPath, text: str) -> str:
+        if text == "~" or text.startswith(("~/", "~\\")):
+            if not (home := _home(self.environment)):
+                raise ValueError("begins with ~, and HOME is not set")
+            return str(Path(home, text[2:]))
+        return str(self.base(path) / text)
+
+    def _store(self, path: KeyPath, text: str) -> str:
+        url = urlsplit(text)
+        if text == "memory:" or url.scheme in ("postgresql", "postgres"):
+            return text
+        if not text.startswith("sqlite:///") or url.path.strip("/") in ("", ":memory:") or "#" in text:
+            raise ValueError("must be memory:, sqlite:///from/here.db or sqlite:////from/the/root.db")
+        file = PurePath(self._path(path, url.path[1:])).as_posix()
+        return f"sqlite:///{file}{'?' * bool(url.query)}{url.query}"
+
+
+def is_file(tools: str) -> bool:
+    """Whether this names a file, and not a module."""
+    return tools.endswith(".py") or tools.startswith((".", "~")) or "/" in tools or "\\" in tools
+
+
+def data_directory(environment: Mapping[str, str], platform: str) -> PurePath:
+    """Where this user's data belongs, by the customs of the platform (as `sys.platform` names it)."""
+    if platform == "win32" and (local := environment.get("LOCALAPPDATA")):
+        return PureWindowsPath(local, "toolyard")
+    given = environment.get("XDG_DATA_HOME", "")
+    if platform not in ("win32", "darwin") and given.startswith("/"):  # XDG: a relative one is to be ignored
+        return PurePosixPath(given, "toolyard")
+    home = _home(environment)
+    if not home:
+        raise Misconfigured("there is no home directory to keep data in: set HOME, or the store")
+    if platform == "win32":
+        return PureWindowsPath(home, "AppData", "Local", "toolyard")
+    if platform == "darwin":
+        return PurePosixPath(home, "Library", "Application Support", "toolyard")
+    return PurePosixPath(home, ".local", "share", "toolyard")
+
+
+def _home(environment: Mapping[str, str]) -> str:
+    return environment.get("HOME") or environment.get("USERPROFILE") or ""

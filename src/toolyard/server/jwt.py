@@ -1,0 +1,157 @@
+"""JSON Web Tokens become callers. It knows PyJWT and where public keys come from; nobody else does.
+
+The algorithm is the configured one, whatever a token says of itself; a token that never expires is refused.
+"""
+
+import logging
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import jwt
+import msgspec
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Unauthenticated, Unavailable
+from toolyard.server.config import Jwt
+
+SKEW_S = 30
+FETCH_S = 3.0
+FRESH_S = 300.0
+PAUSE_S = 30.0
+"""How long to leave the source of keys alone after it was asked."""
+MOST_JWKS_BYTES = 1024 * 1024
+
+_log = logging.getLogger("toolyard.tokens")
+
+
+def verifier(rules: Jwt) -> Callable[[str], Caller]:
+    """A function from a token to its caller. It raises Unauthenticated, with a reason that does not tell the token."""
+    if rules.algorithm == "HS256":
+        return lambda token: _caller(_claims(token, rules.secret, rules), rules)
+    keys = PublicKeys(Path(rules.jwks_file).read_bytes if rules.jwks_file else partial(_fetched, rules.jwks_url))
+
+    def verify(token: str) -> Caller:
+        return _caller(_claims(token, keys.find(_key_id(token)), rules), rules)
+
+    return verify
+
+
+class PublicKeys:
+    """The keys of a JWKS, kept for a while and fetched again beside the work, never in its way."""
+
+    def __init__(self, fetch: Callable[[], bytes], clock: Callable[[], float] = time.monotonic) -> None:
+        self._fetch = fetch
+        self._clock = clock
+        self._keys: dict[str, jwt.PyJWK] = {}
+        self._asked_at = clock()
+        self._fetched_at: float | None = None
+        self._fetching = threading.Lock()
+        self._fetching.acquire()
+        self._begin().join(FETCH_S)
+
+    def find(self, key_id: str) -> jwt.PyJWK:
+        """The key of that id; the only one, if the token names none."""
+        now = self._clock()
+        found = self._keys.get(key_id) if key_id or len(self._keys) != 1 else next(iter(self._keys.values()))
+        stale = self._fetched_at is None or now - self._fetched_at > FRESH_S
+        if (found is None or stale) and now - self._asked_at > PAUSE_S and self._fetching.acquire(blocking=False):
+            self._asked_at = now
+            self._begin()
+        if found is not None:
+            return found
+        if self._fetching.locked() or self._fetched_at is None:
+            raise Unavailable("the keys that tokens are checked with are being fetched; send this again in a moment")
+        raise Unauthenticated("the token was signed with a key that is not known here")
+
+    def _begin(self) -> threading.Thread:
+        thread = threading.Thread(target=self._refresh, name="toolyard-jwks", daemon=True)
+        thread.start()
+        return thread
+
+    def _refresh(self) -> None:
+        try:
+            self._keys = _public_keys(self._fetch())
+            self._fetched_at = self._clock()
+        except (OSError, ValueError, jwt.PyJWTError) as error:
+            _log.warning("the keys that tokens are checked with could not be fetched: %s", error)
+        finally:
+            self._fetching.release()
+
+
+class _Jwks(msgspec.Struct):
+    keys: list[dict[str, object]]
+
+
+def _public_keys(body: bytes) -> dict[str, jwt.PyJWK]:
+    """By id. Keys for something else than RS256 signatures are left out: they must not check one."""
+    listed = msgspec.json.decode(body, type=_Jwks).keys
+    usable = [one for one in listed if one.get("kty") == "RSA" and one.get("use", "sig") == "sig"]
+    found = {str(one.get("kid", "")): jwt.PyJWK(one, "RS256") for one in usable if one.get("alg", "RS256") == "RS256"}
+    if not found:
+        raise ValueError("it holds no RSA key for signatures")
+    return found
+
+
+def _fetched(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=FETCH_S) as answer:
+        return answer.read(MOST_JWKS_BYTES)
+
+
+def _key_id(token: str) -> str:
+    try:
+        return str(jwt.get_unverified_header(token).get("kid", ""))
+    except jwt.InvalidTokenError:
+        raise Unauthenticated("the token cannot be read") from None
+
+
+def _claims(token: str, key: str | jwt.PyJWK, rules: Jwt) -> dict[str, object]:
+    try:
+        return jwt.decode(
+            token,
+            key,
+            algorithms=[rules.algorithm],
+            audience=rules.audience or None,
+            issuer=rules.issuer or None,
+            leeway=SKEW_S,
+            options={"require": ["exp"], "verify_aud": bool(rules.audience)},
+        )
+    except jwt.ExpiredSignatureError:
+        raise Unauthenticated("the token has expired; get a new one") from None
+    except jwt.MissingRequiredClaimError as error:
+        raise Unauthenticated(f"the token lacks the claim {error.claim}") from None
+    except jwt.InvalidAlgorithmError:
+        raise Unauthenticated(f"the token is not signed with {rules.algorithm}") from None
+    except (jwt.InvalidAudienceError, jwt.InvalidIssuerError):
+        raise Unauthenticated("the token was made by or for somebody else") from None
+    except jwt.ImmatureSignatureError:
+        raise Unauthenticated("the token is not valid yet") from None
+    except jwt.PyJWTError:
+        raise Unauthenticated("the token is not valid: its signature or its form is wrong") from None
+
+
+def _caller(claims: dict[str, object], rules: Jwt) -> Caller:
+    user = claims.get(rules.user_claim)
+    if not isinstance(user, str) or not user:
+        raise Unauthenticated(f"the token names nobody: it lacks the claim {rules.user_claim}")
+    return Caller(
+        user=user,
+        roles=_words(claims.get(rules.roles_claim)),
+        tenant=_text(claims.get(rules.tenant_claim)),
+        division=_text(claims.get(rules.division_claim)),
+    )
+
+
+def _words(claim: object) -> frozenset[str]:
+    """A list of texts, or one text with spaces in between, as OAuth writes scopes; anything else is no role."""
+    if isinstance(claim, str):
+        return frozenset(claim.split())
+    listed: list[object] = list(claim) if isinstance(claim, list) else []  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+    return frozenset(one for one in listed if isinstance(one, str))
+
+
+def _text(claim: object) -> str:
+    return claim if isinstance(claim, str) else ""

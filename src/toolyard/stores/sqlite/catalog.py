@@ -1,0 +1,144 @@
+"""The catalog of the SQLite store: statements that write it together with the entries, and those that ask it."""
+
+import sqlite3
+from collections.abc import Generator, Sequence
+from contextlib import closing
+from unicodedata import category
+
+import msgspec
+
+from toolyard.core.events import ConversationChanged, ConversationOpened, Entry, RunQueued
+from toolyard.core.store import Card, Selection
+from toolyard.stores.entries import folded, mentioned
+from toolyard.stores.sqlite.schema import decoded
+
+MAX_PATTERN = 40
+_OPEN = """INSERT OR REPLACE INTO cards
+(conversation, tenant, user, title, description, created_at, unlisted) VALUES (?,?,?,?,?,?,?)"""
+_CHANGE = "UPDATE cards SET title = ?, description = ? WHERE conversation = ?"
+_QUEUE = "INSERT OR IGNORE INTO traces (conversation, run, correlation_id, at) VALUES (?, ?, ?, ?)"
+_TRACED = "SELECT conversation, run FROM traces WHERE correlation_id = ? ORDER BY at, conversation, run"
+_COLUMNS = "cards.conversation, user, tenant, title, description, created_at, updated_at, unlisted"
+_CARD = f"SELECT {_COLUMNS} FROM cards JOIN conversations ON id = conversation WHERE conversation = ?"
+_SAYS = "CAST(entries AS TEXT) LIKE :pattern ESCAPE '\\'"
+_CANDIDATES = f"""SELECT {_COLUMNS} FROM cards JOIN conversations ON id = conversation
+WHERE conversation IN (SELECT value FROM json_each(:ids))
+AND (title LIKE :pattern ESCAPE '\\' OR description LIKE :pattern ESCAPE '\\'
+OR instr(CAST(title || description AS BLOB), x'00')  -- at which LIKE would stop
+OR EXISTS (SELECT 1 FROM batches WHERE batches.conversation = cards.conversation AND {_SAYS}))"""
+_BATCHES = f"SELECT entries FROM batches WHERE conversation = :id AND {_SAYS}"
+_REMOVALS = """SELECT entries FROM batches
+WHERE conversation = :id AND instr(entries, CAST('"message.removed"' AS BLOB))"""
+_FORGET = (
+    # A negative epoch is nobody's, and the next claim counts on from there.
+    "UPDATE conversations SET epoch = -abs(epoch), last_seq = 0, wake_at = NULL, updated_at = NULL WHERE id = ?",
+    "DELETE FROM batches WHERE conversation = ?",
+    "DELETE FROM blobs WHERE conversation = ?",
+    "DELETE FROM cards WHERE conversation = ?",
+    "DELETE FROM traces WHERE conversation = ?",
+)
+
+
+def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> None:
+    """Write what the catalog shows of this entry, in the transaction that writes the entry."""
+    match entry.event:
+        case ConversationOpened(owner=owner, settings=settings):
+            shown = (settings.title, settings.description, entry.at, settings.unlisted)
+            connection.execute(_OPEN, (conversation, owner.tenant, owner.user, *shown))
+        case ConversationChanged(settings=settings):
+            connection.execute(_CHANGE, (settings.title, settings.description, conversation))
+        case RunQueued() if entry.correlation_id:
+            connection.execute(_QUEUE, (conversation, entry.run, entry.correlation_id, entry.at))
+        case _:
+            pass
+
+
+def forget(connection: sqlite3.Connection, conversation: str) -> int:
+    """How many rows went or changed."""
+    return sum(connection.execute(statement, (conversation,)).rowcount for statement in _FORGET)
+
+
+def traced(connection: sqlite3.Connection, correlation_id: str) -> list[tuple[str, str]]:
+    return connection.execute(_TRACED, (correlation_id,)).fetchall()
+
+
+def card(connection: sqlite3.Connection, conversation: str) -> Card | None:
+    cards = _cards(connection.execute(_CARD, (conversation,)))
+    return cards[0] if cards else None
+
+
+def page(connection: sqlite3.Connection, wanted: Selection) -> list[Card]:
+    """The selection, whatever was said in it."""
+    order, values = _order(wanted, wanted.most)
+    query = f"""SELECT {_COLUMNS} FROM ({order}) JOIN cards ON cards.conversation = id
+    ORDER BY updated_at DESC, id DESC"""
+    return _cards(connection.execute(query, values))
+
+
+def ids(connection: sqlite3.Connection, wanted: Selection) -> list[str]:
+    """All of the selection, in its order."""
+    order, values = _order(wanted, -1)
+    return [conversation for conversation, _ in connection.execute(order, values).fetchall()]
+
+
+def search(connection: sqlite3.Connection, among: Sequence[str], text: str) -> list[Card]:
+    """Those of the conversations, in their order, that hold the text."""
+    needle = folded(text)
+    values = {"ids": msgspec.json.encode(among).decode(), "pattern": pattern(needle)}
+    candidates = {card.id: card for card in _cards(connection.execute(_CANDIDATES, values))}
+    ordered = (candidates[conversation] for conversation in among if conversation in candidates)
+    return [card for card in ordered if _holds(connection, card, needle)]
+
+
+def pattern(needle: str) -> str:
+    """For LIKE, to find every batch whose messages could hold the folded text, and some whose messages do not."""
+    return f"%{''.join(map(_like, needle[:MAX_PATTERN]))}%"
+
+
+def _like(character: str) -> str:
+    if character in '"\\' or character < " ":
+        return "%"  # JSON writes it in another way
+    if character in "%_":
+        return f"\\{character}"
+    return character if character.isascii() or category(character) == "Lo" else "_"  # LIKE folds ASCII only
+
+
+def _order(wanted: Selection, most: int) -> tuple[str, dict[str, str | float]]:
+    updated_at, last = wanted.after or (0.0, "")
+    query = f"""SELECT id, updated_at FROM cards CROSS JOIN conversations ON id = conversation
+    WHERE tenant = :tenant {"AND user = :user" if wanted.user else ""}
+    {"" if wanted.unlisted else "AND NOT unlisted"}
+    {"AND (updated_at, id) < (:updated_at, :last)" if wanted.after else ""}
+    ORDER BY updated_at DESC, id DESC LIMIT :most"""
+    values = {"tenant": wanted.tenant, "user": wanted.user, "updated_at": updated_at, "last": last, "most": most}
+    return query, values
+
+
+def _cards(rows: sqlite3.Cursor) -> list[Card]:
+    return [
+        Card(
+            id=id,
+            user=user,
+            tenant=tenant,
+            title=title,
+            description=text,
+            created_at=created,
+            updated_at=updated,
+            unlisted=bool(unlisted),
+        )
+        for id, user, tenant, title, text, created, updated, unlisted in rows.fetchall()
+    ]
+
+
+def _holds(connection: sqlite3.Connection, card: Card, needle: str) -> bool:
+    if needle in folded(card.title) or needle in folded(card.description):
+        return True
+    values = {"id": card.id, "pattern": pattern(needle)}
+
+    def entries(query: str) -> Generator[Entry]:
+        with closing(connection.execute(query, values)) as batches:  # an open one would keep old entries in sight
+            for (lines,) in batches:
+                yield from decoded(lines)
+
+    with closing(entries(_BATCHES)) as saying:
+        return mentioned(needle, saying, lambda: entries(_REMOVALS))

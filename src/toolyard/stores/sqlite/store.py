@@ -1,0 +1,258 @@
+"""Keeps conversations and keys in one SQLite file, which one process owns. What an entry means, the catalog knows."""
+
+import asyncio
+import os
+import sqlite3
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Literal, TypeVar, get_args
+
+import msgspec
+
+from toolyard.core.errors import Fenced, Misconfigured, StoreDown
+from toolyard.core.events import Entry
+from toolyard.core.store import Allowance, Card, Key, Selection
+from toolyard.stores.entries import shown
+from toolyard.stores.rate_limit import Gcra
+from toolyard.stores.sqlite import catalog as _catalog
+from toolyard.stores.sqlite.lock import sole_owner
+from toolyard.stores.sqlite.schema import decoded, encoded, prepare
+from toolyard.stores.sqlite.writer import Work, Writer, store_down
+
+Synchronous = Literal["NORMAL", "FULL"]
+"""NORMAL outlives a crash of the process; FULL also outlives a power cut, at the price of a disk flush per commit."""
+
+SEARCHED_AT_ONCE = 32
+_CLAIM = """INSERT INTO conversations (id, epoch) VALUES (?, 1)
+ON CONFLICT (id) DO UPDATE SET epoch = abs(epoch) + 1 RETURNING epoch"""
+CHECKPOINT_PAGES = 4000
+"""16 MB: a page that many appends touch is copied to its place once for all of them."""
+_ADVANCE = """UPDATE conversations
+SET last_seq = last_seq + :count, wake_at = :wake_at, updated_at = coalesce(:at, updated_at)
+WHERE id = :id AND epoch = :epoch AND epoch > 0 AND (:count = 0 OR last_seq + 1 = :first)"""
+_INSERT = "INSERT INTO batches (conversation, last_seq, entries) VALUES (?, ?, ?)"
+_READ = "SELECT entries FROM batches WHERE conversation = ? AND last_seq > ? ORDER BY last_seq"
+_DUE = """SELECT id, wake_at FROM conversations WHERE wake_at <= :now
+UNION ALL SELECT NULL, min(wake_at) FROM conversations WHERE wake_at > :now"""
+_PUT = """INSERT OR REPLACE INTO blobs (conversation, handle, body) SELECT :id, :handle, :body
+WHERE NOT EXISTS (SELECT 1 FROM conversations WHERE id = :id AND epoch < 0)"""
+_GET = "SELECT body FROM blobs WHERE conversation = ? AND handle = ?"
+_KEYS = "SELECT key FROM keys ORDER BY name"
+_SAVE_KEY = "INSERT OR REPLACE INTO keys (name, key) VALUES (?, ?)"
+_REVOKE_KEY = "DELETE FROM keys WHERE name = ?"
+_SHELVED = "SELECT name, body FROM shelf WHERE kind = ? ORDER BY rowid"
+_SHELVE = "INSERT INTO shelf (kind, name, body) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET body = ?3"
+_UNSHELVE = "DELETE FROM shelf WHERE kind = ? AND name = ?"
+
+_T = TypeVar("_T")
+_key = msgspec.json.Decoder(Key)
+
+
+class SqliteStore:
+    """The embedded store: one writer thread with group commit, one reader thread. Made by `open`."""
+
+    def __init__(self, file: "_OwnFile") -> None:
+        self._file = file
+        self._limits = Gcra()
+        self._writer = Writer(file.writing, file.path, file.resources)
+
+    @classmethod
+    async def open(cls, path: str | Path, synchronous: Synchronous = "NORMAL") -> "SqliteStore":
+        """Own the file at `path`, made if it is not there. Raises StoreDown or Misconfigured, which say what to do."""
+        return cls(_own(Path(path), synchronous))
+
+    @property
+    def commits(self) -> int:
+        """How many transactions were committed since it was opened."""
+        return self._writer.commits
+
+    def append_now(
+        self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
+    ) -> asyncio.Future[int] | None:
+        return self._writer.run_now(*_appending(conversation, epoch, entries, wake_at))
+
+    async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
+        await self._writer.run(*_appending(conversation, epoch, entries, wake_at))
+
+    async def read(self, conversation: str, after: int = 0, most: int = 0) -> Sequence[Entry]:
+        def query(connection: sqlite3.Connection) -> list[Entry]:
+            with closing(connection.execute(_READ, (conversation, after))) as batches:
+                entries = (entry for (lines,) in batches for entry in decoded(lines) if entry.seq > after)
+                return list(islice(entries, most or None))
+
+        return await self._query(query)
+
+    async def claim(self, conversation: str) -> int:
+        def work(connection: sqlite3.Connection) -> int:
+            (epoch,) = connection.execute(_CLAIM, (conversation,)).fetchone()
+            return epoch
+
+        return await self._writer.run(work)
+
+    async def due(self, now: float) -> tuple[Sequence[str], float | None]:
+        def query(connection: sqlite3.Connection) -> tuple[list[str], float | None]:
+            *due, (_, later) = connection.execute(_DUE, {"now": now}).fetchall()
+            return [conversation for conversation, _ in due], later
+
+        return await self._query(query)
+
+    async def put(self, conversation: str, handle: str, body: bytes) -> None:
+        row = {"id": conversation, "handle": handle, "body": body}
+
+        def work(connection: sqlite3.Connection) -> int:
+            return connection.execute(_PUT, row).rowcount
+
+        await self._writer.run(work, len(body))
+
+    async def get(self, conversation: str, handle: str) -> bytes | None:
+        def query(connection: sqlite3.Connection) -> bytes | None:
+            row = connection.execute(_GET, (conversation, handle)).fetchone()
+            return row[0] if row else None
+
+        return await self._query(query)
+
+    async def card(self, conversation: str) -> Card | None:
+        return await self._query(lambda connection: _catalog.card(connection, conversation))
+
+    async def cards(self, wanted: Selection) -> Sequence[Card]:
+        if not wanted.text:
+            return await self._query(lambda connection: _catalog.page(connection, wanted))
+        ids = await self._query(lambda connection: _catalog.ids(connection, wanted))
+        found: list[Card] = []
+        for start in range(0, len(ids), SEARCHED_AT_ONCE):  # few at a time: who only wants to read is let in between
+            among = ids[start : start + SEARCHED_AT_ONCE]
+            found += await self._query(partial(_catalog.search, among=among, text=wanted.text))
+            if len(found) >= wanted.most:
+                break
+        return found[: wanted.most]
+
+    async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
+        return await self._query(lambda connection: _catalog.traced(connection, correlation_id))
+
+    async def forget(self, conversation: str) -> None:
+        await self._writer.run(lambda connection: _catalog.forget(connection, conversation))
+
+    async def keys(self) -> Sequence[Key]:
+        def query(connection: sqlite3.Connection) -> list[Key]:
+            return [_key.decode(key) for (key,) in connection.execute(_KEYS).fetchall()]
+
+        return await self._query(query)
+
+    async def save_key(self, key: Key) -> None:
+        row = (key.name, msgspec.json.encode(key))
+        await self._writer.run(lambda connection: connection.execute(_SAVE_KEY, row).rowcount)
+
+    async def revoke_key(self, name: str) -> bool:
+        return bool(await self._writer.run(lambda connection: connection.execute(_REVOKE_KEY, (name,)).rowcount))
+
+    async def shelved(self, kind: str) -> Sequence[tuple[str, bytes]]:
+        return await self._query(lambda connection: connection.execute(_SHELVED, (kind,)).fetchall())
+
+    async def shelve(self, kind: str, name: str, body: bytes) -> None:
+        row = (kind, name, body)
+        await self._writer.run(lambda connection: connection.execute(_SHELVE, row).rowcount, len(body))
+
+    async def unshelve(self, kind: str, name: str) -> None:
+        await self._writer.run(lambda connection: connection.execute(_UNSHELVE, (kind, name)).rowcount)
+
+    async def take(self, who: str, per_minute: int, now: float) -> Allowance:
+        self._require_open()
+        return self._limits.take(who, per_minute, now)
+
+    async def close(self) -> None:
+        await self._writer.close()
+
+    async def _query(self, query: Callable[[sqlite3.Connection], _T]) -> _T:
+        self._require_open()
+        path = self._file.path
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._file.readers, query, self._file.reading)
+        except sqlite3.Error as error:
+            raise store_down(path, error) from error
+        except msgspec.DecodeError as error:
+            reason = f"it holds an entry that cannot be read: {error}. A newer version may read it"
+            raise StoreDown(reason, place=str(path)) from error
+
+    def _require_open(self) -> None:
+        if self._writer.closed:
+            raise StoreDown("the store is closed: open it again", place=str(self._file.path))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _OwnFile:
+    path: Path
+    writing: sqlite3.Connection
+    reading: sqlite3.Connection
+    readers: ThreadPoolExecutor
+    resources: ExitStack
+    """Closes everything in the right order: the last connection to close checkpoints, then the lock is given up."""
+
+
+def _own(path: Path, synchronous: Synchronous) -> _OwnFile:
+    if synchronous not in get_args(Synchronous):
+        raise Misconfigured(f"synchronous must be NORMAL or FULL, not {synchronous!r}")
+    try:
+        path = path.expanduser().resolve()  # two names of one file share one lock
+        with ExitStack() as resources:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            resources.enter_context(sole_owner(path))
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+            writing = resources.enter_context(closing(_connect(path, "rw")))
+            prepare(writing, path)
+            _set_durability(writing, path, synchronous)
+            reading = resources.enter_context(closing(_connect(path, "ro")))
+            readers = resources.enter_context(ThreadPoolExecutor(1, thread_name_prefix="toolyard-reader"))
+            return _OwnFile(path=path, writing=writing, reading=reading, readers=readers, resources=resources.pop_all())
+    except (sqlite3.Error, OSError) as error:
+        raise store_down(path, error) from error
+
+
+def _connect(path: Path, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
+    return sqlite3.connect(f"{path.as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False)
+
+
+def _set_durability(connection: sqlite3.Connection, path: Path, synchronous: Synchronous) -> None:
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise Misconfigured(f"{path} is on a disk that cannot keep a write-ahead log: give a path on a local disk")
+    connection.execute(f"PRAGMA synchronous = {synchronous}")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
+
+
+def _why_fenced(connection: sqlite3.Connection, conversation: str, epoch: int, first: int) -> str:
+    row = connection.execute("SELECT epoch, last_seq FROM conversations WHERE id = ?", (conversation,)).fetchone()
+    current, last_seq = row or (None, 0)
+    if current is not None and current < 0:
+        return f"conversation {conversation!r} was deleted"
+    if epoch != current:
+        return f"epoch {epoch} does not own conversation {conversation!r}: its epoch is {current}"
+    return f"entry {first} of conversation {conversation!r} is out of order: {last_seq + 1} comes next"
+
+
+def _appending(conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> tuple[Work, int]:
+    """The job that appends the batch, and its size."""
+    first = entries[0].seq if entries else 0
+    for seq, entry in enumerate(entries, first):
+        if entry.seq != seq:
+            raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
+    lines = encoded(entries)
+    at = entries[-1].at if entries else None
+    row = {"id": conversation, "epoch": epoch, "first": first, "count": len(entries), "wake_at": wake_at, "at": at}
+    last = first + len(entries) - 1
+    projected = shown(entries)
+
+    def work(connection: sqlite3.Connection) -> int:
+        if not connection.execute(_ADVANCE, row).rowcount:
+            raise Fenced(_why_fenced(connection, conversation, epoch, first))
+        if lines:
+            connection.execute(_INSERT, (conversation, last, lines))
+        for entry in projected:
+            _catalog.project(connection, conversation, entry)
+        return last
+
+    return work, len(lines)

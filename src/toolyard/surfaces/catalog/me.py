@@ -1,0 +1,44 @@
+"""`GET /me`: who the server takes the caller for, so that a page can show what is theirs to use."""
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from msgspec import Struct
+
+from toolyard.core.prices import Price
+from toolyard.engine.authentication import Access
+from toolyard.engine.service import Service
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import Visitor, visit_of
+
+
+class Me(Struct, kw_only=True):
+    """`keyless` says that nobody has been given a key: whoever comes is this machine's administrator."""
+
+    user: str
+    roles: list[str]
+    tenant: str
+    division: str
+    keyless: bool
+    model: str
+    prices: dict[str, Price]
+    keeps_requests: bool
+    success: bool = True
+
+
+def routes(service: Service, access: Access) -> list[HTTPRouteHandler]:
+    @get("/me", responses=ERRORS, tags=["server"])
+    async def me(request: Visitor) -> Me:
+        """The caller that the key, or its absence, stands for; and what a page needs to know of the server."""
+        caller = visit_of(request.scope).caller
+        return Me(
+            user=caller.user,
+            roles=sorted(caller.roles),
+            tenant=caller.tenant,
+            division=caller.division,
+            keyless=access.local,
+            model=service.default_model,
+            prices=dict(service.prices),
+            keeps_requests=service.keeper is not None,
+        )
+
+    return [me]

@@ -1,0 +1,34 @@
+"""`GET /models`: the models that a request may name."""
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from msgspec import Struct
+
+from toolyard.core.model_cards import ModelCard
+from toolyard.engine.service import Service
+from toolyard.models.providers import setup_hint
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import Visitor
+
+OFFLINE = "toolyard:offline"
+
+
+class ModelList(Struct, kw_only=True):
+    """The configured models; `hint` says what to set where none is."""
+
+    models: list[ModelCard]
+    patterns: list[str] = []
+    """Names that fit one of these may be used as well."""
+    hint: str = ""
+    success: bool = True
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    @get("/models", responses=ERRORS, tags=["server"])
+    async def models(request: Visitor) -> ModelList:
+        """The models that a request may name, what each takes, and what is missing for those that cannot be used."""
+        cards = service.model_cards()
+        hint = setup_hint() if [card.id for card in cards] == [OFFLINE] else ""
+        return ModelList(models=cards, patterns=list(service.model_patterns), hint=hint)
+
+    return [models]

@@ -1,0 +1,71 @@
+"""`GET /tools`: the tools that the caller may use, with their schemas and rules."""
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from msgspec import Struct
+
+from toolyard.core.templates import filled_examples
+from toolyard.core.tools import Tool
+from toolyard.engine.service import Service
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.tool_views import server_id
+
+
+class ToolCard(Struct, kw_only=True):
+    """A tool, where it runs and the rules that hold for it."""
+
+    name: str
+    description: str
+    parameters: dict[str, object]
+    venue: str
+    server_id: str
+    roles: list[str]
+    own_check: bool
+    """The tool itself decides besides, by a check that has no other form."""
+    divisions: list[str]
+    approval: str
+    read_only: bool
+    destructive: bool
+    open_world: bool
+    idempotent: bool
+    exclusive: bool
+    timeout_s: float
+    examples: list[str]
+
+
+class ToolList(Struct, kw_only=True):
+    tools: list[ToolCard]
+    count: int
+    success: bool = True
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    @get("/tools", responses=ERRORS, tags=["tools"])
+    async def list_tools(request: Visitor) -> ToolList:
+        """Every tool that the caller may use, by name."""
+        usable = sorted(service.tools(visit_of(request.scope).caller), key=lambda tool: tool.name)
+        return ToolList(tools=[card(tool) for tool in usable], count=len(usable))
+
+    return [list_tools]
+
+
+def card(tool: Tool) -> ToolCard:
+    return ToolCard(
+        name=tool.name,
+        description=tool.description,
+        parameters=tool.parameters,
+        venue=tool.venue,
+        server_id=server_id(tool),
+        roles=sorted(tool.roles),
+        own_check=tool.own_check,
+        divisions=sorted(tool.divisions),
+        approval=tool.approval,
+        read_only=tool.read_only,
+        destructive=tool.destructive,
+        open_world=tool.open_world,
+        idempotent=tool.idempotent,
+        exclusive=tool.exclusive,
+        timeout_s=tool.timeout_s,
+        examples=filled_examples(tool),
+    )

@@ -1,0 +1,1 @@
+"""`/conversations`: make and change conversations, chat in them, and follow what happens."""

@@ -1,0 +1,135 @@
+"""`/conversations/{id}/calls/{call_id}/…`: approve or deny a call, answer its question, hand in its result.
+
+Each once: a second one, a late one, or one that the call does not wait for is refused.
+"""
+
+from collections.abc import Awaitable
+
+from litestar import post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody
+from msgspec import UNSET, Struct, UnsetType
+
+from toolyard.core.commands import Answer, Approve, Deny
+from toolyard.core.errors import NotFound, Refused
+from toolyard.core.events import Remember, Reply
+from toolyard.core.items import Call
+from toolyard.core.state import State
+from toolyard.engine.service import Service
+from toolyard.surfaces.authorization import PathId, state_of
+from toolyard.surfaces.client_results import Failed, Words, parse_answer
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import Visitor, visit_of
+
+CALL = "/conversations/{conversation_id:str}/calls/{call_id:str}"
+
+
+class ApproveBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """`arguments` replaces what the model asked for; `remember` asks no more for this tool, or in this conversation."""
+
+    arguments: dict[str, object] | None = None
+    remember: Remember = "no"
+
+
+class DenyBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """The model is told the reason."""
+
+    reason: Words = ""
+
+
+class AnswerBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """What the question's form asks for; a reply other than `accepted` needs no content."""
+
+    content: dict[str, object] = {}
+    reply: Reply = "accepted"
+
+
+class ResultBody(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Either the result, any JSON, or the error: in words, or with its type and details."""
+
+    result: object = UNSET
+    error: Words | Failed | UnsetType = UNSET
+
+
+class CallAnswer(Struct, kw_only=True):
+    call_id: str
+    message: str
+    success: bool = True
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    return [*_decision_routes(service), *_result_routes(service)]
+
+
+def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
+    @post(f"{CALL}/approve", status_code=200, responses=ERRORS, tags=["calls"])
+    async def approve(
+        request: Visitor, conversation_id: PathId, call_id: PathId, data: JSONBody[ApproveBody | None] = None
+    ) -> CallAnswer:
+        """Let a call run, perhaps with other arguments. They are checked as the model's were."""
+        visit, said = visit_of(request.scope), data or ApproveBody()
+        state = await state_of(service, conversation_id, visit.caller, "decide")
+        command = Approve(
+            by=visit.caller,
+            correlation_id=visit.correlation_id,
+            call_id=call_id,
+            arguments=said.arguments,
+            remember=said.remember,
+        )
+        await heard(service.submit(conversation_id, command), state, call_id)
+        return CallAnswer(call_id=call_id, message="Call approved")
+
+    @post(f"{CALL}/deny", status_code=200, responses=ERRORS, tags=["calls"])
+    async def deny(
+        request: Visitor, conversation_id: PathId, call_id: PathId, data: JSONBody[DenyBody | None] = None
+    ) -> CallAnswer:
+        """Do not let a call run; the model is told so."""
+        visit, reason = visit_of(request.scope), data.reason if data else ""
+        state = await state_of(service, conversation_id, visit.caller, "decide")
+        command = Deny(by=visit.caller, correlation_id=visit.correlation_id, call_id=call_id, reason=reason)
+        await heard(service.submit(conversation_id, command), state, call_id)
+        return CallAnswer(call_id=call_id, message="Call denied")
+
+    return [approve, deny]
+
+
+def _result_routes(service: Service) -> list[HTTPRouteHandler]:
+    @post(f"{CALL}/answer", status_code=200, responses=ERRORS, tags=["calls"])
+    async def answer(
+        request: Visitor, conversation_id: PathId, call_id: PathId, data: JSONBody[AnswerBody]
+    ) -> CallAnswer:
+        """Answer the question that a call has asked."""
+        visit = visit_of(request.scope)
+        state = await state_of(service, conversation_id, visit.caller, "decide")
+        command = Answer(
+            by=visit.caller,
+            correlation_id=visit.correlation_id,
+            call_id=call_id,
+            reply=data.reply,
+            content=data.content,
+        )
+        await heard(service.submit(conversation_id, command), state, call_id)
+        return CallAnswer(call_id=call_id, message="Question answered")
+
+    @post(f"{CALL}/result", status_code=200, responses=ERRORS, tags=["calls"])
+    async def result(
+        request: Visitor, conversation_id: PathId, call_id: PathId, data: JSONBody[ResultBody]
+    ) -> CallAnswer:
+        """Hand in what a call came to that the application was given."""
+        visit, came = visit_of(request.scope), parse_answer(data.result, data.error, "result")
+        state = await state_of(service, conversation_id, visit.caller, "decide")
+        await heard(service.deliver(conversation_id, {call_id: came}, visit.caller), state, call_id)
+        return CallAnswer(call_id=call_id, message="Result received")
+
+    return [answer, result]
+
+
+async def heard(submitted: Awaitable[None], state: State, call_id: str) -> None:
+    """Raises Refused for a call that does not wait for this, and NotFound for one that never was."""
+    try:
+        await submitted
+    except Refused:
+        known = call_id in state.calls or any(isinstance(item, Call) and item.id == call_id for item in state.whole)
+        if known:
+            raise
+        raise NotFound(f"there is no call {call_id[:80]!r} in this conversation") from None

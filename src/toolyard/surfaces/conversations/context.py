@@ -1,0 +1,124 @@
+"""`/conversations/{id}/context`: named texts that the model is given beside the prompt. It starts nothing."""
+
+from litestar import delete, get, post, put
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody
+from msgspec import Struct
+
+from toolyard.core.conversation_settings import Note, Settings, SettingsChange
+from toolyard.core.errors import NotFound
+from toolyard.core.notes import MAX_NOTES
+from toolyard.engine.service import Service
+from toolyard.surfaces.authorization import PathId, state_of
+from toolyard.surfaces.conversations.notes import NoteBody, NoteChange, note_body, parse_note, parse_note_change
+from toolyard.surfaces.errors import invalid
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import Visitor, visit_of
+
+CONTEXT = "/conversations/{conversation_id:str}/context"
+
+
+class ContextAnswer(Struct, kw_only=True):
+    context_id: str
+    context: NoteBody
+    message: str
+    success: bool = True
+
+
+class ContextList(Struct, kw_only=True):
+    """By id."""
+
+    context: dict[str, NoteBody]
+    count: int
+    success: bool = True
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    return [*_read_routes(service), *_write_routes(service)]
+
+
+def _read_routes(service: Service) -> list[HTTPRouteHandler]:
+    @get(CONTEXT, responses=ERRORS, tags=["context"])
+    async def list_context(request: Visitor, conversation_id: PathId) -> ContextList:
+        """The named texts that the model is given beside the prompt."""
+        state = await state_of(service, conversation_id, visit_of(request.scope).caller, "see")
+        notes = {note_id: note_body(note) for note_id, note in state.settings.context.items()}
+        return ContextList(context=notes, count=len(notes))
+
+    @get(f"{CONTEXT}/{{context_id:str}}", responses=ERRORS, tags=["context"])
+    async def show_context(request: Visitor, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
+        """One of them."""
+        state = await state_of(service, conversation_id, visit_of(request.scope).caller, "see")
+        note = note_of(state.settings, context_id)
+        return ContextAnswer(context_id=context_id, context=note_body(note), message="Context found")
+
+    return [list_context, show_context]
+
+
+def _write_routes(service: Service) -> list[HTTPRouteHandler]:
+    @post(CONTEXT, responses=ERRORS, tags=["context"])
+    async def add_context(request: Visitor, conversation_id: PathId, data: JSONBody[NoteBody]) -> ContextAnswer:
+        """Give the model a named text from the next turn on."""
+        visit, context_id = visit_of(request.scope), service.mint.id("context")
+        await state_of(service, conversation_id, visit.caller)
+        await service.change(
+            conversation_id,
+            visit.caller,
+            lambda settings: with_note(settings, context_id, data),
+            correlation_id=visit.correlation_id,
+        )
+        return ContextAnswer(context_id=context_id, context=data, message="Context added")
+
+    @put(f"{CONTEXT}/{{context_id:str}}", responses=ERRORS, tags=["context"])
+    async def change_context(
+        request: Visitor, conversation_id: PathId, context_id: PathId, data: JSONBody[NoteChange]
+    ) -> ContextAnswer:
+        """Change some fields of a named text; what is left out stays as it is."""
+        visit = visit_of(request.scope)
+        await state_of(service, conversation_id, visit.caller)
+        settings = await service.change(
+            conversation_id,
+            visit.caller,
+            lambda settings: with_changed_note(settings, context_id, data),
+            correlation_id=visit.correlation_id,
+        )
+        note = note_of(settings, context_id)
+        return ContextAnswer(context_id=context_id, context=note_body(note), message="Context changed")
+
+    @delete(f"{CONTEXT}/{{context_id:str}}", status_code=200, responses=ERRORS, tags=["context"])
+    async def delete_context(request: Visitor, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
+        """Take a named text away; the answer shows what it was."""
+        visit = visit_of(request.scope)
+        state = await state_of(service, conversation_id, visit.caller)
+        note = note_of(state.settings, context_id)
+        await service.change(
+            conversation_id,
+            visit.caller,
+            lambda settings: without_note(settings, context_id),
+            correlation_id=visit.correlation_id,
+        )
+        return ContextAnswer(context_id=context_id, context=note_body(note), message="Context deleted")
+
+    return [add_context, change_context, delete_context]
+
+
+def note_of(settings: Settings, context_id: str) -> Note:
+    note = settings.context.get(context_id)
+    if note is None:
+        raise NotFound(f"there is no context {context_id[:80]!r} in this conversation")
+    return note
+
+
+def with_note(settings: Settings, context_id: str, data: NoteBody) -> SettingsChange:
+    if len(settings.context) >= MAX_NOTES:
+        raise invalid("context", f"a conversation has at most {MAX_NOTES}; delete one first")
+    return SettingsChange(context={**settings.context, context_id: parse_note(data)})
+
+
+def with_changed_note(settings: Settings, context_id: str, data: NoteChange) -> SettingsChange:
+    note = parse_note_change(data, note_of(settings, context_id))
+    return SettingsChange(context={**settings.context, context_id: note})
+
+
+def without_note(settings: Settings, context_id: str) -> SettingsChange:
+    return SettingsChange(context={key: note for key, note in settings.context.items() if key != context_id})

@@ -1,0 +1,276 @@
+"""`/conversations`: make, list, find, show, change and delete them. What happens inside one is known elsewhere."""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import delete, get, post, put
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody, QueryParameter
+from msgspec import UNSET, Meta, Struct
+from msgspec.structs import replace
+
+from toolyard.core.commands import Open
+from toolyard.core.conversation_settings import Settings, SettingsChange
+from toolyard.core.limits import Limits
+from toolyard.core.state import State
+from toolyard.core.store import Card
+from toolyard.core.web_search import Wish
+from toolyard.engine.service import Service
+from toolyard.surfaces.authorization import PathId, max_turns_of, state_of
+from toolyard.surfaces.chat_messages import Message, iso, to_messages
+from toolyard.surfaces.conversations.notes import NoteBody, note_body
+from toolyard.surfaces.errors import invalid
+from toolyard.surfaces.list_position import parse_place, place_text
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.tool_views import EnabledTool, KnownTools, enabled_tools, known_tools
+from toolyard.surfaces.web_search import Searched
+
+Title = Annotated[str, Meta(min_length=1, max_length=500)]
+Description = Annotated[str, Meta(max_length=10_000)]
+Prompt = Annotated[str, Meta(max_length=100_000)]
+Count = Annotated[int, Meta(ge=0, le=1_000_000_000)]
+Turns = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+ModelName = Annotated[str, Meta(max_length=500)]
+PageSize = Annotated[int, QueryParameter(ge=1, le=200, description="How many at most")]
+PageAfter = Annotated[str, QueryParameter(max_length=1000, description="The `next` of the page before")]
+Whose = Annotated[
+    Literal["mine", "tenant"], QueryParameter(description="`tenant` lists everybody's, for operators and approvers")
+]
+
+
+class NewConversation(Searched, kw_only=True):
+    """What a conversation is set to from the beginning; what is left out is the server's default."""
+
+    title: Title
+    description: Description = ""
+    system_prompt: Prompt = ""
+    max_turns: Turns | None = None
+    max_tokens: Count = 0
+    max_messages: Count = 0
+    model: ModelName = ""
+    language: str = ""
+
+
+class ConversationChange(Searched, kw_only=True):
+    """New values for some of the settings; what is null or left out stays as it is."""
+
+    title: Title | None = None
+    description: Description | None = None
+    system_prompt: Prompt | None = None
+    max_turns: Turns | None = None
+    max_tokens: Count | None = None
+    max_messages: Count | None = None
+    model: ModelName | None = None
+    language: str | None = None
+
+
+class ConversationSummary(Struct, kw_only=True):
+    id: str
+    user: str
+    title: str
+    description: str
+    created_at: str
+    updated_at: str
+
+
+class Conversation(ConversationSummary, kw_only=True):
+    system_prompt: str
+    max_turns: int
+    max_tokens: int | None
+    max_messages: int | None
+    """How much of the history the model is shown at most; null means no bound."""
+    model: str
+    language: str
+    """Of what the server says itself; empty where that is left to the division, the server or the request."""
+    web_search: Wish
+    """Where its searches run, unless a request says otherwise; empty where nobody has said so."""
+    status: Literal["idle", "running", "waiting"]
+    enabled_tools: list[EnabledTool]
+    context: dict[str, NoteBody]
+    messages_in_context: int
+    """Messages that the model is shown: fewer than there are once history was compacted."""
+    tokens_in_context: int
+    """Their tokens, by estimate."""
+    messages: list[Message]
+
+
+class ConversationAnswer(Struct, kw_only=True):
+    conversation: Conversation
+    message: str
+    success: bool = True
+
+
+class ConversationList(Struct, kw_only=True):
+    """One page; `next` leads to the one after it."""
+
+    conversations: list[ConversationSummary]
+    count: int
+    next: str | None
+    message: str
+    success: bool = True
+
+
+class Deleted(Struct, kw_only=True):
+    message: str
+    success: bool = True
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    return [*_routes_of_all(service), *_routes_of_one(service)]
+
+
+def _routes_of_all(service: Service) -> list[HTTPRouteHandler]:
+    async def page(request: Visitor, limit: int, after: str, whose: str, text: str = "") -> ConversationList:
+        caller, place = visit_of(request.scope).caller, parse_place(after)
+        cards = await service.conversations(
+            caller, text=text, after=place, most=limit + 1, everyone=whose == "tenant"
+        )  # one more than asked for tells whether there is another page
+        return listed(cards, limit)
+
+    @post("/conversations", responses=ERRORS, tags=["conversations"])
+    async def create(request: Visitor, data: JSONBody[NewConversation]) -> ConversationAnswer:
+        """Make a conversation."""
+        visit, conversation_id = visit_of(request.scope), service.mint.id("conversation")
+        settings = parse_new(data, service.default_settings, service.limits(visit.caller))
+        await service.submit(
+            conversation_id, Open(by=visit.caller, correlation_id=visit.correlation_id, settings=settings)
+        )
+        return await shown(service, request, conversation_id, f"Conversation {data.title!r} created")
+
+    @get("/conversations", responses=ERRORS, tags=["conversations"])
+    async def list_all(
+        request: Visitor, limit: PageSize = 50, after: PageAfter = "", whose: Whose = "mine"
+    ) -> ConversationList:
+        """The conversations, the one that changed last first."""
+        return await page(request, limit, after, whose)
+
+    @get("/conversations/search", responses=ERRORS, tags=["conversations"])
+    async def search(
+        request: Visitor,
+        q: Annotated[str, QueryParameter(min_length=1, max_length=500)],
+        limit: PageSize = 50,
+        after: PageAfter = "",
+        whose: Whose = "mine",
+    ) -> ConversationList:
+        """Those with a text in the title, the description or a message, in upper or lower case."""
+        return await page(request, limit, after, whose, q)
+
+    return [create, list_all, search]
+
+
+def _routes_of_one(service: Service) -> list[HTTPRouteHandler]:
+    @get("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
+    async def show(request: Visitor, conversation_id: PathId) -> ConversationAnswer:
+        """One conversation, with its messages."""
+        return await shown(service, request, conversation_id, "Conversation found")
+
+    @put("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
+    async def change(
+        request: Visitor, conversation_id: PathId, data: JSONBody[ConversationChange]
+    ) -> ConversationAnswer:
+        """Change some of its settings; they hold from the next run on."""
+        visit = visit_of(request.scope)
+        await state_of(service, conversation_id, visit.caller)
+        await service.change(
+            conversation_id,
+            visit.caller,
+            lambda settings: parse_change(data, settings, service.limits(visit.caller)),
+            correlation_id=visit.correlation_id,
+        )
+        return await shown(service, request, conversation_id, "Conversation changed")
+
+    @delete("/conversations/{conversation_id:str}", status_code=200, responses=ERRORS, tags=["conversations"])
+    async def remove(request: Visitor, conversation_id: PathId) -> Deleted:
+        """Delete it, with everything that belongs to it; what runs in it is stopped."""
+        await service.known(conversation_id, visit_of(request.scope).caller)
+        await service.forget(conversation_id)
+        return Deleted(message=f"Conversation {conversation_id!r} deleted")
+
+    return [show, change, remove]
+
+
+async def shown(service: Service, request: Visitor, conversation_id: str, message: str) -> ConversationAnswer:
+    caller = visit_of(request.scope).caller
+    card = await service.known(conversation_id, caller, "see")
+    state = await state_of(service, conversation_id, caller, "see")
+    made = conversation(card, state, service.limits(caller), known_tools(service, caller))
+    return ConversationAnswer(conversation=made, message=message)
+
+
+def parse_new(data: NewConversation, default: Settings, yard: Limits) -> Settings:
+    return replace(
+        default,
+        title=data.title,
+        description=data.description,
+        system_prompt=data.system_prompt or default.system_prompt,
+        model=data.model or default.model,
+        max_tokens=data.max_tokens or default.max_tokens,
+        max_messages=data.max_messages or default.max_messages,
+        web_search=data.wish or default.web_search,
+        language=data.language,
+        limits=parse_limits(data.max_turns or max_turns_of(default, yard), default, yard),
+    )
+
+
+def parse_change(data: ConversationChange, settings: Settings, yard: Limits) -> SettingsChange:
+    return SettingsChange(
+        title=UNSET if data.title is None else data.title,
+        description=UNSET if data.description is None else data.description,
+        system_prompt=UNSET if data.system_prompt is None else data.system_prompt,
+        model=UNSET if data.model is None else data.model,
+        max_tokens=UNSET if data.max_tokens is None else data.max_tokens,
+        max_messages=UNSET if data.max_messages is None else data.max_messages,
+        web_search=data.wish or UNSET,
+        language=UNSET if data.language is None else data.language,
+        limits=UNSET if data.max_turns is None else parse_limits(data.max_turns, settings, yard),
+    )
+
+
+def parse_limits(max_turns: int, settings: Settings, yard: Limits) -> Limits:
+    """A conversation may have fewer turns than the yard allows, never more."""
+    if max_turns > yard.turns_per_request:
+        raise invalid("max_turns", f"this server allows at most {yard.turns_per_request}")
+    return replace(settings.limits or yard, turns_per_request=max_turns)
+
+
+def conversation(card: Card, state: State, yard: Limits, tools: KnownTools) -> Conversation:
+    settings, run = state.settings, state.run
+    return Conversation(
+        **msgspec.structs.asdict(summary(card)),
+        system_prompt=settings.system_prompt,
+        max_turns=max_turns_of(settings, yard),
+        max_tokens=settings.max_tokens or None,
+        max_messages=settings.max_messages or None,
+        model=settings.model,
+        web_search=settings.web_search,
+        language=settings.language,
+        status="idle" if run is None else "running" if run.suspended_at is None else "waiting",
+        enabled_tools=enabled_tools(tools, settings),
+        context={note_id: note_body(note) for note_id, note in settings.context.items()},
+        messages_in_context=state.history.messages,
+        tokens_in_context=state.history.tokens,
+        messages=to_messages(state.whole),
+    )
+
+
+def summary(card: Card) -> ConversationSummary:
+    return ConversationSummary(
+        id=card.id,
+        user=card.user,
+        title=card.title,
+        description=card.description,
+        created_at=iso(card.created_at),
+        updated_at=iso(card.updated_at),
+    )
+
+
+def listed(cards: Sequence[Card], limit: int) -> ConversationList:
+    shown = cards[:limit]
+    return ConversationList(
+        conversations=[summary(card) for card in shown],
+        count=len(shown),
+        next=place_text(shown[-1].place) if len(cards) > limit else None,
+        message=f"{len(shown)} conversations" + (", and there are more" if len(cards) > limit else ""),
+    )

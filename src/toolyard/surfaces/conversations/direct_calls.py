@@ -1,0 +1,45 @@
+"""`POST /conversations/{id}/calls`: one tool, called by a person instead of a model. It is a run like any other."""
+
+from typing import Annotated
+
+from litestar import Response, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody
+from msgspec import Meta, Struct
+
+from toolyard.core.items import Call
+from toolyard.engine.service import Service
+from toolyard.surfaces.authorization import PathId, admitted, state_of
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import Visitor, visit_of
+
+
+class DirectCall(Struct, forbid_unknown_fields=True, kw_only=True):
+    tool: Annotated[str, Meta(min_length=1, max_length=64)]
+    arguments: dict[str, object] = {}
+
+
+class Called(Struct, kw_only=True):
+    """Its result comes with the conversation's events, as every call's does."""
+
+    call_id: str
+    run_id: str
+    message: str
+    success: bool = True
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    @post("/conversations/{conversation_id:str}/calls", status_code=202, responses=ERRORS, tags=["calls"])
+    async def call(request: Visitor, conversation_id: PathId, data: JSONBody[DirectCall]) -> Response[Called]:
+        """Call a tool by hand. It is checked, judged and run as a model's call would be."""
+        visit, mint = visit_of(request.scope), service.mint
+        await service.known(conversation_id, visit.caller)
+        headers = await admitted(service, visit.caller)
+        await state_of(service, conversation_id, visit.caller)
+        made = Call(id=mint.id("call"), at=mint.now(), tool=data.tool, arguments=data.arguments)
+        start = service.request(visit.caller, [made], correlation_id=visit.correlation_id)
+        await service.submit(conversation_id, start)
+        told = Called(call_id=made.id, run_id=start.run_id, message=f"{data.tool} was called")
+        return Response(told, status_code=202, headers=headers)
+
+    return [call]

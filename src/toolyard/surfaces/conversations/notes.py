@@ -1,0 +1,61 @@
+"""A conversation's named context, in and out. It does not know any route."""
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from toolyard.core.notes import MAX_NAME_CHARS, MAX_NOTE_CHARS, Note
+from toolyard.surfaces.request_body import SeedBody
+
+NoteName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
+NoteText = Annotated[str, Meta(max_length=MAX_NOTE_CHARS)]
+Related = Annotated[list[Annotated[str, Meta(max_length=500)]], Meta(max_length=100)]
+
+
+class NoteBody(SeedBody, Struct, kw_only=True):
+    """A named text that the model is given beside the prompt."""
+
+    descriptive_name: NoteName
+    content: NoteText
+    related_keywords: Related = []
+    related_files: Related = []
+
+
+class NoteChange(SeedBody, Struct, kw_only=True):
+    """New values for some of its fields; what is left out stays as it is."""
+
+    descriptive_name: NoteName | None = None
+    content: NoteText | None = None
+    related_keywords: Related | None = None
+    related_files: Related | None = None
+
+
+def note_body(note: Note) -> NoteBody:
+    return NoteBody(
+        descriptive_name=note.name,
+        content=note.text,
+        related_keywords=list(note.keywords),
+        related_files=list(note.files),
+    )
+
+
+def parse_note(body: NoteBody) -> Note:
+    return Note(
+        name=body.descriptive_name,
+        text=body.content,
+        keywords=tuple(body.related_keywords),
+        files=tuple(body.related_files),
+    )
+
+
+def parse_note_change(body: NoteChange, note: Note) -> Note:
+    """Return the note with the fields that the change gives. A new content is a text, whatever was there before."""
+    return replace(
+        note,
+        name=note.name if body.descriptive_name is None else body.descriptive_name,
+        text=note.text if body.content is None else body.content,
+        json=note.json and body.content is None,
+        keywords=note.keywords if body.related_keywords is None else tuple(body.related_keywords),
+        files=note.files if body.related_files is None else tuple(body.related_files),
+    )

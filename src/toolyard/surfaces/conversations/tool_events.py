@@ -1,0 +1,94 @@
+"""`GET /sse/conversations/{id}`: the calls of a conversation as seed 004's clients watch them. It starts nothing."""
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+
+import msgspec
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.response import Stream
+
+from toolyard.core.cursor import Cursor
+from toolyard.core.events import CallEnded, Entry, RunQueued, TurnEnded
+from toolyard.core.items import Call, Item, ModelText, Result
+from toolyard.engine.readers import Published, Reader
+from toolyard.engine.service import Service
+from toolyard.surfaces.authorization import PathId, state_of
+from toolyard.surfaces.chat_messages import iso
+from toolyard.surfaces.openapi import ERRORS, EVENTS
+from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.sse import OneRun, event_stream, stream
+
+Fields = dict[str, object]
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    @get("/sse/conversations/{conversation_id:str}", media_type=EVENTS, responses=ERRORS, tags=["runs"])
+    async def watch_calls(request: Visitor, conversation_id: PathId) -> Stream:
+        """Watch calls from now on: `connected`, then `tool_call`, `tool_response` and `tool_error`, without end.
+
+        `/conversations/{id}/events` shows everything and resumes; this is for clients that know only these.
+        """
+        visit = visit_of(request.scope)
+        await state_of(service, conversation_id, visit.caller, "see")
+        reader = await service.follow(conversation_id, keen=False)
+        connected: Fields = {
+            "type": "connected",
+            "conversation_id": conversation_id,
+            "timestamp": iso(service.mint.now()),
+        }
+        return event_stream(_watch(reader, connected, visit.correlation_id))
+
+    return [watch_calls]
+
+
+async def _watch(reader: Reader, connected: Fields, correlation_id: str) -> AsyncGenerator[bytes, None]:
+    try:
+        yield _encode(connected)
+        async with aclosing(stream(reader, render_calls, OneRun(), correlation_id)) as pieces:
+            async for piece in pieces:
+                yield piece
+    finally:
+        reader.detach()  # a client may leave before the stream has begun
+
+
+def render_calls(item: Published, _: Cursor) -> bytes:
+    """Return the events that tell of calls in an entry; none for most."""
+    if not isinstance(item, Entry):
+        return b""
+    match item.event:
+        case RunQueued(input=items):
+            answered = {entry.call_id for entry in items if isinstance(entry, Result)}  # history that came along
+            events = _in_items([entry for entry in items if isinstance(entry, Call) and entry.id not in answered])
+        case TurnEnded(items=items):
+            events = _in_items(items)
+        case CallEnded(result=result):
+            events = iter([_ended(result)])
+        case _:
+            return b""
+    about = {"conversation_id": item.conversation, "timestamp": iso(item.at)}
+    return b"".join(
+        _encode({"type": kind, **about, "data": {**data, "timestamp": about["timestamp"]}}) for kind, data in events
+    )
+
+
+def _in_items(items: Sequence[Item]) -> Iterator[tuple[str, Fields]]:
+    """Yield the calls of a turn with the text before them, and the results of those that its provider ran."""
+    text = "".join(item.text for item in items if isinstance(item, ModelText))
+    for item in items:
+        if isinstance(item, Call):
+            call = {"tool_call_id": item.id, "tool_name": item.tool, "arguments": item.arguments}
+            yield "tool_call", {**call, "assistant_content": text or None}
+        elif isinstance(item, Result):
+            yield _ended(item)
+
+
+def _ended(result: Result) -> tuple[str, Fields]:
+    about: Fields = {"tool_call_id": result.call_id, "tool_name": result.tool}
+    if result.outcome == "ok":
+        return "tool_response", {**about, "result": result.content}
+    return "tool_error", {**about, "error": result.error.error if result.error else result.outcome}
+
+
+def _encode(event: Fields) -> bytes:
+    return b"data: %b\n\n" % msgspec.json.encode(event)

@@ -1,0 +1,118 @@
+"""How an error is told over HTTP: one shape for all, no stack trace, no secret."""
+
+import logging
+from math import ceil
+from typing import cast
+
+from litestar import Response
+from litestar.exceptions import HTTPException, ValidationException
+from msgspec import Struct
+
+from toolyard.core.errors import (
+    Fenced,
+    Forbidden,
+    Invalid,
+    NotFound,
+    RateLimited,
+    Refused,
+    RunFailed,
+    StoreDown,
+    ToolyardError,
+    Unauthenticated,
+    Unavailable,
+)
+from toolyard.surfaces.request_context import Visitor, visit_of
+
+_log = logging.getLogger("toolyard.http")
+
+ERROR = "toolyard.error"
+"""Where the scope of a request holds the error that it was answered with, for the log."""
+
+
+class ModelFailed(RunFailed):
+    """The run that a caller waited for ended as failed; `details` says where to look (HTTP 502)."""
+
+    def __init__(self, message: str, details: dict[str, object]) -> None:
+        super().__init__(message)
+        self.details = details
+
+
+_TOLD: dict[type[ToolyardError], tuple[int, str]] = {
+    Unauthenticated: (401, "unauthenticated"),
+    Forbidden: (403, "permission_denied"),
+    NotFound: (404, "not_found"),
+    Refused: (409, "conflict"),
+    Invalid: (422, "validation_error"),
+    RateLimited: (429, "rate_limited"),
+    ModelFailed: (502, "model_error"),
+    Fenced: (503, "unavailable"),
+    Unavailable: (503, "unavailable"),
+    StoreDown: (503, "unavailable"),
+}
+_BY_STATUS = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "invalid_json"}
+
+
+class ErrorBody(Struct, frozen=True, kw_only=True):
+    """What every answer that is not a success looks like."""
+
+    error: str
+    error_type: str
+    correlation_id: str
+    details: dict[str, object] = {}
+    ok: bool = False
+    success: bool = False
+
+
+def error_body(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, dict[str, str]]:
+    """The status, the body and the headers for an error."""
+    headers: dict[str, str] = {}
+    details: dict[str, object] = {}
+    said = str(error)
+    match error:
+        case ValidationException():
+            status, kind, said = 422, "validation_error", "some fields are wrong"
+            details["fields"] = error.extra
+        case HTTPException():
+            status, said = error.status_code, error.detail
+            kind = _BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
+        case ToolyardError() if type(error) in _TOLD:
+            status, kind = _TOLD[type(error)]
+            details = error.details if isinstance(error, Invalid | ModelFailed) else {}
+            headers = _rate_headers(error) if isinstance(error, RateLimited) else {}
+            said = f"the store cannot be used now: {error.reason}" if isinstance(error, StoreDown) else said
+        case UnicodeDecodeError():
+            status, kind, said = 400, "invalid_json", "the body is not UTF-8"
+        case RecursionError():
+            status, kind, said = 400, "invalid_json", "the body is nested too deeply"
+        case _:
+            _log.error("a request failed", exc_info=error, extra={"correlation_id": correlation_id})
+            status, kind, said = 500, "internal_error", "something went wrong here; the log knows more by this id"
+    body = ErrorBody(error=said, error_type=kind, correlation_id=correlation_id, details=details)
+    return status, body, headers
+
+
+def _rate_headers(error: RateLimited) -> dict[str, str]:
+    whole_after_s = error.retry_after_s + 60 * (error.per_minute - 1) / error.per_minute
+    after = {"retry-after": str(max(1, ceil(error.retry_after_s)))}
+    return after | rate_headers(error.per_minute, 0, whole_after_s)
+
+
+def rate_headers(per_minute: int, remaining: int, whole_after_s: float) -> dict[str, str]:
+    """What is left of a caller's allowance, and in how many seconds it is whole again."""
+    return {
+        "x-ratelimit-limit": str(per_minute),
+        "x-ratelimit-remaining": str(remaining),
+        "x-ratelimit-reset": str(ceil(whole_after_s)),
+    }
+
+
+def invalid(key: str, message: str) -> Invalid:
+    """A field that is wrong in a way that its type does not tell."""
+    return Invalid(f"{key}: {message}", {"fields": [{"key": key, "message": message}]})
+
+
+def answer_error(request: Visitor, error: Exception) -> Response[ErrorBody]:
+    """Litestar's way to the same."""
+    status, body, headers = error_body(error, visit_of(request.scope).correlation_id)
+    cast(dict[str, object], request.scope)[ERROR] = body
+    return Response(body, status_code=status, headers=headers)

@@ -1,0 +1,1 @@
+"""Routes for operators and administrators: servers, keys, runs, traces, metrics and readiness."""

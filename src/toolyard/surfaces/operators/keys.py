@@ -1,0 +1,131 @@
+"""`/keys`: who may come in. For administrators, each within their tenant; a key's secret is told only once."""
+
+from litestar import delete, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, JSONBody
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused
+from toolyard.core.store import Key
+from toolyard.engine.authentication import Access
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import Visitor
+from toolyard.surfaces.roles import require_admin
+
+LONGEST_NAME = 128
+
+
+class NewKey(Struct, forbid_unknown_fields=True, kw_only=True):
+    """A key's name, and the caller it stands for."""
+
+    name: str
+    user: str
+    roles: frozenset[str] = frozenset()
+    tenant: str = ""
+    divisions: frozenset[str] = frozenset()
+    trusted: bool = False
+
+
+class ShownKey(Struct, kw_only=True):
+    """A key as it is listed: without its secret, which is kept nowhere, and without its hash."""
+
+    name: str
+    user: str
+    roles: list[str]
+    tenant: str
+    divisions: list[str]
+    trusted: bool
+    created_at: float
+
+
+class KeyMade(Struct, kw_only=True):
+    key: ShownKey
+    secret: str
+    message: str = "keep the secret now: it is not shown again"
+    success: bool = True
+
+
+class KeyList(Struct, kw_only=True):
+    keys: list[ShownKey]
+    count: int
+    success: bool = True
+
+
+class KeyRevoked(Struct, kw_only=True):
+    name: str
+    message: str
+    success: bool = True
+
+
+def routes(access: Access) -> list[HTTPRouteHandler]:
+    @get("/keys", responses=ERRORS, tags=["keys"])
+    async def list_keys(request: Visitor) -> KeyList:
+        """The keys that this administrator looks after."""
+        keys = sorted(_seen_by(_admin(request), access), key=lambda key: key.name)
+        return KeyList(keys=[shown(key) for key in keys], count=len(keys))
+
+    @post("/keys", responses=ERRORS, tags=["keys"])
+    async def add_key(request: Visitor, data: JSONBody[NewKey]) -> KeyMade:
+        """Make a key. With the first one the server begins to ask everybody for theirs."""
+        key, secret = await access.add(parse_key(data, _admin(request)))
+        return KeyMade(key=shown(key), secret=secret)
+
+    @delete("/keys/{name:str}", status_code=200, responses=ERRORS, tags=["keys"])
+    async def revoke_key(request: Visitor, name: FromPath[str]) -> KeyRevoked:
+        """Take a key back; it opens nothing from now on."""
+        if all(key.name != name for key in _seen_by(_admin(request), access)):
+            raise NotFound(f"there is no key named {name[:LONGEST_NAME]!r}")
+        if len(access.keys()) == 1:
+            raise Refused(
+                "this is the last key, and without any the server would let everybody in: "
+                "add another one first, or stop the server and revoke this one then"
+            )
+        await access.revoke(name)
+        return KeyRevoked(name=name, message=f"the key {name!r} opens nothing any more")
+
+    return [list_keys, add_key, revoke_key]
+
+
+def parse_key(data: NewKey, admin: Caller) -> Key:
+    """The key to be kept. An administrator of one tenant makes keys of that tenant only, with roles of its own."""
+    wrong = [field for field in ("name", "user") if not 0 < len(getattr(data, field).strip()) <= LONGEST_NAME]
+    if wrong or not data.name.isprintable() or "/" in data.name:
+        said = f"a key has a name and a user of 1 to {LONGEST_NAME} characters, and no / in its name"
+        raise Invalid(said, {"field": wrong[0] if wrong else "name"})
+    if admin.tenant and data.tenant not in ("", admin.tenant):
+        raise Forbidden(f"an administrator of the tenant {admin.tenant!r} makes keys of that tenant only")
+    if admin.tenant and (lacking := sorted(data.roles - admin.roles)):
+        raise Forbidden(f"you cannot give the role {lacking[0][:LONGEST_NAME]!r}, which your own key does not have")
+    if admin.tenant and data.trusted:
+        raise Forbidden("a trusted key may name any role of a tool, so an administrator without a tenant makes it")
+    return Key(
+        name=data.name,
+        hash="",
+        user=data.user,
+        roles=data.roles,
+        tenant=data.tenant or admin.tenant,
+        divisions=data.divisions,
+        trusted=data.trusted,
+    )
+
+
+def shown(key: Key) -> ShownKey:
+    return ShownKey(
+        name=key.name,
+        user=key.user,
+        roles=sorted(key.roles),
+        tenant=key.tenant,
+        divisions=sorted(key.divisions),
+        trusted=key.trusted,
+        created_at=key.created_at,
+    )
+
+
+def _admin(request: Visitor) -> Caller:
+    return require_admin(request, "keys are for administrators")
+
+
+def _seen_by(admin: Caller, access: Access) -> list[Key]:
+    known = access.keys()
+    return [key for key in known if admin.tenant in ("", key.tenant)]

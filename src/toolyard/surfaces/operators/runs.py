@@ -1,0 +1,217 @@
+"""`GET /traces`, `/overview` and `/live`: the runs there were, their figures, and those that are open now.
+
+A user sees their own; operators and approvers may ask for their tenant's.
+"""
+
+from collections.abc import Sequence
+from typing import Annotated, Literal
+
+from litestar import get
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import QueryParameter
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.events import Ending
+from toolyard.core.items import Outcome
+from toolyard.core.run_state import Phase
+from toolyard.core.state import State
+from toolyard.core.store import Card, Place
+from toolyard.engine.service import Service
+from toolyard.observability.digest import Digests, RunDigest
+from toolyard.observability.overview import Overview, overview
+from toolyard.observability.trace import Status
+from toolyard.surfaces.list_position import parse_place, place_text
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_context import Visitor, visit_of
+
+PAGE = 50
+MOST_LOOKED_AT = 1000
+"""How many conversations one request looks through; a page of the list then leads on."""
+MOST_OF_ONE = 50
+"""How many runs of one conversation a list shows, unless that conversation is asked for: its latest."""
+
+Text = Annotated[str, QueryParameter(max_length=500)]
+Whose = Annotated[
+    Literal["mine", "tenant"], QueryParameter(description="`tenant` shows everybody's, for operators and approvers")
+]
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """Which runs; what is empty is not asked about."""
+
+    user: str = ""
+    tool: str = ""
+    outcome: Outcome | Literal[""] = ""
+    ending: Ending | Literal[""] = ""
+
+    def holds(self, run: RunDigest) -> bool:
+        if (self.user and run.user != self.user) or (self.ending and run.ending != self.ending):
+            return False
+        if not self.tool and not self.outcome:
+            return True
+        return any(
+            (not self.tool or call.tool == self.tool) and (not self.outcome or call.outcome == self.outcome)
+            for call in run.calls
+        )
+
+
+class RunList(Struct, kw_only=True):
+    """By conversation, the one that changed last first. `next` leads to earlier ones."""
+
+    runs: list[RunDigest]
+    count: int
+    next: str | None
+    success: bool = True
+
+
+class OverviewAnswer(Struct, kw_only=True):
+    """`complete` is false if there was more than one request looks through."""
+
+    overview: Overview
+    complete: bool
+    success: bool = True
+
+
+class OpenCall(Struct, kw_only=True):
+    id: str
+    tool: str
+    phase: Phase
+    expires_at: float
+
+
+class OpenRun(Struct, kw_only=True):
+    """A run that is at work or waits, with the calls that are open in it."""
+
+    conversation: str
+    title: str
+    user: str
+    run_id: str
+    correlation_id: str
+    status: Status
+    model: str
+    started_at: float
+    queued: int
+    calls: list[OpenCall]
+    may_stop: bool
+    """Whether the caller may: operators look, the owner and the tenant's approvers stop."""
+
+
+class LiveAnswer(Struct, kw_only=True):
+    runs: list[OpenRun]
+    count: int
+    success: bool = True
+
+
+def routes(service: Service) -> list[HTTPRouteHandler]:
+    digests = Digests(service.entries)
+
+    @get("/traces", responses=ERRORS, tags=["traces"])
+    async def list_runs(
+        request: Visitor,
+        conversation: Text = "",
+        user: Text = "",
+        tool: Text = "",
+        outcome: Annotated[Outcome | Literal[""], QueryParameter()] = "",
+        ending: Annotated[Ending | Literal[""], QueryParameter()] = "",
+        limit: Annotated[int, QueryParameter(ge=1, le=200)] = 50,
+        after: Annotated[str, QueryParameter(max_length=1000, description="The `next` of the page before")] = "",
+        whose: Whose = "mine",
+    ) -> RunList:
+        """The runs there were, by conversation, user, tool, outcome of a call, or ending."""
+        caller, wanted = visit_of(request.scope).caller, Wanted(user=user, tool=tool, outcome=outcome, ending=ending)
+        if conversation:
+            card = await service.known(conversation, caller, "see")
+            runs = [run for run in await digests.of(card) if wanted.holds(run)][:MOST_LOOKED_AT]
+            return RunList(runs=runs, count=len(runs), next=None)
+        return await find_runs(service, digests, caller, wanted, limit, parse_place(after), everyone=whose == "tenant")
+
+    @get("/overview", responses=ERRORS, tags=["traces"])
+    async def show_overview(
+        request: Visitor,
+        hours: Annotated[float, QueryParameter(gt=0, le=24 * 90)] = 24.0,
+        whose: Whose = "mine",
+    ) -> OverviewAnswer:
+        """Runs, errors, tokens and latencies over the last hours, by tool and by model."""
+        caller, until = visit_of(request.scope).caller, service.mint.now()
+        since = until - hours * 3600
+        runs, complete = await changed_since(service, digests, caller, since, everyone=whose == "tenant")
+        return OverviewAnswer(overview=overview(runs, since, until), complete=complete)
+
+    @get("/live", responses=ERRORS, tags=["traces"])
+    async def show_live(request: Visitor, whose: Whose = "mine") -> LiveAnswer:
+        """The runs that are at work or wait now."""
+        caller = visit_of(request.scope).caller
+        cards = await service.open_conversations(caller, everyone=whose == "tenant")
+        runs = [made for card in cards if (made := open_run(card, await service.state(card.id), caller))]
+        runs.sort(key=lambda run: run.started_at)
+        return LiveAnswer(runs=runs, count=len(runs))
+
+    return [list_runs, show_overview, show_live]
+
+
+async def find_runs(
+    service: Service,
+    digests: Digests,
+    caller: Caller,
+    wanted: Wanted,
+    limit: int,
+    after: Place | None,
+    *,
+    everyone: bool,
+) -> RunList:
+    runs: list[RunDigest] = []
+    looked_at = 0
+    while cards := await _next_cards(service, caller, after, everyone=everyone):
+        for card in cards:
+            runs += [run for run in (await digests.of(card))[:MOST_OF_ONE] if wanted.holds(run)]
+            after, looked_at = card.place, looked_at + 1
+            if len(runs) >= limit or looked_at >= MOST_LOOKED_AT:
+                return RunList(runs=runs, count=len(runs), next=place_text(after))
+    return RunList(runs=runs, count=len(runs), next=None)
+
+
+async def changed_since(
+    service: Service, digests: Digests, caller: Caller, since: float, *, everyone: bool
+) -> tuple[list[RunDigest], bool]:
+    """The runs of all conversations that changed since then; and whether these were all."""
+    runs: list[RunDigest] = []
+    after, looked_at = None, 0
+    while cards := await _next_cards(service, caller, after, everyone=everyone):
+        for card in cards:
+            if card.updated_at < since:
+                return runs, True
+            if looked_at >= MOST_LOOKED_AT:
+                return runs, False
+            runs += await digests.of(card)
+            after, looked_at = card.place, looked_at + 1
+    return runs, True
+
+
+async def _next_cards(service: Service, caller: Caller, after: Place | None, *, everyone: bool) -> Sequence[Card]:
+    """Return the next page of conversations, the one that changed last first."""
+    return await service.conversations(caller, after=after, most=PAGE, everyone=everyone, unlisted=True)
+
+
+def open_run(card: Card, state: State, caller: Caller) -> OpenRun | None:
+    run = state.run
+    if run is None:
+        return None
+    calls = [
+        OpenCall(id=call.call.id, tool=call.call.tool, phase=call.phase, expires_at=call.expires_at)
+        for call in state.calls.values()
+        if call.phase != "closed"
+    ]
+    return OpenRun(
+        conversation=card.id,
+        title=card.title,
+        user=run.request.caller.user,
+        run_id=run.id,
+        correlation_id=run.correlation_id,
+        status="running" if run.suspended_at is None else "waiting",
+        model=run.model,
+        started_at=run.started_at,
+        queued=len(state.queue),
+        calls=calls,
+        may_stop=caller.may_decide_for(Caller(user=card.user, tenant=card.tenant)),
+    )

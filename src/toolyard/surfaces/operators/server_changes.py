@@ -1,0 +1,99 @@
+"""`PUT /servers/{id}`: another configuration for a server. It knows which values an answer hides, and keeps those."""
+
+from typing import cast
+
+import msgspec
+from litestar import put
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.mcp_servers import ServerCard, ServerSpec
+from toolyard.core.ports import Servers
+from toolyard.surfaces.errors import invalid
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.operators.servers import DisplayName, NewConfig, PathId, parse_spec, require_admin
+from toolyard.surfaces.request_body import SeedBody
+from toolyard.surfaces.request_context import Visitor
+from toolyard.surfaces.server_views import ServerAnswer, card_of, how, shown_config, shown_server
+
+Fields = dict[str, object]
+OF_A_COMMAND = ("command", "args", "env", "cwd")
+OF_A_URL = ("url", "headers", "oauth")
+
+
+class ServerChange(SeedBody, Struct, kw_only=True):
+    """New values for some fields, in `server` or in `config`. One that comes back as an answer hid it stays."""
+
+    name: DisplayName | None = None
+    config: Fields = {}
+    server: Fields = {}
+
+
+def routes(servers: Servers) -> list[HTTPRouteHandler]:
+    @put("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
+    async def change_server(request: Visitor, server_id: PathId, data: JSONBody[ServerChange]) -> ServerAnswer:
+        """Change a server's configuration, kept; what is left out stays. One that runs is started anew."""
+        admin = require_admin(request)
+        card = await servers.change(server_id, parse_change(data, card_of(servers, server_id, admin), admin))
+        return ServerAnswer(
+            server=shown_server(card, admin), message=f"Server {card.name!r} changed: {how(card, admin)}"
+        )
+
+    return [change_server]
+
+
+def parse_change(data: ServerChange, card: ServerCard, admin: Caller) -> ServerSpec:
+    """Return the server's configuration with the fields that were given. Raise Invalid for what cannot be."""
+    given = {name: value for name, value in {**data.config, **data.server}.items() if value is not None}
+    if data.name is not None:
+        given["name"] = data.name
+    if not given:
+        raise invalid("server", "give the fields to change, as server or as config")
+    if given.get("slug", card.id) != card.id:
+        raise invalid("slug", "the id of a server stays as it is: remove the server and add it anew")
+    current = _plain({name: getattr(card.spec, name) for name in NewConfig.__struct_fields__})
+    hidden = _plain(shown_config(card, admin))
+    fields = {
+        name: _unhidden(value, hidden.get(name), current[name]) for name, value in given.items() if name in current
+    }
+    try:
+        name = msgspec.convert(given.get("name") or given.get("display_name") or card.name, DisplayName)
+        config = msgspec.convert({**_without_the_other(current, fields), **fields}, NewConfig)
+    except msgspec.ValidationError as error:
+        raise invalid("server", str(error)) from None
+    return replace(parse_spec(config), display_name=name if name != card.id else "")
+
+
+def _plain(fields: Fields) -> Fields:
+    return cast(Fields, msgspec.to_builtins(fields))
+
+
+def _without_the_other(current: Fields, fields: Fields) -> Fields:
+    """Return the current fields without those of a command where a url is given, and the other way round."""
+    unused = OF_A_COMMAND if fields.get("url") else OF_A_URL if fields.get("command") else ()
+    return {name: value for name, value in current.items() if name not in unused}
+
+
+def _unhidden(value: object, hidden: object, current: object) -> object:
+    """Return the current value for one that is as an answer hid it, also inside of lists and tables."""
+    if value == hidden:
+        return current
+    match value, hidden, current:
+        case dict(), dict(), dict():
+            shown, real = cast(Fields, hidden), cast(Fields, current)
+            return {
+                key: _unhidden(entry, shown[key], real[key]) if key in shown and key in real else entry
+                for key, entry in cast(Fields, value).items()
+            }
+        case list(), list(), list():
+            shown, real = cast(list[object], hidden), cast(list[object], current)
+            pairs = [*zip(shown, real, strict=True)]
+            return [
+                _unhidden(entry, *pairs[at]) if at < len(pairs) else entry
+                for at, entry in enumerate(cast(list[object], value))
+            ]
+        case _:
+            return value

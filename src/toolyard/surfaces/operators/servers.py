@@ -1,0 +1,340 @@
+"""`/servers`: the MCP servers, their state and their tools.
+
+Callers see and call those that serve their tenant; administrators without a tenant see and change all.
+"""
+
+import re
+from typing import Annotated, Literal
+
+from litestar import Response, delete, get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import FromPath, JSONBody
+from msgspec import Meta, Struct, convert
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings
+from toolyard.core.errors import NotFound
+from toolyard.core.events import CallEnded, Entry, RunEnded, RunSuspended
+from toolyard.core.items import Call
+from toolyard.core.mcp_servers import ServerCard, ServerSpec, ServerTool
+from toolyard.core.ports import Servers
+from toolyard.engine.run import Run
+from toolyard.engine.service import Service
+from toolyard.surfaces.authorization import admitted
+from toolyard.surfaces.errors import invalid
+from toolyard.surfaces.openapi import ERRORS
+from toolyard.surfaces.request_body import SeedBody
+from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.roles import require_server_admin
+from toolyard.surfaces.server_views import ServerAnswer, ShownServer, card_of, cards_for, how, shown_server
+
+SERVER_ID = r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z"
+MAX_ID_CHARS = 64
+ServerId = Annotated[str, Meta(min_length=1, max_length=MAX_ID_CHARS, pattern=SERVER_ID)]
+DisplayName = Annotated[str, Meta(min_length=1, max_length=100, pattern=r"^[^/\\\x00-\x1f\x7f]+\Z")]
+OptionalName = Annotated[str, Meta(max_length=100, pattern=r"^[^/\\\x00-\x1f\x7f]*\Z")]
+TenantName = Annotated[str, Meta(min_length=1, max_length=128)]
+ToolName = Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]{1,64}\Z")]
+Text = Annotated[str, Meta(max_length=10_000)]
+Seconds = Annotated[float, Meta(gt=0, le=86_400)]
+PathId = FromPath[str]
+
+
+class NewOAuth(Struct, kw_only=True, omit_defaults=True):
+    """As whom a token is asked for, where the server's authorization server registers nobody."""
+
+    issuer: Text
+    client_id: Text
+    client_secret: Text = ""
+    scope: Text = ""
+    grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
+
+
+class NewConfig(Struct, kw_only=True, omit_defaults=True):
+    """A command with its arguments, or a url; as in `[servers.NAME]` of the configuration."""
+
+    display_name: OptionalName = ""
+    command: Text = ""
+    args: list[Text] = []
+    env: dict[str, Text] = {}
+    cwd: Text = ""
+    url: Text = ""
+    headers: dict[str, Text] = {}
+    oauth: NewOAuth | None = None
+    auth: Literal["server", "caller"] = "server"
+    names: dict[str, ToolName] = {}
+    trust: bool = False
+    pin: Literal["on", "off"] = "on"
+    protocol: Literal["auto", "2025-11-25"] = "auto"
+    sampling: bool = False
+    tenants: list[TenantName] = []
+    """Only callers of these tenants see it and its tools; none named means all."""
+    connect_s: Seconds = 30.0
+    list_s: Seconds = 30.0
+    call_s: Seconds = 30.0
+    idle_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
+
+
+class NamedConfig(NewConfig, kw_only=True):
+    """A configuration that says its name itself. The `slug` is the server's id; without one it is made of the name."""
+
+    name: DisplayName
+    slug: ServerId | None = None
+
+
+class NewServer(SeedBody, kw_only=True):
+    """A `name` and a `config`, or both in one as `server`."""
+
+    name: DisplayName | None = None
+    config: NewConfig | None = None
+    server: NamedConfig | None = None
+
+
+class ServerList(Struct, kw_only=True):
+    servers: list[ShownServer]
+    count: int
+    success: bool = True
+
+
+class ShownTool(Struct, kw_only=True):
+    name: str
+    description: str
+    input_schema: dict[str, object]
+    offered_as: str
+    state: str
+    difference: str
+
+
+class ServerTools(Struct, kw_only=True):
+    server_id: str
+    server_name: str
+    status: str
+    tools: list[ShownTool]
+    message: str
+    success: bool = True
+
+
+class Acceptance(Struct, forbid_unknown_fields=True, kw_only=True):
+    """Which tools; none named means all that wait."""
+
+    tools: list[str] = []
+
+
+class ToolCall(SeedBody, Struct, kw_only=True):
+    tool_name: Annotated[str, Meta(min_length=1, max_length=1000)]
+    arguments: dict[str, object] = {}
+
+
+class ToolAnswer(Struct, kw_only=True):
+    server_id: str
+    server_name: str
+    tool_name: str
+    message: str
+    result: str | None = None
+    """What a model would read."""
+    status: Literal["ended", "waiting"] = "ended"
+    outcome: str = ""
+    conversation_id: str = ""
+    call_id: str = ""
+    success: bool = True
+
+
+def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
+    return [*_seen(servers), *_added(servers), *_changed(servers), *_called(service, servers)]
+
+
+def _seen(servers: Servers) -> list[HTTPRouteHandler]:
+    @get("/servers", responses=ERRORS, tags=["servers"])
+    async def list_servers(request: Visitor) -> ServerList:
+        """Every server and its state. What is secret in a configuration is not shown."""
+        caller = visit_of(request.scope).caller
+        shown = [shown_server(card, caller) for card in cards_for(servers, caller)]
+        return ServerList(servers=shown, count=len(shown))
+
+    @get("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
+    async def get_server(request: Visitor, server_id: PathId) -> ServerAnswer:
+        caller = visit_of(request.scope).caller
+        card = card_of(servers, server_id, caller)
+        return ServerAnswer(server=shown_server(card, caller), message=how(card, caller))
+
+    @get("/servers/{server_id:str}/tools", responses=ERRORS, tags=["servers"])
+    async def list_tools(request: Visitor, server_id: PathId) -> ServerTools:
+        """What the server lists, also what is quarantined, with the difference to what was accepted."""
+        caller = visit_of(request.scope).caller
+        card = card_of(servers, server_id, caller)
+        if not caller.administers_server:
+            card = replace(card, tools=tuple(tool for tool in card.tools if not tool.callers))
+        return shown_tools(card, f"{len(card.tools)} tools")
+
+    return [list_servers, get_server, list_tools]
+
+
+def _added(servers: Servers) -> list[HTTPRouteHandler]:
+    @post("/servers", responses=ERRORS, tags=["servers"])
+    async def add_server(request: Visitor, data: JSONBody[NewServer]) -> ServerAnswer:
+        """Add a server; it is kept, and started at once."""
+        admin = require_admin(request)
+        server_id, spec = parse_new(data)
+        card = await servers.add(server_id, spec)
+        return ServerAnswer(server=shown_server(card, admin), message=f"Server {card.name!r} added: {how(card, admin)}")
+
+    @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
+    async def remove_server(request: Visitor, server_id: PathId) -> ServerAnswer:
+        """Stop a server and forget it, with what was accepted of its tools."""
+        admin = require_admin(request)
+        card = await servers.act(server_id, "remove")
+        return ServerAnswer(server=shown_server(card, admin), message=f"Server {server_id!r} removed")
+
+    return [add_server, remove_server]
+
+
+def _changed(servers: Servers) -> list[HTTPRouteHandler]:
+    @post("/servers/{server_id:str}/start", status_code=200, responses=ERRORS, tags=["servers"])
+    async def start_server(request: Visitor, server_id: PathId) -> ServerAnswer:
+        """Start a server that is stopped, or that has failed, without waiting for its next turn."""
+        admin = require_admin(request)
+        card = await servers.act(server_id, "start")
+        return ServerAnswer(server=shown_server(card, admin), message=how(card, admin))
+
+    @post("/servers/{server_id:str}/stop", status_code=200, responses=ERRORS, tags=["servers"])
+    async def stop_server(request: Visitor, server_id: PathId) -> ServerAnswer:
+        """Stop a server; its tools are not offered until it is started again."""
+        admin = require_admin(request)
+        card = await servers.act(server_id, "stop")
+        return ServerAnswer(server=shown_server(card, admin), message=f"Server {server_id!r} stopped")
+
+    @post("/servers/{server_id:str}/accept", status_code=200, responses=ERRORS, tags=["servers"])
+    async def accept_tools(
+        request: Visitor, server_id: PathId, data: JSONBody[Acceptance | None] = None
+    ) -> ServerTools:
+        """Accept what a server has changed of its tools since they were accepted last."""
+        require_admin(request)
+        card = await servers.act(server_id, "accept", data.tools if data else ())
+        return shown_tools(card, "Accepted")
+
+    @post("/servers/{server_id:str}/reject", status_code=200, responses=ERRORS, tags=["servers"])
+    async def reject_tools(
+        request: Visitor, server_id: PathId, data: JSONBody[Acceptance | None] = None
+    ) -> ServerTools:
+        """Keep tools out as they are listed now: those that wait, or those named. It is remembered."""
+        require_admin(request)
+        card = await servers.act(server_id, "reject", data.tools if data else ())
+        return shown_tools(card, "Rejected")
+
+    return [start_server, stop_server, accept_tools, reject_tools]
+
+
+def _called(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
+    @post("/servers/{server_id:str}/tools/call", status_code=200, responses=ERRORS, tags=["servers"])
+    async def call_tool(request: Visitor, server_id: PathId, data: JSONBody[ToolCall]) -> Response[ToolAnswer]:
+        """Call a tool directly: judged, run and journaled as any other call. One that asks first answers 202."""
+        visit = visit_of(request.scope)
+        card = card_of(servers, server_id, visit.caller)
+        tool = _offered(card, data.tool_name)
+        mint = service.mint
+        call = Call(id=mint.id("call"), at=mint.now(), tool=tool.offered_as, arguments=data.arguments)
+        start = service.request(
+            visit.caller,
+            (call,),
+            correlation_id=visit.correlation_id,
+            settings=Settings(title=f"{tool.name} on {server_id}", unlisted=True),
+        )
+        headers = await admitted(service, visit.caller)
+        answer = await _answered(Run(service, mint.id("conversation"), start), card, tool)
+        return Response(answer, status_code=202 if answer.status == "waiting" else 200, headers=headers)
+
+    return [call_tool]
+
+
+async def _answered(run: Run, card: ServerCard, tool: ServerTool) -> ToolAnswer:
+    answer = ToolAnswer(
+        server_id=card.id, server_name=card.name, tool_name=tool.name, message="", conversation_id=run.conversation
+    )
+    async for item in run.published():
+        match item:
+            case Entry(event=CallEnded(result=result)):
+                well = result.outcome == "ok"
+                said = "Tool executed" if well else (result.error.error if result.error else result.outcome)
+                answer = replace(
+                    answer,
+                    result=result.content,
+                    outcome=result.outcome,
+                    success=well,
+                    message=said,
+                    call_id=result.call_id,
+                )
+            case Entry(event=RunSuspended(waiting_for=waiting)):
+                said = "it waits: approve, deny or answer it in its conversation"
+                return replace(answer, status="waiting", call_id=next(iter(waiting), ""), message=said)
+            case Entry(event=RunEnded(detail=detail)):
+                return answer if answer.outcome else replace(answer, success=False, message=detail)
+            case _:
+                pass
+    return answer
+
+
+def parse_new(data: NewServer) -> tuple[str, ServerSpec]:
+    """Return the id of a new server and how it is reached. Raise Invalid for what cannot be."""
+    config, name = data.server or data.config, data.server.name if data.server else data.name
+    if config is None or name is None:
+        raise invalid("server", "give a name and a config, or both in one as server")
+    server_id = (data.server.slug if data.server else None) or id_of_name(name)
+    spec = parse_spec(config)
+    return server_id, spec if spec.display_name else replace(spec, display_name=name if name != server_id else "")
+
+
+def id_of_name(name: str) -> str:
+    """Return the name as an id: itself where it can be one, else in small letters with hyphens for what cannot."""
+    server_id = name if re.match(SERVER_ID, name) else re.sub(r"[^a-z0-9_.]+", "-", name.lower()).strip("-.")
+    if len(server_id) > MAX_ID_CHARS or not re.match(SERVER_ID, server_id):
+        raise invalid("name", "no id can be made of this name: give a slug of letters, digits, '.', '_' and '-'")
+    return server_id
+
+
+def parse_spec(config: NewConfig) -> ServerSpec:
+    if bool(config.command) == bool(config.url):
+        raise invalid("config", "give a command or a url, one of them")
+    if config.url and not config.url.startswith(("http://", "https://")):
+        raise invalid("config.url", "must begin with http:// or https://")
+    if config.oauth and not config.url:
+        raise invalid("config.oauth", "is for a server with a url")
+    if config.oauth and config.oauth.grant == "client_credentials" and not config.oauth.client_secret:
+        raise invalid("config.oauth.client_secret", "must be given, or the grant authorization_code")
+    return convert(config, ServerSpec, from_attributes=True)
+
+
+def shown_tools(card: ServerCard, said: str) -> ServerTools:
+    return ServerTools(
+        server_id=card.id,
+        server_name=card.name,
+        status=card.status,
+        tools=[shown_tool(tool) for tool in card.tools],
+        message=said,
+    )
+
+
+def shown_tool(tool: ServerTool) -> ShownTool:
+    schema = tool.definition.get("inputSchema")
+    return ShownTool(
+        name=tool.name,
+        description=str(tool.definition.get("description") or ""),
+        input_schema=convert(schema, dict[str, object]) if isinstance(schema, dict) else {},
+        offered_as=tool.offered_as,
+        state=tool.state,
+        difference=tool.why,
+    )
+
+
+def _offered(card: ServerCard, name: str) -> ServerTool:
+    for tool in card.tools:
+        if name in (tool.name, tool.offered_as):
+            if tool.state != "accepted":
+                how = "kept out" if tool.state == "rejected" else "quarantined"
+                raise NotFound(f"the tool {name[:80]!r} is {how}: an administrator has to accept it first")
+            return tool
+    raise NotFound(f"there is no tool {name[:80]!r} on the server {card.id!r}")
+
+
+def require_admin(request: Visitor) -> Caller:
+    return require_server_admin(request, "servers are shared by all tenants")

@@ -1,0 +1,1 @@
+"""The web page, as its build left it in the package."""

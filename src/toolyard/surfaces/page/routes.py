@@ -1,0 +1,81 @@
+"""`GET /` and `/assets/…`: the web page as its build left it in the package. It is open to all and knows nothing.
+
+Whatever it shows it asks for over the API, with the visitor's own key. Nothing on it comes from another origin.
+"""
+
+import gzip
+import re
+from functools import lru_cache
+from pathlib import Path
+
+from litestar import Response, get
+from litestar.handlers import HTTPRouteHandler
+
+from toolyard.core.errors import NotFound
+from toolyard.surfaces.authorization import PathId
+from toolyard.surfaces.request_context import Visitor
+
+PAGE = Path(__file__).parents[2] / "page"
+POLICY = "; ".join(
+    (
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "img-src 'self' data: blob:",
+        "font-src 'self'",
+        "connect-src 'self'",
+        "base-uri 'none'",
+        "form-action 'none'",
+        "frame-ancestors 'none'",
+    )
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "cross-origin-opener-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+}
+KINDS = {
+    ".css": "text/css",
+    ".js": "text/javascript",
+    ".svg": "image/svg+xml",
+    ".woff2": "font/woff2",
+}
+_NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+")
+
+
+def routes(folder: Path = PAGE) -> list[HTTPRouteHandler]:
+    @get("/", include_in_schema=False, media_type="text/html", sync_to_thread=False)
+    def index() -> Response[bytes]:
+        """The page, or how to build it where a checkout has none."""
+        built = folder / "index.html"
+        body = built.read_bytes() if built.is_file() else NOT_BUILT
+        return Response(body, media_type="text/html", headers={**HEADERS, "cache-control": "no-cache"})
+
+    @get("/assets/{name:str}", include_in_schema=False, sync_to_thread=False)
+    def asset(request: Visitor, name: PathId) -> Response[bytes]:
+        """A file of the page. Its name changes with its content, so it may be kept for ever."""
+        path = folder / "assets" / name
+        kind = KINDS.get(path.suffix)
+        if kind is None or not _NAME.fullmatch(name) or not path.is_file():
+            raise NotFound(f"there is no file {name[:80]!r} in this page")
+        headers = {**HEADERS, "cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(path.read_bytes(), media_type=kind, headers=headers)
+        return Response(_packed(path), media_type=kind, headers={**headers, "content-encoding": "gzip"})
+
+    return [index, asset]
+
+
+@lru_cache(maxsize=256)
+def _packed(path: Path) -> bytes:
+    return gzip.compress(path.read_bytes(), 9)
+
+
+NOT_BUILT = b"""<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Toolyard</title>
+<h1>The page is not built</h1>
+<p>This server runs from a source checkout in which the web page was not built yet. In the checkout, run</p>
+<pre>make page</pre>
+<p>and load this page again. The server itself works without it: see <a href="docs">the API</a>.</p>
+</html>
+"""

@@ -1,0 +1,45 @@
+"""One log line for each request that was answered."""
+
+import logging
+from collections.abc import Mapping
+
+from toolyard.observability.log_lines import log_line
+from toolyard.surfaces.errors import ERROR, ErrorBody
+from toolyard.surfaces.request_context import VISIT, Visit
+
+QUIET_PATHS = frozenset({"/", "/healthz", "/readyz", "/favicon.ico"})
+QUIET_FOLDER = "/assets/"
+"""Probes and the files of the page: they come often, and say nothing about anybody."""
+
+_log = logging.getLogger("toolyard.http")
+
+
+def log_request(scope: Mapping[str, object], path: str, correlation_id: str, status: int, duration_s: float) -> None:
+    """Log a request; `status` is 0 if it ended before anything was answered."""
+    level = choose_level(path, status)
+    if not _log.isEnabledFor(level):
+        return
+    visit, error = scope.get(VISIT), scope.get(ERROR)
+    problem: dict[str, object] = {}
+    if isinstance(error, ErrorBody):
+        problem = {"error_type": error.error_type, "error": error.error, "details": error.details}
+    log_line(
+        _log,
+        level,
+        correlation_id,
+        "Request finished" if status else "Request cut off",
+        method=scope["method"],
+        path=path,
+        status=status,
+        duration_ms=round(duration_s * 1000, 1),
+        user=visit.caller.user if isinstance(visit, Visit) else "",
+        **problem,
+    )
+
+
+def choose_level(path: str, status: int) -> int:
+    if status >= 500:
+        return logging.ERROR
+    if path in QUIET_PATHS or path.startswith(QUIET_FOLDER):
+        return logging.DEBUG
+    return logging.WARNING if status >= 400 else logging.INFO

@@ -1,0 +1,1 @@
+"""`/ai/respond`: a prompt in, a stream of objects out."""

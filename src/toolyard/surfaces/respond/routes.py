@@ -1,0 +1,161 @@
+"""`POST /ai/respond`: a prompt in, a stream of objects out; and whether every tool that is offered can be run."""
+
+from typing import Annotated, Literal
+
+from litestar import get, post
+from litestar.handlers import HTTPRouteHandler
+from litestar.params import JSONBody
+from litestar.response import Stream
+from msgspec import Meta, Struct
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.items import Item, TextPart, UserMessage
+from toolyard.core.mcp_servers import ServerCard, ServerStatus
+from toolyard.core.notes import to_notes
+from toolyard.core.ports import Servers
+from toolyard.engine.service import Service
+from toolyard.surfaces.authorization import admitted
+from toolyard.surfaces.chat_messages import Message
+from toolyard.surfaces.history import add_message, read_history
+from toolyard.surfaces.openapi import ERRORS, EVENTS
+from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.respond.titles import title_of
+from toolyard.surfaces.server_views import cards_for, shown_error
+from toolyard.surfaces.sse import begun
+from toolyard.surfaces.web_search import Searched
+
+
+class RespondBody(Searched, Struct, kw_only=True):
+    """What to answer, and how."""
+
+    prompt: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
+    history: list[Message] = []
+    conversation_history: list[Message] = []
+    mode: Literal["tools+chat", "chat-only"] = "tools+chat"
+    conversation_id: str = ""
+    model: str = ""
+    context: dict[str, object] = {}
+    """For the model, beside the prompt, and for the tools. A conversation that this begins keeps it."""
+    tool_choice: str = "auto"
+    language: str = ""
+    """Of what the server says itself, in place of the conversation's."""
+    keep: bool | None = None
+    """A conversation whose history came along is kept only if a call has to wait, or if this says so."""
+
+
+class ToolNames(Struct, kw_only=True):
+    total_schemas: int
+    total_dispatchers: int
+    schema_names: list[str]
+    dispatcher_names: list[str]
+    schema_only: list[str]
+    dispatcher_only: list[str]
+    total_built_in: int
+    built_in_names: list[str]
+    """What comes with the yard or with the model: read_result, find_tools, a provider's own search."""
+
+
+class ServerHealth(Struct, kw_only=True):
+    """How an MCP server is, really."""
+
+    id: str
+    status: ServerStatus
+    error: str
+    tools: int
+    quarantined: int
+    restarts: int
+
+
+class ToolsHealth(Struct, kw_only=True):
+    status: Literal["healthy", "warning", "unhealthy"]
+    tools: ToolNames
+    model: str
+    store: str
+    """`ok`, or why it takes no write."""
+    servers: list[ServerHealth] = []
+    warnings: list[str] = []
+    """What an operator should look at, in words."""
+
+
+def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
+    @post("/ai/respond", status_code=200, media_type=EVENTS, responses=ERRORS, tags=["respond"])
+    async def respond(request: Visitor, data: JSONBody[RespondBody]) -> Stream:
+        """Answer a prompt as a stream of server-sent events."""
+        visit = visit_of(request.scope)
+        if data.conversation_id:
+            await service.known(data.conversation_id, visit.caller)
+        input = await read_input(data, service)
+        carries = bool(data.history or data.conversation_history)
+        settings = replace(
+            service.default_settings,
+            title=title_of(data.prompt),
+            ephemeral=carries if data.keep is None else not data.keep,
+        )
+        start = service.request(
+            visit.caller,
+            input,
+            correlation_id=visit.correlation_id,
+            tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
+            model=data.model,
+            web_search=data.wish,
+            context=data.context if data.conversation_id else {},
+            settings=replace(settings, context=to_notes(data.context)),
+            language=data.language,
+        )
+        headers = await admitted(service, visit.caller)
+        return await begun(service, data.conversation_id or service.mint.id("conversation"), start, headers)
+
+    @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
+    async def tools_health(request: Visitor) -> ToolsHealth:
+        """Whether every tool that the caller is offered can be run, the other way round, and the store's state."""
+        caller = visit_of(request.scope).caller
+        return health_of(service, servers, caller, await service.store_problem())
+
+    return [respond, tools_health]
+
+
+async def read_input(data: RespondBody, service: Service) -> list[Item]:
+    """Return the history that came along, then the prompt."""
+    mint = service.mint
+    prompt = UserMessage(id=mint.id("item"), at=mint.now(), parts=(TextPart(text=data.prompt),))
+    return [*await read_history([*data.history, *data.conversation_history], mint, add_message), prompt]
+
+
+def health_of(service: Service, servers: Servers, caller: Caller, store_problem: str) -> ToolsHealth:
+    """A server that is not as it should be is a warning: what the others offer can be run all the same."""
+    audit = service.audit_tools(caller)
+    names = ToolNames(
+        total_schemas=len(audit.schemas),
+        total_dispatchers=len(audit.dispatchers),
+        schema_names=audit.schemas,
+        dispatcher_names=audit.dispatchers,
+        schema_only=[name for name in audit.schemas if name not in audit.dispatchers],
+        dispatcher_only=[name for name in audit.dispatchers if name not in audit.schemas],
+        total_built_in=len(audit.built_in),
+        built_in_names=audit.built_in,
+    )
+    states = [server_health(card, caller) for card in cards_for(servers, caller)]
+    mismatch = bool(names.schema_only or names.dispatcher_only)
+    warnings = service.warnings()
+    worrying = warnings or any(state.status in ("failed", "restarting") or state.quarantined for state in states)
+    status = "unhealthy" if mismatch or store_problem else "warning" if worrying else "healthy"
+    return ToolsHealth(
+        status=status,
+        tools=names,
+        model=service.default_model,
+        store=store_problem or "ok",
+        servers=states,
+        warnings=warnings,
+    )
+
+
+def server_health(card: ServerCard, caller: Caller) -> ServerHealth:
+    return ServerHealth(
+        id=card.id,
+        status=card.status,
+        error=shown_error(card, caller),
+        tools=sum(tool.state == "accepted" for tool in card.tools),
+        quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
+        restarts=card.restarts,
+    )

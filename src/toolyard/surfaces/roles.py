@@ -1,0 +1,30 @@
+"""Which callers may use the routes that are not for everybody. It does not know what those routes do."""
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Forbidden
+from toolyard.surfaces.request_context import Visitor, visit_of
+
+
+def require_server_admin(request: Visitor, purpose: str) -> Caller:
+    """Return the caller if it administers the whole server, else raise Forbidden."""
+    caller = visit_of(request.scope).caller
+    if not caller.administers_server:
+        hint = f"; yours is of the tenant {caller.tenant!r}" if "admin" in caller.roles else ""
+        raise Forbidden(f"{purpose}: that needs a key with the role admin and without a tenant{hint}")
+    return caller
+
+
+def require_server_observer(request: Visitor, purpose: str) -> Caller:
+    """Return the caller if it may read what is about all tenants together, else raise Forbidden."""
+    caller = visit_of(request.scope).caller
+    if not caller.observes_server:
+        raise Forbidden(f"{purpose}: that needs a key with the role operator or admin and without a tenant")
+    return caller
+
+
+def require_admin(request: Visitor, purpose: str) -> Caller:
+    """Return the caller if it administers the server or its own tenant, else raise Forbidden."""
+    caller = visit_of(request.scope).caller
+    if "admin" not in caller.roles:
+        raise Forbidden(f"{purpose}: that needs a key with the role admin")
+    return caller

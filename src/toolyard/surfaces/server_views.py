@@ -1,0 +1,107 @@
+"""What is told of a server, shared by the routes that answer with one. Values that may be secret never are."""
+
+from datetime import UTC, datetime
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import NotFound
+from toolyard.core.masking import MASK, mask_addresses
+from toolyard.core.mcp_servers import LAST_WORDS, ServerCard
+from toolyard.core.ports import Servers
+from toolyard.observability.telemetry import masked
+
+
+class ShownServer(Struct, kw_only=True):
+    id: str
+    name: str
+    slug: str
+    config: dict[str, object]
+    status: str
+    created_at: str | None
+    started_at: str | None
+    stopped_at: str | None
+    error_message: str | None
+    process_id: int | None
+    protocol: str
+    restarts: int
+    sessions: int
+    tools: int
+    quarantined: int
+    rejected: int
+    configured: bool
+    log: list[str]
+    """What it said last beside the protocol, for administrators."""
+
+
+class ServerAnswer(Struct, kw_only=True):
+    server: ShownServer
+    message: str
+    success: bool = True
+
+
+def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
+    return ShownServer(
+        id=card.id,
+        name=card.name,
+        slug=card.id,
+        config=shown_config(card, caller),
+        status=card.status,
+        created_at=time_of(card.created_at),
+        started_at=time_of(card.started_at),
+        stopped_at=time_of(card.stopped_at),
+        error_message=shown_error(card, caller) or None,
+        process_id=card.process_id,
+        protocol=card.protocol,
+        restarts=card.restarts,
+        sessions=card.sessions,
+        tools=sum(tool.state == "accepted" for tool in card.tools),
+        quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
+        rejected=sum(tool.state == "rejected" for tool in card.tools),
+        configured=card.configured,
+        log=[str(masked(line)) for line in card.log] if caller.administers_server else [],
+    )
+
+
+def shown_config(card: ServerCard, caller: Caller) -> dict[str, object]:
+    """How a server is reached is for administrators of the server; values that may be secret are for nobody."""
+    spec, names = card.spec, {"name": card.name, "slug": card.id, "transport": card.spec.transport}
+    if not caller.administers_server:
+        return {**names, "auth": spec.auth, "trust": spec.trust, "pin": spec.pin}
+    hidden = replace(
+        spec, url=mask_addresses(spec.url, every_parameter=True),
+        args=tuple(mask_addresses(argument, every_parameter=True) for argument in spec.args),
+        env=dict.fromkeys(spec.env, MASK), headers=dict.fromkeys(spec.headers, MASK),
+        oauth=replace(spec.oauth, client_secret=MASK) if spec.oauth else None,
+    )  # fmt: skip
+    fields = {name: getattr(hidden, name) for name in spec.__struct_fields__ if name != "display_name"}
+    return {**names, **{name: value for name, value in fields.items() if value is not None}}
+
+
+def shown_error(card: ServerCard, caller: Caller) -> str:
+    """What a server said last, before it ended, is for administrators, as its log is."""
+    error = card.error if caller.administers_server else card.error.partition(LAST_WORDS)[0]
+    return str(masked(error))
+
+
+def how(card: ServerCard, caller: Caller) -> str:
+    error = shown_error(card, caller)
+    return f"it is {card.status}: {error}" if error else f"it is {card.status}"
+
+
+def time_of(at: float | None) -> str | None:
+    return datetime.fromtimestamp(at, UTC).isoformat() if at else None
+
+
+def cards_for(servers: Servers, caller: Caller) -> list[ServerCard]:
+    """Return the servers that the caller may know of: those that serve its tenant, and all for who administers them."""
+    return [card for card in servers.cards() if caller.administers_server or card.spec.serves(caller)]
+
+
+def card_of(servers: Servers, server_id: str, caller: Caller) -> ServerCard:
+    """Return the server of this id. Raise NotFound if there is none that the caller may know of."""
+    for card in cards_for(servers, caller):
+        if card.id == server_id:
+            return card
+    raise NotFound(f"there is no server {server_id[:80]!r}")

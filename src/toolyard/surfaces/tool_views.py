@@ -1,0 +1,64 @@
+"""Tools as a conversation's routes show them: by the server they run on. It does not know any route.
+
+A venue that has no servers of its own stands for one: function tools are under the server id `function`.
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings
+from toolyard.core.tools import Tool
+from toolyard.engine.service import Service
+from toolyard.surfaces.request_body import SeedBody
+
+
+class ToolName(SeedBody, kw_only=True):
+    """A tool, and the server it is on."""
+
+    server_id: str
+    tool_name: str
+
+
+def server_id(tool: Tool) -> str:
+    return tool.server or tool.venue
+
+
+def name_there(tool: Tool) -> str:
+    """What its server calls it; a model may know it by another name."""
+    return tool.remote or tool.name
+
+
+class EnabledTool(Struct, kw_only=True, omit_defaults=True):
+    """A tool that a conversation has enabled."""
+
+    server_id: str
+    tool_name: str
+    available: bool = True
+    """False, and only then written, while its server is stopped or has failed."""
+
+
+class KnownTools(Struct, frozen=True):
+    """The tools that a caller may use: now, and once their servers run again."""
+
+    usable: Sequence[Tool]
+    unavailable: Sequence[Tool]
+
+    @property
+    def all(self) -> Sequence[Tool]:
+        return (*self.usable, *self.unavailable)
+
+
+def known_tools(service: Service, caller: Caller) -> KnownTools:
+    return KnownTools(service.tools(caller), service.unavailable_tools(caller))
+
+
+def enabled_tools(known: KnownTools, settings: Settings) -> list[EnabledTool]:
+    """Return those of the tools that a caller may use which the conversation has enabled."""
+    unavailable = {tool.name for tool in known.unavailable}
+    return [
+        EnabledTool(server_id=server_id(tool), tool_name=name_there(tool), available=tool.name not in unavailable)
+        for tool in known.all
+        if settings.allows(tool.name)
+    ]

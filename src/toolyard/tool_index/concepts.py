@@ -1,0 +1,156 @@
+"""Words that mean about the same, and what is to be done with a thing: to look, make, change or remove.
+
+The words stand in `concepts.txt`; a Chinese one has two characters there, as the index reads them in pairs.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
+from importlib import resources
+
+from toolyard.tool_index.words import stem, words
+
+BEGINNING = 6
+_VERBS = {
+    "make": "create add new insert register make 新建",
+    "remove": "delete remove cancel 删除",
+    "change": "update change edit modify set 修改",
+    "look": "get list show search find read view fetch check 查看 列出 搜索",
+    "count": "count",
+    "export": "export",
+    "archive": "archive",
+    "copy": "duplicate copy clone",
+    "share": "share",
+}
+"""What begins the names of tools."""
+_ACTIONS = {
+    "make": """create add make new insert open register set book put build generate write compose record log enter
+        reserve order note draft schedule buy purchase start begin launch submit file issue apply enroll subscribe
+        upload hire invite post publish report arrange plan save give take request upload import install prepare
+        sell trade pay send sign
+        新建 创建 添加 新增 增加 建立 生成 预订 预定 预约 申请 提交 登记 购买 下单""",
+    "remove": """delete remove erase cancel drop discard clear cut kill revoke rid throw void waive withdraw forget
+        dismiss close end destroy wipe purge strike uninstall unsubscribe terminate
+        删除 移除 取消 清除 去掉 撤销 退掉""",
+    "change": """update change edit modify set rename adjust correct alter replace amend revise move reschedule postpone
+        extend increase raise lower reduce shift fix switch mark assign reassign convert rewrite upgrade configure swap
+        exchange sort
+        修改 更新 更改 编辑 调整 变更 推迟 改成""",
+    "look": """show read view display fetch retrieve see tell check look list search find lookup browse query count get
+        what which where who whose when how is are was were do does did any have has open know detail information info
+        status history available upcoming latest recent overview compare track download
+        查看 显示 获取 看看 列出 全部 所有 哪些 搜索 查找 查询 寻找 检索 多少 什么 哪里 怎么 几个 有没 查一 看一""",
+    "count": "count many number total sum 多少 几个 统计",
+    "export": "export download extract 导出 下载",
+    "archive": "archive store 归档 存档",
+    "copy": "duplicate copy clone 复制 拷贝",
+    "share": "share invite forward grant 分享 共享 邀请 转发",
+}
+_SPOKEN_OF = frozenset({"remove", "count", "export", "archive", "copy", "share"})
+"""What nobody wants done who does not speak of it."""
+_ASKING = "what which where who whose when how is are was were do does did any have has know open see tell get"
+"""Words that ask for a look where they come first; further on they stand in any sentence."""
+_SAYINGS = (
+    ("remove", r"\bany ?more\b|\bno longer\b|\bg[eo]t rid\b|\btake [\w' ]+ (?:off|out)\b|\b(?:is|called) off\b"
+     r"|\bthrow[\w' ]* (?:away|out)\b|不要了|不用了"),
+    ("change", r"\binstead\b|\bis wrong\b|\bshould (?:be|say)\b|改一下|改成|换成"),
+)  # fmt: skip
+"""What people say in place of a verb."""
+_PLAIN = """create add make new delete remove update change edit modify get list show search find view look fetch
+    retrieve display see read open"""
+"""Verbs that fit any thing, and so say little about which one is meant."""
+
+
+@cache
+def _concepts() -> dict[str, tuple[str, ...]]:
+    found: dict[str, list[str]] = {}
+    lines = resources.files("toolyard.tool_index").joinpath("concepts.txt").read_text("utf-8").splitlines()[1:]
+    for number, line in enumerate(lines):
+        for word in dict.fromkeys(stem(word) for word in line.split()):
+            found.setdefault(word, []).append(f"~{number}")
+    return {word: tuple(numbers) for word, numbers in found.items()}
+
+
+def _by_word(lines: Mapping[str, str]) -> dict[str, frozenset[str]]:
+    stems = {action: {stem(word) for word in line.split()} for action, line in lines.items()}
+    every = set[str]().union(*stems.values())
+    return {word: frozenset(action for action, line in stems.items() if word in line) for word in every}
+
+
+@cache
+def _verbs() -> dict[str, frozenset[str]]:
+    return _by_word(_VERBS)
+
+
+@cache
+def _actions() -> dict[str, frozenset[str]]:
+    return _by_word(_ACTIONS)
+
+
+@cache
+def _asking() -> frozenset[str]:
+    return frozenset(stem(word) for word in _ASKING.split())
+
+
+@cache
+def _sayings() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((action, re.compile(said, re.IGNORECASE)) for action, said in _SAYINGS)
+
+
+@cache
+def _plain() -> frozenset[str]:
+    return frozenset(stem(word) for word in _PLAIN.split())
+
+
+def concepts(word: str) -> tuple[str, ...]:
+    """The groups that a stemmed word belongs to, as words of the index that nobody can write."""
+    return _concepts().get(word, ())
+
+
+def begins(word: str) -> tuple[str, ...]:
+    """What it shares with words of its family: `organizer` and `organization`."""
+    return (f"^{word[:BEGINNING]}",) if len(word) >= BEGINNING and word.isalpha() and word.isascii() else ()
+
+
+def is_plain(word: str) -> bool:
+    return word in _plain()
+
+
+def is_action(word: str) -> bool:
+    """Return whether a stemmed word is one that people order or ask with: `show`, `add`, `查看`."""
+    return word in _actions()
+
+
+def does(name: Sequence[str]) -> frozenset[str]:
+    """What a tool does, if its name says so: to look, make, change or remove; else one of its words is its verb."""
+    return _first(name, _verbs()) or frozenset(name)
+
+
+def asks(query: str) -> frozenset[str]:
+    """What somebody may want done: by the first word that tells, and by the first that is more than a way to ask."""
+    found, asking = words(query, stop=frozenset()), _asking()
+    own = frozenset(words(query)[:1]) - _plain()
+    first = _first(found, _actions()) | own
+    said = next((frozenset({action}) for action, said in _sayings() if said.search(query)), _NOTHING)
+    if said or (found and found[0] in asking):
+        return first | said
+    return first | _first((word for word in found if word not in asking), _actions())
+
+
+_NOTHING: frozenset[str] = frozenset()
+
+
+def _first(said: Iterable[str], known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    return next((known[word] for word in said if word in known), _NOTHING)
+
+
+def fits(does: frozenset[str], wanted: frozenset[str]) -> float:
+    """How well what a tool does is what is wanted."""
+    if does & wanted:
+        return 1.3
+    if does & _SPOKEN_OF:
+        return 0.7
+    usual = does & _VERBS.keys()
+    if wanted & _VERBS.keys():
+        return 0.9 if usual else 1.0
+    return 0.85 if "change" in usual else 1.1 if "make" in usual else 1.0

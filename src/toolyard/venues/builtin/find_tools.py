@@ -1,0 +1,72 @@
+"""The built-in tool that finds other tools, where there are too many to show them all. What is found can be called."""
+
+from collections.abc import Callable, Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from toolyard.core.caller import Caller
+from toolyard.core.items import Call, Problem
+from toolyard.core.ports import Context, Own, Value
+from toolyard.core.tools import Tool
+from toolyard.tool_index.find_tools_result import FIND_TOOLS, told
+
+MOST_QUERY = 1000
+
+TOOL = Tool(
+    name=FIND_TOOLS,
+    description=(
+        "Find tools for a task. There are more tools than you are shown: before you say that something cannot be done, "
+        "describe it here in a few words. What is found can be called from your next turn on."
+    ),
+    read_only=True,
+    built_in=True,
+    max_result_bytes=65_536,
+    parameters={
+        "type": "object",
+        "properties": {
+            "query": {
+                "type": "string",
+                "minLength": 1,
+                "maxLength": MOST_QUERY,
+                "description": "What is to be done, and with what, for example: cancel a hotel booking",
+            }
+        },
+        "required": ["query"],
+        "additionalProperties": False,
+    },
+)
+
+Search = Callable[[str, Caller, Callable[[Tool], bool]], Sequence[Tool]]
+"""The tools for some words, as a caller gets them, of those that may be used."""
+
+
+class _Arguments(Struct, forbid_unknown_fields=True):
+    query: Annotated[str, Meta(min_length=1, max_length=MOST_QUERY)]
+
+
+def _check(arguments: dict[str, object]) -> Problem | None:
+    try:
+        msgspec.convert(arguments, _Arguments)
+    except msgspec.ValidationError as error:
+        return Problem(error=f"wrong arguments: {error}", error_type="validation_error")
+    return None
+
+
+class FindingVenue:
+    def __init__(self, search: Search) -> None:
+        self._search = search
+
+    def tools(self) -> Sequence[Tool]:
+        return (TOOL,)
+
+    def own(self, tool: str) -> Own:
+        return Own(check=_check)
+
+    async def run(self, call: Call, tool: Tool, context: Context) -> Value:
+        wanted = msgspec.convert(call.arguments, _Arguments)
+        return Value(value=told(self._search(wanted.query, context.caller, context.may_use)))
+
+    async def close(self) -> None:
+        return None

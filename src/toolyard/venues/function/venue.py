@@ -1,0 +1,211 @@
+"""Tools that run in this process: typed functions, and executor objects with permissions of their own.
+
+It does not know who asks for a tool or what becomes of the result.
+"""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from importlib import import_module
+from typing import TYPE_CHECKING, cast, overload
+
+import msgspec
+
+from toolyard.core.caller import Caller
+from toolyard.core.errors import Misconfigured, ToolError
+from toolyard.core.items import Call, Problem
+from toolyard.core.ports import Context, Failure, Later, Own, Value, Verdict
+from toolyard.core.results import problem_of
+from toolyard.core.tools import Approval, Tool
+from toolyard.venues.function.executor import PARTS, ExecutorLike, define
+from toolyard.venues.function.threads import NoThread, Threads
+
+if TYPE_CHECKING:  # pydantic is loaded with the first tool: whoever has none does not pay for it
+    from toolyard.venues.function.signature import Signature
+
+_PASSING = frozenset({"unavailable", "timeout"})
+_log = logging.getLogger("toolyard.tools")
+
+Function = Callable[..., object]
+RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
+"""Runs a function that blocks in a thread. Raises NoThread."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionTool:
+    """A function that is a tool. Calling it calls the function."""
+
+    definition: Tool
+    function: Function
+    signature: "Signature"
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        return self.function(*args, **kwargs)
+
+    async def run(self, call: Call, context: Context, run_blocking: RunBlocking) -> object:
+        arguments = self.signature.read(call.arguments)
+        if self.signature.context_parameter:
+            arguments[self.signature.context_parameter] = context
+        return await _called(lambda: self.function(**arguments), self.function, run_blocking)
+
+    def own(self) -> Own:
+        return Own(check=self.signature.check)
+
+
+@dataclass(frozen=True, slots=True)
+class ExecutorTool:
+    definition: Tool
+    executor: ExecutorLike
+
+    async def run(self, call: Call, context: Context, run_blocking: RunBlocking) -> object:
+        return await _called(lambda: self.executor.execute(call, context), self.executor.execute, run_blocking)
+
+    def own(self) -> Own:
+        def gate(caller: Caller) -> Verdict | None:
+            if not self.executor.is_enabled():
+                return Verdict("deny", "the tool is disabled")
+            if not self.executor.requires_permission() or any(map(self.executor.has_permission, caller.roles)):
+                return None
+            return Verdict("deny", "it needs a permission that no role of the caller has")
+
+        return Own(gate=gate)
+
+
+@overload
+def tool(function: Function, /) -> FunctionTool: ...
+@overload
+def tool(
+    *,
+    name: str = "",
+    description: str = "",
+    roles: Iterable[str] = (),
+    divisions: Iterable[str] = (),
+    approval: Approval = "never",
+    enabled: bool = True,
+    timeout_s: float = 30.0,
+    approval_s: float = 86_400.0,
+    retries: int = 2,
+    read_only: bool = False,
+    destructive: bool = False,
+    open_world: bool = False,
+    idempotent: bool = False,
+    exclusive: bool = False,
+    max_result_bytes: int = 16_384,
+    examples: Sequence[str] = (),
+    sources: Mapping[str, str] | None = None,
+) -> Callable[[Function], FunctionTool]: ...
+def tool(function: Function | None = None, /, **rules: object) -> FunctionTool | Callable[[Function], FunctionTool]:
+    """Make a typed function a tool: its signature becomes the schema, its docstring the description."""
+    if function is not None:
+        return _made(function, {})
+    return lambda function: _made(function, rules)
+
+
+def _made(function: Function, rules: Mapping[str, object]) -> FunctionTool:
+    name = str(rules.get("name") or getattr(function, "__name__", ""))
+    signature: Signature = import_module("toolyard.venues.function.signature").Signature(function, name)
+    given = {key: value for key, value in rules.items() if key not in ("name", "description") and value is not None}
+    try:
+        definition = msgspec.convert(
+            {
+                **given,
+                "name": name,
+                "description": rules.get("description") or inspect.getdoc(function) or "",
+                "parameters": signature.schema,
+            },
+            Tool,
+        )
+    except msgspec.ValidationError as error:
+        raise Misconfigured(f"tool {name!r}: {error}") from None
+    return FunctionTool(_consistent(definition), function, signature)
+
+
+def _consistent(tool: Tool) -> Tool:
+    if tool.read_only and tool.destructive:
+        raise Misconfigured(f"tool {tool.name!r} is read_only and destructive: set one of them")
+    return tool
+
+
+def as_tool(thing: object) -> FunctionTool | ExecutorTool:
+    """A tool made by `@tool`, a plain typed function, an executor, or an executor class without arguments."""
+    if isinstance(thing, FunctionTool | ExecutorTool):
+        return thing
+    if inspect.isclass(thing) and hasattr(thing, "execute"):
+        thing = cast(Callable[[], object], thing)()
+    if isinstance(thing, ExecutorLike):
+        return ExecutorTool(_consistent(define(thing)), thing)
+    if hasattr(thing, "execute"):
+        missing = [part for part in PARTS if not hasattr(thing, part)]
+        raise Misconfigured(f"executor {type(thing).__name__} lacks {', '.join(missing)}")
+    if callable(thing):
+        return _made(thing, {})
+    raise Misconfigured(f"{thing!r} is not a tool: give a typed function, a @tool, or an executor")
+
+
+class FunctionVenue:
+    def __init__(self, tools: Iterable[object], *, threads: int = 32) -> None:
+        self._threads = Threads(threads)
+        self._tools: dict[str, FunctionTool | ExecutorTool] = {}
+        for one in map(as_tool, tools):
+            if one.definition.name in self._tools:
+                raise Misconfigured(f"two tools are named {one.definition.name!r}: rename one, with @tool(name=…)")
+            self._tools[one.definition.name] = one
+
+    def tools(self) -> Sequence[Tool]:
+        return [one.definition for one in self._tools.values()]
+
+    def own(self, tool: str) -> Own:
+        return self._tools[tool].own()
+
+    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
+        """Whatever a tool raises is an answer to the model; only being stopped is not."""
+        try:
+            run_blocking = partial(self._threads.run, owners=_owners(tool, context), max_wait_s=tool.timeout_s / 2)
+            return Value(value=await self._tools[tool.name].run(call, context, run_blocking))
+        except asyncio.CancelledError:
+            raise
+        except ToolError as error:
+            problem = problem_of(error.message, error.error_type, error.details)
+            return Failure(problem=problem, passing=error.error_type in _PASSING)
+        except NoThread as error:
+            said = f"{tool.name} was not started: {error}"
+            return Failure(problem=Problem(error=said, error_type="unavailable", details={"started": False}))
+        except BaseException as error:
+            _log.warning("tool %s raised", tool.name, exc_info=error if _is_writable(error) else None)
+            said = f"{type(error).__name__}: {_first_lines(error)}"
+            return Failure(problem=problem_of(said, "execution_error"), passing=True)
+
+    def warnings(self) -> Sequence[str]:
+        """Return what an operator should know of: threads that hang, and are lost until their tools return."""
+        hung = self._threads.abandoned
+        return [f"{hung} synchronous call(s) hang past the deadline, each in a thread of its own"] if hung else []
+
+    async def close(self) -> None:
+        self._threads.close()
+
+
+def _owners(tool: Tool, context: Context) -> dict[Hashable, float]:
+    """Return whose threads a call uses. A tool may hang in fewer than a caller: the caller has other tools."""
+    caller = context.caller
+    return {("tool", tool.name): 0.5, ("caller", caller.tenant, caller.user): 0.75}
+
+
+async def _called(call: Callable[[], object], function: Function, run_blocking: RunBlocking) -> object:
+    answer = call() if inspect.iscoroutinefunction(function) else await run_blocking(call)
+    return await cast(Awaitable[object], answer) if inspect.isawaitable(answer) else answer
+
+
+def _first_lines(error: BaseException, most: int = 1000) -> str:
+    return str(error)[:most]
+
+
+def _is_writable(error: BaseException) -> bool:
+    """Return whether an error's own text can be encoded: half characters would break the handlers of a log."""
+    try:
+        str(error).encode()
+    except Exception:  # the text of somebody else's error may raise anything
+        return False
+    return True

@@ -1,0 +1,49 @@
+"""Answers over HTTP that may not be larger than any message, however a server sends them. It does not know MCP."""
+
+from collections.abc import AsyncIterator
+
+import httpx2
+
+from toolyard.venues.mcp.sessions.stdio import MOST_MESSAGE_BYTES
+
+PLAIN = {"accept-encoding": "identity"}
+"""What is packed may be a thousand times larger than it looks."""
+
+
+class Bounded(httpx2.AsyncHTTPTransport):
+    """For a client whose answers are all small."""
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        return bounded(await super().handle_async_request(request))
+
+
+def bounded(response: httpx2.Response) -> httpx2.Response:
+    """The same answer, cut off where it is too large. A stream of events goes on: there each event has its bound."""
+    kind = response.headers.get("content-type", "")
+    if kind.startswith("text/event-stream") and "content-encoding" not in response.headers:
+        return response
+    assert isinstance(response.stream, httpx2.AsyncByteStream)
+    packed = response.headers.get("content-encoding", "identity") != "identity"
+    return httpx2.Response(
+        response.status_code,
+        headers=response.headers,
+        stream=_Counted(response.stream, 0 if packed else MOST_MESSAGE_BYTES),
+        extensions=response.extensions,
+    )
+
+
+class _Counted(httpx2.AsyncByteStream):
+    def __init__(self, stream: httpx2.AsyncByteStream, most: int) -> None:
+        self._stream = stream
+        self._most = most
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self._most
+        async for piece in self._stream:
+            left -= len(piece)
+            if left < 0:
+                raise httpx2.ReadError(f"the answer is packed, or longer than {MOST_MESSAGE_BYTES:,} bytes")
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()

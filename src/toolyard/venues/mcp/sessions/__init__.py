@@ -1,0 +1,1 @@
+"""Connections to MCP servers: transports, child processes, reconnection and further sessions."""

@@ -1,0 +1,191 @@
+"""What is counted of a run, and how it is told to Prometheus."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from core.story import user
+from support import events_of, in_yard, until
+from toolyard import Yard, call, say, tool
+from toolyard.core.events import CallEnded, Durable, Entry, RunEnded, RunSuspended, TurnEnded, TurnFailed, TurnStarted
+from toolyard.core.items import Call, Outcome, Problem, Result, Usage
+from toolyard.core.results import failed
+from toolyard.engine.authentication import LOCAL
+from toolyard.observability.metrics import BOUNDS_S, Load, Metrics
+
+IDLE = Load(running=0, waiting=0, queued=0, open_streams=0)
+SAMPLE = re.compile(r'(\w+)(\{(?:\w+="(?:[^"\\\n]|\\["\\n])*",?)+\})? (\S+)')
+
+
+def samples(text: str) -> dict[str, float]:
+    """The lines by name and labels; every line must be as the format wants it."""
+    found: dict[str, float] = {}
+    for line in text.removesuffix("\n").split("\n"):
+        if not line.startswith("# "):
+            matched = SAMPLE.fullmatch(line)
+            assert matched, line
+            found[matched[1] + (matched[2] or "")] = float(matched[3])
+    return found
+
+
+class Counted:
+    """Metrics of a server with one tool, told of events one by one."""
+
+    def __init__(self) -> None:
+        self.metrics = Metrics(lambda tool: tool == "search")
+
+    def add(self, event: Durable, at: float = 0.0) -> "Counted":
+        self.metrics.observe(Entry(conversation="k", seq=1, at=at, event=event, run="r"))
+        return self
+
+    def ended(self, name: str, outcome: Outcome = "ok", ms: float = 0.0) -> "Counted":
+        result = Result(id="i", at=0.0, call_id="c", tool=name, outcome=outcome, content="", duration_ms=ms)
+        return self.add(CallEnded(result=result))
+
+    @property
+    def samples(self) -> dict[str, float]:
+        return samples(self.metrics.text(IDLE))
+
+
+def test_calls_are_counted_by_tool_and_outcome() -> None:
+    found = Counted().ended("search").ended("search").ended("search", "timeout").samples
+    assert found['toolyard_calls_total{tool="search",outcome="ok"}'] == 2
+    assert found['toolyard_calls_total{tool="search",outcome="timeout"}'] == 1
+
+
+def test_whatever_a_model_calls_a_tool_makes_one_label_only() -> None:
+    counted = Counted()
+    for number in range(100):
+        counted.ended(f'made_up_{number}"}} 1\nx', "error", 5.0)
+    assert counted.samples['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 100
+    assert sum("tool=" in name for name in counted.samples) == 1 + len(BOUNDS_S) + 1 + 2
+
+
+def test_a_call_that_found_no_tool_is_not_charged_to_a_tool_of_that_name() -> None:
+    """Another caller may have it, or it came a moment later."""
+    asked = Call(id="c", at=0.0, tool="search", arguments={})
+    missing = Problem(error="there is no tool named 'search'", error_type="unknown_tool")
+    found = Counted().add(CallEnded(result=failed(asked, "error", missing, 0.0))).samples
+    assert found['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 1
+    ran = Counted().add(CallEnded(result=failed(asked, "error", missing, 0.0, duration_ms=3.0))).samples
+    assert ran['toolyard_calls_total{tool="search",outcome="error"}'] == 1, "it ran, and said so itself"
+
+
+def test_a_latency_falls_into_every_bucket_from_its_own_on() -> None:
+    found = Counted().ended("search", ms=30.0).ended("search", ms=50.0).ended("search", ms=999_000.0).samples
+    assert found['toolyard_call_seconds_bucket{tool="search",le="0.025"}'] == 0
+    assert found['toolyard_call_seconds_bucket{tool="search",le="0.05"}'] == 2
+    assert found['toolyard_call_seconds_bucket{tool="search",le="300.0"}'] == 2
+    assert found['toolyard_call_seconds_bucket{tool="search",le="+Inf"}'] == 3
+    assert found['toolyard_call_seconds_count{tool="search"}'] == 3
+    assert found['toolyard_call_seconds_sum{tool="search"}'] == pytest.approx(999.08)
+
+
+def test_a_call_that_never_ran_here_has_no_latency() -> None:
+    assert not [name for name in Counted().ended("search", "denied").samples if "call_seconds" in name]
+
+
+def test_turns_are_counted_timed_and_their_tokens_added_up() -> None:
+    counted = Counted()
+    usage = Usage(input_tokens=10, output_tokens=2, cached_tokens=4)
+    for finish in ("calls", "stop"):
+        counted.add(TurnStarted(number=1, epoch=1), at=1.0)
+        counted.add(TurnEnded(items=(), finish=finish, usage=usage), at=3.0)
+    counted.add(TurnStarted(number=3, epoch=1), at=4.0)
+    counted.add(TurnFailed(problem=Problem(error="no", error_type="model_error")), at=4.5)
+    found = counted.samples
+    assert [found[f'toolyard_turns_total{{finish="{one}"}}'] for one in ("calls", "stop", "failed")] == [1, 1, 1]
+    assert (found["toolyard_turn_seconds_count"], found["toolyard_turn_seconds_sum"]) == (3, 4.5)
+    assert [found[f'toolyard_tokens_total{{kind="{one}"}}'] for one in ("input", "output", "cached")] == [20, 4, 8]
+
+
+def test_a_turn_that_another_process_began_is_counted_but_not_timed() -> None:
+    found = Counted().add(TurnEnded(items=(), finish="stop"), at=3.0).samples
+    assert found['toolyard_turns_total{finish="stop"}'] == 1
+    assert found["toolyard_turn_seconds_count"] == 0
+
+
+def test_what_the_provider_ran_is_counted_as_the_provider_s() -> None:
+    result = Result(id="i", at=0.0, call_id="c", tool="web_search", outcome="ok", content="")
+    found = Counted().add(TurnEnded(items=(result,), finish="stop")).samples
+    assert found['toolyard_calls_total{tool="(provider)",outcome="ok"}'] == 1
+
+
+def test_runs_are_counted_by_ending() -> None:
+    counted = Counted().add(RunEnded(ending="done")).add(RunEnded(ending="limit")).add(RunEnded(ending="done"))
+    assert counted.samples['toolyard_runs_total{ending="done"}'] == 2
+    assert counted.samples['toolyard_runs_total{ending="limit"}'] == 1
+
+
+def test_every_metric_says_what_it_is_before_its_first_line() -> None:
+    text = Counted().ended("search", ms=1.0).add(RunEnded(ending="done")).metrics.text(IDLE)
+    assert text.endswith("\n")
+    told: set[str] = set()
+    for line in text.splitlines():
+        if line.startswith("# TYPE "):
+            told.add(line.split()[2])
+        elif not line.startswith("# "):
+            name = re.split(r"[{ ]", line)[0]
+            assert name in told or re.sub(r"_(bucket|sum|count)$", "", name) in told, line
+
+
+@tool(approval="ask")
+def order(item: str) -> str:
+    """Order it."""
+    return item
+
+
+@tool
+def search(q: str) -> str:
+    """Find it."""
+    return q
+
+
+def test_what_goes_on_now_is_told_and_a_wait_shows_until_it_is_over() -> None:
+    async def test(yard: Yard) -> list[Load]:
+        run = yard.run("order milk")
+        before = await yard.service.load()
+        suspended, _ = await until(run, RunSuspended)
+        behind = yard.service.request(LOCAL, [user("i2", "and bread")])
+        reader = await yard.follow(run.conversation)
+        await yard.service.submit(run.conversation, behind)
+        during = await yard.service.load()
+        reader.detach()
+        await yard.approve(run.conversation, suspended.waiting_for[0])
+        await events_of(run)
+        async for item in await yard.follow(run.conversation):
+            if isinstance(item, Entry) and item.run == behind.run_id and isinstance(item.event, RunEnded):
+                break
+        return [before, during, await yard.service.load()]
+
+    before, during, after = in_yard(test, [call("order", item="milk"), say("done"), say("yes")], [order])
+    assert before == IDLE
+    assert (during.running, during.waiting, during.queued, during.open_streams) == (0, 1, 1, 1)
+    assert (after.running, after.waiting, after.queued) == (0, 0, 0)
+
+
+def test_a_real_run_is_counted() -> None:
+    async def test(yard: Yard) -> dict[str, float]:
+        await events_of(yard.run("find flour"))
+        return samples(yard.service.metrics.text(await yard.service.load()))
+
+    found = in_yard(test, [call("search", q="flour"), call("nope"), say("done")], [search])
+    assert found['toolyard_runs_total{ending="done"}'] == 1
+    assert found['toolyard_calls_total{tool="search",outcome="ok"}'] == 1
+    assert found['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 1
+    assert found["toolyard_turn_seconds_count"] == 3
+    assert found['toolyard_call_seconds_count{tool="search"}'] == 1
+
+
+def test_a_run_that_an_earlier_process_left_waiting_is_still_counted(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+
+    async def first(yard: Yard) -> None:
+        await until(yard.run("order milk"), RunSuspended)
+
+    async def second(yard: Yard) -> int:
+        return (await yard.service.load()).waiting
+
+    in_yard(first, [call("order", item="milk")], [order], store=store)
+    assert in_yard(second, [], [order], store=store) == 1

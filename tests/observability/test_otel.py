@@ -1,0 +1,279 @@
+"""Spans as a collector gets them: names, parents, times and attributes of the conventions for generative AI."""
+
+import asyncio
+import os
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+from opentelemetry.trace import SpanKind, StatusCode
+
+from core.story import asked, ok, said
+from support import events_of
+from toolyard import Scripted, ToolError, Yard, call, say, tool
+from toolyard.app import Wiring
+from toolyard.core.events import (
+    CallEnded,
+    CallStarted,
+    Durable,
+    Entry,
+    RunEnded,
+    RunStarted,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+)
+from toolyard.core.items import Problem, Usage
+from toolyard.core.limits import Limits
+from toolyard.models.scripted import Script
+from toolyard.observability.exporters import find_exporters
+from toolyard.observability.otel import Spans, span_id, to_collector, trace_id
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+Moments = Sequence[tuple[float, Durable]]
+
+
+def told(moments: Moments, correlation_id: str = TRACE, run: str = "r1") -> list[ReadableSpan]:
+    """The spans that come of these events."""
+    exporter = InMemorySpanExporter()
+    spans = Spans(SimpleSpanProcessor(exporter))
+    for seq, (at, event) in enumerate(moments, 1):
+        entry = Entry(conversation="k", seq=seq, at=at, event=event, run=run, correlation_id=correlation_id)
+        spans.observe(entry)
+    asyncio.run(spans.close())
+    return list(exporter.get_finished_spans())
+
+
+def named(spans: Sequence[ReadableSpan], name: str) -> ReadableSpan:
+    (found,) = [span for span in spans if span.name == name]
+    return found
+
+
+def about(span: ReadableSpan) -> dict[str, object]:
+    return dict(span.attributes or {})
+
+
+WHOLE: Moments = [
+    (10.0, RunStarted(model="openai:gpt-4o-mini", limits=Limits())),
+    (10.0, TurnStarted(number=1, epoch=1)),
+    (11.5, TurnEnded(
+        items=(asked("c1", "search"),),
+        finish="calls",
+        usage=Usage(input_tokens=10, output_tokens=2, cached_tokens=4),
+        model="gpt-4o-mini-2024",
+    )),
+    (11.5, CallStarted(call_id="c1", epoch=1)),
+    (12.0, CallStarted(call_id="c1", epoch=1, attempt=2)),
+    (12.25, CallEnded(result=ok("c1", "search"))),
+    (12.25, TurnStarted(number=2, epoch=1)),
+    (13.0, TurnEnded(items=(said("i1"),), finish="stop", usage=Usage(input_tokens=14, output_tokens=3))),
+    (13.0, RunEnded(ending="done")),
+]  # fmt: skip
+
+
+def test_a_run_is_one_trace_of_an_agent_with_its_turns_and_tools_inside() -> None:
+    spans = told(WHOLE)
+    assert [span.name for span in spans] == [
+        "chat gpt-4o-mini",
+        "execute_tool search",
+        "chat gpt-4o-mini",
+        "invoke_agent toolyard",
+    ]
+    *inner, agent = spans
+    assert agent.context is not None and agent.parent is None
+    assert {span.context.trace_id for span in spans if span.context} == {int(TRACE, 16)}
+    assert {span.parent.span_id for span in inner if span.parent} == {agent.context.span_id}
+    assert len({span.context.span_id for span in spans if span.context}) == 4
+
+
+def test_times_are_those_of_the_entries() -> None:
+    times = [((span.start_time or 0) / 1e9, (span.end_time or 0) / 1e9) for span in told(WHOLE)]
+    assert times == [(10.0, 11.5), (11.5, 12.25), (12.25, 13.0), (10.0, 13.0)]
+
+
+def test_a_model_turn_tells_its_model_provider_and_tokens() -> None:
+    span = told(WHOLE)[0]
+    assert span.kind is SpanKind.CLIENT
+    assert about(span) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt-4o-mini",
+        "gen_ai.response.model": "gpt-4o-mini-2024",
+        "gen_ai.response.finish_reasons": ("calls",),
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 2,
+        "gen_ai.usage.cache_read.input_tokens": 4,
+        "gen_ai.conversation.id": "k",
+        "toolyard.run.id": "r1",
+        "toolyard.correlation_id": TRACE,
+    }
+
+
+def test_a_call_tells_its_tool_and_its_outcome_but_not_its_arguments() -> None:
+    span = named(told(WHOLE), "execute_tool search")
+    assert span.kind is SpanKind.INTERNAL
+    assert about(span) == {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": "search",
+        "gen_ai.tool.call.id": "c1",
+        "gen_ai.tool.type": "function",
+        "gen_ai.conversation.id": "k",
+        "toolyard.outcome": "ok",
+        "toolyard.run.id": "r1",
+        "toolyard.correlation_id": TRACE,
+    }
+
+
+def test_the_agent_tells_the_tokens_of_all_its_turns() -> None:
+    found = about(named(told(WHOLE), "invoke_agent toolyard"))
+    assert (found["gen_ai.usage.input_tokens"], found["gen_ai.usage.output_tokens"]) == (24, 5)
+    assert (found["gen_ai.operation.name"], found["toolyard.ending"]) == ("invoke_agent", "done")
+
+
+def test_the_names_of_the_attributes_are_those_of_the_conventions() -> None:
+    known = {name for name in vars(gen_ai_attributes).values() if isinstance(name, str)}
+    used = {name for span in told(WHOLE) for name in about(span)}
+    assert {name for name in used if name.startswith("gen_ai.")} <= known
+
+
+def test_what_fails_sets_the_status_and_the_error_s_type_and_keeps_secrets() -> None:
+    problem = Problem(error="refused: api_key=0123456789", error_type="model_error")
+    spans = told(
+        [
+            *WHOLE[:2],
+            (10.5, TurnFailed(problem=problem)),
+            (10.5, RunEnded(ending="failed", detail="model_error: refused")),
+        ]
+    )
+    chat, agent = spans
+    assert [span.status.status_code for span in spans] == [StatusCode.ERROR, StatusCode.ERROR]
+    assert (chat.status.description, agent.status.description) == ("refused: api_key=***", "refused")
+    assert {about(span)["error.type"] for span in spans} == {"model_error"}
+
+
+def test_a_tool_that_the_provider_ran_lies_inside_its_turn() -> None:
+    items = (asked("c1", "web_search"), ok("c1", "web_search"))
+    spans = told([*WHOLE[:2], (11.5, TurnEnded(items=items, finish="stop"))])
+    chat, search = named(spans, "chat gpt-4o-mini"), named(spans, "execute_tool web_search")
+    assert chat.context is not None and search.parent is not None
+    assert search.parent.span_id == chat.context.span_id
+    assert about(search)["gen_ai.tool.type"] == "extension"
+
+
+def test_a_run_that_goes_on_in_another_process_stays_one_trace() -> None:
+    """The second process has seen neither its beginning nor its first turn."""
+    first, second = told(WHOLE[:4]), told(WHOLE[5:])
+    agent = named(second, "invoke_agent toolyard")
+    assert agent.context is not None
+    assert {span.parent.span_id for span in (*first, *second) if span.parent} == {agent.context.span_id}
+    assert (agent.start_time or 0) / 1e9 == 12.25
+    assert about(second[1])["gen_ai.request.model"] == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("model", "provider", "name"),
+    [
+        ("ollama:qwen3:8b", "ollama", "qwen3:8b"),
+        ("http://127.0.0.1:8000/v1#mine", "openai", "mine"),
+        ("given", None, "given"),
+    ],
+)
+def test_a_model_s_name_is_told_apart_from_its_provider(model: str, provider: str | None, name: str) -> None:
+    (span,) = told([(1.0, RunStarted(model=model, limits=Limits())), (2.0, RunEnded(ending="done"))])
+    assert (about(span).get("gen_ai.provider.name"), about(span)["gen_ai.request.model"]) == (provider, name)
+
+
+def test_a_correlation_id_that_is_no_trace_id_becomes_one_always_the_same() -> None:
+    assert trace_id(TRACE) == int(TRACE, 16)
+    assert trace_id("abc-123") == trace_id("abc-123") != trace_id("abc-124")
+    assert 0 < trace_id("0" * 32) < 2**128 and 0 < span_id("x") < 2**64
+
+
+@pytest.mark.parametrize(("ratio", "kept"), [("0.0", 0), ("1.0", 4)])
+def test_a_sampler_keeps_a_trace_whole_or_not_at_all(ratio: str, kept: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", "parentbased_traceidratio")
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER_ARG", ratio)
+    assert len(told(WHOLE)) == kept
+
+
+@asynccontextmanager
+async def collector() -> AsyncGenerator[tuple[str, list[ExportTraceServiceRequest]], None]:
+    """A receiver of OTLP over HTTP on a free port of this machine, and what it was sent."""
+    received: list[ExportTraceServiceRequest] = []
+
+    async def take(request: web.Request) -> web.Response:
+        assert request.content_type == "application/x-protobuf"
+        received.append(ExportTraceServiceRequest.FromString(await request.read()))
+        return web.Response(content_type="application/x-protobuf")
+
+    app = web.Application()
+    app.router.add_post("/v1/traces", take)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}", received
+    finally:
+        await runner.cleanup()
+
+
+@tool
+def fail_to_find(q: str) -> None:
+    """Fails."""
+    raise ToolError("nothing there", "not_found")
+
+
+SCRIPT: Script = [call("fail_to_find", q="flour"), say("sorry")]
+
+
+def test_a_real_run_reaches_a_real_collector_over_http() -> None:
+    async def test() -> list[ExportTraceServiceRequest]:
+        async with asyncio.timeout(30), collector() as (url, received):
+            wiring = Wiring(model=Scripted(SCRIPT), tools=(fail_to_find,), otlp_endpoint=url, service_name="grocer")
+            async with Yard.wired(wiring) as yard:
+                await events_of(yard.run("find flour", correlation_id=TRACE))
+            return received
+
+    sent = [scoped for request in asyncio.run(test()) for scoped in request.resource_spans]
+    names = {one.key: one.value.string_value for group in sent for one in group.resource.attributes}
+    spans = [span for group in sent for scope in group.scope_spans for span in scope.spans]
+    assert names["service.name"] == "grocer"
+    assert sorted(span.name for span in spans) == [
+        "chat given",
+        "chat given",
+        "execute_tool fail_to_find",
+        "invoke_agent toolyard",
+    ]
+    assert {span.trace_id.hex() for span in spans} == {TRACE}
+    (failed,) = [span for span in spans if span.name.startswith("execute_tool")]
+    assert (failed.status.code, failed.status.message) == (2, "nothing there")
+
+
+def test_the_usual_variables_name_the_collector_too_and_may_switch_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    assert find_exporters("", "toolyard") == ()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
+    (spans,) = find_exporters("", "toolyard")
+    assert isinstance(spans, Spans)
+    asyncio.run(spans.close())
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    assert find_exporters("", "toolyard") == ()
+
+
+def test_a_collector_that_is_not_there_fails_no_run() -> None:
+    async def test() -> None:
+        spans = to_collector("http://127.0.0.1:9/v1/traces")
+        async with asyncio.timeout(60):
+            async with Yard.wired(Wiring(model=Scripted([say("hi")]), observers=(spans.observe,))) as yard:
+                assert await yard.ask("hello") == "hi"
+            await spans.close()
+
+    asyncio.run(test())

@@ -1,0 +1,204 @@
+"""A run's log as a trace: every turn, call and wait with its times, open or closed."""
+
+from msgspec.structs import replace
+
+from core.story import Story, asked, ok, said
+from support import entries, events_of, in_yard, until
+from toolyard import Yard, call, say, tool
+from toolyard.core.conversation_settings import Settings
+from toolyard.core.events import (
+    CallAnswered,
+    CallApproved,
+    CallDenied,
+    CallEnded,
+    CallParked,
+    ConversationChanged,
+    RunEnded,
+    RunStarted,
+    RunSuspended,
+    StopRequested,
+    TurnEnded,
+    TurnFailed,
+    TurnStarted,
+)
+from toolyard.core.items import Item, Problem, Usage
+from toolyard.core.limits import Limits
+from toolyard.core.results import cancelled, denied_by_user
+from toolyard.observability.trace import CallSpan, Trace, TurnSpan, Wait, trace_of
+
+
+def begin(story: Story, run: str, *items: Item, at: float = 0.0) -> Story:
+    story.queue(run, *items).add(RunStarted(model="m", limits=Limits()), at=at, run=run)
+    return story
+
+
+def begun(run: str, *items: Item, at: float = 0.0) -> Story:
+    return begin(Story().open(), run, *items, at=at)
+
+
+def traced(story: Story, run: str = "r1") -> Trace:
+    trace = trace_of(story.log, run)
+    assert trace is not None
+    return trace
+
+
+def only_call(story: Story) -> CallSpan:
+    (span,) = traced(story).calls
+    return span
+
+
+def test_a_run_that_nobody_asked_for_has_no_trace() -> None:
+    assert trace_of(begun("r1").log, "r2") is None
+    assert trace_of([], "r1") is None
+
+
+def test_a_run_in_line_is_queued_and_has_neither_start_nor_end() -> None:
+    trace = traced(Story().open().queue("r1"))
+    assert (trace.status, trace.started_at, trace.ended_at, trace.ending) == ("queued", None, None, None)
+    assert (trace.user, trace.conversation, trace.correlation_id) == ("owner", "k", "trace")
+
+
+def test_a_turn_in_flight_has_no_end() -> None:
+    trace = traced(begun("r1", at=1.0).ask(at=2.0))
+    assert trace.turns == (TurnSpan(number=1, started_at=2.0),)
+    assert (trace.status, trace.model, trace.started_at, trace.last_at) == ("running", "m", 1.0, 2.0)
+
+
+def test_a_turn_that_began_again_keeps_its_first_start_and_says_how_often() -> None:
+    story = begun("r1").ask(epoch=1, at=1.0).ask(epoch=2, at=5.0)
+    story.add(TurnEnded(items=(said("i1"),), finish="stop", usage=Usage(input_tokens=7), model="m-2026"), at=6.0)
+    (turn,) = traced(story).turns
+    assert turn == TurnSpan(
+        number=1,
+        started_at=1.0,
+        ended_at=6.0,
+        model="m-2026",
+        finish="stop",
+        usage=Usage(input_tokens=7),
+        restarted=1,
+    )
+
+
+def test_a_turn_that_began_again_says_where_its_searches_go_now() -> None:
+    story = begun("r1")
+    story.add(TurnStarted(number=1, epoch=1, search="at the provider"), at=1.0)
+    story.add(TurnStarted(number=1, epoch=2, search="here"), at=5.0)
+    (turn,) = traced(story).turns
+    assert (turn.search, turn.restarted) == ("here", 1)
+
+
+def test_a_turn_that_failed_carries_its_problem_and_ends_the_run_as_failed() -> None:
+    problem = Problem(error="no", error_type="model_error")
+    story = begun("r1").ask(at=1.0)
+    story.add(TurnFailed(problem=problem), at=3.0)
+    story.add(RunEnded(ending="failed", detail="model_error: no"), at=3.0)
+    trace = traced(story)
+    assert [(turn.ended_at, turn.finish, turn.problem) for turn in trace.turns] == [(3.0, None, problem)]
+    assert (trace.status, trace.ending, trace.detail, trace.ended_at) == ("ended", "failed", "model_error: no", 3.0)
+
+
+def test_tokens_add_up_over_the_turns_of_one_run_only() -> None:
+    story = Story().open()
+    for run in ("r1", "r2"):
+        begin(story, run).turn(asked(f"{run}.a"), usage=Usage(input_tokens=10, output_tokens=2, cached_tokens=4))
+        story.allow(f"{run}.a").start(f"{run}.a")
+        story.add(CallEnded(result=ok(f"{run}.a")))
+        story.turn(said(f"{run}.out"), usage=Usage(input_tokens=14, output_tokens=3))
+        story.add(RunEnded(ending="done"))
+    trace = traced(story, "r2")
+    assert trace.usage == Usage(input_tokens=24, output_tokens=5, cached_tokens=4)
+    assert [turn.number for turn in trace.turns] == [3, 4]
+    assert [span.id for span in trace.calls] == ["r2.a"]
+
+
+def test_an_approval_shows_who_decided_when_and_the_wait_it_cost() -> None:
+    story = begun("r1").turn(asked("a"), at=1.0)
+    story.hold("a").add(RunSuspended(waiting_for=("a",), wake_at=100.0), at=2.0)
+    assert traced(story).status == "waiting"
+    assert traced(story).waits == (Wait(started_at=2.0, waiting_for=("a",)),)
+    story.add(CallApproved(call_id="a", by="boss", arguments={"of": "b"}), at=9.0)
+    story.start("a")
+    trace, span = traced(story), only_call(story)
+    assert trace.status == "running"
+    assert trace.waits == (Wait(started_at=2.0, ended_at=9.0, waiting_for=("a",)),)
+    assert (span.verdict, span.rule, span.asked_at) == ("ask", "test", 0.0)
+    assert (span.decided_at, span.decided_by, span.edited) == (9.0, "boss", {"of": "b"})
+    assert (span.turn, span.requested_at, span.attempts, span.ended_at) == (1, 1.0, 1, None)
+
+
+def test_a_denial_shows_who_denied() -> None:
+    story = begun("r1").turn(asked("a")).hold("a")
+    denied = denied_by_user(asked("a"), "no", 4.0)
+    story.add(CallDenied(call_id="a", by="boss", reason="no"), CallEnded(result=denied), at=4.0)
+    span = only_call(story)
+    assert (span.decided_by, span.outcome, span.started_at, span.duration_ms) == ("boss", "denied", None, None)
+
+
+def test_a_change_of_settings_does_not_end_a_wait_but_a_stop_does() -> None:
+    story = begun("r1").turn(asked("a")).hold("a")
+    story.add(RunSuspended(waiting_for=("a",), wake_at=100.0), at=2.0)
+    story.add(ConversationChanged(settings=Settings(title="t")), at=3.0)
+    assert traced(story).waits[0].ended_at is None
+    story.add(StopRequested(by="owner"), at=4.0)
+    assert traced(story).waits[0].ended_at == 4.0
+    story.add(CallEnded(result=cancelled(asked("a"), 4.0, may_have_run=False)), at=4.0)
+    story.add(RunEnded(ending="cancelled"), at=4.0)
+    assert traced(story).ending == "cancelled"
+
+
+def test_a_parked_call_shows_for_whom_and_its_answer_and_both_starts() -> None:
+    story = begun("r1").turn(asked("a")).allow("a").start("a")
+    story.add(CallParked(call_id="a", kind="question", expires_at=50.0), at=5.0)
+    story.add(CallAnswered(call_id="a", by="owner", reply="accepted"), at=8.0)
+    story.start("a")
+    story.add(CallEnded(result=ok("a")), at=9.0)
+    span = only_call(story)
+    assert (span.parked_at, span.parked_for, span.answered_at, span.answered_by) == (5.0, "question", 8.0, "owner")
+    assert (span.started_at, span.attempts, span.ended_at, span.duration_ms) == (0.0, 2, 9.0, 9000.0)
+
+
+def test_a_call_that_the_provider_ran_is_there_and_ended_with_its_turn() -> None:
+    trace = traced(begun("r1").turn(asked("a"), ok("a"), said("i1"), at=3.0))
+    assert [(span.provider_ran_it, span.ended_at, span.outcome) for span in trace.calls] == [(True, 3.0, "ok")]
+
+
+def test_a_call_that_the_provider_paused_ends_with_the_turn_that_brings_its_result() -> None:
+    story = begun("r1").turn(replace(asked("a"), ran_at="acme"), finish="paused", at=3.0)
+    assert [(span.provider_ran_it, span.ended_at) for span in traced(story).calls] == [(True, None)]
+    story.turn(replace(ok("a"), ran_at="acme"), said("i1"), at=5.0)
+    assert [(span.provider_ran_it, span.ended_at, span.outcome) for span in traced(story).calls] == [(True, 5.0, "ok")]
+
+
+def test_calls_of_a_history_that_came_along_are_none_of_this_run() -> None:
+    assert traced(begun("r1", asked("old"), ok("old"))).calls == ()
+
+
+def test_a_direct_call_belongs_to_no_turn() -> None:
+    span = only_call(begun("r1", asked("a"), at=2.0))
+    assert (span.turn, span.requested_at, span.verdict) == (0, 2.0, None)
+
+
+@tool(approval="ask")
+def order(item: str) -> str:
+    """Order it."""
+    return item
+
+
+def test_a_real_run_is_traced_from_its_own_log() -> None:
+    async def test(yard: Yard) -> Trace | None:
+        run = yard.run("order milk", correlation_id="abc-123")
+        suspended, _ = await until(run, RunSuspended)
+        await yard.approve(run.conversation, suspended.waiting_for[0])
+        await events_of(run)
+        return trace_of(await entries(yard, run.conversation), run.id)
+
+    trace = in_yard(test, [call("order", item="milk"), say("done")], [order])
+    assert trace is not None
+    (span,) = trace.calls
+    assert trace.started_at is not None and trace.ended_at is not None and span.ended_at is not None
+    assert (trace.correlation_id, trace.status, trace.ending) == ("abc-123", "ended", "done")
+    assert [turn.finish for turn in trace.turns] == ["calls", "stop"]
+    assert (span.tool, span.outcome, span.decided_by, span.attempts) == ("order", "ok", "local", 1)
+    assert len(trace.waits) == 1
+    times = [trace.queued_at, trace.started_at, span.requested_at, trace.waits[0].started_at, span.ended_at]
+    assert times == sorted(times)

@@ -1,0 +1,177 @@
+"""A configuration becomes what a yard is wired from."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from toolyard.app import OFFLINE, Wiring
+from toolyard.core.errors import Misconfigured
+from toolyard.core.tools import ProviderOptions, Tool, UserLocation
+from toolyard.core.web_search import SearchRules
+from toolyard.models.offline import Offline
+from toolyard.server.config import Config, load
+from toolyard.server.wiring import model_place, named_model, wiring
+from toolyard.venues.function import as_tool
+
+TOOLS = """
+from toolyard import tool
+
+@tool(timeout_s=5, roles={"staff"})
+def count(item: str) -> int:
+    "Count."
+    return 3
+
+class Erase:
+    name = "erase"
+    description = "Erase."
+    parameters = {"type": "object", "properties": {}}
+    def is_enabled(self): return True
+    def requires_permission(self): return False
+    def has_permission(self, role): return True
+    def execute(self, call, context): return "erased"
+"""
+
+
+def config(folder: Path, toml: str = "", **environment: str) -> Config:
+    (folder / "my_tools.py").write_text(TOOLS)
+    file = folder / "toolyard.toml"
+    file.write_text(f"tools = ['./my_tools.py']\nstore = 'memory:'\n{toml}")
+    return load(file, environment, {})
+
+
+def wired(folder: Path, toml: str = "") -> Wiring:
+    return wiring(config(folder, toml), folder)
+
+
+def definitions(made: Wiring) -> dict[str, Tool]:
+    return {one.name: one for one in (as_tool(thing).definition for thing in made.tools)}
+
+
+def test_the_rules_of_the_file_hold_for_functions_and_executors(tmp_path: Path) -> None:
+    made = wired(
+        tmp_path, "[tool.count]\napproval = 'ask'\nroles = []\n[tool.erase]\napproval = 'always'\nenabled = false"
+    )
+    count, erase = definitions(made)["count"], definitions(made)["erase"]
+    assert (count.approval, count.roles, count.timeout_s) == ("ask", frozenset(), 5.0)
+    assert (erase.approval, erase.enabled) == ("always", False)
+
+
+def test_the_file_says_what_a_tool_does_to_the_world(tmp_path: Path) -> None:
+    made = wired(tmp_path, "[tool.count]\nread_only = true\nopen_world = true\n[tool.erase]\ndestructive = true")
+    count, erase = definitions(made)["count"], definitions(made)["erase"]
+    assert (count.read_only, count.destructive, count.open_world, count.idempotent) == (True, False, True, False)
+    assert (erase.read_only, erase.destructive, erase.open_world) == (False, True, False)
+    with pytest.raises(Misconfigured, match=r"read_only.* destructive"):
+        wired(tmp_path, "[tool.count]\nread_only = true\ndestructive = true")
+
+
+def test_a_rule_for_a_tool_that_is_not_there_protects_nothing_and_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Misconfigured, match="no tool named 'cuont'; did you mean count"):
+        wired(tmp_path, "[tool.cuont]\napproval = 'always'")
+    with pytest.raises(Misconfigured, match="default_tools names 'cuont', which is not a tool; did you mean count"):
+        wired(tmp_path, "default_tools = ['cuont']")
+
+
+@pytest.mark.parametrize(
+    ("toml", "tools"),
+    [("", None), ("default_tools = 'none'", frozenset[str]()), ("default_tools = ['count']", frozenset({"count"}))],
+)
+def test_what_a_new_conversation_may_use(tmp_path: Path, toml: str, tools: frozenset[str] | None) -> None:
+    assert wired(tmp_path, toml).default_settings.tools == tools
+
+
+def test_everything_else_is_handed_on(tmp_path: Path) -> None:
+    toml = """model = ["ollama:qwen3", "ollama:other"]
+system_prompt = "Be short."
+cors_origins = ["https://shop.example"]
+[limits]
+requests_per_minute = 7
+turns_per_request = 3
+[jwt]
+algorithm = "HS256"
+secret = "a secret of at least thirty-two bytes"
+[[keys]]
+name = "shop"
+hash = "abc"
+user = "shop"
+trusted = true
+"""
+    made = wired(tmp_path, toml)
+    assert (made.model, made.allowed_models) == (
+        ("ollama:qwen3", "ollama:other"),
+        {"ollama:qwen3", "ollama:other"},
+    )
+    assert (made.requests_per_minute, made.limits.turns_per_request, made.system_prompt) == (7, 3, "Be short.")
+    assert made.cors_origins == {"https://shop.example"} and made.verify is not None
+    assert [(key.name, key.trusted) for key in made.keys] == [("shop", True)]
+
+
+def test_without_a_model_the_offline_planner_answers(tmp_path: Path) -> None:
+    made = wired(tmp_path)
+    assert (made.model, made.allowed_models) == ((OFFLINE,), {OFFLINE})
+    assert isinstance(named_model(OFFLINE, config(tmp_path), {}), Offline)
+
+
+def test_where_a_model_is_and_with_which_key(tmp_path: Path) -> None:
+    toml = """[providers.openai]
+api_key = "from the file"
+base_url = "https://proxy.example/v1"
+[providers.mine]
+base_url = "http://10.0.0.1/v1"
+headers = { x-team = "a" }
+"""
+    made = config(tmp_path, toml)
+    place = model_place("openai:gpt", made, {"OPENAI_API_KEY": "from outside"})
+    assert (place.base_url, place.model, place.api_key) == ("https://proxy.example/v1", "gpt", "from the file")
+    mine = model_place("mine:big:1", made, {})
+    assert (mine.base_url, mine.model, mine.headers) == ("http://10.0.0.1/v1", "big:1", {"x-team": "a"})
+    missing = model_place("groq:x", made, {})
+    assert missing.key_variable == "GROQ_API_KEY"
+    with pytest.raises(Misconfigured, match="set the environment variable GROQ_API_KEY"):
+        named_model("groq:x", made, {})
+    assert model_place("http://h:1/v1#m", made, {"TOOLYARD_MODEL_KEY": "k", "OPENAI_API_KEY": "o"}).api_key == "k"
+    for wrong in ("gpt", "openai:", "nobody:x", "http://h/v1"):
+        with pytest.raises(Misconfigured):
+            model_place(wrong, made, {})
+
+
+def test_what_is_set_for_searches_and_for_a_provider_s_tools_is_wired(tmp_path: Path) -> None:
+    file = tmp_path / "toolyard.toml"
+    file.write_text(
+        'default_tools = ["web_search"]\n'
+        '[web_search]\nfull_logging = true\nmax_uses = 3\nallowed_domains = ["docs.python.org/3"]\n'
+        'user_location = { city = "Basel", country = "CH" }\ntools = ["brave_web_search"]\n'
+        '[provider_tools]\ncode_execution = true\nfile_search = ["vs_1"]\n'
+        '[tool.web_search]\nroles = ["staff"]\n'
+    )
+    made = wiring(load(file, {"HOME": str(tmp_path)}, {}), tmp_path)
+    rules = made.web_search
+    assert (rules.prefer, rules.custom_control, rules.full_logging) == ("auto", False, True)
+    assert rules.tools == {"brave_web_search"}
+    location = UserLocation(city="Basel", country="CH")
+    options = ProviderOptions(max_uses=3, allowed_domains=("docs.python.org/3",), user_location=location)
+    assert rules.options == options
+    assert [(one.name, one.venue) for one in made.provider_tools] == [
+        ("code_execution", "provider"),
+        ("file_search", "provider"),
+    ]
+    assert made.provider_tools[1].options == ProviderOptions(stores=("vs_1",))
+    assert made.ruled(Tool(name="web_search", venue="provider")).roles == {"staff"}
+    assert wiring(load(None, {"HOME": str(tmp_path)}, {}), tmp_path).web_search == SearchRules()
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('allowed_domains = ["https://docs.python.org"]', "a domain such as docs.python.org, without https://"),
+        ('user_location = { country = "Switzerland" }', "two capital letters, such as CH"),
+        ('prefer = "google"', 'one of "auto", "duckduckgo", "mcp", "native", "off"'),
+        ("max_uses = -1", "a whole number from 0"),
+    ],
+)
+def test_what_a_search_cannot_be_held_to_is_told(line: str, said: str, tmp_path: Path) -> None:
+    file = tmp_path / "toolyard.toml"
+    file.write_text(f"[web_search]\n{line}\n")
+    with pytest.raises(Misconfigured, match=re.escape(said)):
+        load(file, {"HOME": str(tmp_path)}, {})

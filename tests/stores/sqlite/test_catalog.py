@@ -1,0 +1,144 @@
+"""What the catalog of the SQLite store does beyond the contract: restarts, long searches, every kind of letter."""
+
+import asyncio
+import sys
+import unicodedata
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from toolyard.core.caller import Caller
+from toolyard.core.conversation_settings import Settings
+from toolyard.core.events import ConversationOpened, Entry, MessageAdded, RunQueued
+from toolyard.core.items import TextPart, UserMessage
+from toolyard.core.store import Key, Selection, Store
+from toolyard.stores.entries import folded
+from toolyard.stores.memory import MemoryStore
+from toolyard.stores.sqlite.store import SEARCHED_AT_ONCE, SqliteStore
+
+OWNER = Caller(user="ana", tenant="acme")
+
+
+async def talk(store: Store, conversation: str, said: str, title: str = "", at: float = 1.0) -> None:
+    message = UserMessage(id="m", at=at, parts=(TextPart(text=said),))
+    events = [
+        ConversationOpened(owner=OWNER, settings=Settings(title=title)),
+        MessageAdded(item=message),
+        RunQueued(caller=OWNER, input=()),
+    ]
+    batch = [
+        Entry(conversation=conversation, seq=seq, at=at, event=event, run="run_1", correlation_id=f"trace {title}")
+        for seq, event in enumerate(events, 1)
+    ]
+    await store.append(conversation, await store.claim(conversation), batch, None)
+
+
+async def found(store: Store, text: str, most: int = 50) -> list[str]:
+    return [card.id for card in await store.cards(Selection(tenant="acme", text=text, most=most))]
+
+
+def with_store(path: Path, use: Callable[[SqliteStore], Awaitable[None]]) -> None:
+    async def main() -> None:
+        store = await SqliteStore.open(path)
+        try:
+            await use(store)
+        finally:
+            await store.close()
+
+    asyncio.run(main())
+
+
+def test_the_catalog_and_the_keys_outlive_a_close_and_so_does_what_was_forgotten(tmp_path: Path) -> None:
+    key = Key(name="shop", hash="h", user="shop", roles=frozenset({"admin"}))
+
+    async def first(store: SqliteStore) -> None:
+        await talk(store, "a", "milk", title="one")
+        await talk(store, "b", "milk", title="two")
+        await store.put("b", "blob_1", b"whole")
+        await store.save_key(key)
+        await store.forget("b")
+
+    async def again(store: SqliteStore) -> None:
+        assert await found(store, "milk") == await found(store, "") == ["a"]
+        assert await store.traced("trace one") == [("a", "run_1")]
+        assert await store.traced("trace two") == []
+        assert await store.get("b", "blob_1") is None
+        assert await store.keys() == [key]
+        assert await store.claim("b") == 2
+
+    with_store(tmp_path / "store.db", first)
+    with_store(tmp_path / "store.db", again)
+
+
+def test_a_card_and_its_entries_are_one_commit(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        await store.claim("c")
+        before = store.commits
+        await talk(store, "c", "milk")
+        assert store.commits == before + 2  # the claim and the batch
+
+    with_store(tmp_path / "store.db", use)
+
+
+def test_who_reads_is_let_in_between_the_steps_of_a_long_search(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        names = [f"c{number:03d}" for number in range(5 * SEARCHED_AT_ONCE)]
+        for at, name in enumerate(names):
+            await talk(store, name, "milk" if at % 2 else "bread", at=float(at))
+        searching = asyncio.ensure_future(found(store, "MILK", most=len(names)))
+        await asyncio.sleep(0)
+        assert len(await store.read("c001")) == 3
+        assert not searching.done()
+        assert await searching == names[1::2][::-1]
+        assert await found(store, "milk", most=3) == names[-1:-6:-2]
+
+    with_store(tmp_path / "store.db", use)
+
+
+def test_a_search_that_stopped_early_does_not_hide_what_comes_later(tmp_path: Path) -> None:
+    async def use(store: SqliteStore) -> None:
+        await talk(store, "a", "milk")
+        assert await found(store, "milk") == ["a"]
+        await talk(store, "b", "milk", at=2.0)
+        assert len(await store.read("b")) == 3
+        assert await found(store, "milk") == ["b", "a"]
+
+    with_store(tmp_path / "store.db", use)
+
+
+def test_folding_is_one_to_one_and_keeps_ascii_and_letters_without_case_to_themselves() -> None:
+    """The pattern with which SQLite looks through batches relies on it."""
+    for number in (*range(0xD800), *range(0xE000, sys.maxunicode + 1)):
+        letter = chr(number)
+        fold = folded(letter)
+        assert len(fold) == 1, letter
+        assert fold.isascii() == letter.isascii(), letter
+        assert fold == letter or unicodedata.category(fold) != "Lo", letter
+        assert folded(fold) == fold, letter
+
+
+LETTERS = st.text(st.sampled_from("aAkKſsSßẞİıiIK%_\\\"'/\n\x00\x7f \u2028ΣσςéÉ中文牛🥛{:,[u00"), max_size=6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(said=st.lists(LETTERS, min_size=1, max_size=8), titles=LETTERS, sought=st.lists(LETTERS, max_size=12))
+def test_every_letter_is_found_as_in_memory(said: list[str], titles: str, sought: list[str]) -> None:
+    async def main(directory: str) -> None:
+        memory, sqlite = MemoryStore(), await SqliteStore.open(Path(directory) / "store.db")
+        try:
+            for store in (memory, sqlite):
+                for number, text in enumerate(said):
+                    await talk(store, f"c{number}", text, title=titles[number:])
+            parts = [text[start:].swapcase() for text in said for start in range(len(text))]
+            for text in (*sought, *parts, *said):
+                assert await found(sqlite, text) == await found(memory, text), text
+            for number, text in enumerate(said):
+                assert f"c{number}" in await found(sqlite, text)
+        finally:
+            await sqlite.close()
+
+    with TemporaryDirectory() as directory:
+        asyncio.run(main(directory))

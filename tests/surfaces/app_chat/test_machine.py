@@ -1,0 +1,144 @@
+"""Two devices of one user do whatever they like, in any order: every call still takes exactly one result."""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import TypeVar
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from surfaces.app_talk import PATH, user
+from surfaces.fuzzed import bounded
+from surfaces.talk import Json, Talk, talking, wired
+from toolyard import Scripted, Yard, call, say
+from toolyard.core.events import CallEnded, Entry
+from toolyard.core.items import Call, Result, UserMessage
+from toolyard.core.ports import ModelRequest
+from toolyard.core.store import Key
+from toolyard.engine.authentication import key_hash
+from toolyard.models.scripted import Turn, together
+
+DEVICES = [Key(name=name, hash=key_hash(name), user="ann") for name in ("phone", "tablet")]
+MOST_TURNS = 3
+devices = st.sampled_from(["phone", "tablet"])
+T = TypeVar("T")
+
+
+def shopper(request: ModelRequest) -> Turn:
+    """Asks for two calls and then for one, a few times for each message, and ends."""
+    last = max(at for at, item in enumerate(request.history) if isinstance(item, UserMessage))
+    turns = sum(isinstance(item, Call) for item in request.history[last:])
+    if turns >= MOST_TURNS:
+        return say("done")
+    asked = call("search_products")
+    return asked if turns else together(asked, asked)
+
+
+class Devices(RuleBasedStateMachine):
+    """What was handed out and taken is noted here; the log must say the same at every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._loop = asyncio.new_event_loop()
+        self._over = asyncio.Event()
+        self.conversation = ""
+        self.handed: dict[str, Json] = {}
+        """Every call that some device was given, by its id there."""
+        self.taken: dict[str, str] = {}
+        """The word that the server took for a call."""
+        self.words = 0
+
+    def _run(self, work: Coroutine[None, None, T]) -> T:
+        async def in_time() -> T:
+            async with asyncio.timeout(30):
+                return await work
+
+        return self._loop.run_until_complete(in_time())
+
+    @initialize()
+    def open(self) -> None:
+        ready: asyncio.Future[tuple[Yard, Talk]] = self._loop.create_future()
+
+        async def serve() -> None:
+            async with wired(Scripted(shopper), keys=DEVICES) as yard, talking(yard) as http:
+                ready.set_result((yard, http))
+                await self._over.wait()
+
+        self._serving = self._loop.create_task(serve())
+        self.yard, self.http = self._loop.run_until_complete(ready)
+
+    def teardown(self) -> None:
+        self._over.set()
+        self._loop.run_until_complete(self._serving)
+        self._loop.close()
+
+    def _post(self, device: str, body: Mapping[str, object]) -> tuple[int, Json]:
+        async def posted() -> tuple[int, Json]:
+            status, told, _ = await self.http.by(device).answer("POST", PATH, body)
+            return status, told
+
+        status, told = self._run(posted())
+        if status == 200:
+            self.conversation = told["conversationId"]
+            self.handed |= {one["id"]: one for one in told.get("toolCalls", ())}
+        return status, told
+
+    @rule(device=devices, interrupt=st.booleans())
+    def says_something(self, device: str, interrupt: bool) -> None:
+        named = {"conversationId": self.conversation} if self.conversation else {}
+        tools = [{"name": "search_products"}]
+        body = {"messages": [user("go")], "tools": tools, "interrupt": interrupt, **named}
+        status, told = self._post(device, body)
+        assert status == 200 or (status == 409 and "line" in told["error"]), told
+
+    @precondition(lambda self: self.handed)
+    @rule(device=devices, data=st.data(), fails=st.booleans(), twice=st.booleans())
+    def delivers(self, device: str, data: st.DataObject, fails: bool, twice: bool) -> None:
+        """Results for some of the calls that there ever were; perhaps sent a second time, as after a lost answer."""
+        chosen = data.draw(st.lists(st.sampled_from(sorted(self.handed)), min_size=1, max_size=3, unique=True))
+        self.words += 1
+        word = f"word {self.words}"
+        body = {"toolResults": [{"toolCallId": id, "error" if fails else "result": word} for id in chosen]}
+        status, told = self._post(device, body)
+        assert status in (200, 409), told
+        if status == 200:
+            assert not self.taken.keys() & set(chosen), "a second result was taken"
+            self.taken |= dict.fromkeys(chosen, word)
+        if twice:
+            assert self._post(device, body)[0] == 409, "what was sent again was taken again, or for the first time"
+
+    @precondition(lambda self: self.conversation)
+    @rule(device=devices)
+    def looks(self, device: str) -> None:
+        assert self._post(device, {"conversationId": self.conversation})[0] == 200
+
+    @precondition(lambda self: self.conversation)
+    @rule(device=devices)
+    def stops(self, device: str) -> None:
+        async def stopped() -> int:
+            path = f"/conversations/{self.conversation}/cancel"
+            status, _, _ = await self.http.by(device).answer("POST", path, {})
+            return status
+
+        assert self._run(stopped()) in (200, 409)
+
+    @invariant()
+    def each_call_has_one_result_and_it_is_the_one_that_was_taken(self) -> None:
+        if not self.conversation:
+            return
+        entries = self._run(self._entries())
+        results = [entry.event.result for entry in entries if isinstance(entry.event, CallEnded)]
+        ended: dict[str, Result] = {f"{self.conversation}.{one.call_id}": one for one in results}
+        assert len(ended) == len(results), "a call ended twice"
+        for id, word in self.taken.items():
+            assert word in ended[id].content, (id, ended[id])
+        others = [one for id, one in ended.items() if id not in self.taken]
+        assert {one.outcome for one in others} <= {"cancelled"}, others
+
+    async def _entries(self) -> Sequence[Entry]:
+        return await self.yard.service.entries(self.conversation)
+
+
+TestDevices = Devices.TestCase
+TestDevices.settings = settings(bounded(30), stateful_step_count=25)

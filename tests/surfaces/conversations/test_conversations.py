@@ -1,0 +1,273 @@
+"""Conversations are made, listed, found, shown, changed and deleted; nobody sees another's."""
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from surfaces.talk import NOTHING_ENABLED, Talk, both_ways, key, talk, talking, wired
+from toolyard import Limits, call, say, tool
+from toolyard.core.conversation_settings import Settings
+from toolyard.core.ports import ModelRequest
+from toolyard.models.scripted import Turn
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add."""
+    return a + b
+
+
+@both_ways
+def test_a_conversation_has_the_fields_of_the_contract_with_and_without_a_closing_slash(way: str) -> None:
+    async def test(http: Talk) -> None:
+        body = {"title": "Kitchen", "description": "food", "system_prompt": "Be brief.", "max_messages": 7}
+        made = await http.post("/conversations/", body, expect=201)
+        assert set(made) == {"success", "conversation", "message"} and isinstance(made["message"], str)
+        conversation = made["conversation"]
+        assert conversation.items() >= body.items()
+        fields = {"id", "created_at", "updated_at", "max_tokens", "enabled_tools", "context", "messages"}
+        assert fields <= set(conversation)
+        assert conversation["created_at"].endswith("Z") and conversation["created_at"] == conversation["updated_at"]
+        assert (conversation["messages"], conversation["context"], conversation["max_turns"]) == ([], {}, 10)
+        for path in (f"/conversations/{conversation['id']}", f"/conversations/{conversation['id']}/"):
+            assert (await http.get(path))["conversation"] == conversation
+
+    talk(test, way=way)
+
+
+def test_a_change_changes_what_it_names_and_leaves_the_rest() -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create("Before", description="d", system_prompt="p", max_turns=3)
+        changed = await http.put(path, {"title": "After", "description": None, "max_turns": 4})
+        shown = changed["conversation"]
+        assert (shown["title"], shown["description"], shown["system_prompt"]) == ("After", "d", "p")
+        assert shown["max_turns"] == 4
+        assert (await http.get(path))["conversation"]["title"] == "After"
+        assert (await http.get("/conversations"))["conversations"][0]["title"] == "After"
+        assert (await http.put(path, {}))["conversation"]["title"] == "After"
+
+    talk(test)
+
+
+def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> None:
+    shown: list[int] = []
+
+    def echo(request: ModelRequest) -> Turn:
+        shown.append(request.history.messages)
+        return say("fine")
+
+    async def test(http: Talk) -> None:
+        path = await http.create(max_messages=4)
+        for _ in range(6):
+            await http.post(f"{path}/chat", {"content": "go on"})
+        async with aclosing(http.chat_stream(path, "once more")) as stream:
+            told = [one async for _, one in stream]
+        assert max(shown) <= 4 and len(shown) == 7
+        assert any(one["type"] == "history.compacted" and one["tokens_after"] < one["tokens_before"] for one in told)
+        conversation = (await http.get(path))["conversation"]
+        assert len(conversation["messages"]) == len(await http.messages(path)) == 14
+        assert conversation["messages_in_context"] <= 5
+        assert 0 < conversation["tokens_in_context"] < 100
+        first = conversation["messages"][0]["id"]
+        await http.delete(f"{path}/messages/{first}")
+        assert (await http.get(path))["conversation"]["messages_in_context"] == 13
+
+    talk(test, echo)
+
+
+@pytest.mark.parametrize("allowed", [5, 50])
+def test_max_turns_is_ten_unless_said_otherwise_and_never_more_than_the_server_allows(allowed: int) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        assert (await http.get(path))["conversation"]["max_turns"] == min(10, allowed)
+        refused = await http.put(path, {"max_turns": allowed + 1}, expect=422)
+        assert refused["details"]["fields"][0]["key"] == "max_turns" and str(allowed) in refused["error"]
+        await http.post("/conversations", {"title": "x", "max_turns": allowed + 1}, expect=422)
+
+    talk(test, limits=Limits(turns_per_request=allowed))
+
+
+def test_the_list_is_paged_and_the_one_that_changed_last_comes_first() -> None:
+    async def test(http: Talk) -> None:
+        made = [await http.create(f"number {number}") for number in range(7)]
+        await http.put(made[2], {"title": "changed"})
+        seen: list[str] = []
+        after = ""
+        for count in (3, 3, 1):
+            page = await http.get(f"/conversations?limit=3&after={after}")
+            assert page["count"] == len(page["conversations"]) == count
+            seen += [one["title"] for one in page["conversations"]]
+            after = page["next"]
+        assert after is None
+        assert seen == ["changed", "number 6", "number 5", "number 4", "number 3", "number 1", "number 0"]
+
+    talk(test)
+
+
+def test_search_finds_titles_descriptions_and_what_was_said() -> None:
+    async def test(http: Talk) -> None:
+        title = await http.create("Große Küche")
+        described = await http.create("b", description="everything about the küche")
+        told = await http.create("c")
+        await http.post(f"{told}/messages", {"role": "user", "content": "Die KÜCHE ist kalt"}, expect=201)
+        await http.create("d")
+        found = await http.get("/conversations/search?q=k%C3%BCche")
+        assert [f"/conversations/{one['id']}" for one in found["conversations"]] == [told, described, title]
+        assert (found["count"], found["next"]) == (3, None)
+        assert (await http.get("/conversations/search?q=cellar"))["conversations"] == []
+        await http.get("/conversations/search", expect=422)
+
+    talk(test)
+
+
+@both_ways
+def test_what_is_deleted_is_gone_and_its_readers_are_told(way: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        reading = asyncio.ensure_future(http.until_error(path))
+        await http.post(f"{path}/chat", {"content": "hello"})
+        assert set(await http.delete(path)) == {"success", "message"}
+        assert (await reading)["error_type"] == "not_found"
+        for again in (http.get(path, expect=404), http.delete(path, expect=404), http.put(path, {}, expect=404)):
+            assert (await again)["error_type"] == "not_found"
+        await http.post(f"{path}/chat", {"content": "x"}, expect=404)
+        assert (await http.get("/conversations"))["count"] == 0
+
+    talk(test, [say("hi")], way=way)
+
+
+def test_deleting_stops_what_runs() -> None:
+    started, stopped = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def forever() -> None:
+        """Never ends by itself."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        chat = asyncio.ensure_future(http.answer("POST", f"{path}/chat", {"content": "go"}))
+        await started.wait()
+        await http.delete(path)
+        await stopped.wait()
+        assert (await chat)[0] == 404
+
+    talk(test, [call("forever")], tools=[forever])
+
+
+KEYS = [
+    key("ann"),
+    key("bob"),
+    key("op", "operator"),
+    key("boss", "approver"),
+    key("eve", "operator", "approver", "admin", tenant="elsewhere"),
+]
+
+
+def everything(path: str) -> list[tuple[str, str, object]]:
+    """Every route of a conversation, with a body that is good."""
+    tool_name = {"server_id": "function", "tool_name": "add"}
+    return [
+        ("GET", path, None),
+        ("PUT", path, {"title": "x"}),
+        ("DELETE", path, None),
+        ("GET", f"{path}/messages", None),
+        ("POST", f"{path}/messages", {"role": "user", "content": "x"}),
+        ("DELETE", f"{path}/messages/x", None),
+        ("GET", f"{path}/context", None),
+        ("POST", f"{path}/context", {"descriptive_name": "x", "content": "y"}),
+        ("GET", f"{path}/context/x", None),
+        ("DELETE", f"{path}/context/x", None),
+        ("GET", f"{path}/tools", None),
+        ("GET", f"{path}/tools/available", None),
+        ("POST", f"{path}/tools", tool_name),
+        ("DELETE", f"{path}/tools", tool_name),
+        ("POST", f"{path}/chat", {"content": "x"}),
+        ("GET", f"{path}/events", None),
+        ("POST", f"{path}/cancel", None),
+        *(("POST", f"{path}/calls/x/{verb}", {}) for verb in ("approve", "deny", "answer")),
+        ("POST", f"{path}/calls/x/result", {"result": 1}),
+        ("GET", f"{path}/runs/x", None),
+    ]
+
+
+@pytest.mark.parametrize("who", ["bob", "eve"])
+def test_what_is_anothers_is_not_found_whatever_is_asked_of_it(who: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.by("ann").create("secret plans")
+        for method, where, body in everything(path):
+            status, told, _ = await http.by(who).answer(method, where, body)
+            assert (status, told["error_type"]) == (404, "not_found"), (method, where, told)
+        assert (await http.by(who).get("/conversations"))["count"] == 0
+        assert (await http.by(who).get("/conversations/search?q=secret"))["count"] == 0
+        assert (await http.by("ann").get(path))["conversation"]["messages"] == []
+
+    talk(test, keys=KEYS, tools=[add])
+
+
+def test_an_operator_sees_the_tenants_conversations_and_changes_none() -> None:
+    async def test(http: Talk) -> None:
+        path = await http.by("ann").create("hers")
+        for who, count in (("op", 1), ("boss", 1), ("eve", 0)):
+            assert (await http.by(who).get("/conversations"))["count"] == 0
+            assert (await http.by(who).get("/conversations?whose=tenant"))["count"] == count
+            assert (await http.by(who).get("/conversations/search?q=HERS&whose=tenant"))["count"] == count
+        refused = await http.by("bob").get("/conversations?whose=tenant", expect=403)
+        assert refused["error_type"] == "permission_denied"
+        assert (await http.by("op").get(path))["conversation"]["title"] == "hers"
+        await http.by("op").put(path, {"title": "mine"}, expect=404)
+        await http.by("op").delete(path, expect=404)
+        await http.by("op").post(f"{path}/cancel", expect=404)
+        await http.by("boss").post(f"{path}/cancel", expect=409)  # may decide, but nothing runs
+
+    talk(test, keys=KEYS)
+
+
+def test_a_model_that_is_not_allowed_cannot_be_set() -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create(model="given")
+        assert (await http.get(path))["conversation"]["model"] == "given"
+        for wrong in (
+            await http.post("/conversations", {"title": "x", "model": "http://evil/v1#m"}, expect=422),
+            await http.put(path, {"model": "http://evil/v1#m"}, expect=422),
+            await http.post(f"{path}/chat", {"content": "x", "model": "http://evil/v1#m"}, expect=422),
+        ):
+            assert "is not one of: given" in wrong["error"]
+
+    talk(test, allowed_models=frozenset({"given"}))
+
+
+def test_what_a_new_conversation_may_use_is_the_servers_default() -> None:
+    async def test(http: Talk) -> None:
+        assert (await http.get(await http.create()))["conversation"]["enabled_tools"] == []
+
+    async def test_all(http: Talk) -> None:
+        enabled = (await http.get(await http.create()))["conversation"]["enabled_tools"]
+        assert enabled == [{"server_id": "function", "tool_name": "add"}]
+
+    talk(test, tools=[add], default_settings=NOTHING_ENABLED)
+    talk(test_all, tools=[add], default_settings=Settings(system_prompt="p"))
+
+
+def test_conversations_are_there_after_a_restart(tmp_path: Path) -> None:
+    store = f"sqlite:///{tmp_path}/yard.db"
+
+    async def run() -> None:
+        async with wired([say("hi")], store=store) as yard, talking(yard) as http:
+            path = await http.create("kept", system_prompt="p")
+            await http.post(f"{path}/chat", {"content": "hello"})
+            before = (await http.get(path))["conversation"]
+        async with wired([], store=store) as yard, talking(yard) as http:
+            assert (await http.get(path))["conversation"] == before
+            assert (await http.get("/conversations/search?q=HELLO"))["count"] == 1
+            await http.delete(path)
+        async with wired([], store=store) as yard, talking(yard) as http:
+            await http.get(path, expect=404)
+
+    asyncio.run(run())

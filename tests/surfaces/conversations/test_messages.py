@@ -1,0 +1,217 @@
+"""Messages and context: added, listed, deleted; a call never stays without its result."""
+
+import asyncio
+import json
+import re
+
+import pytest
+
+from surfaces.talk import Json, Talk, both_ways, talk
+from toolyard import Scripted, call, say, tool
+from toolyard.core.history import faults
+from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, UserMessage
+from toolyard.core.ports import ModelRequest
+from toolyard.models.scripted import Turn, together
+from toolyard.surfaces.chat_messages import removable, to_messages
+
+
+@tool
+def list_directory(path: str) -> dict[str, object]:
+    """List the files of a directory."""
+    return {"files": ["README.md", f"{path}.md"]}
+
+
+TWO_CALLS = together(
+    say("I look. "), call("list_directory", path="/docs"), call("list_directory", path="/src")
+)  # fmt: skip
+
+
+@pytest.mark.proves(
+    "004.message-content",
+    "004.message-id",
+    "004.message-list",
+    "004.message-role",
+    "004.message-timestamp",
+    "004.message-tool-call-id",
+    "004.message-tool-calls",
+    "004.message-tool-name",
+    "004.shape-answer",
+    "004.shape-calls",
+    "004.shape-tool",
+    "004.shape-user",
+)
+@both_ways
+def test_every_message_has_the_shape_that_the_seed_shows(way: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        await http.post(f"{path}/chat", {"content": "What files are in /docs?"})
+        listed = await http.get(f"{path}/messages")
+        assert (listed["count"], listed["total"], listed["next"]) == (4, 4, None)
+        user, calls, result, answer = listed["messages"]
+        for message in listed["messages"]:
+            assert set(message) == {"id", "role", "content", "timestamp", "tool_calls", "tool_call_id", "name"}
+            assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", message["timestamp"])
+        assert [one["role"] for one in listed["messages"]] == ["user", "assistant", "tool", "assistant"]
+        assert len({one["id"] for one in listed["messages"]}) == 4
+        assert (user["content"], user["tool_calls"]) == ("What files are in /docs?", None)
+        (made,) = calls["tool_calls"]
+        assert (calls["content"], made["type"], made["function"]["name"]) == (None, "function", "list_directory")
+        assert json.loads(made["function"]["arguments"]) == {"path": "/docs"}
+        assert (result["tool_call_id"], result["name"]) == (made["id"], "list_directory")
+        assert json.loads(result["content"]) == {"files": ["README.md", "/docs.md"]}
+        assert (answer["content"], answer["tool_calls"]) == ("README.md and /docs.md", None)
+
+    script = [call("list_directory", path="/docs"), say("README.md ", "and /docs.md")]
+    talk(test, script, way=way, tools=[list_directory])
+
+
+@pytest.mark.proves("004.message-add")
+def test_messages_of_three_roles_are_added_and_given_to_the_model() -> None:
+    model = Scripted([say("ok")])
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        for role in ("system", "user", "assistant"):
+            added = await http.post(f"{path}/messages", {"role": role, "content": f"from {role}"}, expect=201)
+            assert set(added) == {"success", "message", "result_message"}
+            assert (added["message"]["role"], added["message"]["content"]) == (role, f"from {role}")
+            assert (await http.messages(path))[-1] == added["message"]
+        for role in ("tool", "wizard"):
+            await http.post(f"{path}/messages", {"role": role, "content": "x"}, expect=422)
+        await http.post(f"{path}/chat", {"content": "go"})
+        assert len(model.requests[0].history) == 4
+
+    talk(test, model)
+
+
+def test_messages_are_paged_from_the_oldest_on() -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        for number in range(5):
+            await http.post(f"{path}/messages", {"role": "user", "content": str(number)}, expect=201)
+        first = await http.get(f"{path}/messages?limit=3")
+        second = await http.get(f"{path}/messages?limit=3&after={first['next']}")
+        assert [one["content"] for one in (*first["messages"], *second["messages"])] == list("01234")
+        assert (first["count"], first["total"], second["next"]) == (3, 5, None)
+        await http.get(f"{path}/messages?after=nowhere", expect=422)
+
+    talk(test)
+
+
+def model_text(request: ModelRequest) -> Turn:
+    """A strict provider: the scripted model refuses a history with an orphan."""
+    asked = not any(isinstance(item, Call | Result) for item in request.history)
+    return TWO_CALLS if asked else say("done")
+
+
+@pytest.mark.proves("004.message-delete")
+@pytest.mark.parametrize(
+    ("index", "left"),
+    [
+        (0, ["assistant", "tool", "tool", "assistant"]),
+        (1, ["user", "assistant"]),  # the text, both calls, both results
+        (2, ["user", "assistant", "tool", "assistant"]),  # one result with its call
+        (3, ["user", "assistant", "tool", "assistant"]),
+        (4, ["user", "assistant", "tool", "tool"]),
+    ],
+)
+def test_a_message_that_is_deleted_takes_along_what_cannot_stay_alone(index: int, left: list[str]) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        await http.post(f"{path}/chat", {"content": "look"})
+        before = await http.messages(path)
+        gone = await http.delete(f"{path}/messages/{before[index]['id']}")
+        after = await http.messages(path)
+        assert [one["role"] for one in after] == left
+        assert gone["deleted"] == [one["id"] for one in before if one["id"] not in {kept["id"] for kept in after}]
+        answered = {one["tool_call_id"] for one in after if one["role"] == "tool"}
+        assert {made["id"] for one in after for made in one["tool_calls"] or ()} == answered
+        await http.delete(f"{path}/messages/{before[index]['id']}", expect=404)
+        await http.post(f"{path}/chat", {"content": "and now?"})  # a strict provider takes what is left
+
+    talk(test, model_text, tools=[list_directory])
+
+
+def items(*kinds: type[Item]) -> list[Item]:
+    made: list[Item] = []
+    for number, kind in enumerate(kinds):
+        last = next((item.id for item in reversed(made) if isinstance(item, Call)), "")
+        fields: dict[type[Item], dict[str, object]] = {
+            UserMessage: {"parts": ()},
+            Call: {"tool": "t", "arguments": {}},
+            Result: {"call_id": last, "tool": "t", "outcome": "ok", "content": ""},
+        }
+        made.append(kind(id=f"{number}", at=0.0, **fields.get(kind, {"text": "x"})))  # pyright: ignore[reportArgumentType]
+    return made
+
+
+def test_what_the_model_thought_goes_with_what_it_said_or_called() -> None:
+    history = items(UserMessage, Reasoning, Call, Result, Reasoning, ModelText, UserMessage, Reasoning)
+    assert [message.id for message in to_messages(history)] == ["0", "2", "3", "5", "6"]
+    assert removable(history, "2") == {"1", "2"}
+    assert removable(history, "3") == {"1", "2"}  # its only call goes, and so the thought before it
+    assert removable(history, "5") == {"4", "5"}
+    assert removable(history, "1") == removable(history, "nowhere") == frozenset()
+    assert not faults(item for item in history if item.id not in {"1", "2", "3"})
+
+
+def test_messages_are_not_changed_while_a_run_is_open() -> None:
+    @tool(approval="ask")
+    def dangerous() -> None:
+        """Asks."""
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        waiting = await http.post(f"{path}/chat", {"content": "go"}, expect=202)
+        refused = await http.post(f"{path}/messages", {"role": "user", "content": "x"}, expect=409)
+        assert refused["error_type"] == "conflict" and "stop it" in refused["error"]
+        await http.delete(f"{path}/messages/{waiting['user_message']['id']}", expect=409)
+
+    talk(test, [call("dangerous")], tools=[dangerous])
+
+
+@both_ways
+def test_named_context_is_kept_by_id_and_given_to_the_model(way: str) -> None:
+    model = Scripted([say("ok"), say("ok")])
+
+    async def test(http: Talk) -> None:
+        path = await http.create(system_prompt="Be brief.")
+        note: dict[str, object] = {
+            "descriptive_name": "Pantry",
+            "content": "two eggs",
+            "related_keywords": [],
+            "related_files": [],
+        }
+        added = await http.post(f"{path}/context", note, expect=201)
+        assert set(added) == {"success", "context_id", "context", "message"} and added["context"] == note
+        context_id = added["context_id"]
+        assert (await http.get(f"{path}/context"))["context"] == {context_id: note}
+        assert (await http.get(f"{path}/context/{context_id}"))["context"] == note
+        assert (await http.get(path))["conversation"]["context"] == {context_id: note}
+        await http.post(f"{path}/chat", {"content": "go"})
+        assert model.requests[0].system == "Be brief.\n\nPantry: two eggs"
+        assert (await http.delete(f"{path}/context/{context_id}"))["context"] == note
+        await http.delete(f"{path}/context/{context_id}", expect=404)
+        await http.get(f"{path}/context/{context_id}", expect=404)
+        await http.post(f"{path}/chat", {"content": "go"})
+        assert model.requests[1].system == "Be brief."
+
+    talk(test, model, way=way)
+
+
+@both_ways
+def test_of_many_who_add_context_at_once_every_one_counts_up_to_the_bound(way: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+
+        async def add(number: int) -> tuple[int, Json]:
+            body = {"descriptive_name": f"note {number}", "content": "x"}
+            status, told, _ = await http.answer("POST", f"{path}/context", body)
+            return status, told
+
+        answers = await asyncio.gather(*map(add, range(105)))
+        assert sorted(status for status, _ in answers) == [201] * 100 + [422] * 5
+        kept = (await http.get(f"{path}/context"))["context"]
+        assert set(kept) == {told["context_id"] for status, told in answers if status == 201}
+
+    talk(test, way=way)

@@ -1,0 +1,397 @@
+"""A chat is one run: answered as JSON or as a stream, within its limits, one at a time."""
+
+import asyncio
+import json
+from contextlib import aclosing
+
+import pytest
+
+from surfaces.talk import NOTHING_ENABLED, Talk, both_ways, is_over, key, others, said, talk
+from toolyard import Limits, Scripted, call, say, tool
+from toolyard.core.conversation_settings import Settings
+from toolyard.core.items import ModelText, Result, Usage, UserMessage
+from toolyard.core.ports import ModelRequest
+from toolyard.engine.compaction import ASKED
+from toolyard.models.scripted import Turn, fail
+
+
+@tool
+def list_directory(path: str) -> dict[str, object]:
+    """List the files of a directory."""
+    if path == "/secret":
+        raise PermissionError(path)
+    return {"files": ["README.md", "API.md"]}
+
+
+@tool(approval="ask")
+def delete_file(path: str) -> str:
+    """Delete a file."""
+    return f"{path} is gone"
+
+
+def echo(request: ModelRequest) -> Turn:
+    last = request.history[-1]
+    assert isinstance(last, UserMessage)
+    return say("you said ", last.text)
+
+
+@pytest.mark.proves(
+    "004.chat-asks-again",
+    "004.chat-endpoint",
+    "004.chat-response",
+    "004.chat-saves-answer",
+    "004.chat-saves-calls",
+    "004.chat-saves-results",
+    "004.script",
+)
+@both_ways
+def test_the_steps_of_the_seeds_script(way: str) -> None:
+    model = Scripted([call("list_directory", path="/docs"), say("There are ", "README.md and API.md.")])
+
+    async def test(http: Talk) -> None:
+        made = await http.post(
+            "/conversations",
+            {"title": "Test Chat with Tools", "description": "Testing", "system_prompt": "Use the tools."},
+            expect=201,
+        )
+        path = f"/conversations/{made['conversation']['id']}"
+        first = (await http.get(f"{path}/tools/available"))["available_tools"][0]
+        named = {"server_id": first["server_id"], "tool_name": first["tool_name"]}
+        assert (await http.post(f"{path}/tools", named))["enabled_tools"] == [named]
+        answer = await http.post(f"{path}/chat", {"content": "Can you use list_directory to help me?"})
+        assert {"success", "user_message", "assistant_message", "message"} <= set(answer)
+        assert answer["user_message"]["content"] == "Can you use list_directory to help me?"
+        assert answer["assistant_message"]["content"] == "There are README.md and API.md."
+        assert (answer["status"], answer["waiting"]) == ("done", [])
+        assert (answer["token_count"], answer["tokens_sent"], answer["messages_in_context"]) == (30, 20, 3)
+        messages = await http.messages(path)
+        assert [one["role"] for one in messages] == ["user", "assistant", "tool", "assistant"]
+        assert (messages[0], messages[-1]) == (answer["user_message"], answer["assistant_message"])
+        (asked,) = messages[1]["tool_calls"]
+        assert json.loads(asked["function"]["arguments"]) == {"path": "/docs"}
+        assert (messages[2]["tool_call_id"], messages[2]["name"]) == (asked["id"], "list_directory")
+        assert [type(item) for item in model.requests[0].history] == [UserMessage]
+        assert isinstance(model.requests[1].history[-1], Result)
+
+    talk(test, model, way=way, tools=[list_directory], default_settings=NOTHING_ENABLED)
+
+
+@pytest.mark.proves("004.chat-loads-conversation")
+def test_a_chat_uses_the_conversations_prompt_context_history_and_tools() -> None:
+    model = Scripted([say("first"), say("second")])
+
+    async def test(http: Talk) -> None:
+        path = await http.create(system_prompt="Be brief.")
+        await http.post(f"{path}/context", {"descriptive_name": "Place", "content": "/docs"}, expect=201)
+        await http.post(f"{path}/tools", {"server_id": "function", "tool_name": "list_directory"})
+        for content in ("one", "two"):
+            await http.post(f"{path}/chat/", {"content": content})
+        last = model.requests[-1]
+        assert last.system == "You serve.\n\nBe brief.\n\nPlace: /docs"
+        assert [item.text for item in last.history if isinstance(item, UserMessage | ModelText)] == [
+            "one",
+            "first",
+            "two",
+        ]
+        assert [one.name for one in last.offer.tools] == ["list_directory"]
+
+    talk(
+        test,
+        model,
+        tools=[list_directory, delete_file],
+        default_settings=NOTHING_ENABLED,
+        system_prompt="You serve.",
+    )
+
+
+@pytest.mark.proves("004.chat-streamed")
+@both_ways
+def test_the_same_run_as_a_stream_and_leaving_it_does_not_stop_it(way: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        seen = [event async for event in http.chat_stream(path, "look")]
+        assert [one.get("state") or one["type"] for one in others(seen)] == ["started", "finished", "done"]
+        assert said(seen) == "Two files." and is_over(seen[-1][1])
+        async with aclosing(http.chat_stream(path, "again")) as events:
+            last, _ = await anext(events)
+        rest = await http.until_done(path, last)
+        assert is_over(rest[-1][1]) and said(rest) == "Still two."
+        assert (await http.messages(path))[-1]["content"] == "Still two."
+
+    script = [
+        *(call("list_directory", path="/"), say("Two ", "files.")),
+        *(call("list_directory", path="/"), say("Still two.")),
+    ]
+    talk(test, script, way=way, tools=[list_directory])
+
+
+def test_a_client_that_hangs_up_on_a_json_answer_does_not_stop_the_run() -> None:
+    started, go_on = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def slow() -> str:
+        """Takes its time."""
+        started.set()
+        await go_on.wait()
+        return "at last"
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
+        await started.wait()
+        chat.cancel()
+        await asyncio.wait([chat])
+        go_on.set()
+        assert (await http.until_done(path))[-1][1]["ending"] == "done"
+        assert (await http.messages(path))[-1]["content"] == "Here it is."
+
+    talk(test, [call("slow"), say("Here it is.")], way="socket", tools=[slow])
+
+
+@pytest.mark.proves("004.errors-as-tool-response")
+def test_a_tool_that_fails_is_told_to_the_model_as_json() -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        await http.post(f"{path}/chat", {"content": "look"})
+        told = json.loads((await http.messages(path))[2]["content"])
+        assert (told["ok"], told["error_type"]) == (False, "execution_error") and "/secret" in told["error"]
+
+    talk(test, [call("list_directory", path="/secret"), say("I may not.")], tools=[list_directory])
+
+
+@pytest.mark.proves("004.chat-limit-10")
+def test_after_ten_tool_turns_the_caller_is_told_in_their_language() -> None:
+    def always(request: ModelRequest) -> Turn:
+        assert request.turn <= 10
+        return call("list_directory", path="/")
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        status, answer, _ = await http.answer("POST", f"{path}/chat", {"content": "go"}, accept_language="de-DE")
+        assert (status, answer["status"], answer["detail"]) == (200, "limit", "turns_per_request")
+        assert answer["assistant_message"]["content"].startswith("Das hat leider zu viele Schritte")
+        assert (await http.messages(path))[-1] == answer["assistant_message"]
+        assert sum(one["role"] == "tool" for one in await http.messages(path)) == 10
+
+    talk(test, always, tools=[list_directory])
+
+
+@pytest.mark.parametrize("limits", [None, Limits(turns_per_request=2)])
+def test_the_turns_of_one_conversation_can_be_fewer(limits: Limits | None) -> None:
+    async def test(http: Talk) -> None:
+        path = await (http.create() if limits else http.create(max_turns=2))
+        assert (await http.post(f"{path}/chat", {"content": "go"}))["status"] == "limit"
+        assert sum(one["role"] == "tool" for one in await http.messages(path)) == 2
+
+    looking = call("list_directory", path="/")
+    settings = Settings(limits=limits)
+    talk(test, [looking, looking], tools=[list_directory], default_settings=settings)
+
+
+@pytest.mark.proves("004.chat-saves-user-message")
+def test_a_model_that_fails_is_a_502_with_the_reason_and_the_next_message_works() -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        failed = await http.post(f"{path}/chat", {"content": "go"}, expect=502)
+        assert (failed["error_type"], failed["error"]) == ("model_error", "no answer from the provider")
+        assert failed["details"]["cause"] == "overloaded"
+        assert [one["content"] for one in await http.messages(path)] == ["go"]  # it was kept before anything else
+        run = await http.get(f"{path}/runs/{failed['details']['run_id']}")
+        assert run["run"]["ending"] == "failed"
+        assert (await http.post(f"{path}/chat", {"content": "again"}))["assistant_message"]["content"] == "Here I am."
+
+    talk(test, [fail("no answer from the provider", "overloaded"), say("Here I am.")])
+
+
+@both_ways
+def test_a_run_that_waits_says_for_what_and_the_next_message_waits_in_line(way: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        waiting = await http.post(f"{path}/chat", {"content": "delete it"}, expect=202)
+        (asked,) = waiting["waiting"]
+        assert (waiting["status"], waiting["assistant_message"]) == ("waiting", None)
+        assert asked == {
+            "call_id": asked["call_id"],
+            "name": "delete_file",
+            "arguments": {"path": "/docs/API.md"},
+            "for": "approval",
+        }
+        assert (await http.get(path))["conversation"]["status"] == "waiting"
+        queued = await http.post(f"{path}/chat", {"content": "and then?"}, expect=202)
+        assert (queued["status"], queued["user_message"]["content"]) == ("queued", "and then?")
+        await http.post(f"{path}/calls/{asked['call_id']}/approve")
+        seen = await http.until_done(path)
+        seen += await http.until_done(path, seen[-1][0])
+        assert [one["run_id"] for _, one in seen if is_over(one)] == [waiting["run_id"], queued["run_id"]]
+        assert [one["content"] for one in await http.messages(path) if one["role"] == "user"] == [
+            "delete it",
+            "and then?",
+        ]
+
+    script = [call("delete_file", path="/docs/API.md"), say("gone"), say("nothing")]
+    talk(test, script, way=way, tools=[delete_file])
+
+
+def test_an_interrupt_stops_the_run_in_front() -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        await http.post(f"{path}/chat", {"content": "delete it"}, expect=202)
+        answer = await http.post(f"{path}/chat", {"content": "never mind", "interrupt": True})
+        assert answer["assistant_message"]["content"] == "as you wish"
+        told = json.loads((await http.messages(path))[2]["content"])
+        assert told["error_type"] == "cancelled"
+
+    talk(test, [call("delete_file", path="/"), say("as you wish")], tools=[delete_file])
+
+
+@both_ways
+def test_a_run_can_be_stopped_and_the_conversation_goes_on(way: str) -> None:
+    started = asyncio.Event()
+
+    @tool
+    async def forever() -> None:
+        """Never ends by itself."""
+        started.set()
+        await asyncio.Event().wait()
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        assert (await http.post(f"{path}/cancel", expect=409))["error_type"] == "conflict"
+        chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
+        await started.wait()
+        await http.post(f"{path}/cancel")
+        answer = await chat
+        assert (answer["status"], answer["assistant_message"]) == ("cancelled", None)
+        assert json.loads((await http.messages(path))[-1]["content"])["error_type"] == "cancelled"
+        await http.post(f"{path}/cancel", expect=409)
+        assert (await http.post(f"{path}/chat", {"content": "go on"}))["status"] == "done"
+
+    talk(test, [call("forever"), say("here")], way=way, tools=[forever])
+
+
+def test_one_call_can_be_stopped_and_the_run_goes_on() -> None:
+    started = asyncio.Event()
+
+    @tool
+    async def forever() -> None:
+        """Never ends by itself."""
+        started.set()
+        await asyncio.Event().wait()
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
+        async with aclosing(http.events(f"{path}/events")) as events:
+            async for _, event in events:
+                if event["type"] == "tool.status":
+                    await http.post(f"{path}/cancel", {"call_id": event["call_id"]})
+                    break
+        assert (await chat)["assistant_message"]["content"] == "then not"
+        await http.post(f"{path}/cancel", {"call_id": "call_x"}, expect=409)
+
+    talk(test, [call("forever"), say("then not")], tools=[forever])
+
+
+@pytest.mark.proves("004.timeout-configurable")
+def test_a_tool_that_takes_longer_than_its_timeout_is_given_up() -> None:
+    @tool(timeout_s=0.05)
+    async def forever() -> None:
+        """Never ends by itself."""
+        await asyncio.Event().wait()
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        await http.post(f"{path}/chat", {"content": "go"})
+        told = json.loads((await http.messages(path))[2]["content"])
+        assert (told["error_type"], told["details"]) == ("timeout", {"timeout_s": 0.05})
+
+    talk(test, [call("forever"), say("too slow")], tools=[forever])
+
+
+def test_a_run_that_takes_too_long_is_ended_and_answered() -> None:
+    @tool
+    async def forever() -> None:
+        """Never ends by itself."""
+        await asyncio.Event().wait()
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        answer = await http.post(f"{path}/chat", {"content": "go"})
+        assert (answer["status"], answer["detail"]) == ("limit", "run_seconds")
+        assert answer["assistant_message"]["content"].startswith("Sorry")
+
+    talk(test, [call("forever")], tools=[forever], limits=Limits(run_seconds=0.1))
+
+
+@both_ways
+def test_a_hundred_posts_at_once_are_queued_or_refused_and_never_interleaved(way: str) -> None:
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        answers = await asyncio.gather(
+            *(http.answer("POST", f"{path}/chat", {"content": f"number {number}"}) for number in range(100))
+        )
+        assert {status for status, _, _ in answers} <= {200, 409}
+        refused = [told for status, told, _ in answers if status == 409]
+        assert all(told["error_type"] == "conflict" and "wait" in told["error"] for told in refused)
+        done = [told for status, told, _ in answers if status == 200]
+        assert len(done) >= 17
+        for told in done:
+            assert told["assistant_message"]["content"] == f"you said {told['user_message']['content']}"
+        messages = await http.messages(path)
+        assert len(messages) == 2 * len(done)
+        for asked, answered in zip(messages[::2], messages[1::2], strict=True):
+            assert answered["content"] == f"you said {asked['content']}"
+
+    talk(test, echo, way=way)
+
+
+@both_ways
+def test_what_is_left_of_the_rate_is_told_with_every_answer_that_starts_a_run(way: str) -> None:
+    async def test(http: Talk) -> None:
+        ann = http.by("ann")
+        path = await ann.create()
+        for left in ("2", "1", "0"):
+            status, _, headers = await ann.answer("POST", f"{path}/chat", {"content": "x"})
+            assert (status, headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == (200, "3", left)
+            assert int(headers["x-ratelimit-reset"]) <= 60
+        for _ in range(2):
+            status, told, headers = await ann.answer("POST", f"{path}/chat", {"content": "x"})
+            assert (status, told["error_type"]) == (429, "rate_limited")
+            assert (headers["x-ratelimit-limit"], headers["x-ratelimit-remaining"]) == ("3", "0")
+            assert 1 <= int(headers["retry-after"]) <= 20 and 40 <= int(headers["x-ratelimit-reset"]) <= 60
+        status, _, headers = await ann.answer("GET", path)
+        assert status == 200 and "x-ratelimit-limit" not in headers
+        assert len(await ann.messages(path)) == 6
+        await http.by("bob").create()
+
+    talk(test, echo, way=way, keys=[key("ann"), key("bob")], requests_per_minute=3)
+
+
+def test_a_tool_can_be_forced_or_forbidden_for_one_message() -> None:
+    model = Scripted([say("a"), call("list_directory", path="/"), say("b")])
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        await http.post(f"{path}/chat", {"content": "x", "tool_choice": "none"})
+        await http.post(f"{path}/chat", {"content": "x", "tool_choice": "list_directory"})
+        await http.post(f"{path}/chat", {"content": "x", "tool_choice": "nope"}, expect=422)
+        assert [request.tool_choice for request in model.requests] == ["none", "list_directory", "auto"]
+
+    talk(test, model, tools=[list_directory])
+
+
+def test_a_summary_counts_among_the_tokens_of_the_run_that_needed_it() -> None:
+    words = "word " * 1000
+
+    def script(request: ModelRequest) -> Turn:
+        last = request.history[-1]
+        if isinstance(last, UserMessage) and last.text == ASKED:
+            return Turn(text=("Words.",), usage=Usage(input_tokens=700, output_tokens=7))
+        return Turn(text=(words,), usage=Usage(output_tokens=1))
+
+    async def test(http: Talk) -> None:
+        path = await http.create()
+        spent = [(await http.post(f"{path}/chat", {"content": words}))["token_count"] for _ in range(4)]
+        assert spent == [1, 1, 1, 708]
+
+    talk(test, script, windows={"given": 10_000})

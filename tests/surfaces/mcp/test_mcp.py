@@ -1,0 +1,500 @@
+"""`/mcp`: what a client sees, byte for byte, in both eras."""
+
+import asyncio
+import json
+from contextlib import aclosing
+
+import pytest
+
+from hosting import Hosting
+from surfaces.mcp_host import MODERN, OWN, Answer, Host, Json, Legacy, over_mcp
+from surfaces.talk import key
+from toolyard import Context, ToolError, Yard, tool
+from toolyard.core.events import CallEnded, RunEnded
+from toolyard.engine.authentication import LOCAL
+from toolyard.surfaces.mcp import sessions as _mcp_sessions
+from toolyard.surfaces.mcp.http import MOST_BODY_BYTES
+
+FORM: Json = {"elicitation": {}}
+
+
+@tool(read_only=True)
+def opening_hours(day: str) -> dict[str, str]:
+    """When the shop is open."""
+    return {"day": day, "open": "9 to 18"}
+
+
+@tool
+def fails(how: str = "") -> str:
+    """Always."""
+    raise ToolError("the till is locked", error_type="locked")
+
+
+@tool(approval="ask")
+def delete_order(number: int) -> str:
+    """Delete an order for good."""
+    return f"order {number} is gone"
+
+
+@tool(roles=["manager"])
+def raise_prices(percent: int) -> str:
+    """For managers."""
+    return "done"
+
+
+@tool
+async def counts(context: Context) -> str:
+    """Tells how far it is."""
+    for step in range(3):
+        context.progress(step, total=2, message=f"step {step}")
+    return "counted"
+
+
+@tool(max_result_bytes=1000)
+def long_list() -> str:
+    """More than a model takes at once."""
+    return "milk " * 5000
+
+
+TOOLS = (opening_hours, fails, delete_order, raise_prices, counts, long_list)
+
+
+def names(answer: Answer) -> list[str]:
+    return [one["name"] for one in answer.result["tools"]]
+
+
+def problem(answer: Answer) -> Json:
+    """The structured error of a call that failed."""
+    assert answer.result["isError"] is True
+    return json.loads(answer.text)
+
+
+def test_a_modern_client_discovers_lists_and_calls_without_any_session() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        found = await host.modern("server/discover")
+        assert found.result["supportedVersions"] == [MODERN]
+        assert found.result["capabilities"]["tools"] is not None
+        assert found.result["_meta"][f"{OWN}serverInfo"]["name"] == "toolyard"
+        listed = await host.modern("tools/list")
+        assert (listed.result["cacheScope"], listed.result["resultType"]) == ("private", "complete")
+        (hours,) = [one for one in listed.result["tools"] if one["name"] == "opening_hours"]
+        assert hours["inputSchema"]["required"] == ["day"] and hours["inputSchema"]["type"] == "object"
+        assert hours["annotations"] == {"readOnlyHint": True}
+        called = await host.call("opening_hours", {"day": "Sunday"})
+        assert (called.status, called.headers["content-type"]) == (200, "application/json")
+        assert "mcp-session-id" not in called.headers
+        assert called.result["structuredContent"] == {"day": "Sunday", "open": "9 to 18"}
+        assert json.loads(called.text) == called.result["structuredContent"]
+        assert called.result["resultType"] == "complete" and called.result["isError"] is False
+
+    over_mcp(test, tools=TOOLS)
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2025-03-26"])
+def test_a_legacy_client_opens_a_session_lists_calls_and_ends_it(version: str) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.session(version) as client:
+            assert client.told["protocolVersion"] == version
+            assert "opening_hours" in names(await client.ask("tools/list"))
+            called = await client.ask("tools/call", {"name": "opening_hours", "arguments": {"day": "Monday"}})
+            assert json.loads(called.text) == {"day": "Monday", "open": "9 to 18"}
+            assert "resultType" not in called.result
+            assert (await client.ask("ping")).result == {}
+            assert (await client.ask("no/such")).error["code"] == -32601
+            assert (await client.send("DELETE")).status == 200
+            assert (await client.ask("ping")).status == 404
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_a_version_that_we_do_not_speak_is_answered_with_one_that_we_do() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.session("1999-01-01") as client:
+            assert client.told["protocolVersion"] == "2025-11-25"
+        body, headers = host.modern_body("tools/list", {"_meta": {f"{OWN}protocolVersion": "2030-01-01"}})
+        answer = await host.send("POST", body, **(headers | {"mcp-protocol-version": "2030-01-01"}))
+        assert (answer.status, answer.error["code"]) == (400, -32022)
+        assert answer.error["data"] == {"supported": [MODERN], "requested": "2030-01-01"}
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_failures_of_tools_are_results_that_a_model_can_read() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        assert problem(await host.call("fails"))["error_type"] == "locked"
+        wrong = problem(await host.call("opening_hours", {"dya": 1}))
+        assert wrong["error_type"] == "validation_error" and wrong["details"]["fields"]
+        unknown = await host.call("no_such_tool")
+        assert (unknown.status, unknown.error["code"]) == (400, -32602)
+        assert unknown.messages[-1]["id"] == 3
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_a_result_that_is_cut_for_models_is_passed_on_whole() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        assert (await host.call("long_list")).text == "milk " * 5000
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_keys_and_roles_hold_here_as_everywhere() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        refused = await host.modern("tools/list")
+        assert (refused.status, refused.messages[0]["error_type"]) == (401, "unauthenticated")
+        assert (await host.by("nobody").modern("tools/list")).status == 401
+        anna, maria = host.by("anna"), host.by("maria")
+        assert "raise_prices" not in names(await anna.modern("tools/list"))
+        hidden = await anna.call("raise_prices", {"percent": 5})
+        assert hidden.error["code"] == -32602
+        assert "raise_prices" in names(await maria.modern("tools/list"))
+        assert (await maria.call("raise_prices", {"percent": 5})).text == "done"
+
+    over_mcp(test, tools=TOOLS, keys=[key("anna"), key("maria", "manager")])
+
+
+def test_a_session_belongs_to_the_caller_who_opened_it() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.by("anna").session() as client:
+            stolen = Legacy(host._session, host._url, **(client.headers | {"x-api-key": "maria"}))  # pyright: ignore[reportPrivateUsage]
+            assert (await stolen.ask("tools/list")).status == 404
+            assert (await stolen.send("DELETE")).status == 404
+            assert (await client.ask("tools/list")).status == 200
+
+    over_mcp(test, tools=TOOLS, keys=[key("anna"), key("maria", "manager")])
+
+
+def test_a_web_page_of_another_origin_cannot_drive_it() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        body, headers = host.modern_body("tools/list")
+        assert (await host.send("POST", body, **headers, origin="https://evil.example")).status == 403
+        assert (await host.send("POST", body, **headers, host="evil.example")).status == 403
+
+    over_mcp(test, tools=TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("meta", "headers", "code"),
+    [
+        ({f"{OWN}clientCapabilities": None}, {}, -32602),
+        ({f"{OWN}protocolVersion": None}, {}, -32602),
+        ({}, {"mcp-protocol-version": "2025-11-25"}, -32020),
+        ({}, {"mcp-method": "tools/call"}, -32020),
+        ({f"{OWN}protocolVersion": "v9"}, {}, -32020),
+    ],
+)
+def test_a_modern_request_must_say_what_it_is_twice_and_the_same(meta: Json, headers: Json, code: int) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        body, sent = host.modern_body("tools/list", {"_meta": meta})
+        answer = await host.send("POST", body, **(sent | headers))
+        assert (answer.status, answer.error["code"], answer.messages[-1]["id"]) == (400, code, 1)
+
+    over_mcp(test, tools=TOOLS)
+
+
+@pytest.mark.parametrize("left_out", ["mcp-protocol-version", "mcp-method", "mcp-name"])
+def test_a_modern_call_needs_its_headers(left_out: str) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        body, sent = host.modern_body("tools/call", {"name": "opening_hours", "arguments": {"day": "Sunday"}})
+        answer = await host.send("POST", body, **{name: value for name, value in sent.items() if name != left_out})
+        assert (answer.status, answer.error["code"]) == (400, -32020)
+        encoded = await host.send("POST", body, **(sent | {"mcp-name": "=?base64?b3BlbmluZ19ob3Vycw==?="}))
+        assert encoded.status == 200
+
+    over_mcp(test, tools=TOOLS)
+
+
+@pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "no/such"])
+def test_methods_that_the_newest_revision_does_not_have_are_not_found(method: str) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        answer = await host.modern(method)
+        assert (answer.status, answer.error["code"]) == (404, -32601)
+
+    over_mcp(test, tools=TOOLS)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        (b"{", 400, -32700),
+        (b"[]", 400, -32600),
+        (b'[{"jsonrpc":"2.0","id":1,"method":"ping"}]', 400, -32600),
+        (b'{"id":1,"method":"ping"}', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":1}', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"ping","params":[1]}', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}', 400, -32600),
+        (b'{"jsonrpc":"2.0","id":1,"method":"x","params":' + b'{"a":' * 5000 + b"1" + b"}" * 5001, 400, -32700),
+        (b"\xff", 400, -32700),
+        (b"", 400, -32700),
+    ],
+)  # fmt: skip
+def test_what_is_no_message_is_refused_in_words(body: bytes, status: int, code: int) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        answer = await host.send("POST", body, content_type="application/json")
+        assert (answer.status, answer.error["code"]) == (status, code)
+        assert answer.error["message"]
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_a_body_that_is_too_large_is_refused() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        assert (await host.send("POST", b" " * (MOST_BODY_BYTES + 1))).status == 413
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_other_methods_of_http_are_not_allowed() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        assert (await host.send("PUT", b"{}")).status == 405
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_progress_comes_before_the_result_for_whoever_gave_a_token() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        told = await host.call("counts", _meta={"progressToken": "p1"})
+        assert [one["params"] for one in told.messages[:-1]] == [
+            {"progressToken": "p1", "progress": step, "total": 2, "message": f"step {step}"} for step in range(3)
+        ]
+        assert told.text == "counted"
+        assert len((await host.call("counts")).messages) == 1
+        async with host.session() as client:
+            told = await client.ask("tools/call", {"name": "counts", "_meta": {"progressToken": 7}})
+            assert [one["params"]["progress"] for one in told.messages[:-1]] == [0, 1, 2]
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_a_client_that_takes_no_stream_gets_the_result_alone() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        body, headers = host.modern_body("tools/call", {"name": "counts", "_meta": {"progressToken": 1}})
+        answer = await host.send("POST", body, **headers, accept="application/json")
+        assert (answer.headers["content-type"], answer.text) == ("application/json", "counted")
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_a_call_over_mcp_is_a_run_in_the_journal_under_its_correlation_id() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        body, headers = host.modern_body("tools/call", {"name": "opening_hours", "arguments": {"day": "Sunday"}})
+        await host.send("POST", body, **headers, x_correlation_id="my-trace")
+        ((conversation, _),) = await yard.service.traced("my-trace")
+        events = [entry.event for entry in await yard.service.entries(conversation)]
+        assert isinstance(events[-1], RunEnded) and events[-1].ending == "done"
+        assert [event.result.outcome for event in events if isinstance(event, CallEnded)] == ["ok"]
+        card = await yard.service.known(conversation, yard.access.caller({}))
+        assert card.title == "MCP: opening_hours"
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_too_many_calls_in_a_minute_are_told_to_the_model() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        for _ in range(2):
+            assert (await host.call("opening_hours", {"day": "Sunday"})).result["isError"] is False
+        limited = problem(await host.call("opening_hours", {"day": "Sunday"}))
+        assert limited["error_type"] == "rate_limited" and "come again in" in limited["error"]
+        assert (await host.modern("tools/list")).status == 200
+
+    over_mcp(test, tools=TOOLS, requests_per_minute=2)
+
+
+def slow(started: asyncio.Event, stopped: asyncio.Event) -> object:
+    @tool(timeout_s=20)
+    async def slow() -> str:
+        """Takes long."""
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            stopped.set()
+        return "done"
+
+    return slow
+
+
+def test_a_modern_client_that_leaves_stops_its_call() -> None:
+    started, stopped = asyncio.Event(), asyncio.Event()
+
+    async def test(host: Host, yard: Yard) -> None:
+        body, headers = host.modern_body("tools/call", {"name": "slow"})
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.5):
+                await host.send("POST", body, **headers)
+        assert started.is_set()
+        await asyncio.wait_for(stopped.wait(), 10)
+
+    over_mcp(test, tools=[slow(started, stopped)])
+
+
+def test_a_legacy_client_cancels_by_a_notification_and_the_tool_is_stopped() -> None:
+    started, stopped = asyncio.Event(), asyncio.Event()
+
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.session() as client:
+            body = client.body("tools/call", {"name": "slow"})
+
+            async def cancel() -> None:
+                await started.wait()
+                said = {"requestId": body["id"], "reason": "changed my mind"}
+                assert (await client.say(method="notifications/cancelled", params=said)).status == 202
+
+            answer, _ = await asyncio.gather(client.send("POST", body), cancel())
+            assert problem(answer)["error_type"] == "cancelled"
+            assert stopped.is_set()
+            assert (await client.say(method="notifications/cancelled", params={"requestId": 99})).status == 202
+
+    over_mcp(test, tools=[slow(started, stopped)])
+
+
+def test_sessions_are_bounded_and_the_idlest_of_a_caller_makes_room() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.by("maria").session() as other, host.by("anna").session() as first:
+            for _ in range(_mcp_sessions.MOST_OF_ONE - 1):
+                async with host.by("anna").session():
+                    pass
+            assert (await first.ask("ping")).status == 200
+            async with host.by("anna").session(), host.by("anna").session():
+                assert (await first.ask("ping")).status == 200
+                assert (await other.ask("ping")).status == 200
+
+    over_mcp(test, tools=TOOLS, keys=[key("anna"), key("maria", "manager")])
+
+
+# What a call waits for
+
+
+async def asked(client: Legacy, tool: str, arguments: Json, **reply: Json) -> tuple[Answer, Json]:
+    """Call, answer the one question that comes, and hear the end."""
+    messages: list[Json] = []
+    question: Json = None
+    body = client.body("tools/call", {"name": tool, "arguments": arguments})
+    async with client.open("POST", body) as (status, headers, stream), aclosing(stream):
+        async for message in stream:
+            messages.append(message)
+            if "method" in message and "id" in message:
+                question = message
+                assert (await client.say(id=message["id"], **reply)).status == 202
+        return Answer(status, headers, messages), question
+
+
+@pytest.mark.parametrize(
+    ("reply", "error_type"),
+    [
+        ({"result": {"action": "accept", "content": {"approve": True}}}, ""),
+        ({"result": {"action": "accept", "content": {"approve": False}}}, "denied_by_user"),
+        ({"result": {"action": "accept", "content": {"approve": "yes"}}}, "denied_by_user"),
+        ({"result": {"action": "accept"}}, "denied_by_user"),
+        ({"result": {"action": "decline"}}, "denied_by_user"),
+        ({"result": {"action": "cancel"}}, "denied_by_user"),
+        ({"error": {"code": -32603, "message": "no window"}}, "denied_by_user"),
+    ],
+)
+def test_a_legacy_client_is_asked_for_an_approval_on_the_stream(reply: Json, error_type: str) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.session(elicitation={}) as client:
+            answer, question = await asked(client, "delete_order", {"number": 7}, **reply)
+            assert question["method"] == "elicitation/create"
+            assert '"number": 7' in question["params"]["message"]
+            assert question["params"]["requestedSchema"]["required"] == ["approve"]
+            if error_type:
+                assert problem(answer)["error_type"] == error_type
+            else:
+                assert answer.text == "order 7 is gone"
+
+    over_mcp(test, tools=TOOLS)
+
+
+@pytest.mark.parametrize(("approve", "text"), [(True, "order 7 is gone"), (False, "denied_by_user")])
+def test_a_modern_client_comes_again_with_the_decision(approve: bool, text: str) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        order = {"number": 7}
+        first = (await host.call("delete_order", order, capabilities=FORM)).result
+        assert first["resultType"] == "input_required" and "content" not in first
+        (name,) = first["inputRequests"]
+        assert first["inputRequests"][name]["method"] == "elicitation/create"
+        again = {"requestState": first["requestState"], "capabilities": FORM}
+        unanswered = (await host.call("delete_order", order, **again, inputResponses={"other": {}})).result
+        assert unanswered == first
+        decided = {name: {"action": "accept", "content": {"approve": approve}}, "more": {"is": "ignored"}}
+        last = await host.call("delete_order", order, **again, inputResponses=decided)
+        assert text in last.text
+        repeated = await host.call("delete_order", order, **again, inputResponses=decided)
+        assert repeated.text == last.text, "an answer that got lost can be asked for again; nothing runs twice"
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_a_place_leads_only_to_the_callers_own_call_and_only_to_that_one() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        anna, maria = host.by("anna"), host.by("maria")
+        first = (await anna.call("delete_order", {"number": 7}, capabilities=FORM)).result
+        other = (await anna.call("delete_order", {"number": 8}, capabilities=FORM)).result
+        yes = {name: {"action": "accept", "content": {"approve": True}} for name in first["inputRequests"]}
+        state = first["requestState"]
+
+        async def refused(by: Host, number: int, state: str) -> bool:
+            again = {"requestState": state, "inputResponses": yes, "capabilities": FORM}
+            answer = await by.call("delete_order", {"number": number}, **again)
+            return answer.status == 400 and answer.error["code"] == -32602
+
+        assert await refused(maria, 7, state), "another caller"
+        assert await refused(anna, 8, state), "other arguments"
+        assert await refused(anna, 7, f"{state}0"), "another entry"
+        assert await refused(anna, 7, "nonsense")
+        assert await refused(anna, 7, other["requestState"]), "another call"
+        assert await refused(anna, 7, "/".join(["conversation_x", *state.split("/")[1:]]))
+
+    over_mcp(test, tools=TOOLS, keys=[key("anna"), key("maria", "manager")])
+
+
+@pytest.mark.parametrize("era", ["modern", "legacy"])
+def test_a_client_that_cannot_be_asked_is_told_where_and_finds_the_result_once_it_is_decided(era: str) -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.session() as client:
+
+            async def call() -> Answer:
+                if era == "modern":
+                    return await host.call("delete_order", {"number": 7})
+                return await client.ask("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
+
+            told = problem(await call())
+            assert told["error_type"] == "approval_required"
+            assert problem(await call()) == told, "still undecided: the same call, not a second one"
+            conversation, call_id = told["details"]["conversation_id"], told["details"]["call_id"]
+            assert f"/conversations/{conversation}/calls/{call_id}/approve" in told["error"]
+            await yard.approve(conversation, call_id, caller=yard.access.caller({}))
+            assert (await call()).text == "order 7 is gone"
+            assert problem(await call())["details"]["call_id"] != call_id, "the next one is a call of its own"
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        async with host.session(elicitation={}) as client:
+            body = client.body("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
+            async with client.open("POST", body) as (_, _, stream), aclosing(stream):
+                question = await anext(stream)
+                (card,) = await yard.service.conversations(yard.access.caller({}), unlisted=True)
+                (call_id,) = (await yard.service.state(card.id)).calls
+                await yard.approve(card.id, call_id, caller=yard.access.caller({}))
+                rest = [message async for message in stream]
+            assert rest[0]["method"] == "notifications/cancelled"
+            assert rest[0]["params"]["requestId"] == question["id"]
+            assert rest[1]["result"]["content"][0]["text"] == "order 7 is gone"
+            assert (await client.say(id=question["id"], result={"action": "decline"})).status == 202
+
+    over_mcp(test, tools=TOOLS)
+
+
+def test_a_host_is_not_offered_what_only_a_provider_can_call() -> None:
+    async def test(host: Host, yard: Yard) -> None:
+        assert "web_search" in [one.name for one in yard.service.tools(LOCAL)]
+        assert "web_search" not in names(await host.modern("tools/list"))
+        assert (await host.call("web_search", {"query": "x"})).error["code"] == -32602
+
+    over_mcp(test, Hosting([]), tools=TOOLS)

@@ -1,0 +1,108 @@
+"""What went to a model and came back: kept where that was asked for, shown to operators, and never with a secret."""
+
+import asyncio
+
+from surfaces.talk import Talk, key, talking, wired
+from toolyard import Caller, Context, tool
+from toolyard.core.items import Call
+from toolyard.core.ports import KEPT_TURN, Failure, Value
+from toolyard.models.chat import OpenAIChat
+from toolyard.stores.memory import MemoryStore
+from toolyard.venues.builtin.read_result import READ_RESULT, ResultsVenue
+from wire.strict import refuses
+from wire.strict_chat import StrictChat, asks, says
+
+SECRET = "sk-very-secret-0123456789"
+KEYS = [key("ann", tenant=""), key("olga", "operator", tenant="")]
+
+
+@tool
+def login(password: str) -> str:
+    """Let somebody in."""
+    return "welcome"
+
+
+async def kept(http: Talk, conversation: str, number: int, expect: int = 200) -> dict[str, object]:
+    (run,) = (await http.by("ann").get(f"/traces?conversation={conversation.rpartition('/')[2]}"))["runs"]
+    answer = await http.by("olga").get(f"{conversation}/runs/{run['run_id']}/turns/{number}", expect=expect)
+    return answer["turn"] if expect == 200 else answer
+
+
+def test_each_turn_is_kept_as_it_went_over_the_wire_with_secrets_left_out() -> None:
+    async def run() -> None:
+        strict = StrictChat(asks(("login", {"password": "hunter2"})), says("You are in."))
+        async with strict.serving() as base_url:
+            model = OpenAIChat(base_url=base_url, model="m", api_key=SECRET)
+            async with (
+                wired(model, tools=[login], keys=KEYS, keep_requests=True, system_prompt="Guard the door.") as yard,
+                talking(yard) as http,
+            ):
+                conversation = await http.by("ann").create("In")
+                await http.by("ann").answer("POST", f"{conversation}/chat", {"content": "let me in"})
+                first, second = [await kept(http, conversation, number) for number in (1, 2)]
+                assert first["url"] == f"{base_url}/chat/completions"
+                assert "let me in" in str(first["request"]) and "Guard the door." in str(first["request"])
+                assert "You are in." in str(second["response"]) and second["cut"] is False
+                assert SECRET not in str(first) + str(second)
+                assert (await http.by("olga").get("/me"))["keeps_requests"] is True
+                await kept(http, conversation, 3, expect=404)
+                (run,) = (await http.by("ann").get("/traces"))["runs"]
+                await http.by("ann").get(f"{conversation}/runs/{run['run_id']}/turns/1", expect=403)
+
+    asyncio.run(run())
+
+
+def test_operators_of_a_tenant_see_what_was_sent_but_not_where_to() -> None:
+    async def run() -> None:
+        async with StrictChat(says("Hi.")).serving() as base_url:
+            model = OpenAIChat(base_url=base_url, model="m")
+            keys = [key("ann"), key("olga", "operator")]
+            async with wired(model, keys=keys, keep_requests=True) as yard, talking(yard) as http:
+                conversation = await http.by("ann").create("Hi")
+                await http.by("ann").answer("POST", f"{conversation}/chat", {"content": "hello"})
+                turn = await kept(http, conversation, 1)
+                assert "hello" in str(turn["request"]) and base_url not in str(turn)
+                assert turn["url"] == "" and turn["headers"] == {}
+
+    asyncio.run(run())
+
+
+def test_nothing_is_kept_unless_it_was_asked_for() -> None:
+    async def run() -> None:
+        async with StrictChat(says("Hi.")).serving() as base_url:
+            model = OpenAIChat(base_url=base_url, model="m")
+            async with wired(model, keys=KEYS) as yard, talking(yard) as http:
+                conversation = await http.by("ann").create("Hi")
+                await http.by("ann").answer("POST", f"{conversation}/chat", {"content": "hi"})
+                await kept(http, conversation, 1, expect=404)
+
+    asyncio.run(run())
+
+
+def test_a_turn_that_failed_is_kept_too() -> None:
+    async def run() -> None:
+        async with StrictChat(refuses(400, "no such model")).serving() as base_url:
+            model = OpenAIChat(base_url=base_url, model="m")
+            async with wired(model, keys=KEYS, keep_requests=True) as yard, talking(yard) as http:
+                conversation = await http.by("ann").create("Hi")
+                await http.by("ann").answer("POST", f"{conversation}/chat", {"content": "hi"})
+                turn = await kept(http, conversation, 1)
+                assert "'hi'" in str(turn["request"]) and turn["response"] == ""
+
+    asyncio.run(run())
+
+
+def test_a_model_cannot_read_what_was_kept() -> None:
+    async def run() -> None:
+        store = MemoryStore()
+        for handle in ("result_1", f"{KEPT_TURN}run_1.1"):
+            await store.put("c", handle, b"what was kept")
+        context = Context(
+            caller=Caller(), conversation="c", run_id="run_1", call_id="call_1", correlation_id="", idempotency_key="",
+            attempt=1, deadline=0.0, progress=print,
+        )  # fmt: skip
+        for handle, kind in (("result_1", Value), (f"{KEPT_TURN}run_1.1", Failure)):
+            call = Call(id="call_1", at=0.0, tool="read_result", arguments={"handle": handle})
+            assert isinstance(await ResultsVenue(store).run(call, READ_RESULT, context), kind)
+
+    asyncio.run(run())

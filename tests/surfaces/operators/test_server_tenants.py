@@ -1,0 +1,110 @@
+"""A server that is limited to tenants does not exist for callers of any other."""
+
+import asyncio
+import sys
+from pathlib import Path
+
+from support import PATIENCE_S
+from surfaces.mcp_host import Host, hosting
+from surfaces.talk import Talk, key, talking, wired
+from toolyard import call, say
+from toolyard.core.mcp_servers import ServerSpec
+from venues.mcp.modern import settled
+
+ODD = Path(__file__).parents[1] / "odd_server.py"
+THEIRS = ServerSpec(command=sys.executable, args=(str(ODD), "theirs"), trust=True, tenants=("acme", "initech"))
+ALL = ServerSpec(command=sys.executable, args=(str(ODD), "all"), trust=True)
+KEYS = [
+    key("ann", tenant="acme"),
+    key("eve", "admin", "operator", "approver", tenant="elsewhere"),
+    key("una", tenant=""),
+    key("root", "admin", tenant=""),
+]
+OUTSIDERS = ("eve", "una")
+
+
+async def check_http(http: Talk) -> None:
+    ann = http.by("ann")
+    tools = (await ann.get("/tools"))["tools"]
+    assert {(tool["name"], tool["server_id"]) for tool in tools} == {("odd", "theirs"), ("all__odd", "all")}
+    called = await ann.post("/servers/theirs/tools/call", {"tool_name": "odd"})
+    assert called["success"] and called["outcome"] == "ok"
+    assert [server["id"] for server in (await ann.get("/servers"))["servers"]] == ["theirs", "all"]
+    assert "command" not in (await ann.get("/servers/theirs"))["server"]["config"]
+    for outsider in map(http.by, OUTSIDERS):
+        conversation = await outsider.create()
+        _, health, _ = await outsider.answer("GET", "/ai/tools/health")
+        assert health["status"] == "healthy" and health["tools"]["total_schemas"] == 1
+        for shown in (
+            health,
+            await outsider.get("/tools"),
+            await outsider.get("/servers"),
+            await outsider.get(f"{conversation}/tools/available"),
+        ):
+            assert "theirs" not in str(shown)
+        for path in ("/servers/theirs", "/servers/theirs/tools"):
+            await outsider.get(path, expect=404)
+        await outsider.post("/servers/theirs/tools/call", {"tool_name": "odd"}, expect=404)
+        await outsider.post("/servers/theirs/login", {"redirect_uri": "http://127.0.0.1:1/"}, expect=404)
+        await outsider.post(f"{conversation}/tools", {"server_id": "theirs", "tool_name": "odd"}, expect=404)
+        await outsider.post(f"{conversation}/chat", {"content": "go"})
+        results = [message for message in await outsider.messages(conversation) if message["role"] == "tool"]
+        assert "unknown_tool" in str(results)
+    root = http.by("root")
+    await root.post("/servers/theirs/stop")
+    for user, status in (("ann", 200), ("eve", 404), ("una", 404)):
+        conversation = await http.by(user).create()
+        named = {"server_id": "theirs", "tool_name": "odd"}
+        await http.by(user).post(f"{conversation}/tools", named, expect=status)
+    await root.post("/servers/theirs/start")
+    assert {server["id"] for server in (await root.get("/servers"))["servers"]} == {"theirs", "all"}
+    assert (await root.get("/servers/theirs"))["server"]["config"]["tenants"] == ["acme", "initech"]
+    assert (await root.get("/tools"))["count"] == 1, "who administers a server is still no caller of its tenants"
+
+
+def test_its_tools_are_neither_listed_offered_nor_callable_elsewhere() -> None:
+    async def run() -> None:
+        asks_for_it = [call("odd"), say("done")] * len(OUTSIDERS)
+        async with (
+            asyncio.timeout(2 * PATIENCE_S),
+            wired(asks_for_it, servers={"theirs": THEIRS}, keys=KEYS) as yard,
+            talking(yard) as http,
+        ):
+            await settled(yard)
+            added = {"name": "all", "config": {"command": ALL.command, "args": list(ALL.args), "trust": True}}
+            await http.by("root").post("/servers", added, expect=201)
+            await check_http(http)
+
+    asyncio.run(run())
+
+
+async def check_mcp(host: Host) -> None:
+    async def listed(user: str, kind: str, field: str) -> list[str]:
+        result = (await host.by(user).modern(f"{kind}/list")).result
+        return [item[field] for item in result[kind]]
+
+    for kind, field in (("tools", "name"), ("resources", "uri"), ("prompts", "name")):
+        names = await listed("ann", kind, field)
+        assert len(names) == 1, (kind, names)
+        for outsider in OUTSIDERS:
+            assert await listed(outsider, kind, field) == []
+    assert (await host.by("ann").modern("resources/read", {"uri": "odd://theirs"})).result["contents"]
+    for outsider in map(host.by, OUTSIDERS):
+        assert "not found" in (await outsider.modern("resources/read", {"uri": "odd://theirs"})).error["message"]
+        refused = await outsider.modern("tools/call", {"name": "odd", "arguments": {}})
+        assert "odd" in str(refused.messages[-1]) and "there is no tool" in str(refused.messages[-1]).lower()
+        async with outsider.session() as session:
+            assert "resources" not in session.told["capabilities"]
+
+
+def test_its_tools_resources_and_prompts_are_not_passed_on_to_others() -> None:
+    async def run() -> None:
+        async with (
+            asyncio.timeout(2 * PATIENCE_S),
+            wired((), servers={"theirs": THEIRS}, keys=KEYS) as yard,
+            hosting(yard) as host,
+        ):
+            await settled(yard)
+            await check_mcp(host)
+
+    asyncio.run(run())

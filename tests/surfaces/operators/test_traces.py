@@ -1,0 +1,185 @@
+"""Runs by their correlation id: who may see them, and what is told of one that is open or over."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import pytest
+
+from support import events_of, until
+from surfaces.served import Client, client
+from toolyard import Caller, Context, Scripted, Yard, call, say, tool
+from toolyard.app import Wiring
+from toolyard.cli.waterfall import draw
+from toolyard.core.events import RunSuspended
+from toolyard.core.ports import ModelRequest
+from toolyard.core.store import Key
+from toolyard.engine.authentication import key_hash
+from toolyard.models.scripted import Script
+from toolyard.observability.trace import Trace
+
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+ANN = Caller(user="ann", tenant="t")
+WHO = {
+    "ann": Key(name="ann", hash=key_hash("ann"), user="ann", tenant="t"),
+    "bob": Key(name="bob", hash=key_hash("bob"), user="bob", tenant="t"),
+    "operator": Key(name="op", hash=key_hash("operator"), user="op", tenant="t", roles=frozenset({"operator"})),
+    "stranger": Key(name="else", hash=key_hash("stranger"), user="op", tenant="u", roles=frozenset({"operator"})),
+}
+
+
+@tool(approval="ask")
+def order(item: str) -> str:
+    """Order it."""
+    return item
+
+
+@tool
+def show_id(context: Context) -> str:
+    """The id under which it runs."""
+    return context.correlation_id
+
+
+def at_the_door(test: Callable[[Yard, Client], Awaitable[None]], script: Script, **wiring: object) -> None:
+    async def run() -> None:
+        given = Wiring(model=Scripted(script), tools=(order, show_id), **wiring)  # pyright: ignore[reportArgumentType]
+        async with asyncio.timeout(30), Yard.wired(given) as yard, client(yard) as http:
+            await test(yard, http)
+
+    asyncio.run(run())
+
+
+def runs_of(body: dict[str, object]) -> list[Trace]:
+    return msgspec.convert(body["runs"], list[Trace])
+
+
+def test_a_run_that_waits_and_then_ends_is_shown_as_it_stands_and_can_be_drawn() -> None:
+    async def test(yard: Yard, http: Client) -> None:
+        run = yard.run("order milk", correlation_id="abc-123")
+        suspended, _ = await until(run, RunSuspended)
+        _, body, _ = await http.ask("GET", "/traces/abc-123")
+        (open_run,) = runs_of(body)
+        assert (open_run.status, open_run.ended_at, open_run.calls[0].tool) == ("waiting", None, "order")
+        await yard.approve(run.conversation, suspended.waiting_for[0])
+        await events_of(run)
+        status, body, _ = await http.ask("GET", "/traces/abc-123")
+        assert (status, body["success"], body["correlation_id"], body["earlier"]) == (200, True, "abc-123", 0)
+        (over,) = runs_of(body)
+        assert (over.ending, len(over.turns), over.calls[0].outcome, len(over.waits)) == ("done", 2, "ok", 1)
+        assert "turn 2" in str(draw([over]))
+        _, one, _ = await http.ask("GET", f"/conversations/{run.conversation}/runs/{run.id}")
+        assert msgspec.convert(one["run"], Trace) == over
+
+    at_the_door(test, [call("order", item="milk"), say("done")])
+
+
+def test_all_runs_of_an_id_are_shown_oldest_first_whatever_their_conversation() -> None:
+    async def test(yard: Yard, http: Client) -> None:
+        runs = [yard.run("hi", correlation_id="abc", conversation=name) for name in ("k1", "k2", "k1")]
+        for run in runs:
+            await events_of(run)
+        await events_of(yard.run("hi", correlation_id="other"))
+        _, body, _ = await http.ask("GET", "/traces/abc")
+        shown = [(run.conversation, run.run_id) for run in runs_of(body)]
+        assert shown == [(run.conversation, run.id) for run in runs]
+
+    at_the_door(test, lambda request: say("ok"))
+
+
+@pytest.mark.parametrize(("who", "status"), [("ann", 200), ("operator", 200), ("bob", 404), ("stranger", 404)])
+def test_a_trace_is_seen_by_its_owner_and_the_tenant_s_operators_and_is_not_there_for_others(
+    who: str, status: int
+) -> None:
+    async def test(yard: Yard, http: Client) -> None:
+        run = yard.run("hi", correlation_id="abc", caller=ANN)
+        await events_of(run)
+        for path in ("/traces/abc", f"/conversations/{run.conversation}/runs/{run.id}"):
+            got, body, _ = await http.ask("GET", path, x_api_key=who)
+            assert (got, body.get("error_type")) == (status, None if status == 200 else "not_found")
+
+    at_the_door(test, [say("ok")], keys=list(WHO.values()))
+
+
+def test_one_id_used_by_two_callers_shows_each_only_what_is_theirs() -> None:
+    async def test(yard: Yard, http: Client) -> None:
+        for user in ("ann", "bob"):
+            await events_of(yard.run("hi", correlation_id="abc", caller=Caller(user=user, tenant="t")))
+        _, body, _ = await http.ask("GET", "/traces/abc", x_api_key="bob")
+        assert [run.user for run in runs_of(body)] == ["bob"]
+        _, body, _ = await http.ask("GET", "/traces/abc", x_api_key="operator")
+        assert [run.user for run in runs_of(body)] == ["ann", "bob"]
+
+    at_the_door(test, lambda request: say("ok"), keys=list(WHO.values()))
+
+
+@pytest.mark.parametrize("path", ["/traces/nope", "/traces/%00", "/traces/a%2Fb", "/conversations/k/runs/r"])
+def test_what_is_not_there_is_not_found(path: str) -> None:
+    async def test(yard: Yard, http: Client) -> None:
+        status, body, _ = await http.ask("GET", path)
+        assert (status, body["error_type"]) == (404, "not_found")
+
+    at_the_door(test, [])
+
+
+def test_a_run_is_not_found_in_another_conversation() -> None:
+    async def test(yard: Yard, http: Client) -> None:
+        first, second = yard.run("hi"), yard.run("hi")
+        await events_of(first)
+        await events_of(second)
+        status, _, _ = await http.ask("GET", f"/conversations/{first.conversation}/runs/{second.id}")
+        assert status == 404
+
+    at_the_door(test, lambda request: say("ok"))
+
+
+def test_an_id_with_slashes_is_found_by_its_path() -> None:
+    async def test(yard: Yard, http: Client) -> None:
+        await events_of(yard.run("hi", correlation_id="shop/order:17"))
+        for path in ("/traces/shop/order:17", "/traces/shop%2Forder%3A17", "/traces/shop/order:17/"):
+            status, body, _ = await http.ask("GET", path)
+            assert (status, body.get("correlation_id")) == (200, "shop/order:17"), path
+
+    at_the_door(test, [say("ok")])
+
+
+@pytest.mark.parametrize(
+    ("traceparent", "taken"),
+    [
+        (f"00-{TRACE}-00f067aa0ba902b7-01", True),
+        (f"cc-{TRACE}-00f067aa0ba902b7-01-what-the-future-will-be-like", True),
+        (f"ff-{TRACE}-00f067aa0ba902b7-01", False),
+        (f"00-{'0' * 32}-00f067aa0ba902b7-01", False),
+        (f"00-{TRACE}-{'0' * 16}-01", False),
+        (f"00-{TRACE.upper()}-00f067aa0ba902b7-01", False),
+        (f"00-{TRACE}", False),
+    ],
+)
+def test_a_sound_traceparent_names_the_trace_and_a_broken_one_does_not(traceparent: str, taken: bool) -> None:
+    async def test(yard: Yard, http: Client) -> None:
+        _, _, headers = await http.ask("GET", "/healthz", traceparent=traceparent)
+        assert (headers["x-correlation-id"] == TRACE) is taken
+
+    at_the_door(test, [])
+
+
+def test_the_trace_id_of_a_traceparent_reaches_the_model_the_tool_and_the_trace() -> None:
+    asked: list[str] = []
+
+    def script(request: ModelRequest) -> object:
+        asked.append(request.correlation_id)
+        return call("show_id") if len(asked) == 1 else say("done")
+
+    async def test(yard: Yard, http: Client) -> None:
+        parent = f"00-{TRACE}-00f067aa0ba902b7-01"
+        seen = [one async for _, one in http.stream("POST", "/ai/respond", {"prompt": "x"}, traceparent=parent)]
+        assert {one.get("correlation_id", TRACE) for one in seen} == {TRACE}
+        assert asked == [TRACE, TRACE]
+        _, body, _ = await http.ask("GET", f"/traces/{TRACE}")
+        (run,) = runs_of(body)
+        (result,) = [event for event in seen if event.get("state") == "finished"]
+        assert (run.calls[0].id, run.calls[0].outcome) == (result["call_id"], "ok")
+        entries = await yard.service.entries(run.conversation)
+        assert {entry.correlation_id for entry in entries} == {TRACE}
+        assert any(TRACE in str(entry.event) for entry in entries if "Result" in str(entry.event))
+
+    at_the_door(test, script)  # pyright: ignore[reportArgumentType]

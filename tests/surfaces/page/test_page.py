@@ -1,0 +1,128 @@
+"""The page's own files: open to all, from this origin only, and honest where they were not built."""
+
+import asyncio
+import gzip
+from pathlib import Path
+
+from litestar import Litestar, Response
+from litestar.testing import TestClient
+
+from surfaces.inside import Exchange, inside
+from surfaces.talk import Talk, key, talk, wired
+from toolyard import Yard, tool
+from toolyard.core.errors import NotFound
+from toolyard.surfaces.page import routes as page
+from toolyard.surfaces.request_context import Visitor
+
+
+def built(folder: Path) -> Path:
+    (folder / "assets").mkdir()
+    (folder / "index.html").write_text("<title>Toolyard</title>")
+    (folder / "assets" / "index-1a2b.js").write_text("go()" * 100)
+    (folder / "assets" / "secret.txt").write_text("not of the page")
+    return folder
+
+
+def client(folder: Path) -> TestClient[Litestar]:
+    def missing(request: Visitor, error: NotFound) -> Response[str]:
+        return Response(str(error), status_code=404)
+
+    return TestClient(Litestar(page.routes(folder), exception_handlers={NotFound: missing}, logging_config=None))
+
+
+def test_the_page_comes_with_a_policy_that_lets_nothing_else_in(tmp_path: Path) -> None:
+    with client(built(tmp_path)) as http:
+        answer = http.get("/")
+    assert answer.text == "<title>Toolyard</title>"
+    assert answer.headers["cache-control"] == "no-cache"
+    policy = dict(part.split(" ", 1) for part in answer.headers["content-security-policy"].split("; "))
+    assert policy["default-src"] == "'none'"
+    assert policy["script-src"] == policy["style-src"] == policy["connect-src"] == "'self'"
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    assert "http" not in answer.headers["content-security-policy"]
+
+
+def test_its_files_are_packed_and_kept_for_ever(tmp_path: Path) -> None:
+    with client(built(tmp_path)) as http:
+        packed = http.get("/assets/index-1a2b.js", headers={"accept-encoding": "gzip"})
+        plain = http.get("/assets/index-1a2b.js", headers={"accept-encoding": "identity"})
+    assert packed.headers["content-encoding"] == "gzip" and "immutable" in packed.headers["cache-control"]
+    assert packed.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert packed.text == plain.text == "go()" * 100
+    assert "content-encoding" not in plain.headers
+    assert int(packed.headers["content-length"]) == len(gzip.compress(b"go()" * 100, 9))
+
+
+def test_nothing_but_its_files_is_to_be_had(tmp_path: Path) -> None:
+    (tmp_path / "secret.js").write_text("outside")
+    folder = tmp_path / "page"
+    folder.mkdir()
+    with client(built(folder)) as http:
+        for name in ("secret.txt", "none.js", "..%2fsecret.js", "%2e%2e%2fsecret.js", "..js", ".js", "index.html"):
+            assert http.get(f"/assets/{name}").status_code == 404, name
+
+
+def test_a_checkout_without_the_build_says_how_to_make_it(tmp_path: Path) -> None:
+    with client(tmp_path) as http:
+        answer = http.get("/")
+    assert answer.status_code == 200
+    assert "make page" in answer.text and "script" not in answer.text
+
+
+async def status(yard: Yard, path: str) -> int:
+    asking = Exchange("GET", path, {"host": "127.0.0.1"}, b"")
+    await yard.asgi()(asking.scope, asking.receive, asking.send)
+    return (await asking.begin())[0]
+
+
+def test_the_page_asks_for_no_key_and_everything_that_it_shows_does() -> None:
+    async def visit() -> None:
+        async with wired((), keys=[key("ann")]) as yard, inside(yard) as http:
+            assert await status(yard, "/") == 200
+            assert await status(yard, "/assets/none.js") == 404
+            for path in ("/me", "/tools", "/conversations"):
+                assert (await http.ask("GET", path))[0] == 401
+
+    asyncio.run(visit())
+
+
+def test_me_is_who_the_key_stands_for() -> None:
+    async def ask(http: Talk) -> None:
+        me = await http.by("ann").get("/me")
+        assert (me["user"], me["roles"], me["tenant"], me["keyless"]) == ("ann", ["approver", "operator"], "t", False)
+
+    talk(ask, keys=[key("ann", "operator", "approver")])
+
+
+def test_without_any_key_everybody_is_the_local_administrator() -> None:
+    async def ask(http: Talk) -> None:
+        me = await http.get("/me")
+        assert (me["user"], me["keyless"]) == ("local", True) and "admin" in me["roles"]
+
+    talk(ask)
+
+
+@tool(roles=["chef"], approval="ask", idempotent=True, destructive=True, open_world=True, examples=["cook"])
+def cook(dish: str) -> str:
+    """Cook something."""
+    return dish
+
+
+@tool(read_only=True)
+def taste() -> str:
+    """Taste it."""
+    return "good"
+
+
+def test_the_tools_are_those_that_the_caller_may_use_with_their_rules() -> None:
+    async def ask(http: Talk) -> None:
+        assert [one["name"] for one in (await http.by("ann").get("/tools"))["tools"]] == ["taste"]
+        cooking = (await http.by("bob").get("/tools"))["tools"][0]
+        assert cooking["name"] == "cook" and cooking["roles"] == ["chef"] and cooking["approval"] == "ask"
+        assert cooking["parameters"]["required"] == ["dish"] and cooking["venue"] == "function"
+        assert cooking["idempotent"] and cooking["examples"] == ["cook"]
+        assert (cooking["read_only"], cooking["destructive"], cooking["open_world"]) == (False, True, True)
+        tasting = (await http.by("ann").get("/tools"))["tools"][0]
+        assert (tasting["read_only"], tasting["destructive"], tasting["idempotent"]) == (True, False, False)
+
+    talk(ask, keys=[key("ann"), key("bob", "chef")], tools=[cook, taste])

@@ -1,0 +1,321 @@
+"""From a typed function to a tool: its schema, its context, its threads."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+from typing import Annotated, Literal
+
+import pytest
+from pydantic import BaseModel, Field
+
+from support import STAFF, events_of, in_yard, problem, result, until
+from toolyard import Caller, Context, Yard, call, say, tool
+from toolyard.core.errors import Misconfigured
+from toolyard.core.events import CallProgressed, CallStarted, Event
+from toolyard.venues.function import FunctionTool
+from toolyard.venues.function.threads import Threads
+
+
+class Unit(Enum):
+    KG = "kg"
+    L = "l"
+
+
+@dataclass
+class Place:
+    shelf: str
+    row: int = 1
+
+
+class Order(BaseModel):
+    item: Annotated[str, Field(min_length=1)]
+    unit: Unit = Unit.KG
+    parent: "Order | None" = None
+
+
+@tool(examples=["order flour"], sources={"code": "search"})
+async def order(
+    orders: list[Order],
+    place: Place,
+    day: date,
+    how: Literal["fast", "slow"] = "slow",
+    code: Annotated[str | None, Field(description="from search")] = None,
+    *,
+    context: Context,
+) -> list[str]:
+    """Order things."""
+    assert all(isinstance(one, Order) for one in orders) and isinstance(place, Place) and isinstance(day, date)
+    return [f"{one.item} {one.unit.name}" for one in orders]
+
+
+def test_a_signature_becomes_a_schema_without_the_context() -> None:
+    schema = order.definition.parameters
+    assert schema["required"] == ["orders", "place", "day"]
+    assert schema["additionalProperties"] is False
+    properties = schema["properties"]
+    assert isinstance(properties, dict)
+    assert set(properties) == {"orders", "place", "day", "how", "code"}  # pyright: ignore[reportUnknownArgumentType]
+    assert properties["how"] == {"enum": ["fast", "slow"], "type": "string", "default": "slow"}
+    assert order.definition.description == "Order things."
+    assert order.definition.examples == ("order flour",) and order.definition.sources == {"code": "search"}
+
+
+def test_arguments_arrive_as_the_functions_own_types() -> None:
+    async def test(yard: Yard) -> None:
+        assert result(await events_of(yard.run("go"))).content == '["flour KG","milk L"]'
+
+    arguments: dict[str, object] = {
+        "orders": [{"item": "flour"}, {"item": "milk", "unit": "l", "parent": {"item": "x"}}],
+        "place": {"shelf": "A"},
+        "day": "2026-11-15",
+    }
+    in_yard(test, [call("order", **arguments), say("ok")], [order])
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"orders": [{"item": ""}]}, "orders.0.item"),
+        ({"orders": [{"item": "x", "parent": {"unit": "g"}}]}, "orders.0.parent"),
+        ({"day": "soon"}, "day"),
+        ({"how": "never"}, "how"),
+        ({"extra": 1}, "extra"),
+    ],
+)
+def test_a_wrong_field_is_named_however_deep_it_lies(changes: dict[str, object], field: str) -> None:
+    async def test(yard: Yard) -> None:
+        found = result(await events_of(yard.run("go")))
+        assert problem(found) == ("error", "validation_error") and field in found.content
+
+    arguments: dict[str, object] = {"orders": [], "place": {"shelf": "A"}, "day": "2026-11-15", **changes}
+    in_yard(test, [call("order", **arguments), say("ok")], [order])
+
+
+def test_deeply_nested_arguments_are_answered_not_crashed_on() -> None:
+    deep: dict[str, object] = {"item": "x"}
+    for _ in range(400):
+        deep = {"item": "x", "parent": deep}
+
+    async def test(yard: Yard) -> None:
+        assert result(await events_of(yard.run("go"))).outcome in ("ok", "error")
+
+    arguments: dict[str, object] = {"orders": [deep], "place": {"shelf": "A"}, "day": "2026-11-15"}
+    in_yard(test, [call("order", **arguments), say("ok")], [order])
+
+
+def test_the_context_carries_caller_ids_deadline_and_progress() -> None:
+    seen: list[Context] = []
+
+    @tool(timeout_s=7)
+    async def look(context: Context) -> str:
+        """Look at the context."""
+        seen.append(context)
+        context.progress(1, total=2, message="half")
+        context.progress(2, total=2)
+        return "ok"
+
+    async def test(yard: Yard) -> None:
+        run = yard.run("go", caller=STAFF, correlation_id="abc")
+        progress: list[Event] = []
+        async for event in run:
+            if isinstance(event, CallProgressed):
+                progress.append(event)
+        (context,) = seen
+        assert context.caller == STAFF and context.correlation_id == "abc"
+        assert context.run_id == run.id and context.conversation == run.conversation
+        assert context.idempotency_key == f"{run.conversation}:{context.call_id}" and context.attempt == 1
+        assert [(e.progress, e.message) for e in progress if isinstance(e, CallProgressed)] == [(1, "half"), (2, "")]
+
+    in_yard(test, [call("look"), say("ok")], [look])
+
+
+def test_progress_may_be_reported_from_a_thread() -> None:
+    @tool
+    def work(context: Context) -> str:
+        """Report from a thread."""
+        context.progress(0.5)
+        return "ok"
+
+    async def test(yard: Yard) -> None:
+        progressed, run = await until(yard.run("go"), CallProgressed)
+        assert progressed.progress == 0.5
+        await events_of(run)
+
+    in_yard(test, [call("work"), say("ok")], [work])
+
+
+def test_a_plain_function_is_a_tool_and_a_tool_is_still_a_function() -> None:
+    @tool
+    def double(x: int) -> int:
+        """Twice."""
+        return 2 * x
+
+    def triple(x: int) -> int:
+        """Thrice."""
+        return 3 * x
+
+    async def test(yard: Yard) -> None:
+        assert yard.tool_names == ["double", "triple", "read_result", "find_tools"]
+
+    assert double(4) == 8
+    in_yard(test, [], [double, triple])
+
+
+def no_type(x: int) -> None: ...
+
+
+del no_type.__annotations__["x"]
+
+
+def starred(*args: int) -> None: ...
+def impossible(x: threading.Lock) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "why"),
+    [(no_type, "has no type; write for example x: str"), (starred, "ordinary named"), (impossible, "has no JSON form")],
+)
+def test_a_function_that_cannot_be_a_tool_says_what_to_change(function: object, why: str) -> None:
+    with pytest.raises(Misconfigured, match=why):
+        tool(function)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def test_a_rule_of_the_wrong_type_is_refused_by_name() -> None:
+    with pytest.raises(Misconfigured, match=r"timeout_s"):
+        tool(timeout_s="soon")(lambda: None)  # pyright: ignore[reportArgumentType, reportCallIssue]
+
+
+def test_sync_tools_run_side_by_side_in_threads_up_to_the_bound() -> None:
+    async def test() -> None:
+        threads = Threads(2)
+        both, names = threading.Barrier(2), set[str]()
+
+        def work() -> None:
+            names.add(threading.current_thread().name + str(threading.get_ident()))
+            both.wait(10)
+
+        await asyncio.gather(*(threads.run(work) for _ in range(6)))
+        assert len(names) == 2
+        threads.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))
+
+
+@pytest.fixture
+def release() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+def test_a_tool_that_hangs_takes_no_threads_of_other_tools(release: threading.Event) -> None:
+    @tool(timeout_s=0.02)
+    def block() -> None:
+        """Hangs."""
+        release.wait(20)
+
+    @tool
+    def fine() -> str:
+        """Needs a thread."""
+        return "ok"
+
+    async def test(yard: Yard) -> None:
+        outcomes = [problem(result(await events_of(yard.run("go")))) for _ in range(3)]
+        assert outcomes == [("timeout", "timeout"), ("timeout", "timeout"), ("error", "unavailable")]
+        assert result(await events_of(yard.run("go"))).outcome == "ok"
+        assert yard.service.warnings() == ["2 synchronous call(s) hang past the deadline, each in a thread of its own"]
+
+    script = [step for name in ("block", "block", "block", "fine") for step in (call(name), say("ok"))]
+    in_yard(test, script, [block, fine], threads=4)
+
+
+def test_a_caller_whose_calls_hang_takes_no_threads_of_other_callers(release: threading.Event) -> None:
+    ann, bob = Caller(user="ann"), Caller(user="bob")
+
+    def hanging(name: str) -> FunctionTool:
+        @tool(name=name, timeout_s=0.02)
+        def block() -> None:
+            """Hangs."""
+            release.wait(20)
+
+        return block
+
+    @tool
+    def fine() -> str:
+        """Needs a thread."""
+        return "ok"
+
+    @tool
+    async def quick() -> str:
+        """Needs no thread."""
+        return "ok"
+
+    async def test(yard: Yard) -> None:
+        hung = [problem(result(await events_of(yard.call(name, {}, caller=ann)))) for name in "abc"]
+        assert hung == [("timeout", "timeout")] * 3
+        refused = result(await events_of(yard.call("fine", {}, caller=ann)))
+        assert problem(refused) == ("error", "unavailable") and "was not started" in refused.content
+        assert result(await events_of(yard.call("fine", {}, caller=bob))).outcome == "ok"
+        assert result(await events_of(yard.call("quick", {}, caller=ann))).outcome == "ok"
+
+    in_yard(test, [], [*map(hanging, "abc"), fine, quick], threads=4)
+
+
+def test_a_call_that_waits_in_vain_for_a_thread_is_told_that_it_did_not_start(release: threading.Event) -> None:
+    entered = threading.Semaphore(0)
+    started = list[str]()
+
+    def holding(name: str) -> FunctionTool:
+        @tool(name=name)
+        def block() -> None:
+            """Holds its thread, within its time."""
+            entered.release()
+            release.wait(20)
+
+        return block
+
+    @tool(timeout_s=0.1)
+    def charge() -> None:
+        """Would have an effect."""
+        started.append("charge")
+
+    async def test(yard: Yard) -> None:
+        held = [yard.call(name, {}, caller=Caller(user=name)) for name in "ab"]
+        for run in held:
+            await until(run, CallStarted)
+            await asyncio.to_thread(entered.acquire, timeout=20)
+        waited = result(await events_of(yard.call("charge", {}, caller=Caller(user="ann"))))
+        assert problem(waited) == ("error", "unavailable")
+        assert "was not started" in waited.content and "effect" not in waited.content
+        release.set()
+        for run in held:
+            await events_of(run)
+        assert not started
+
+    in_yard(test, [], [*map(holding, "ab"), charge], threads=2)
+
+
+def test_threads_go_to_whoever_waits_longest_among_those_that_may_have_one(release: threading.Event) -> None:
+    async def test() -> None:
+        threads, order = Threads(4), list[str]()
+        entered = threading.Semaphore(0)
+
+        def hold() -> None:
+            entered.release()
+            release.wait(20)
+
+        greedy = [asyncio.create_task(threads.run(hold, {"ann": 0.75})) for _ in range(5)]
+        for _ in range(3):
+            await asyncio.to_thread(entered.acquire, timeout=20)
+        await threads.run(lambda: order.append("bob"), {"bob": 0.75})
+        assert not entered.acquire(blocking=False), "one caller has three of four at most"
+        greedy[3].cancel()
+        release.set()
+        await asyncio.gather(*greedy, return_exceptions=True)
+        assert order == ["bob"] and [task.cancelled() for task in greedy] == [False, False, False, True, False]
+        threads.close()
+
+    asyncio.run(asyncio.wait_for(test(), 20))

@@ -1,0 +1,375 @@
+"""A server that wants a person: nothing waits for one; whoever signs in gets a token of their own, kept and renewed."""
+
+import asyncio
+import json
+import logging
+import re
+import sqlite3
+import urllib.parse
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+import httpx2
+import pytest
+from msgspec.structs import replace
+
+from support import PATIENCE_S, condition, events_of, problem, result
+from toolyard import Caller, Scripted, Yard
+from toolyard.core.errors import Invalid, Refused, ToolyardError
+from toolyard.core.mcp_servers import OAuth, ServerCard, SignInAnswer
+from toolyard.venues.mcp.auth.grants import Grant
+from venues.mcp.modern import GUARDED, SIGNED, OverHttp, over_http, settled
+
+ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
+BACK = "http://127.0.0.1:8765/callback"
+
+
+def with_signed(test: Callable[[Yard, OverHttp], Awaitable[None]], store: str = "memory:", **more: object) -> None:
+    async def opened() -> None:
+        async with (
+            asyncio.timeout(PATIENCE_S * 2),
+            over_http(SIGNED) as server,
+            Yard(model=Scripted([]), store=store, servers={"mail": server.spec(trust=True, **more)}) as yard,
+        ):
+            await settled(yard)
+            await test(yard, server)
+
+    asyncio.run(opened())
+
+
+def card(yard: Yard) -> ServerCard:
+    (only,) = yard.servers.cards()
+    return only
+
+
+async def control(server: OverHttp, **words: str) -> dict[str, int]:
+    async with httpx2.AsyncClient() as client:
+        return (await client.get(f"http://127.0.0.1:{server.port}/control", params=words)).json()
+
+
+async def opened(url: str) -> SignInAnswer:
+    """What a person's browser is sent back with, after the page."""
+    async with httpx2.AsyncClient() as client:
+        answer = await client.get(url)
+    assert answer.status_code == 302, answer.text
+    words = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(answer.headers["location"]).query))
+    return SignInAnswer(**{name: words[name] for name in words if name in SignInAnswer.__struct_fields__})
+
+
+async def signed_in(yard: Yard, caller: Caller = ANN) -> ServerCard:
+    begun = await yard.servers.sign_ins.begin("mail", caller, BACK)
+    return await yard.servers.sign_ins.finish("mail", caller, await opened(begun.url))
+
+
+async def mailbox(yard: Yard, caller: Caller = ANN) -> str:
+    return result(await events_of(yard.call("mailbox", {}, caller=caller))).content
+
+
+def test_a_server_that_wants_a_person_says_so_and_runs_once_somebody_signed_in() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        assert (card(yard).status, card(yard).tools) == ("failed", ())
+        assert "sign in: `toolyard servers login mail`" in card(yard).error
+        assert (await control(server))["clients"] == 0, "nobody is registered who has not asked to sign in"
+        assert (await signed_in(yard)).status == "running"
+        assert await mailbox(yard) == "the mailbox of ann"
+        assert card(yard).error == ""
+
+    with_signed(test)
+
+
+def test_a_sign_in_that_is_denied_leaves_nothing_behind() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await control(server, deny="yes")
+        with pytest.raises(Refused, match="not granted: ann would rather not"):
+            await signed_in(yard)
+        assert card(yard).status == "failed"
+        await control(server)
+        assert (await signed_in(yard)).status == "running"
+
+    with_signed(test)
+
+
+def test_an_answer_with_another_word_or_from_another_caller_is_not_taken() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        sign_ins = yard.servers.sign_ins
+        begun = await sign_ins.begin("mail", ANN, BACK)
+        answer = await opened(begun.url)
+        with pytest.raises(Refused, match="no sign-in that is open"):
+            await sign_ins.finish("mail", ANN, SignInAnswer(state="another", code=answer.code))
+        with pytest.raises(Refused, match="no sign-in that is open"):
+            await sign_ins.finish("mail", BOB, answer)
+        with pytest.raises(Refused, match="failed"):
+            await sign_ins.finish("mail", ANN, SignInAnswer(state=answer.state, code="guessed"))
+        with pytest.raises(Refused, match="no sign-in that is open"):
+            await sign_ins.finish("mail", ANN, answer)
+        assert (await signed_in(yard)).sessions == 1
+
+    with_signed(test, auth="caller")
+
+
+def test_each_caller_signs_in_alone_and_nobody_uses_anothers_token() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard, ANN)
+        assert "sign in" in await mailbox(yard, BOB)
+        await control(server, user="bob")
+        await signed_in(yard, BOB)
+        assert await mailbox(yard, ANN) == "the mailbox of ann"
+        assert await mailbox(yard, BOB) == "the mailbox of bob"
+        await yard.servers.sign_ins.forget("mail", ANN)
+        assert "sign in" in await mailbox(yard, ANN)
+        assert await mailbox(yard, BOB) == "the mailbox of bob"
+
+    with_signed(test, auth="caller")
+
+
+def test_a_token_that_ran_out_is_renewed_also_after_a_restart(tmp_path: Path) -> None:
+    """The SDK by itself takes a token that was kept for a valid one, and then asks a person again."""
+    store = f"sqlite:///{tmp_path / 'yard.db'}"
+
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S * 2), over_http(SIGNED) as server:
+            servers = {"mail": server.spec(trust=True)}
+            await control(server, lifetime="0")
+            async with Yard(model=Scripted([]), store=store, servers=servers) as yard:
+                await signed_in(yard)
+                assert await mailbox(yard) == "the mailbox of ann"
+            before = (await control(server, lifetime="3600"))["renewed"]
+            assert before >= 1
+            async with Yard(model=Scripted([]), store=store, servers=servers) as yard:
+                await condition(lambda: card(yard).status == "running")
+                assert await mailbox(yard) == "the mailbox of ann"
+                assert (await control(server, revoke="yes"))["renewed"] == before + 1
+                assert await mailbox(yard) == "the mailbox of ann"
+                assert (await control(server))["renewed"] == before + 2
+
+    asyncio.run(test())
+
+
+def test_many_calls_at_once_with_a_revoked_token_renew_it_once() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard)
+        await control(server, revoke="yes")
+        assert set(await asyncio.gather(*(mailbox(yard) for _ in range(10)))) == {"the mailbox of ann"}
+        assert (await control(server))["renewed"] == 1
+
+    with_signed(test)
+
+
+def test_a_token_that_cannot_be_renewed_any_more_is_thrown_away_and_a_person_asked() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard)
+        await control(server, forget="yes")
+        assert "toolyard servers login mail" in await mailbox(yard)
+        assert card(yard).status == "failed"
+        assert await yard.servers.server("mail").keeper(("", "")).load() is None
+        assert (await signed_in(yard)).status == "running"
+
+    with_signed(test)
+
+
+def test_an_authorization_server_that_is_down_does_not_cost_the_grant() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard)
+        await control(server, revoke="yes", down="yes")
+        assert "could not be had" in await mailbox(yard)
+        await control(server)
+        await yard.servers.act("mail", "start")
+        assert await mailbox(yard) == "the mailbox of ann"
+
+    with_signed(test)
+
+
+class Evil:
+    """An authorization server that a server which was taken over names, and that says it knows our client already."""
+
+    def __init__(self, client_id: str) -> None:
+        self._client_id = client_id
+        self.base = ""
+        self.heard: list[bytes] = []
+
+    async def visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        size = re.search(rb"content-length: (\d+)", head, re.IGNORECASE)
+        self.heard.append(head + await reader.readexactly(int(size[1]) if size else 0))
+        told: dict[str, object] = {"client_id": self._client_id, "redirect_uris": [BACK]}
+        if head.startswith(b"GET"):
+            places = {f"{name}_endpoint": f"{self.base}/{name}" for name in ("authorization", "token", "registration")}
+            told = {"issuer": self.base, "response_types_supported": ["code"], **places}
+        body = json.dumps(told).encode()
+        status = b"200 OK" if head.startswith(b"GET") else b"201 Created"
+        writer.write(b"HTTP/1.1 %b\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (status, len(body), body))
+        writer.close()
+
+
+def test_what_renews_a_token_is_never_shown_to_another_issuer() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard)
+        grant = await yard.servers.server("mail").keeper(("", "")).load()
+        assert grant is not None
+        evil = Evil(str(grant.client["client_id"]))
+        listening = await asyncio.start_server(evil.visited, "127.0.0.1", 0)
+        async with listening:
+            evil.base = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+            await control(server, revoke="yes", down="yes", issuer=evil.base)
+            assert "sign in" in await mailbox(yard)
+        assert len(evil.heard) >= 2, "it was asked who it is, and to register us"
+        assert not [one for one in evil.heard if b"refresh-" in one or b"access-" in one or b"POST /token" in one]
+
+    with_signed(test)
+
+
+def test_tokens_are_in_the_stores_private_file_and_nowhere_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    file = tmp_path / "yard.db"
+
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard)
+        await control(server, revoke="yes")
+        assert await mailbox(yard) == "the mailbox of ann"
+        await control(server, revoke="yes", odd="yes")
+        assert "could not be had" in await mailbox(yard)
+        with pytest.raises(Refused, match="failed") as refused:
+            await signed_in(yard)
+        assert "access-" not in str(refused.value) + repr(yard.servers.cards())
+        grant = await yard.servers.server("mail").keeper(("", "")).load()
+        assert grant is not None and "access-" in str(grant.token) and "access-" not in repr(grant)
+
+    with_signed(test, store=f"sqlite:///{file}")
+    assert [path.stat().st_mode & 0o077 for path in tmp_path.glob("yard.db*")] == [0] * len(
+        list(tmp_path.glob("yard*"))
+    )
+    shelved = sqlite3.connect(file).execute("select count(*) from shelf where kind = 'mcp.tokens'").fetchone()
+    assert shelved == (1,)
+    assert "access-" not in caplog.text and "refresh-" not in caplog.text
+
+
+def test_a_server_that_is_removed_takes_its_tokens_along_and_another_address_does_not_get_them() -> None:
+    async def test() -> None:
+        async with (
+            asyncio.timeout(PATIENCE_S * 2),
+            over_http(SIGNED) as server,
+            over_http(SIGNED) as other,
+            Yard(model=Scripted([])) as yard,
+        ):
+            await yard.servers.add("mail", server.spec(trust=True))
+            await signed_in(yard)
+            keeper = yard.servers.server("mail").keeper(("", ""))
+            moved = type(keeper)(yard.servers.server("mail")._home.shelf, "mail", ("", ""), other.spec().url)  # pyright: ignore[reportPrivateUsage]
+            assert await keeper.load() is not None and await moved.load() is None
+            await yard.servers.act("mail", "remove")
+            assert await keeper.load() is None
+
+    asyncio.run(test())
+
+
+@pytest.mark.parametrize(
+    "back", ["https://evil.example/callback", "http://192.0.2.7:80/callback", "http://127.0.0.1:99999999/", "nonsense"]
+)
+def test_a_person_is_sent_back_to_the_loopback_only(back: str) -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        with pytest.raises(Invalid, match="loopback"):
+            await yard.servers.sign_ins.begin("mail", ANN, back)
+
+    with_signed(test)
+
+
+def test_a_server_that_wants_nobody_or_names_another_issuer_is_not_signed_in_to() -> None:
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S * 2), over_http(SIGNED) as server, over_http() as free:
+            oauth = OAuth(issuer="https://issuer.example", client_id="me", grant="authorization_code")
+            secret = OAuth(issuer="https://issuer.example", client_id="me", client_secret="s")
+            servers = {
+                "mail": server.spec(oauth=oauth), "free": free.spec(), "secret": server.spec(oauth=secret),
+                "header": server.spec(headers={"Authorization": "Bearer x"}),
+            }  # fmt: skip
+            async with Yard(model=Scripted([]), servers=servers) as yard:
+                await settled(yard)
+                cards = {one.id: one.error for one in yard.servers.cards()}
+                assert "does not take the header Authorization" in cards["header"]
+                for id, said in (
+                    ("mail", "another authorization server"), ("free", "did not ask"), ("secret", "client credentials"),
+                    ("header", "has a header Authorization"),
+                ):  # fmt: skip
+                    with pytest.raises(ToolyardError, match=said):
+                        await yard.servers.sign_ins.begin(id, ANN, BACK)
+
+    asyncio.run(test())
+
+
+def test_a_slow_call_does_not_hold_up_the_others_of_a_server_that_wants_a_token() -> None:
+    """The SDK's flow lets one request at a time through until its answer begins."""
+
+    async def test() -> None:
+        async with asyncio.timeout(PATIENCE_S * 2), over_http(GUARDED) as server:
+            issuer = f"http://127.0.0.1:{server.port}"
+            oauth = OAuth(issuer=issuer, client_id="shop", client_secret="s3cret", scope="stock")
+            async with Yard(model=Scripted([]), servers={"guarded": server.spec(oauth=oauth, trust=True)}) as yard:
+                await settled(yard)
+                slow = asyncio.create_task(events_of(yard.call("wait", {})))
+                await condition(lambda: yard.servers.link("guarded", ANN).told().in_flight == 1)
+                assert result(await events_of(yard.call("stock", {}))).content == "seven"
+                assert not slow.done()
+                assert result(await events_of(yard.call("release", {}))).content == "released"
+                assert result(await slow).content == "waited"
+
+    asyncio.run(test())
+
+
+def test_a_call_that_needs_more_rights_says_so_and_the_next_sign_in_asks_for_them() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard)
+        await control(server, more="archive")
+        denied = result(await events_of(yard.call("mailbox", {}, caller=ANN)))
+        assert problem(denied) == ("error", "permission_denied")
+        assert "archive" in denied.content and "toolyard servers login mail" in denied.content
+        assert (card(yard).status, card(yard).restarts) == ("running", 0), "others go on with what was granted"
+        await signed_in(yard)
+        assert result(await events_of(yard.call("mailbox", {}, caller=ANN))).content == "the mailbox of ann"
+
+    with_signed(test)
+
+
+@pytest.mark.parametrize("at", ["method", "tools/list"])
+def test_a_session_that_needs_more_rights_to_begin_wants_a_sign_in(at: str) -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard)
+        await control(server, more="archive", at=at)
+        yard.servers.server("mail").renew(ANN)
+        await condition(lambda: card(yard).status == "failed")
+        assert "archive" in card(yard).error and "toolyard servers login mail" in card(yard).error
+        assert (await signed_in(yard)).status == "running"
+
+    with_signed(test)
+
+
+def test_what_one_call_needs_is_added_to_what_others_do_and_to_no_other_grant() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await signed_in(yard)
+        keeper = yard.servers.server("mail").keeper(())
+
+        async def needing(scope: str) -> Grant | None:
+            await control(server, more=scope)
+            assert "more rights" in await mailbox(yard)
+            return await keeper.load()
+
+        await needing("archive")
+        both = await needing("papers")
+        assert both is not None and both.wanted == "archive papers"
+        await keeper.save(another := replace(both, token={"access_token": "of another sign-in"}, wanted=""))
+        assert await needing("drafts") == another
+        await keeper.forget()
+        assert await needing("notes") is None
+
+    with_signed(test)
+
+
+def test_a_server_that_knows_no_old_way_to_begin_is_told_to_want_a_sign_in_all_the_same() -> None:
+    async def test(yard: Yard, server: OverHttp) -> None:
+        await control(server, modern="yes")
+        started = await yard.servers.act("mail", "start")
+        assert "toolyard servers login mail" in started.error, started
+        assert (await signed_in(yard)).status == "running"
+
+    with_signed(test)

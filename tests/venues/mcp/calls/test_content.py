@@ -1,0 +1,124 @@
+"""Every kind of content is kept, and told to the model in words."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from real_servers import npm_server
+from support import events_of, in_yard, result
+from toolyard import Yard
+from toolyard.core.items import FilePart, ImagePart
+from toolyard.core.ports import Failure, Value
+from toolyard.venues.mcp.calls.content import outcome
+from venues.mcp.plain import Plain
+
+Json = dict[str, object]
+DATA = base64.b64encode(b"12345").decode()
+
+
+@pytest.mark.parametrize(
+    ("block", "told"),
+    [
+        ({"type": "text", "text": "hello"}, "hello"),
+        ({"type": "image", "data": DATA, "mimeType": "image/png"}, "[image: image/png, 5 bytes]"),
+        ({"type": "audio", "data": DATA, "mimeType": "audio/wav"}, "[audio: audio/wav, 5 bytes]"),
+        (
+            {"type": "resource_link", "uri": "file:///a", "name": "a", "description": "the first"},
+            "[resource file:///a: a; the first]",
+        ),
+        ({"type": "resource", "resource": {"uri": "file:///a", "text": "milk"}}, "[resource file:///a]\nmilk"),
+        (
+            {"type": "resource", "resource": {"uri": "file:///a", "blob": DATA, "mimeType": "x/y"}},
+            "[resource file:///a: x/y, 5 bytes]",
+        ),
+        ({"type": "hologram", "depth": 3}, '{"type":"hologram","depth":3}'),
+    ],
+)
+def test_each_kind_is_told_and_the_whole_is_kept(block: dict[str, object], told: str) -> None:
+    raw: dict[str, object] = {"content": [block]}
+    answer = outcome(raw)
+    assert isinstance(answer, Value) and answer.value == told
+    assert answer.native == (b"" if block["type"] == "text" else json.dumps(raw, separators=(",", ":")).encode())
+
+
+def test_what_is_no_text_comes_along_for_those_who_can_look_at_it() -> None:
+    image = {"type": "image", "data": DATA, "mimeType": "image/png"}
+    answer = outcome({"content": [image, {"type": "resource_link", "uri": "file:///a", "name": "a"}]})
+    assert isinstance(answer, Value)
+    assert answer.parts == (ImagePart(url=f"data:image/png;base64,{DATA}"), FilePart(url="file:///a", name="a"))
+
+
+def test_structured_content_is_told_once() -> None:
+    value = {"temperature": 21}
+    repeated: Json = {"content": [{"type": "text", "text": json.dumps(value)}], "structuredContent": value}
+    alone: Json = {"content": [], "structuredContent": value}
+    beside: Json = {"content": [{"type": "text", "text": "warm"}], "structuredContent": value}
+    told = [outcome(raw) for raw in (repeated, alone, beside)]
+    assert [one.value for one in told if isinstance(one, Value)] == [
+        '{"temperature": 21}', '{"temperature":21}', 'warm\n{"temperature":21}',
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("field", ["result", "content", "output"])
+def test_text_repeated_in_the_only_field_of_structured_content_reaches_the_model_once(field: str) -> None:
+    text = "milk\nbread"
+    raw: Json = {"content": [{"type": "text", "text": text}], "structuredContent": {field: text}}
+    answer = outcome(raw)
+    assert isinstance(answer, Value) and answer.value == text
+    more: Json = {**raw, "structuredContent": {field: text, "lines": 2}}
+    beside = outcome(more)
+    assert isinstance(beside, Value) and '"lines":2' in str(beside.value), "what the text does not say is shown"
+
+
+def test_a_result_that_says_it_is_an_error_is_one() -> None:
+    details = {"error_type": "out_of_stock", "item": "flour"}
+    raw: Json = {"content": [{"type": "text", "text": "none left"}], "isError": True, "structuredContent": details}
+    failed = outcome(raw)
+    assert isinstance(failed, Failure) and failed.native
+    assert (failed.problem.error, failed.problem.error_type) == ("none left", "out_of_stock")
+    assert failed.problem.details == details
+    silent = outcome({"content": [], "isError": True})
+    assert isinstance(silent, Failure) and silent.problem.error_type == "execution_error" and silent.problem.error
+
+
+@pytest.mark.parametrize("raw", [{}, {"content": None}, {"content": "text"}, {"content": [1, None]}])
+def test_nonsense_is_an_empty_answer_and_no_failure_of_ours(raw: dict[str, object]) -> None:
+    assert isinstance(outcome(raw), Value)
+
+
+def test_an_image_of_a_real_server_is_kept_whole() -> None:
+    async def test(yard: Yard) -> None:
+        run = yard.call("get-tiny-image", {})
+        image = result(await events_of(run))
+        assert "[image: image/png" in image.content and isinstance(image.parts[0], ImagePart)
+        kept = await yard.result(run.conversation, image.native)
+        assert kept is not None and json.loads(kept)["content"][1]["type"] == "image"
+
+    in_yard(test, [], servers={"everything": npm_server("everything", trust=True)})
+
+
+@pytest.mark.parametrize(
+    ("tool", "outcome", "told"),
+    [
+        ("typed_right", ("ok", ""), '{"count":3}'),
+        ("typed_wrong", ("error", "invalid_result"), 'count: "three" is not of type "integer"'),
+        ("typed_missing", ("error", "invalid_result"), "it has no structuredContent"),
+        ("typed_failed", ("error", "execution_error"), "there are 3"),
+        ("typed_oddly", ("ok", ""), '{"count":"three"}'),
+    ],
+)
+def test_a_structured_result_is_held_to_what_its_tool_promised(
+    tmp_path: Path, tool: str, outcome: tuple[str, str], told: str
+) -> None:
+    """One that breaks its promise is an error that says that the tool has run, and has all that came."""
+
+    async def test(yard: Yard) -> None:
+        came = result(await events_of(yard.call(tool, {})))
+        assert (came.outcome, came.error.error_type if came.error else "") == outcome, came
+        assert told in (came.error.error if came.error else came.content)
+        assert "there are" in came.content
+        assert ("has run" in came.content) is (outcome[1] == "invalid_result")
+
+    in_yard(test, [], servers={"plain": Plain(tmp_path, "typed", trust=True).spec})
