@@ -1,7 +1,8 @@
 """What flow tests share: open a yard, drive a run to its end, look at what happened."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import TypeVar
 
 from toolyard import Caller, Run, Scripted, Yard
@@ -12,21 +13,17 @@ from toolyard.models.scripted import Script
 
 STAFF = Caller(user="u17", roles=frozenset({"warehouse_staff"}))
 PATIENCE_S = 60.0
-T = TypeVar("T")
 E = TypeVar("E")
 
 
-def in_yard(test: Callable[[Yard], Awaitable[T]], script: Script, tools: Sequence[object] = (), **options: object) -> T:
-    """Run an async test inside an open yard with a scripted model, within a bound of time."""
-
-    async def opened() -> T:
-        async with (
-            asyncio.timeout(PATIENCE_S),
-            Yard(tools=tools, model=Scripted(script), **options) as yard,  # pyright: ignore[reportArgumentType]
-        ):
-            return await test(yard)
-
-    return asyncio.run(opened())
+@asynccontextmanager
+async def open_yard(script: Script, tools: Sequence[object] = (), **options: object) -> AsyncGenerator[Yard, None]:
+    """Open a yard with a scripted model, within a bound of time."""
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        Yard(tools=tools, model=Scripted(script), **options) as yard,  # pyright: ignore[reportArgumentType]
+    ):
+        yield yard
 
 
 async def events_of(run: Run) -> list[Event]:

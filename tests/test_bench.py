@@ -3,7 +3,6 @@
 Process CPU, the lowest of several, is compared with itself only; the figures proper are `make bench`.
 """
 
-import asyncio
 import json
 import subprocess
 import sys
@@ -76,32 +75,32 @@ async def steady_cpu_s(model: WritingModel, *, messages: int = 0, tools: int = 1
     return min(each)
 
 
-def test_a_request_after_a_thousand_messages_costs_about_what_it_costs_after_ten() -> None:
+async def test_a_request_after_a_thousand_messages_costs_about_what_it_costs_after_ten() -> None:
     short, long = WritingModel(), WritingModel()
-    few = asyncio.run(steady_cpu_s(short, messages=10))
-    many = asyncio.run(steady_cpu_s(long, messages=1000))
+    few = await steady_cpu_s(short, messages=10)
+    many = await steady_cpu_s(long, messages=1000)
     assert long.sent_bytes > 10 * short.sent_bytes, "the history was not sent"
     assert many <= MOST_GROWTH * few
 
 
-def test_the_comparison_notices_a_history_that_is_encoded_anew_each_turn() -> None:
-    few = asyncio.run(steady_cpu_s(WritingModel(forgetful=True), messages=10))
-    many = asyncio.run(steady_cpu_s(WritingModel(forgetful=True), messages=1000))
+async def test_the_comparison_notices_a_history_that_is_encoded_anew_each_turn() -> None:
+    few = await steady_cpu_s(WritingModel(forgetful=True), messages=10)
+    many = await steady_cpu_s(WritingModel(forgetful=True), messages=1000)
     assert many > MOST_GROWTH * few
 
 
-def test_a_request_with_a_thousand_tools_costs_about_what_it_costs_with_ten() -> None:
+async def test_a_request_with_a_thousand_tools_costs_about_what_it_costs_with_ten() -> None:
     short, long = WritingModel(), WritingModel()
-    few = asyncio.run(steady_cpu_s(short, tools=10))
-    many = asyncio.run(steady_cpu_s(long, tools=1000))
+    few = await steady_cpu_s(short, tools=10)
+    many = await steady_cpu_s(long, tools=1000)
     assert long.sent_bytes > 10 * short.sent_bytes, "the tools were not sent"
     assert many <= MOST_GROWTH * few
 
 
-def test_a_thousand_tools_cost_a_request_what_a_few_do_in_bytes_too_if_they_are_found_instead_of_shown() -> None:
+async def test_a_thousand_tools_cost_a_request_what_a_few_do_in_bytes_too_if_they_are_found_instead_of_shown() -> None:
     short, long = WritingModel(), WritingModel()
-    few = asyncio.run(steady_cpu_s(short, tools=10))
-    many = asyncio.run(steady_cpu_s(long, tools=1000, budget=Budget()))
+    few = await steady_cpu_s(short, tools=10)
+    many = await steady_cpu_s(long, tools=1000, budget=Budget())
     assert long.sent_bytes < short.sent_bytes + Budget().schema_bytes
     assert many <= MOST_GROWTH * few
 

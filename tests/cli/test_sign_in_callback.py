@@ -19,15 +19,14 @@ async def visit(page: Page, query: str) -> bytes:
         writer.close()
 
 
-def test_a_visitor_who_comes_too_early_does_not_spoil_it_for_the_right_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), waiting_for_page(0) as page:
-            with monkeypatch.context() as hasty:
-                hasty.setattr(_loopback, "READ_S", 0.1)
-                assert await visit(page, "state=right&code=early") == b""
-            answer = asyncio.create_task(page.answer("right"))
-            assert (await visit(page, "state=wrong&code=1")).startswith(b"HTTP/1.1 400")
-            assert (await visit(page, "state=right&code=2")).startswith(b"HTTP/1.1 200")
-            assert await answer == {"state": "right", "code": "2"}
-
-    asyncio.run(test())
+async def test_a_visitor_who_comes_too_early_does_not_spoil_it_for_the_right_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with asyncio.timeout(PATIENCE_S), waiting_for_page(0) as page:
+        with monkeypatch.context() as hasty:
+            hasty.setattr(_loopback, "READ_S", 0.1)
+            assert await visit(page, "state=right&code=early") == b""
+        answer = asyncio.create_task(page.answer("right"))
+        assert (await visit(page, "state=wrong&code=1")).startswith(b"HTTP/1.1 400")
+        assert (await visit(page, "state=right&code=2")).startswith(b"HTTP/1.1 200")
+        assert await answer == {"state": "right", "code": "2"}

@@ -239,26 +239,23 @@ def test_what_the_server_says_against_a_message_is_told_though_it_was_stopped(cl
 
 
 @CLIENTS
-def test_a_message_that_is_stopped_in_line_leaves_the_one_in_front_alone(client: str) -> None:
+async def test_a_message_that_is_stopped_in_line_leaves_the_one_in_front_alone(client: str) -> None:
     @tool(approval="ask")
     def pay() -> str:
         """Pay."""
         return "paid"
 
-    async def run() -> None:
-        async with (
-            asyncio.timeout(120),
-            wired([call("pay"), say("Paid.")], tools=[pay]) as yard,
-            served(yard) as url,
-        ):
-            asking, first = await until(yard.run("Pay"), RunSuspended)
-            seen = await DRIVERS[client](Case(url=url, conversation=first.conversation, stop="early"))
-            assert seen.finals == [("cancelled", None)]
-            await yard.approve(first.conversation, asking.waiting_for[0])
-            ended = [event async for event in first][-1]
-            assert isinstance(ended, RunEnded) and ended.ending == "done"
-
-    asyncio.run(run())
+    async with (
+        asyncio.timeout(120),
+        wired([call("pay"), say("Paid.")], tools=[pay]) as yard,
+        served(yard) as url,
+    ):
+        asking, first = await until(yard.run("Pay"), RunSuspended)
+        seen = await DRIVERS[client](Case(url=url, conversation=first.conversation, stop="early"))
+        assert seen.finals == [("cancelled", None)]
+        await yard.approve(first.conversation, asking.waiting_for[0])
+        ended = [event async for event in first][-1]
+        assert isinstance(ended, RunEnded) and ended.ending == "done"
 
 
 @CLIENTS

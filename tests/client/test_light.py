@@ -61,7 +61,7 @@ def installed_alone(folder: Path) -> None:
                 (folder / top).symlink_to(Path(str(found.locate_file(top))))
 
 
-def test_an_app_with_the_client_alone_uses_its_tools(tmp_path: Path) -> None:
+async def test_an_app_with_the_client_alone_uses_its_tools(tmp_path: Path) -> None:
     installed_alone(tmp_path)
     model = Scripted([call("double", number=21), say("42")])
 
@@ -71,7 +71,7 @@ def test_an_app_with_the_client_alone_uses_its_tools(tmp_path: Path) -> None:
             process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
             return (await process.communicate())[0]
 
-    answer, servers, heavy = asyncio.run(run()).decode().splitlines()
+    answer, servers, heavy = (await run()).decode().splitlines()
     assert answer == "42" and heavy == "[]"
     assert "pip install 'toolyard[mcp]'" in servers
     (told,) = [item for item in model.requests[1].history if isinstance(item, Result)]

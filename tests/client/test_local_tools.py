@@ -8,29 +8,23 @@ from toolyard.core.caller import Caller
 from toolyard.venues.function import FunctionVenue
 
 
-def test_a_call_whose_wait_was_cancelled_is_told_as_stopped_and_does_not_run_again() -> None:
+async def test_a_call_whose_wait_was_cancelled_is_told_as_stopped_and_does_not_run_again() -> None:
     ran = 0
+    begun = asyncio.Event()
 
-    async def run() -> None:
-        begun = asyncio.Event()
+    async def for_ever() -> None:
+        """Does not end by itself."""
+        nonlocal ran
+        ran += 1
+        begun.set()
+        await asyncio.Event().wait()
 
-        async def for_ever() -> None:
-            """Does not end by itself."""
-            nonlocal ran
-            ran += 1
-            begun.set()
-            await asyncio.Event().wait()
-
-        tools = LocalTools((FunctionVenue([for_ever]),), Caller(user="app"))
-        handed = ToolCalls(
-            conversation_id="c", run_id="r", tool_calls=[HandedCall(id="1", name="for_ever", arguments={})]
-        )
-        waiting = asyncio.create_task(tools.results(handed))
-        await begun.wait()
-        waiting.cancel()
-        await asyncio.wait([waiting])
-        assert waiting.cancelled()
-        assert await tools.results(handed) == [{"toolCallId": "1", "error": STOPPED}]
-
-    asyncio.run(run())
+    tools = LocalTools((FunctionVenue([for_ever]),), Caller(user="app"))
+    handed = ToolCalls(conversation_id="c", run_id="r", tool_calls=[HandedCall(id="1", name="for_ever", arguments={})])
+    waiting = asyncio.create_task(tools.results(handed))
+    await begun.wait()
+    waiting.cancel()
+    await asyncio.wait([waiting])
+    assert waiting.cancelled()
+    assert await tools.results(handed) == [{"toolCallId": "1", "error": STOPPED}]
     assert ran == 1

@@ -119,7 +119,7 @@ def test_a_server_of_the_app_is_told_for_which_division_a_call_is() -> None:
 
 
 @pytest.mark.proves("000.many-servers-routed")
-def test_in_typescript_clients_of_several_servers_are_routed_as_well() -> None:
+async def test_in_typescript_clients_of_several_servers_are_routed_as_well() -> None:
     """The app's own functions, a server of its process and a child of it, by the clients of MCP's own SDK."""
     build_package()
     names = ("search_products", "screens__search_products", "open_checkout", "get_cart", "shop__get_cart", "sold_out")
@@ -134,7 +134,7 @@ def test_in_typescript_clients_of_several_servers_are_routed_as_well() -> None:
             process = await asyncio.create_subprocess_exec(*words, stdout=subprocess.PIPE)
             return (await process.communicate())[0]
 
-    assert asyncio.run(run()) == b"ok\n"
+    assert (await run()) == b"ok\n"
     told = [item for item in model.requests[1].history if isinstance(item, Result)]
     said = ["milk 1 L", "page for milk", "checkout is open", "the app's own", '{"things": 2}', None]
     assert [one.content if one.error is None else None for one in told[:6]] == said
@@ -142,10 +142,10 @@ def test_in_typescript_clients_of_several_servers_are_routed_as_well() -> None:
     assert [one.content for one in told[6:]] == ["of clothing", "[image: image/png, 3 bytes]"]
 
 
-def test_what_is_no_server_is_said() -> None:
+async def test_what_is_no_server_is_said() -> None:
     async def run() -> None:
         async with AppClient("http://127.0.0.1:1", servers={"shop": 7}):
             pass
 
     with pytest.raises(Misconfigured, match="server 'shop': give an MCPServer"):
-        asyncio.run(run())
+        await run()

@@ -52,7 +52,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return app
 
 
-def test_the_packed_client_is_installed_without_anything_else_and_works(app: Path) -> None:
+async def test_the_packed_client_is_installed_without_anything_else_and_works(app: Path) -> None:
     (app / "app.ts").write_text(APP)
 
     async def run() -> bytes:
@@ -61,7 +61,7 @@ def test_the_packed_client_is_installed_without_anything_else_and_works(app: Pat
             process = await asyncio.create_subprocess_exec(*words, cwd=app, stdout=subprocess.PIPE)
             return (await process.communicate())[0]
 
-    assert asyncio.run(run()) == b"42\n"
+    assert (await run()) == b"42\n"
     assert [one.name for one in (app / "node_modules").iterdir() if one.name[0] != "."] == ["@toolyard"]
 
 

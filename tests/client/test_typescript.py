@@ -31,7 +31,7 @@ def told(module: str, script: str, *words: str) -> object:
 
 
 @pytest.mark.parametrize("status", [b"200 OK", b"400 Bad Request"])
-def test_a_body_that_does_not_come_is_given_up(status: bytes) -> None:
+async def test_a_body_that_does_not_come_is_given_up(status: bytes) -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 " + status + b'\r\nContent-Length: 100\r\n\r\n{"error":')
@@ -49,7 +49,7 @@ def test_a_body_that_does_not_come_is_given_up(status: bytes) -> None:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
             return await asyncio.to_thread(told, "link", script, url)
 
-    assert asyncio.run(run()) == ("Lost" if status.startswith(b"200") else "ToolyardError")
+    assert (await run()) == ("Lost" if status.startswith(b"200") else "ToolyardError")
 
 
 def test_a_tool_that_may_take_for_ever_is_awaited_for_a_day() -> None:

@@ -189,11 +189,8 @@ def test_a_failure_is_data_with_the_providers_words(made: Made) -> None:
 
 
 @pytest.mark.parametrize("made", MODELS)
-def test_a_stream_can_be_left_in_the_middle(made: Made) -> None:
-    async def test() -> None:
-        async with asyncio.timeout(20), made("a text") as model:
-            stream = model.stream(request([user("hi")], mint=CountingMint()))
-            assert isinstance(await anext(stream), TextAppended)
-            await stream.aclose()
-
-    asyncio.run(test())
+async def test_a_stream_can_be_left_in_the_middle(made: Made) -> None:
+    async with asyncio.timeout(20), made("a text") as model:
+        stream = model.stream(request([user("hi")], mint=CountingMint()))
+        assert isinstance(await anext(stream), TextAppended)
+        await stream.aclose()

@@ -3,25 +3,22 @@
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from contracts.test_request import WIRES, Wire
 from models.schema_dialects.dialect_rules import strict_faults
 from real_servers import npm_server, python_server
-from support import STAFF, in_yard
-from toolyard import Yard, say
+from support import STAFF, open_yard
+from toolyard import say
 from toolyard.core.ports import Offer
 from toolyard.models.schema_dialects import convert  # pyright: ignore[reportPrivateUsage]
 from wire.local import offer, request, user
 
 
-@pytest.fixture(scope="module")
-def offered(tmp_path_factory: pytest.TempPathFactory) -> Offer:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def offered(tmp_path_factory: pytest.TempPathFactory) -> Offer:
     """All that five servers have, as if a model were shown it at once."""
     folder: Path = tmp_path_factory.mktemp("files")
-
-    async def test(yard: Yard) -> Offer:
-        await yard.ask("hi", caller=STAFF)  # servers are up before the first turn
-        return offer(*yard.service.tools(STAFF))
 
     servers = {
         "everything": npm_server("everything"),
@@ -30,7 +27,9 @@ def offered(tmp_path_factory: pytest.TempPathFactory) -> Offer:
         "time": python_server("time"),
         "git": python_server("git"),
     }
-    return in_yard(test, [say("ok")], servers=servers)
+    async with open_yard([say("ok")], servers=servers) as yard:
+        await yard.ask("hi", caller=STAFF)  # servers are up before the first turn
+        return offer(*yard.service.tools(STAFF))
 
 
 @pytest.mark.proves("002.mcp-tools-converted", "002.provider-agnostic")

@@ -678,16 +678,16 @@ def named(function: Callable[..., object]) -> str:
 
 @pytest.mark.parametrize("promise", BROKEN_BY, ids=named)
 @pytest.mark.parametrize("open_store", [memory, sqlite, sqlite_full], ids=named)
-def test_every_store_keeps_every_promise(
+async def test_every_store_keeps_every_promise(
     open_store: Callable[[Path], Awaitable[Store]], promise: Promise, tmp_path: Path
 ) -> None:
-    asyncio.run(keep(promise, open_store(tmp_path)))
+    await keep(promise, open_store(tmp_path))
 
 
 @pytest.mark.parametrize("promise", BROKEN_BY, ids=named)
-def test_a_store_that_breaks_the_promise_is_found_out(promise: Promise) -> None:
+async def test_a_store_that_breaks_the_promise_is_found_out(promise: Promise) -> None:
     async def broken() -> Store:
         return BROKEN_BY[promise]()
 
     with pytest.raises(AssertionError):
-        asyncio.run(keep(promise, broken()))
+        await keep(promise, broken())

@@ -124,44 +124,35 @@ def wanted(name: str, arguments: dict[str, object]) -> Call:
 
 
 @pytest.mark.parametrize("made", VENUES)
-def test_a_venue_lists_tools_that_can_be_offered_and_closes(made: Callable[[], Awaitable[Venue]]) -> None:
-    async def test() -> None:
-        venue = await made()
-        for one in venue.tools():
-            assert NAME.fullmatch(one.name) and one.parameters["type"] == "object" and one.description
-            assert venue.own(one.name) is not None
-        await venue.close()
-
-    asyncio.run(test())
+async def test_a_venue_lists_tools_that_can_be_offered_and_closes(made: Callable[[], Awaitable[Venue]]) -> None:
+    venue = await made()
+    for one in venue.tools():
+        assert NAME.fullmatch(one.name) and one.parameters["type"] == "object" and one.description
+        assert venue.own(one.name) is not None
+    await venue.close()
 
 
 @pytest.mark.parametrize(("made", "name", "arguments", "expected"), CASES)
-def test_a_venue_answers_with_a_value_a_failure_or_later(
+async def test_a_venue_answers_with_a_value_a_failure_or_later(
     made: Callable[[], Awaitable[Venue]], name: str, arguments: dict[str, object], expected: object
 ) -> None:
-    async def test() -> None:
-        venue = await made()
-        known = {one.name: one for one in venue.tools()}.get(name) or Tool(name=name, venue="client")
-        answer = await venue.run(wanted(name, arguments), known, CONTEXT)
-        if isinstance(answer, Failure):
-            assert answer.problem.error_type == expected and answer.problem.error
-        else:
-            assert answer == expected
-        await venue.close()
-
-    asyncio.run(test())
+    venue = await made()
+    known = {one.name: one for one in venue.tools()}.get(name) or Tool(name=name, venue="client")
+    answer = await venue.run(wanted(name, arguments), known, CONTEXT)
+    if isinstance(answer, Failure):
+        assert answer.problem.error_type == expected and answer.problem.error
+    else:
+        assert answer == expected
+    await venue.close()
 
 
-def test_cancelling_a_venue_cancels_its_tool() -> None:
-    async def test() -> None:
-        venue = await function_venue()
-        running = asyncio.ensure_future(venue.run(wanted("endless", {}), endless.definition, CONTEXT))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert stopped == ["endless"]
-        await venue.close()
-
-    asyncio.run(test())
+async def test_cancelling_a_venue_cancels_its_tool() -> None:
+    venue = await function_venue()
+    running = asyncio.ensure_future(venue.run(wanted("endless", {}), endless.definition, CONTEXT))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    assert stopped == ["endless"]
+    await venue.close()

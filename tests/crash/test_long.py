@@ -1,6 +1,5 @@
 """A process that is killed while a summary is made loses nothing but the summary, which the next one makes again."""
 
-import asyncio
 import subprocess
 import sys
 from pathlib import Path
@@ -26,14 +25,14 @@ async def entries(database: Path) -> list[Entry]:
         await store.close()
 
 
-def test_a_summary_that_kill_9_cut_off_is_made_again(tmp_path: Path) -> None:
+async def test_a_summary_that_kill_9_cut_off_is_made_again(tmp_path: Path) -> None:
     database = tmp_path / "yard.db"
     for _ in range(3):
         assert run(database, deadly=True) == KILLED
-    before = asyncio.run(entries(database))
+    before = await entries(database)
     assert not any(isinstance(entry.event, HistoryCompacted) for entry in before)
     assert run(database, deadly=False) == 0
-    log = asyncio.run(entries(database))
+    log = await entries(database)
     assert log[: len(before)] == before
     assert [entry.event.summarised for entry in log if isinstance(entry.event, HistoryCompacted)] == [True]
     assert [entry.event.ending for entry in log if isinstance(entry.event, RunEnded)] == ["done"] * 4

@@ -1,12 +1,10 @@
 """A real MCP server is killed again and again; `make mcp-storm` does it two hundred times."""
 
-import asyncio
-
 from crash.mcp_storm import storm
 from real_servers import npm_server
 
 
-def test_calls_go_on_after_every_kill_and_nothing_is_left_over() -> None:
-    told = asyncio.run(storm(6, 1, npm_server("everything", trust=True)))
+async def test_calls_go_on_after_every_kill_and_nothing_is_left_over() -> None:
+    told = await storm(6, 1, npm_server("everything", trust=True))
     assert told["wrong"] == [] and told["left_over"] == []
     assert told["processes"] == 7

@@ -26,36 +26,27 @@ async def attempt(
         deadline.over()
 
 
-def test_work_that_ends_in_time_is_left_alone() -> None:
-    async def test() -> None:
-        work, abandoned = asyncio.Event(), asyncio.Event()
-        work.set()
-        assert await attempt(10, work, abandoned) == "done"
-
-    asyncio.run(test())
+async def test_work_that_ends_in_time_is_left_alone() -> None:
+    work, abandoned = asyncio.Event(), asyncio.Event()
+    work.set()
+    assert await attempt(10, work, abandoned) == "done"
 
 
-def test_work_that_is_late_is_told_and_its_task_is_not_marked_as_stopped() -> None:
-    async def test() -> None:
-        task = asyncio.create_task(attempt(0.01, asyncio.Event(), asyncio.Event()))
-        assert await task == "late" and task.cancelling() == 0
-
-    asyncio.run(test())
+async def test_work_that_is_late_is_told_and_its_task_is_not_marked_as_stopped() -> None:
+    task = asyncio.create_task(attempt(0.01, asyncio.Event(), asyncio.Event()))
+    assert await task == "late" and task.cancelling() == 0
 
 
-def test_a_stop_is_not_taken_for_a_deadline() -> None:
-    async def test() -> None:
-        stop = asyncio.Event()
-        task = asyncio.create_task(attempt(10, asyncio.Event(), asyncio.Event(), stop.is_set))
-        await asyncio.sleep(0)
-        stop.set()
-        task.cancel()
-        assert (await asyncio.gather(task, return_exceptions=True))[0].__class__ is asyncio.CancelledError
-
-    asyncio.run(test())
+async def test_a_stop_is_not_taken_for_a_deadline() -> None:
+    stop = asyncio.Event()
+    task = asyncio.create_task(attempt(10, asyncio.Event(), asyncio.Event(), stop.is_set))
+    await asyncio.sleep(0)
+    stop.set()
+    task.cancel()
+    assert (await asyncio.gather(task, return_exceptions=True))[0].__class__ is asyncio.CancelledError
 
 
-def test_what_ignores_its_deadline_is_let_go_of() -> None:
+async def test_what_ignores_its_deadline_is_let_go_of() -> None:
     async def stubborn(release: asyncio.Event, abandoned: asyncio.Event) -> int:
         deadline = Deadline(asyncio.get_running_loop(), 0.01, abandoned.set, never)
         while not release.is_set():
@@ -65,11 +56,8 @@ def test_what_ignores_its_deadline_is_let_go_of() -> None:
         task = asyncio.current_task()
         return task.cancelling() if task else -1
 
-    async def test() -> None:
-        release, abandoned = asyncio.Event(), asyncio.Event()
-        task = asyncio.create_task(stubborn(release, abandoned))
-        await asyncio.wait_for(abandoned.wait(), 10)
-        release.set()
-        assert await task == 0
-
-    asyncio.run(test())
+    release, abandoned = asyncio.Event(), asyncio.Event()
+    task = asyncio.create_task(stubborn(release, abandoned))
+    await asyncio.wait_for(abandoned.wait(), 10)
+    release.set()
+    assert await task == 0

@@ -45,7 +45,7 @@ def journal_of(store: Crowded, tasks: asyncio.TaskGroup) -> Journal:
     return Journal("c", 1, (), log=store, mint=SystemMint(), spawn=spawn, observe=lambda entry: None)
 
 
-def test_what_is_emitted_while_the_store_has_no_room_is_stored_in_order_when_it_has() -> None:
+async def test_what_is_emitted_while_the_store_has_no_room_is_stored_in_order_when_it_has() -> None:
     async def test() -> list[list[int]]:
         store = Crowded()
         async with asyncio.TaskGroup() as tasks:
@@ -61,19 +61,16 @@ def test_what_is_emitted_while_the_store_has_no_room_is_stored_in_order_when_it_
         assert not journal.busy
         return store.batches
 
-    assert asyncio.run(test()) == [[1], [2, 3]]
+    assert (await test()) == [[1], [2, 3]]
 
 
-def test_a_store_that_fails_in_its_own_way_breaks_the_conversation_and_says_why() -> None:
-    async def test() -> None:
-        store = Crowded()
-        store.fails = True
-        store.room.set()
-        async with asyncio.TaskGroup() as tasks:
-            journal = journal_of(store, tasks)
-            journal.emit(ConversationOpened(owner=STAFF, settings=Settings()))
-            with pytest.raises(StoreDown, match="no more paper"):
-                await journal.committed()
-        assert isinstance(journal.broken, StoreDown) and not journal.busy
-
-    asyncio.run(test())
+async def test_a_store_that_fails_in_its_own_way_breaks_the_conversation_and_says_why() -> None:
+    store = Crowded()
+    store.fails = True
+    store.room.set()
+    async with asyncio.TaskGroup() as tasks:
+        journal = journal_of(store, tasks)
+        journal.emit(ConversationOpened(owner=STAFF, settings=Settings()))
+        with pytest.raises(StoreDown, match="no more paper"):
+            await journal.committed()
+    assert isinstance(journal.broken, StoreDown) and not journal.busy

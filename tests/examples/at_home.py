@@ -2,12 +2,12 @@
 
 import json
 import sqlite3
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 from examples.loading import tools_of
-from support import events_of, in_yard, result
+from support import events_of, open_yard, result
 from toolyard import Result, Yard
 
 
@@ -26,8 +26,8 @@ async def value(yard: Yard, tool: str, **arguments: object) -> dict[str, object]
     return json.loads(found.content)
 
 
-Test = Callable[[Yard], Awaitable[None]]
-
-
-def at_home(test: Test) -> None:
-    in_yard(test, [], tools_of("household"))
+@asynccontextmanager
+async def open_household() -> AsyncGenerator[Yard, None]:
+    """Open a yard that has the household's tools."""
+    async with open_yard([], tools_of("household")) as yard:
+        yield yard

@@ -1,6 +1,5 @@
 """The household example: seed 003's seven tools over SQLite, on its own configuration."""
 
-import asyncio
 import json
 from datetime import date
 from pathlib import Path
@@ -8,9 +7,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from examples.at_home import at_home, called, rows, value
+from examples.at_home import called, open_household, rows, value
 from examples.loading import configuration, tools_of
-from support import events_of, in_yard, problem, results, text
+from support import events_of, open_yard, problem, results, text
 from surfaces.served import client
 from toolyard import Result, Scripted, Yard, call, say
 from toolyard.core.ports import ModelRequest
@@ -38,14 +37,11 @@ def seven_tools() -> list[object]:
 
 
 @pytest.mark.proves("003.result-ok", "003.arguments-defaulted")
-def test_milk_is_added_to_the_groceries_of_a_file_that_is_made_on_first_use(book: Path) -> None:
+async def test_milk_is_added_to_the_groceries_of_a_file_that_is_made_on_first_use(book: Path) -> None:
     assert not book.exists()
-
-    async def test(yard: Yard) -> None:
+    async with open_household() as yard:
         added = await value(yard, "add_to_groceries", item="milk")
         assert added == {"ok": True, "id": "grocery-1", "item": "milk", "status": "Needed", "qty": 1}
-
-    at_home(test)
     assert rows(book, "SELECT name, qty, status FROM entries") == [("milk", 1, "Needed")]
 
 
@@ -58,7 +54,7 @@ def test_milk_is_added_to_the_groceries_of_a_file_that_is_made_on_first_use(book
     "003.result-as-string",
     "003.asked-again",
 )
-def test_the_seeds_request_goes_to_gpt_4o_mini_over_a_real_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_seeds_request_goes_to_gpt_4o_mini_over_a_real_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     openai = StrictChat(
         asks(("add_to_groceries", '{"item":"milk","qty":1}')), says("I've ", "added ", "milk ", "to your grocery list.")
     )
@@ -71,7 +67,7 @@ def test_the_seeds_request_goes_to_gpt_4o_mini_over_a_real_socket(monkeypatch: p
             async with Yard(tools=tools, model="openai:gpt-4o-mini", system_prompt=prompt) as yard:
                 return await yard.ask("Add milk to groceries")
 
-    assert asyncio.run(test()) == "I've added milk to your grocery list."
+    assert (await test()) == "I've added milk to your grocery list."
     assert openai.refusals == []
     first, second = openai.requests
     assert first.model == "gpt-4o-mini"
@@ -84,24 +80,20 @@ def test_the_seeds_request_goes_to_gpt_4o_mini_over_a_real_socket(monkeypatch: p
 
 
 @pytest.mark.proves("003.seven-tools")
-def test_the_seven_tools_of_the_seed_have_their_names_and_the_lists_stand_beside_them() -> None:
+async def test_the_seven_tools_of_the_seed_have_their_names_and_the_lists_stand_beside_them() -> None:
     definitions = [as_tool(thing).definition for thing in tools_of("household")]
     assert sorted(definition.name for definition in definitions) == sorted([*SEVEN, *LISTS])
-
-    async def test() -> tuple[object, object]:
-        async with Yard(tools=seven_tools(), model=Scripted([])) as yard, client(yard) as http:
-            _, health, _ = await http.ask("GET", "/ai/tools/health")
-            _, listed, _ = await http.ask("GET", "/tools")
-        return health["status"], listed["tools"]
-
-    status, listed = asyncio.run(test())
+    async with Yard(tools=seven_tools(), model=Scripted([])) as yard, client(yard) as http:
+        _, health, _ = await http.ask("GET", "/ai/tools/health")
+        _, listed, _ = await http.ask("GET", "/tools")
+    (status, listed) = health["status"], listed["tools"]
     assert status == "healthy"
     tools = msgspec.convert(listed, list[dict[str, object]])
     assert sorted(str(tool["name"]) for tool in tools if tool["venue"] == "function") == sorted(SEVEN)
 
 
-def test_an_item_is_found_by_its_id_or_its_name_an_unfinished_one_first() -> None:
-    async def test(yard: Yard) -> None:
+async def test_an_item_is_found_by_its_id_or_its_name_an_unfinished_one_first() -> None:
+    async with open_household() as yard:
         for item in ("Milk", "milk", "bread"):
             await value(yard, "add_to_groceries", item=item)
         bought = [await value(yard, "update_grocery_status", item="MILK", status="Bought") for _ in range(3)]
@@ -109,12 +101,10 @@ def test_an_item_is_found_by_its_id_or_its_name_an_unfinished_one_first() -> Non
         by_id = await value(yard, "update_grocery_status", item="grocery-3", status="In cart")
         assert by_id == {"ok": True, "id": "grocery-3", "item": "bread", "status": "In cart"}
 
-    at_home(test)
-
 
 @pytest.mark.proves("003.error-caught", "003.error-details")
-def test_a_name_that_nothing_has_is_not_found_and_the_nearest_are_listed() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_name_that_nothing_has_is_not_found_and_the_nearest_are_listed() -> None:
+    async with open_household() as yard:
         empty = await called(yard, "update_task_status", task="dishes", status="Done")
         assert problem(empty) == ("error", "not_found") and "nothing is called" in empty.content
         for item in ("oat milk", "Milk", "bread", "soap"):
@@ -125,11 +115,9 @@ def test_a_name_that_nothing_has_is_not_found_and_the_nearest_are_listed() -> No
         half = await called(yard, "update_grocery_status", item="oat", status="Bought")
         assert half.error is not None and half.error.details["nearest"] == ["oat milk"]
 
-    at_home(test)
-
 
 @pytest.mark.proves("003.error-friendly", "003.tool-exists-checked")
-def test_an_error_ends_in_a_friendly_sentence_never_in_silence() -> None:
+async def test_an_error_ends_in_a_friendly_sentence_never_in_silence() -> None:
     def model(request: ModelRequest) -> Turn:
         last = request.history[-1]
         if not isinstance(last, Result):
@@ -139,12 +127,10 @@ def test_an_error_ends_in_a_friendly_sentence_never_in_silence() -> None:
         assert last.error is not None and last.error.error_type == "unknown_tool"
         return say("I could not ", "find milk, sorry.")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(model, tools_of("household")) as yard:
         events = await events_of(yard.run("I bought milk"))
         assert [one.outcome for one in results(events)] == ["error", "error"]
         assert text(events) == "I could not find milk, sorry."
-
-    in_yard(test, model, tools_of("household"))
 
 
 @pytest.mark.parametrize(
@@ -164,16 +150,16 @@ def test_an_error_ends_in_a_friendly_sentence_never_in_silence() -> None:
         ("ha_service_call", {"domain": "light", "service": "turn_on", "entity_id": "everything"}),
     ],
 )
-def test_wrong_arguments_are_refused_and_nothing_is_kept(tool: str, arguments: dict[str, object], book: Path) -> None:
-    async def test(yard: Yard) -> None:
+async def test_wrong_arguments_are_refused_and_nothing_is_kept(
+    tool: str, arguments: dict[str, object], book: Path
+) -> None:
+    async with open_household() as yard:
         assert problem(await called(yard, tool, **arguments)) == ("error", "validation_error")
-
-    at_home(test)
     assert not book.exists() or rows(book, "SELECT * FROM entries") == []
 
 
-def test_tasks_and_events_are_kept_with_their_times() -> None:
-    async def test(yard: Yard) -> None:
+async def test_tasks_and_events_are_kept_with_their_times() -> None:
+    async with open_household() as yard:
         task = await value(yard, "create_task", title="call the plumber", due="2026-11-20")
         assert task == {"ok": True, "id": "task-1", "item": "call the plumber", "status": "To do", "due": "2026-11-20"}
         done = await value(yard, "update_task_status", task="Call the plumber", status="Done")
@@ -182,11 +168,9 @@ def test_tasks_and_events_are_kept_with_their_times() -> None:
         assert (event["start"], event["end"]) == ("2026-11-20T10:00:00+01:00", "2026-11-20T11:00:00+01:00")
         assert (event["id"], event["item"]) == ("event-2", "dentist")
 
-    at_home(test)
 
-
-def test_the_budget_is_added_up_by_category_and_says_that_its_first_rows_are_examples(book: Path) -> None:
-    async def test(yard: Yard) -> None:
+async def test_the_budget_is_added_up_by_category_and_says_that_its_first_rows_are_examples(book: Path) -> None:
+    async with open_household() as yard:
         scanned = await value(yard, "budget_scan")
         assert scanned["month"] == THIS_MONTH and "example" in str(scanned["note"])
         sums = {"Rent": 950.0, "Groceries": 146.55, "Energy": 78.9, "Leisure": 32.0}
@@ -196,29 +180,23 @@ def test_the_budget_is_added_up_by_category_and_says_that_its_first_rows_are_exa
         assert await value(yard, "budget_scan", month="1999-01") == {
             "ok": True, "month": "1999-01", "by_category": {}, "total": 0,
         }  # fmt: skip
-
-    at_home(test)
     assert len(rows(book, "SELECT * FROM expenses")) == 10
 
 
-def test_many_calls_at_once_share_one_new_file(book: Path) -> None:
-    async def test(yard: Yard) -> None:
-        events = await events_of(yard.run("a party"))
-        assert {one.outcome for one in results(events)} == {"ok"}
+async def test_many_calls_at_once_share_one_new_file(book: Path) -> None:
 
     turn = together(*(call("add_to_groceries", item=f"thing {n}") for n in range(40)))
-    in_yard(test, [turn, say("ok")], tools_of("household"))
+    async with open_yard([turn, say("ok")], tools_of("household")) as yard:
+        events = await events_of(yard.run("a party"))
+        assert {one.outcome for one in results(events)} == {"ok"}
     assert len(set(rows(book, "SELECT name FROM entries"))) == 40
     assert len(rows(book, "SELECT * FROM expenses")) == 10
 
 
-def test_a_file_that_cannot_be_used_is_said_to_be_unavailable(book: Path) -> None:
+async def test_a_file_that_cannot_be_used_is_said_to_be_unavailable(book: Path) -> None:
     book.mkdir(parents=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_household() as yard:
         assert problem(await called(yard, "add_to_groceries", item="milk")) == ("error", "unavailable")
-
-    at_home(test)
 
 
 def test_the_configuration_asks_before_the_house_is_touched() -> None:

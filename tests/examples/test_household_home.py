@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from examples.at_home import at_home, rows
+from examples.at_home import open_household, rows
 from support import events_of, problem, result, until
 from toolyard import Result, Yard
 from toolyard.core.events import RunSuspended
@@ -42,17 +42,14 @@ async def switched(yard: Yard, **data: object) -> Result:
     return result(await events_of(run))
 
 
-def test_a_service_call_is_approved_and_then_posted_to_home_assistant(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_service_call_is_approved_and_then_posted_to_home_assistant(monkeypatch: pytest.MonkeyPatch) -> None:
     bodies: list[object] = []
-
-    async def test(yard: Yard) -> None:
+    async with open_household() as yard:
         async with home_assistant(bodies) as url:
             monkeypatch.setenv("HA_URL", url)
             monkeypatch.setenv("HA_TOKEN", "ha-secret")
             done = json.loads((await switched(yard, brightness=40, entity_id="lock.door")).content)
         assert (done["ok"], done["sent"], done["changed"]) == (True, True, ["light.kitchen"])
-
-    at_home(test)
     assert bodies == [("/api/services/light/turn_on", {"brightness": 40, "entity_id": "light.kitchen"})]
 
 
@@ -65,22 +62,17 @@ def test_a_service_call_is_approved_and_then_posted_to_home_assistant(monkeypatc
         (200, "", "unavailable"),
     ],
 )
-def test_what_home_assistant_refuses_is_told_with_its_type(
+async def test_what_home_assistant_refuses_is_told_with_its_type(
     status: int, token: str, error_type: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(yard: Yard) -> None:
-        async with home_assistant([], status) as url:
-            monkeypatch.setenv("HA_URL", url)
-            monkeypatch.setenv("HA_TOKEN", token)
-            assert problem(await switched(yard)) == ("error", error_type)
-
-    at_home(test)
+    async with open_household() as yard, home_assistant([], status) as url:
+        monkeypatch.setenv("HA_URL", url)
+        monkeypatch.setenv("HA_TOKEN", token)
+        assert problem(await switched(yard)) == ("error", error_type)
 
 
-def test_without_a_home_assistant_the_call_is_recorded_and_said_to_be_no_more(book: Path) -> None:
-    async def test(yard: Yard) -> None:
+async def test_without_a_home_assistant_the_call_is_recorded_and_said_to_be_no_more(book: Path) -> None:
+    async with open_household() as yard:
         done = json.loads((await switched(yard)).content)
         assert (done["id"], done["sent"]) == ("service-call-1", False) and "Nothing was switched" in done["note"]
-
-    at_home(test)
     assert rows(book, "SELECT service, entity_id FROM service_calls") == [("light.turn_on", "light.kitchen")]

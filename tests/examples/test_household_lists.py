@@ -7,17 +7,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from examples.at_home import at_home, called, value
+from examples.at_home import called, open_household, value
 from examples.loading import tools_of
 from support import problem
-from toolyard import Yard
 from toolyard.venues.function import as_tool
 
 LISTS = ("list_groceries", "list_tasks", "list_events")
 
 
-def test_the_grocery_list_shows_what_is_still_to_buy_with_amounts_and_units() -> None:
-    async def test(yard: Yard) -> None:
+async def test_the_grocery_list_shows_what_is_still_to_buy_with_amounts_and_units() -> None:
+    async with open_household() as yard:
         assert await value(yard, "list_groceries") == {"ok": True, "total": 0, "items": []}
         potatoes = await value(yard, "add_to_groceries", item="potatoes", qty=2, unit="kg")
         assert potatoes == {
@@ -35,11 +34,9 @@ def test_the_grocery_list_shows_what_is_still_to_buy_with_amounts_and_units() ->
         bought = await value(yard, "list_groceries", status="Bought")
         assert bought["items"] == [{"id": "grocery-2", "item": "milk", "status": "Bought", "qty": 1}]
 
-    at_home(test)
 
-
-def test_tasks_are_listed_by_when_they_are_due_and_keep_their_time_of_day() -> None:
-    async def test(yard: Yard) -> None:
+async def test_tasks_are_listed_by_when_they_are_due_and_keep_their_time_of_day() -> None:
+    async with open_household() as yard:
         await value(yard, "create_task", title="mow the lawn")
         await value(yard, "create_task", title="pay the rent", due="2026-11-21")
         due = await value(yard, "create_task", title="call the plumber", due="2026-11-20T17:00")
@@ -55,11 +52,9 @@ def test_tasks_are_listed_by_when_they_are_due_and_keep_their_time_of_day() -> N
         done = await value(yard, "list_tasks", status="Done")
         assert done["items"] == [{"id": "task-2", "item": "pay the rent", "status": "Done", "due": "2026-11-21"}]
 
-    at_home(test)
 
-
-def test_events_are_listed_in_order_from_today_or_within_the_days_asked_for() -> None:
-    async def test(yard: Yard) -> None:
+async def test_events_are_listed_in_order_from_today_or_within_the_days_asked_for() -> None:
+    async with open_household() as yard:
         await value(yard, "create_event", title="concert", start="2099-12-01T20:00", location="Town Hall")
         await value(yard, "create_event", title="holiday", start="2099-11-20T10:00", end="2099-11-25T10:00")
         await value(yard, "create_event", title="long ago", start="1999-11-20T10:00")
@@ -75,22 +70,18 @@ def test_events_are_listed_in_order_from_today_or_within_the_days_asked_for() ->
         backwards = await called(yard, "list_events", from_day="2099-11-24", to_day="2099-11-23")
         assert problem(backwards) == ("error", "validation_error")
 
-    at_home(test)
-
 
 def items_of(listed: dict[str, object]) -> list[dict[str, object]]:
     return msgspec.convert(listed["items"], list[dict[str, object]])
 
 
-def test_a_long_list_is_cut_and_says_how_many_there_are() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_long_list_is_cut_and_says_how_many_there_are() -> None:
+    async with open_household() as yard:
         for number in range(103):
             await value(yard, "add_to_groceries", item=f"thing {number}")
         listed = await value(yard, "list_groceries")
         assert listed["total"] == 103 and len(items_of(listed)) == 100
         assert "3 more" in str(listed["note"])
-
-    at_home(test)
 
 
 def test_the_lists_only_read() -> None:
@@ -100,7 +91,7 @@ def test_the_lists_only_read() -> None:
     assert all(tools[name].examples for name in LISTS)
 
 
-def test_a_file_of_the_first_version_is_taken_over_with_what_it_holds(book: Path) -> None:
+async def test_a_file_of_the_first_version_is_taken_over_with_what_it_holds(book: Path) -> None:
     book.parent.mkdir(parents=True)
     with closing(sqlite3.connect(book)) as file, file:
         file.execute(
@@ -110,20 +101,15 @@ def test_a_file_of_the_first_version_is_taken_over_with_what_it_holds(book: Path
         )
         file.execute("INSERT INTO entries VALUES (1, 'grocery', 'milk', 'Needed', 3, '', '', '')")
         file.execute("PRAGMA user_version = 1")
-
-    async def test(yard: Yard) -> None:
+    async with open_household() as yard:
         await value(yard, "add_to_groceries", item="flour", qty=500, unit="g")
         assert items_of(await value(yard, "list_groceries")) == [
             {"id": "grocery-1", "item": "milk", "status": "Needed", "qty": 3},
             {"id": "grocery-2", "item": "flour", "status": "Needed", "qty": 500, "unit": "g"},
         ]
 
-    at_home(test)
-
 
 @pytest.mark.parametrize("tool", LISTS)
-def test_a_list_of_something_unknown_is_refused(tool: str) -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_list_of_something_unknown_is_refused(tool: str) -> None:
+    async with open_household() as yard:
         assert problem(await called(yard, tool, colour="red")) == ("error", "validation_error")
-
-    at_home(test)

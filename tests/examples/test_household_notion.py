@@ -1,14 +1,15 @@
 """The household in Notion, through notion-client, against a strict Notion on a real socket."""
 
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from examples.at_home import at_home, called, value
+from examples.at_home import called, open_household, value
 from examples.strict_notion import SCHEMAS, STATUS_GROUPS, TOKEN, SelectCell, StatusCell, StrictNotion
 from support import problem
 from toolyard import Yard
@@ -22,24 +23,20 @@ NOTION = {
 }
 
 
-def in_notion(
-    test: Callable[[Yard, StrictNotion], Awaitable[None]],
-    monkeypatch: pytest.MonkeyPatch,
-    notion: StrictNotion | None = None,
-) -> None:
+@asynccontextmanager
+async def open_notion(
+    monkeypatch: pytest.MonkeyPatch, notion: StrictNotion | None = None
+) -> AsyncGenerator[tuple[Yard, StrictNotion], None]:
+    """Open the household's yard, which keeps its lists in a Notion."""
     notion = notion or StrictNotion()
-
-    async def opened(yard: Yard) -> None:
-        async with notion.serving() as base_url:
-            for variable, text in {**NOTION, "NOTION_BASE_URL": base_url}.items():
-                monkeypatch.setenv(variable, text)
-            await test(yard, notion)
-
-    at_home(opened)
+    async with open_household() as yard, notion.serving() as base_url:
+        for variable, text in {**NOTION, "NOTION_BASE_URL": base_url}.items():
+            monkeypatch.setenv(variable, text)
+        yield yard, notion
 
 
-def test_notion_keeps_what_sqlite_keeps(monkeypatch: pytest.MonkeyPatch, book: Path) -> None:
-    async def test(yard: Yard, notion: StrictNotion) -> None:
+async def test_notion_keeps_what_sqlite_keeps(monkeypatch: pytest.MonkeyPatch, book: Path) -> None:
+    async with open_notion(monkeypatch) as (yard, notion):
         added = await value(yard, "add_to_groceries", item="milk", qty=2)
         assert added == {"ok": True, "id": "page-1", "item": "milk", "status": "Needed", "qty": 2}
         for item in ("bread", "soap", "oat milk"):
@@ -60,13 +57,13 @@ def test_notion_keeps_what_sqlite_keeps(monkeypatch: pytest.MonkeyPatch, book: P
         start = datetime(2026, 11, 20, 10).astimezone()
         ends = (start + timedelta(hours=1)).isoformat()
         assert shown[-1]["When"] == {"date": {"start": start.isoformat(), "end": ends}}
-
-    in_notion(test, monkeypatch)
     assert not book.exists()
 
 
-def test_a_budget_is_read_from_notion_page_by_page_and_only_for_its_month(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(yard: Yard, notion: StrictNotion) -> None:
+async def test_a_budget_is_read_from_notion_page_by_page_and_only_for_its_month(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_notion(monkeypatch) as (yard, notion):
         for day, amount in (("11-01", 10.1), ("11-30", 20.2), ("11-15", 0.7), ("12-01", 99), ("10-31", 99)):
             dated = {"date": {"start": f"2026-{day}"}}
             notion.put("expenses", Amount={"number": amount}, Category={"select": {"name": "Food"}}, Date=dated)
@@ -74,8 +71,6 @@ def test_a_budget_is_read_from_notion_page_by_page_and_only_for_its_month(monkey
         assert scanned == {"ok": True, "month": "2026-11", "by_category": {"Food": 31.0}, "total": 31.0}
         assert notion.asked.count("POST /v1/data_sources/source-of-expenses/query") == 2
         assert notion.refusals == []
-
-    in_notion(test, monkeypatch)
 
 
 @pytest.mark.parametrize(
@@ -89,14 +84,14 @@ def test_a_budget_is_read_from_notion_page_by_page_and_only_for_its_month(monkey
         ([], {"NOTION_BASE_URL": "http://127.0.0.1:9"}, "unavailable", "cannot be reached"),
     ],
 )
-def test_what_notion_refuses_is_told_with_its_type_and_without_the_token(
+async def test_what_notion_refuses_is_told_with_its_type_and_without_the_token(
     failures: list[tuple[int, str]],
     variables: dict[str, str],
     error_type: str,
     said: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def test(yard: Yard, notion: StrictNotion) -> None:
+    async with open_notion(monkeypatch) as (yard, notion):
         for variable, changed in variables.items():
             monkeypatch.setenv(variable, changed)
         notion.failures = failures
@@ -104,16 +99,12 @@ def test_what_notion_refuses_is_told_with_its_type_and_without_the_token(
         assert problem(refused) == ("error", error_type) and said in refused.content
         assert TOKEN not in refused.content and notion.pages == []
 
-    in_notion(test, monkeypatch)
 
-
-def test_a_busy_notion_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(yard: Yard, notion: StrictNotion) -> None:
+async def test_a_busy_notion_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_notion(monkeypatch) as (yard, notion):
         notion.failures = [(429, "rate_limited"), (429, "rate_limited")]
         assert (await value(yard, "add_to_groceries", item="milk"))["id"] == "page-1"
         assert len(notion.pages) == 1
-
-    in_notion(test, monkeypatch)
 
 
 def with_status_columns(**groups: list[str]) -> StrictNotion:
@@ -125,8 +116,8 @@ def with_status_columns(**groups: list[str]) -> StrictNotion:
     return StrictNotion(schemas=schemas, status_groups=groups or dict(STATUS_GROUPS))
 
 
-def test_units_and_times_are_kept_in_notion_and_listed_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(yard: Yard, notion: StrictNotion) -> None:
+async def test_units_and_times_are_kept_in_notion_and_listed_from_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_notion(monkeypatch) as (yard, notion):
         await value(yard, "add_to_groceries", item="potatoes", qty=2, unit="kg")
         await value(yard, "add_to_groceries", item="milk")
         listed = await value(yard, "list_groceries")
@@ -154,22 +145,18 @@ def test_units_and_times_are_kept_in_notion_and_listed_from_there(monkeypatch: p
         ]
         assert notion.refusals == []
 
-    in_notion(test, monkeypatch)
 
-
-def test_a_time_without_a_zone_is_the_households_own_and_not_utc(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def test(yard: Yard, notion: StrictNotion) -> None:
-        await value(yard, "create_task", title="call the plumber", due="2026-11-20T17:00")
-        assert msgspec.to_builtins(notion.pages[0].cells)["Due"]["date"]["start"] == "2026-11-20T17:00:00-05:00"
-        tasks = await value(yard, "list_tasks")
-        assert tasks["items"] == [
-            {"id": "page-1", "item": "call the plumber", "status": "To do", "due": "2026-11-20T17:00:00-05:00"}
-        ]
-
+async def test_a_time_without_a_zone_is_the_households_own_and_not_utc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TZ", "EST5")
     time.tzset()
     try:
-        in_notion(test, monkeypatch)
+        async with open_notion(monkeypatch) as (yard, notion):
+            await value(yard, "create_task", title="call the plumber", due="2026-11-20T17:00")
+            assert msgspec.to_builtins(notion.pages[0].cells)["Due"]["date"]["start"] == "2026-11-20T17:00:00-05:00"
+            tasks = await value(yard, "list_tasks")
+            assert tasks["items"] == [
+                {"id": "page-1", "item": "call the plumber", "status": "To do", "due": "2026-11-20T17:00:00-05:00"}
+            ]
     finally:
         monkeypatch.delenv("TZ")
         time.tzset()
@@ -188,10 +175,17 @@ def test_a_time_without_a_zone_is_the_households_own_and_not_utc(monkeypatch: py
     ids=["select", "status", "status with our own words"],
 )
 @pytest.mark.proves("003.notion-columns")
-def test_a_status_may_be_a_select_or_a_status_column(
+async def test_a_status_may_be_a_select_or_a_status_column(
     notion: StrictNotion, shown: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def test(yard: Yard, notion: StrictNotion) -> None:
+
+    def status_of(notion: StrictNotion) -> str:
+        cell = notion.pages[0].cells["Status"]
+        option = cell.status if isinstance(cell, StatusCell) else cell.select if isinstance(cell, SelectCell) else None
+        assert option is not None
+        return option.name
+
+    async with open_notion(monkeypatch, notion) as (yard, notion):
         added = await value(yard, "add_to_groceries", item="milk", qty=2, unit="l")
         assert added["status"] == "Needed"
         seen = [status_of(notion)]
@@ -206,11 +200,3 @@ def test_a_status_may_be_a_select_or_a_status_column(
         cells = msgspec.to_builtins(notion.pages[0].cells)
         assert cells["Item"] == {"title": [{"text": {"content": "milk"}, "type": "text"}]}
         assert cells["Qty"] == {"number": 2}
-
-    def status_of(notion: StrictNotion) -> str:
-        cell = notion.pages[0].cells["Status"]
-        option = cell.status if isinstance(cell, StatusCell) else cell.select if isinstance(cell, SelectCell) else None
-        assert option is not None
-        return option.name
-
-    in_notion(test, monkeypatch, notion)

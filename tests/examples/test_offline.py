@@ -73,16 +73,13 @@ def test_a_warehouse_answers_in_chinese() -> None:
     )
 
 
-def test_somebody_without_a_role_is_not_offered_what_needs_it() -> None:
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools_of("warehouse"), model=OFFLINE) as yard:
-            _, events = await say(yard, "新建意图退货")
-            assert asked(events) == []
-            admin = Caller(user="wang", roles=frozenset({"admin"}))
-            run = yard.run("create a new intent called returns", caller=admin)
-            assert "returns" in text(await events_of(run))
-
-    asyncio.run(test())
+async def test_somebody_without_a_role_is_not_offered_what_needs_it() -> None:
+    async with asyncio.timeout(PATIENCE_S), Yard(tools=tools_of("warehouse"), model=OFFLINE) as yard:
+        _, events = await say(yard, "新建意图退货")
+        assert asked(events) == []
+        admin = Caller(user="wang", roles=frozenset({"admin"}))
+        run = yard.run("create a new intent called returns", caller=admin)
+        assert "returns" in text(await events_of(run))
 
 
 def test_without_a_tool_it_says_so() -> None:

@@ -5,8 +5,8 @@ import dataclasses
 import importlib.util
 import sqlite3
 import sys
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import closing
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from types import ModuleType
 
@@ -39,23 +39,20 @@ def loaded(name: str) -> ModuleType:
     return module
 
 
-def shopping(test: Callable[[Page], Awaitable[None]], folder: Path, model: Model | None = None) -> None:
-    """Serve the shop as its command does, and go there."""
+@asynccontextmanager
+async def open_shop(folder: Path, model: Model | None = None) -> AsyncGenerator[Page, None]:
+    """Serve the shop as its command does, and open its page."""
     build_package()
     shop = loaded("serve")
-
-    async def run() -> None:
-        made = shop.shop_wiring()
-        made = made if model is None else dataclasses.replace(made, model=model)
-        async with (
-            asyncio.timeout(120),
-            shop.opened(made, folder / "shop.db") as app,
-            serving(app) as url,
-            page_of(url, TRAIL) as page,
-        ):
-            await test(page)
-
-    asyncio.run(run())
+    made = shop.shop_wiring()
+    made = made if model is None else dataclasses.replace(made, model=model)
+    async with (
+        asyncio.timeout(120),
+        shop.opened(made, folder / "shop.db") as app,
+        serving(app) as url,
+        page_of(url, TRAIL) as page,
+    ):
+        yield page
 
 
 async def say_to_it(page: Page, text: str) -> None:
@@ -73,13 +70,12 @@ async def went(page: Page, *places: str) -> None:
 
 
 @pytest.mark.proves("000.display-tools")
-def test_milk_and_bread_get_into_the_cart_cards_appear_and_the_page_moves(tmp_path: Path) -> None:
+async def test_milk_and_bread_get_into_the_cart_cards_appear_and_the_page_moves(tmp_path: Path) -> None:
     found = together(call("search_products", query="milk"), call("search_products", query="bread"))
     added = together(call("add_to_cart", code="01001"), call("add_to_cart", code="02001"))
     shown = together(call("show_cart"), call("open_cart"))
     model = Scripted([found, added, shown, say("I've added ", "both to your cart!")])
-
-    async def test(page: Page) -> None:
+    async with open_shop(tmp_path, model) as page:
         chat = page.locator("#chat")
         await say_to_it(page, "Add milk and bread to my cart")
         await expect(chat.get_by_text("I've added both to your cart!")).to_be_visible()
@@ -88,13 +84,10 @@ def test_milk_and_bread_get_into_the_cart_cards_appear_and_the_page_moves(tmp_pa
         await expect(page.locator("main .line .name")).to_have_text(["Full Cream Milk", "White Bread"])
         await went(page, "home", "cart")
 
-    shopping(test, tmp_path, model)
 
-
-def test_calls_that_run_side_by_side_are_both_known_after_a_reload(tmp_path: Path) -> None:
+async def test_calls_that_run_side_by_side_are_both_known_after_a_reload(tmp_path: Path) -> None:
     model = Scripted([together(call("add_to_cart", code="07011"), call("add_to_cart", code="09011")), say("Done!")])
-
-    async def test(page: Page) -> None:
+    async with open_shop(tmp_path, model) as page:
         asked: list[Route] = []
 
         async def held(route: Route) -> None:
@@ -112,11 +105,9 @@ def test_calls_that_run_side_by_side_are_both_known_after_a_reload(tmp_path: Pat
         noted = await page.evaluate("() => JSON.parse(localStorage.getItem('grocer.calls')).length")
         assert (len(asked), noted) == (2, 2)
 
-    shopping(test, tmp_path, model)
 
-
-def test_without_a_model_the_customer_chooses_and_the_rest_is_done(tmp_path: Path) -> None:
-    async def test(page: Page) -> None:
+async def test_without_a_model_the_customer_chooses_and_the_rest_is_done(tmp_path: Path) -> None:
+    async with open_shop(tmp_path) as page:
         chat, count = page.locator("#chat"), page.locator("#cart-count")
         await say_to_it(page, "Add milk to my cart")
         await expect(chat.get_by_text("Which “milk” do you mean?")).to_have_count(1)
@@ -139,39 +130,31 @@ def test_without_a_model_the_customer_chooses_and_the_rest_is_done(tmp_path: Pat
         await expect(page.locator("main[data-page=checkout] h1")).to_have_text("Checkout")
         await went(page, "home", "checkout")
 
-    shopping(test, tmp_path)
-
 
 @pytest.mark.proves("000.navigation-tools")
-def test_eight_tools_move_the_page_and_the_model_is_told_where_it_is(tmp_path: Path) -> None:
+async def test_eight_tools_move_the_page_and_the_model_is_told_where_it_is(tmp_path: Path) -> None:
     places = ["search", "category", "product", "cart", "checkout", "orders", "account", "home"]
     arguments = {"search": {"query": "milk"}, "category": {"category": "dairy"}, "product": {"code": "01001"}}
     steps = [call(f"open_{place}", **arguments.get(place, {})) for place in places]
     model = Scripted([*steps, call("open_category", category="Cars"), say("There.")])
-
-    async def test(page: Page) -> None:
+    async with open_shop(tmp_path, model) as page:
         await say_to_it(page, "Show me around")
         await expect(page.locator("#chat").get_by_text("There.")).to_be_visible()
         await went(page, "home", *places)
-
-    shopping(test, tmp_path, model)
     told = [item for item in model.requests[-1].history if isinstance(item, Result)]
     assert told[1].content == '{"page":"category","argument":"Dairy"}'
     assert told[-1].error is not None and told[-1].error.error == "there is no category Cars"
 
 
-def test_what_the_shop_refuses_the_model_is_told_and_the_cart_stays_as_it_is(tmp_path: Path) -> None:
+async def test_what_the_shop_refuses_the_model_is_told_and_the_cart_stays_as_it_is(tmp_path: Path) -> None:
     model = Scripted(
         [together(call("add_to_cart", code="99999"), call("remove_from_cart", code="01001")), say("Sorry.")]
     )
-
-    async def test(page: Page) -> None:
+    async with open_shop(tmp_path, model) as page:
         await say_to_it(page, "Add caviar")
         await expect(page.locator("#chat").get_by_text("Sorry.")).to_be_visible()
         await expect(page.locator("#chat .step.badly")).to_have_count(2)
         await expect(page.locator("#cart-count")).to_have_text("0")
-
-    shopping(test, tmp_path, model)
     told = [item.error.error for item in model.requests[1].history if isinstance(item, Result) and item.error]
     assert told == ["there is no product 99999", "Error: there is no product 01001 in the cart"]
 
@@ -186,19 +169,17 @@ class OneWord:
     async def close(self) -> None: ...
 
 
-def test_the_customer_stops_the_assistant_and_goes_on(tmp_path: Path) -> None:
-    async def test(page: Page) -> None:
+async def test_the_customer_stops_the_assistant_and_goes_on(tmp_path: Path) -> None:
+    async with open_shop(tmp_path, OneWord()) as page:
         await say_to_it(page, "Tell me a story")
         await expect(page.locator("#chat").get_by_text("Well,")).to_be_visible()
         await page.get_by_role("button", name="Stop").click()
         await expect(page.locator("#chat").get_by_text("Stopped.")).to_be_visible()
         await expect(page.get_by_role("button", name="Send")).to_be_visible()
 
-    shopping(test, tmp_path, OneWord())
 
-
-def test_a_customer_can_do_without_the_assistant(tmp_path: Path) -> None:
-    async def test(page: Page) -> None:
+async def test_a_customer_can_do_without_the_assistant(tmp_path: Path) -> None:
+    async with open_shop(tmp_path) as page:
         await page.get_by_label("Search products").fill("dark chocolate")
         await page.get_by_label("Search products").press("Enter")
         await expect(page.locator("main[data-page=search]")).to_be_visible()
@@ -214,11 +195,9 @@ def test_a_customer_can_do_without_the_assistant(tmp_path: Path) -> None:
         await page.reload()
         await expect(page.locator("main[data-page=orders]")).to_contain_text("Order 1001")
 
-    shopping(test, tmp_path)
 
-
-def test_no_more_than_there_is_gets_into_the_cart(tmp_path: Path) -> None:
-    async def test(page: Page) -> None:
+async def test_no_more_than_there_is_gets_into_the_cart(tmp_path: Path) -> None:
+    async with open_shop(tmp_path) as page:
         """Of one product there are three."""
         await page.get_by_role("link", name="Meat and fish").click()
         add = page.locator("main[data-page=category] button.add[data-stock='3']")
@@ -232,11 +211,9 @@ def test_no_more_than_there_is_gets_into_the_cart(tmp_path: Path) -> None:
         await page.get_by_role("button", name="More").click()
         await expect(page.locator("#cart-count")).to_have_text("3")
 
-    shopping(test, tmp_path)
 
-
-def test_two_tabs_have_one_cart(tmp_path: Path) -> None:
-    async def test(page: Page) -> None:
+async def test_two_tabs_have_one_cart(tmp_path: Path) -> None:
+    async with open_shop(tmp_path) as page:
         await expect(page.locator("main .card").first).to_be_visible()
         async with page.expect_popup() as opened:
             await page.evaluate("void window.open(location.href)")
@@ -246,14 +223,12 @@ def test_two_tabs_have_one_cart(tmp_path: Path) -> None:
         await page.locator("main .card button.add").nth(1).click()
         await expect(other.locator("#cart-count")).to_have_text("2")
 
-    shopping(test, tmp_path)
 
-
-def test_a_page_that_is_loaded_anew_goes_on_where_it_was_and_no_call_runs_twice(tmp_path: Path) -> None:
+async def test_a_page_that_is_loaded_anew_goes_on_where_it_was_and_no_call_runs_twice(tmp_path: Path) -> None:
     """The result of a call is lost with the page; the page that comes back is handed the call again."""
     model = Scripted([call("add_to_cart", code="01001"), say("It is in your cart."), say("You are welcome.")])
+    async with open_shop(tmp_path, model) as page:
 
-    async def test(page: Page) -> None:
         async def lose(route: Route) -> None:
             if "toolResults" in (route.request.post_data or ""):
                 lost.set()  # it stays on its way until the page has gone
@@ -273,8 +248,6 @@ def test_a_page_that_is_loaded_anew_goes_on_where_it_was_and_no_call_runs_twice(
         await expect(page.locator("#chat").get_by_text("You are welcome.")).to_be_visible()
         await page.reload()
         await expect(page.locator("#chat .said:not(.mine)")).to_have_count(3)
-
-    shopping(test, tmp_path, model)
 
 
 def test_the_catalogue_is_some_hundreds_of_products_and_the_same_every_time(tmp_path: Path) -> None:

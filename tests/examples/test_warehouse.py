@@ -1,13 +1,12 @@
 """The warehouse example: seed 001 from the first word to the last, on its own tools and its own configuration."""
 
-import asyncio
 import json
 from pathlib import Path
 
 import pytest
 
 from examples.loading import configuration, tools_of
-from support import ending, events_of, in_yard, problem, result, results, sound, text
+from support import ending, events_of, open_yard, problem, result, results, sound, text
 from toolyard import Caller, Result, Scripted, Yard, call, say
 from toolyard.core.items import Call, Item
 from toolyard.core.ports import ModelRequest
@@ -30,19 +29,16 @@ FOUR = ["search_materials", "get_inventory_stats", "format_report", "create_new_
 CONFIGURED = configuration("warehouse")
 
 
-def ask(script: Script, caller: Caller = STAFF) -> tuple[str, list[Item], list[Result]]:
+async def ask(script: Script, caller: Caller = STAFF) -> tuple[str, list[Item], list[Result]]:
     """The answer to the seed's question, the history, and the results."""
-
-    async def test(yard: Yard) -> tuple[str, list[Item], list[Result]]:
+    options = {"limits": CONFIGURED.limits, "system_prompt": CONFIGURED.system_prompt}
+    async with open_yard(script, tools_of("warehouse"), **options) as yard:
         run = yard.run(ASKED, caller=caller)
         events = await events_of(run)
         end = ending(events)
         assert not await sound(yard, run.conversation)
         history = list(await yard.history(run.conversation))
         return end.message.text if end.message else text(events), history, results(events)
-
-    tools = tools_of("warehouse")
-    return in_yard(test, script, tools, limits=CONFIGURED.limits, system_prompt=CONFIGURED.system_prompt)
 
 
 def counted(request: ModelRequest) -> Turn:
@@ -56,19 +52,17 @@ def counted(request: ModelRequest) -> Turn:
 
 
 @pytest.mark.proves("001.answer-from-results", "001.answer-ends-run", "001.executor-found", "001.result-is-json")
-def test_flour_is_searched_for_and_the_answer_is_made_from_what_was_found() -> None:
-    answer, history, (found,) = ask(counted)
+async def test_flour_is_searched_for_and_the_answer_is_made_from_what_was_found() -> None:
+    answer, history, (found,) = await ask(counted)
     assert answer == ANSWER
     assert json.loads(found.content) == FOUND
     assert [type(item).__name__ for item in history] == ["UserMessage", "Call", "Result", "ModelText"]
 
 
 @pytest.mark.proves("001.string-to-string")
-def test_for_a_librarys_user_it_is_a_text_in_and_a_text_out() -> None:
-    async def test(yard: Yard) -> None:
+async def test_for_a_librarys_user_it_is_a_text_in_and_a_text_out() -> None:
+    async with open_yard(counted, tools_of("warehouse")) as yard:
         assert await yard.ask(ASKED, caller=STAFF) == ANSWER
-
-    in_yard(test, counted, tools_of("warehouse"))
 
 
 @pytest.mark.proves(
@@ -89,7 +83,7 @@ def test_for_a_librarys_user_it_is_a_text_in_and_a_text_out() -> None:
     "001.role-assistant",
     "001.role-tool",
 )
-def test_the_seeds_requests_go_to_qwen_plus_over_a_real_socket(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_seeds_requests_go_to_qwen_plus_over_a_real_socket(monkeypatch: pytest.MonkeyPatch) -> None:
     qwen = StrictChat(asks(("search_materials", '{"keyword": "面粉"}')), says("我找到了", "2种面粉。"))
 
     async def test() -> str:
@@ -100,7 +94,7 @@ def test_the_seeds_requests_go_to_qwen_plus_over_a_real_socket(monkeypatch: pyte
             async with Yard(tools=tools, model="dashscope:qwen-plus", system_prompt=prompt) as yard:
                 return await yard.ask(ASKED, caller=STAFF)
 
-    assert asyncio.run(test()) == "我找到了2种面粉。"
+    assert (await test()) == "我找到了2种面粉。"
     assert qwen.refusals == []
     first, second = qwen.requests
     assert (first.model, first.tool_choice) == ("qwen-plus", "auto")
@@ -119,37 +113,35 @@ def test_the_seeds_requests_go_to_qwen_plus_over_a_real_socket(monkeypatch: pyte
 
 
 @pytest.mark.proves("001.many-iterations")
-def test_search_statistics_and_report_follow_each_other_before_the_answer() -> None:
+async def test_search_statistics_and_report_follow_each_other_before_the_answer() -> None:
     script = [
         call("search_materials", keyword="面粉"),
         call("get_inventory_stats", category="面粉"),
         call("format_report", title="面粉库存", keyword="面粉"),
         say("报表已生成。"),
     ]
-    answer, _, (_, stats, report) = ask(script)
+    answer, _, (_, stats, report) = await ask(script)
     assert answer == "报表已生成。"
     assert json.loads(stats.content) == {"success": True, "categories": {"面粉": {"kg": 150}}}
     assert "| M002 | 低筋面粉 | 50kg |" in json.loads(report.content)["report"]
 
 
 @pytest.mark.proves("001.warehouse-tools")
-def test_each_of_the_four_tools_answers_with_success_and_what_it_found() -> None:
+async def test_each_of_the_four_tools_answers_with_success_and_what_it_found() -> None:
     assert [as_tool(thing).definition.name for thing in tools_of("warehouse")] == FOUR
 
-    async def test(yard: Yard) -> list[dict[str, object]]:
-        calls = [
-            ("search_materials", {"keyword": "面粉"}),
-            ("search_materials", {"keyword": "钢材"}),
-            ("get_inventory_stats", {"category": "糖"}),
-            ("format_report", {"title": "糖", "keyword": "糖"}),
-            ("create_new_intent", {"name": "退货"}),
-        ]
+    calls = [
+        ("search_materials", {"keyword": "面粉"}),
+        ("search_materials", {"keyword": "钢材"}),
+        ("get_inventory_stats", {"category": "糖"}),
+        ("format_report", {"title": "糖", "keyword": "糖"}),
+        ("create_new_intent", {"name": "退货"}),
+    ]
+    async with open_yard([], tools_of("warehouse")) as yard:
         found = [result(await events_of(yard.call(name, arguments, caller=ADMIN))) for name, arguments in calls]
-        assert {one.outcome for one in found} == {"ok"}
-        return [json.loads(one.content) for one in found]
-
+    assert {one.outcome for one in found} == {"ok"}
     report = "# 糖\n\n| 编号 | 名称 | 库存 |\n|---|---|---|\n| M003 | 白砂糖 | 80kg |\n| M004 | 红糖 | 20kg |"
-    assert in_yard(test, [], tools_of("warehouse")) == [
+    assert [json.loads(one.content) for one in found] == [
         FOUND,
         {"success": True, "results": []},
         {"success": True, "categories": {"糖": {"kg": 100}}},
@@ -159,9 +151,11 @@ def test_each_of_the_four_tools_answers_with_success_and_what_it_found() -> None
 
 
 @pytest.mark.proves("001.all-calls-extracted")
-def test_several_calls_of_one_reply_are_all_run_and_answered_in_the_models_order() -> None:
+async def test_several_calls_of_one_reply_are_all_run_and_answered_in_the_models_order() -> None:
     words = ["糖", "M005", "面粉", "没有的东西"]
-    answer, history, found = ask([together(*(call("search_materials", keyword=word) for word in words)), say("好")])
+    answer, history, found = await ask(
+        [together(*(call("search_materials", keyword=word) for word in words)), say("好")]
+    )
     assert answer == "好" and len(found) == 4
     assert [item.arguments["keyword"] for item in history if isinstance(item, Call)] == words
     names = [
@@ -170,42 +164,38 @@ def test_several_calls_of_one_reply_are_all_run_and_answered_in_the_models_order
     assert names == [["白砂糖", "红糖"], ["无盐黄油"], ["高筋面粉", "低筋面粉"], []]
 
 
-def test_after_five_iterations_the_run_is_stopped_with_the_seeds_words() -> None:
-    answer, _, found = ask([call("search_materials", keyword="面粉")] * 5)
+async def test_after_five_iterations_the_run_is_stopped_with_the_seeds_words() -> None:
+    answer, _, found = await ask([call("search_materials", keyword="面粉")] * 5)
     assert answer == "抱歉，处理超时，请简化您的请求或重试。"
     assert len(found) == CONFIGURED.limits.turns_per_request == 5
 
 
 @pytest.mark.proves("001.available-tools-built", "001.executor-permitted", "001.executor-not-permitted")
-def test_a_new_intent_is_offered_to_administrators_only() -> None:
-    def offered_to(caller: Caller) -> list[str]:
+async def test_a_new_intent_is_offered_to_administrators_only() -> None:
+    async def offered_to(caller: Caller) -> list[str]:
         model = Scripted([say("好")])
-
-        async def test() -> None:
-            async with Yard(tools=tools_of("warehouse"), model=model) as yard:
-                await yard.ask("你好", caller=caller)
-
-        asyncio.run(test())
+        async with Yard(tools=tools_of("warehouse"), model=model) as yard:
+            await yard.ask("你好", caller=caller)
         return [one.name for one in model.requests[0].offer.tools]
 
     everybodys = ["search_materials", "get_inventory_stats", "format_report"]
-    assert offered_to(STAFF) == offered_to(Caller(user="guest")) == everybodys
-    assert offered_to(ADMIN) == [*everybodys, "create_new_intent"]
+    assert await offered_to(STAFF) == await offered_to(Caller(user="guest")) == everybodys
+    assert await offered_to(ADMIN) == [*everybodys, "create_new_intent"]
 
 
 @pytest.mark.proves("001.execute-with-context")
-def test_a_new_intent_is_created_for_an_administrator_and_denied_to_staff() -> None:
+async def test_a_new_intent_is_created_for_an_administrator_and_denied_to_staff() -> None:
     script = [call("create_new_intent", name="退货", description="处理退货"), say("好")]
-    _, _, (made,) = ask(script, ADMIN)
+    _, _, (made,) = await ask(script, ADMIN)
     assert json.loads(made.content) == {"success": True, "name": "退货", "created_by": "boss"}
-    _, _, (again,) = ask(script, ADMIN)
+    _, _, (again,) = await ask(script, ADMIN)
     assert problem(again) == ("error", "conflict") and "已经存在" in again.content
-    _, _, (denied,) = ask(script, STAFF)
+    _, _, (denied,) = await ask(script, STAFF)
     assert problem(denied) == ("denied", "permission_denied")
 
 
 @pytest.mark.proves("001.exception-caught", "001.error-in-history", "001.model-explains-error")
-def test_a_database_that_cannot_be_reached_is_told_to_the_model_which_explains_it(catalogue: Path) -> None:
+async def test_a_database_that_cannot_be_reached_is_told_to_the_model_which_explains_it(catalogue: Path) -> None:
     catalogue.mkdir(parents=True)
 
     def apologise(request: ModelRequest) -> Turn:
@@ -214,16 +204,14 @@ def test_a_database_that_cannot_be_reached_is_told_to_the_model_which_explains_i
             return call("search_materials", keyword="面粉")
         return say(f"抱歉，查询原料时出现错误：{json.loads(last.content)['error']}。请稍后再试。")
 
-    answer, history, (failed,) = ask(apologise)
+    answer, history, (failed,) = await ask(apologise)
     assert answer == "抱歉，查询原料时出现错误：数据库连接失败。请稍后再试。"
     assert problem(failed) == ("error", "unavailable")
     called, kept = history[1:3]
     assert isinstance(kept, Result) and kept.call_id == called.id and kept.error == failed.error
 
 
-def test_a_category_that_is_not_there_names_those_that_are() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_category_that_is_not_there_names_those_that_are() -> None:
+    async with open_yard([], tools_of("warehouse")) as yard:
         found = result(await events_of(yard.call("get_inventory_stats", {"category": "钢材"})))
         assert problem(found) == ("error", "not_found") and "面粉" in found.content
-
-    in_yard(test, [], tools_of("warehouse"))

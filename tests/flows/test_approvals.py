@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support import STAFF, asked, ending, events_of, in_yard, problem, result, results, sound, until
+from support import STAFF, asked, ending, events_of, open_yard, problem, result, results, sound, until
 from toolyard import Caller, Question, RunWaiting, Scripted, Verdict, Yard, call, say, tool
 from toolyard.core.errors import Invalid, Refused
 from toolyard.core.events import CallApproved, CallDenied, CallEnded, CallJudged, Event, RunEnded, RunSuspended
@@ -40,10 +40,9 @@ class Shop:
 
 
 @pytest.mark.proves("004.approval")
-def test_a_call_that_asks_does_not_run_until_it_is_approved() -> None:
+async def test_a_call_that_asks_does_not_run_until_it_is_approved() -> None:
     shop = Shop()
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("delete", name="x"), say("ok")], shop.tools) as yard:
         run = yard.run("go")
         judged, _ = await until(run, RunSuspended)
         assert shop.done == [] and len(judged.waiting_for) == 1
@@ -53,13 +52,10 @@ def test_a_call_that_asks_does_not_run_until_it_is_approved() -> None:
         (approved,) = [event for event in events if isinstance(event, CallApproved)]
         assert approved.by == "local" and shop.done == ["delete x"]
 
-    in_yard(test, [call("delete", name="x"), say("ok")], shop.tools)
 
-
-def test_a_sibling_that_needs_nothing_runs_at_once() -> None:
+async def test_a_sibling_that_needs_nothing_runs_at_once() -> None:
     shop = Shop()
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([together(call("delete", name="x"), call("look")), say("ok")], shop.tools) as yard:
         run = yard.run("go")
         ended, _ = await until(run, CallEnded)
         assert ended.result.tool == "look" and shop.done == ["look"]
@@ -68,14 +64,13 @@ def test_a_sibling_that_needs_nothing_runs_at_once() -> None:
         await events_of(run)
         assert shop.done == ["look", "delete x"]
 
-    in_yard(test, [together(call("delete", name="x"), call("look")), say("ok")], shop.tools)
-
 
 @pytest.mark.proves("004.approval")
-def test_several_are_decided_one_by_one_in_any_order_and_only_the_approved_one_runs() -> None:
+async def test_several_are_decided_one_by_one_in_any_order_and_only_the_approved_one_runs() -> None:
     shop = Shop()
 
-    async def test(yard: Yard) -> None:
+    turn = together(call("delete", name="a"), call("delete", name="b"), call("pay", amount=3))
+    async with open_yard([turn, say("ok")], shop.tools) as yard:
         run = yard.run("go")
         suspended, _ = await until(run, RunSuspended)
         first, second, third = suspended.waiting_for
@@ -92,14 +87,10 @@ def test_several_are_decided_one_by_one_in_any_order_and_only_the_approved_one_r
         assert sum(isinstance(event, CallDenied) for event in events) == 2
         assert not await sound(yard, run.conversation)
 
-    turn = together(call("delete", name="a"), call("delete", name="b"), call("pay", amount=3))
-    in_yard(test, [turn, say("ok")], shop.tools)
 
-
-def test_edited_arguments_are_what_runs_and_the_model_is_told() -> None:
+async def test_edited_arguments_are_what_runs_and_the_model_is_told() -> None:
     shop = Shop()
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("pay", amount=500), say("ok")], shop.tools) as yard:
         run = yard.run("go")
         suspended, _ = await until(run, RunSuspended)
         (call_id,) = suspended.waiting_for
@@ -110,14 +101,11 @@ def test_edited_arguments_are_what_runs_and_the_model_is_told() -> None:
         assert shop.done == ["pay 5"]
         assert found.content == '[a person changed the arguments to {"amount":5}]\npaid 5'
 
-    in_yard(test, [call("pay", amount=500), say("ok")], shop.tools)
 
-
-def test_nothing_runs_on_a_decision_that_is_forged_doubled_late_or_somebody_elses() -> None:
+async def test_nothing_runs_on_a_decision_that_is_forged_doubled_late_or_somebody_elses() -> None:
     shop = Shop()
     owner = Caller(user="ann", tenant="t")
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("delete", name="x"), say("ok")], shop.tools) as yard:
         run = yard.run("go", caller=owner)
         suspended, _ = await until(run, RunSuspended)
         (call_id,) = suspended.waiting_for
@@ -138,13 +126,10 @@ def test_nothing_runs_on_a_decision_that_is_forged_doubled_late_or_somebody_else
         await events_of(run)
         assert shop.done == []
 
-    in_yard(test, [call("delete", name="x"), say("ok")], shop.tools)
 
-
-def test_a_call_that_nobody_decides_expires_and_the_model_is_told() -> None:
+async def test_a_call_that_nobody_decides_expires_and_the_model_is_told() -> None:
     shop = Shop(approval_s=0.05)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("delete", name="x"), say("ok")], shop.tools) as yard:
         run = yard.run("go")
         events = await events_of(run)
         assert problem(result(events)) == ("expired", "approval_expired")
@@ -152,10 +137,8 @@ def test_a_call_that_nobody_decides_expires_and_the_model_is_told() -> None:
             await yard.approve(run.conversation, asked(events)[0])
         assert shop.done == []
 
-    in_yard(test, [call("delete", name="x"), say("ok")], shop.tools)
 
-
-def test_a_remembered_approval_holds_in_its_conversation_but_not_for_a_tool_that_always_asks() -> None:
+async def test_a_remembered_approval_holds_in_its_conversation_but_not_for_a_tool_that_always_asks() -> None:
     shop = Shop()
 
     async def decide(yard: Yard, script_run: str, conversation: str) -> list[Event]:
@@ -167,26 +150,22 @@ def test_a_remembered_approval_holds_in_its_conversation_but_not_for_a_tool_that
                 await yard.approve(run.conversation, event.waiting_for[0], remember="conversation")
         return seen
 
-    async def test(yard: Yard) -> None:
+    turns = [call("delete", name="x"), call("delete", name="y"), call("pay", amount=1), call("delete", name="z")]
+    async with open_yard([step for turn in turns for step in (turn, say("ok"))], shop.tools) as yard:
         assert len(asked(await decide(yard, "one", "c"))) == 1
         assert asked(await decide(yard, "two", "c")) == []
         assert len(asked(await decide(yard, "three", "c"))) == 1
         assert len(asked(await decide(yard, "four", "other"))) == 1
         assert shop.done == ["delete x", "delete y", "pay 1", "delete z"]
 
-    turns = [call("delete", name="x"), call("delete", name="y"), call("pay", amount=1), call("delete", name="z")]
-    in_yard(test, [step for turn in turns for step in (turn, say("ok"))], shop.tools)
 
-
-def test_ask_says_that_the_run_waits_and_for_what() -> None:
-    async def test(yard: Yard) -> None:
+async def test_ask_says_that_the_run_waits_and_for_what() -> None:
+    async with open_yard([call("delete", name="x")], Shop().tools) as yard:
         with pytest.raises(RunWaiting, match="approve, deny, answer or deliver") as caught:
             await yard.ask("go", caller=STAFF)
         assert len(caught.value.waiting_for) == 1
         await yard.stop(caught.value.conversation, caller=STAFF)
         await until_ended(yard, caught.value.conversation)
-
-    in_yard(test, [call("delete", name="x")], Shop().tools)
 
 
 async def until_ended(yard: Yard, conversation: str) -> None:
@@ -197,7 +176,7 @@ async def until_ended(yard: Yard, conversation: str) -> None:
     reader.detach()
 
 
-def test_an_approval_survives_a_restart(tmp_path: Path) -> None:
+async def test_an_approval_survives_a_restart(tmp_path: Path) -> None:
     shop, store = Shop(), f"sqlite:///{tmp_path}/yard.db"
 
     async def before() -> tuple[str, str]:
@@ -213,14 +192,19 @@ def test_an_approval_survives_a_restart(tmp_path: Path) -> None:
             await until_ended(yard, conversation)
             assert shop.done == ["delete x"] and not await sound(yard, conversation)
 
-    asyncio.run(asyncio.wait_for(after(*asyncio.run(before())), 20))
+    await asyncio.wait_for(after(*(await before())), 20)
 
 
-def test_policy_is_asked_again_when_an_approved_call_runs() -> None:
+async def test_policy_is_asked_again_when_an_approved_call_runs() -> None:
     shop = Shop()
     judged: list[CallJudged] = []
 
-    async def test(yard: Yard) -> None:
+    revoked: list[bool] = []
+
+    def revocable(question: Question) -> Verdict | None:
+        return Verdict("deny", "revoked") if revoked else None
+
+    async with open_yard([call("delete", name="x"), say("ok")], shop.tools, rules=[revocable]) as yard:
         run = yard.run("go")
         async for event in run:
             if isinstance(event, CallJudged):
@@ -231,11 +215,4 @@ def test_policy_is_asked_again_when_an_approved_call_runs() -> None:
             if isinstance(event, CallEnded):
                 assert problem(event.result) == ("denied", "permission_denied")
         assert shop.done == []
-
-    revoked: list[bool] = []
-
-    def revocable(question: Question) -> Verdict | None:
-        return Verdict("deny", "revoked") if revoked else None
-
-    in_yard(test, [call("delete", name="x"), say("ok")], shop.tools, rules=[revocable])
     assert judged[0].verdict == "ask"

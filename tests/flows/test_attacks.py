@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from support import ending, entries, events_of, in_yard, problem, result, results, sound, text, until
+from support import ending, entries, events_of, open_yard, problem, result, results, sound, text, until
 from toolyard import (
     Caller,
     Context,
@@ -92,15 +92,14 @@ HOSTILE = [panic, leave, exhausted, cancel_itself, bad_words, bad_details]
 
 @pytest.mark.parametrize("store", ["memory:", "sqlite"])
 @pytest.mark.parametrize("name", [one.definition.name for one in HOSTILE])
-def test_whatever_a_tool_raises_is_an_answer_and_the_yard_goes_on(name: str, store: str, tmp_path: Path) -> None:
-    async def test(yard: Yard) -> None:
+async def test_whatever_a_tool_raises_is_an_answer_and_the_yard_goes_on(name: str, store: str, tmp_path: Path) -> None:
+
+    where = store if store == "memory:" else f"sqlite:///{tmp_path}/yard.db"
+    async with open_yard([call(name), say("sorry"), say("fine")], HOSTILE, store=where) as yard:
         events = await events_of(yard.run("go"))
         assert result(events).outcome == ("cancelled" if name == "cancel_itself" else "error")
         assert ending(events).ending == "done"
         assert await yard.ask("still there?") == "fine"
-
-    where = store if store == "memory:" else f"sqlite:///{tmp_path}/yard.db"
-    in_yard(test, [call(name), say("sorry"), say("fine")], HOSTILE, store=where)
 
 
 def deep(levels: int) -> dict[str, object]:
@@ -123,39 +122,34 @@ def deep(levels: int) -> dict[str, object]:
         {"message": ()},
     ],
 )
-def test_what_cannot_be_kept_is_refused_to_its_sender_and_nobody_else_notices(
+async def test_what_cannot_be_kept_is_refused_to_its_sender_and_nobody_else_notices(
     request_options: dict[str, object], tmp_path: Path
 ) -> None:
-    async def test(yard: Yard) -> None:
+    async with open_yard([say("fine")], store=f"sqlite:///{tmp_path}/yard.db") as yard:
         with pytest.raises(Invalid):
             await yard.ask(**request_options)  # pyright: ignore[reportArgumentType]
         assert await yard.ask("still there?") == "fine"
 
-    in_yard(test, [say("fine")], store=f"sqlite:///{tmp_path}/yard.db")
 
-
-def test_a_tool_with_a_rule_that_cannot_be_kept_is_refused_when_the_yard_opens() -> None:
+async def test_a_tool_with_a_rule_that_cannot_be_kept_is_refused_when_the_yard_opens() -> None:
     @tool(approval="ask", approval_s=math.inf)
     def never() -> None:
         """Would wait for ever."""
 
-    async def test(yard: Yard) -> None: ...
-
     with pytest.raises(Misconfigured, match="'never'"):
-        in_yard(test, [], [never])
+        async with open_yard([], [never]):
+            pass
 
 
-def test_a_rule_with_an_unknown_word_denies() -> None:
+async def test_a_rule_with_an_unknown_word_denies() -> None:
     def shouting(question: Question) -> Verdict:
         return Verdict("Allow", "loud")  # pyright: ignore[reportArgumentType]
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("panic"), say("ok")], [panic], rules=[shouting]) as yard:
         assert problem(result(await events_of(yard.run("go")))) == ("denied", "permission_denied")
 
-    in_yard(test, [call("panic"), say("ok")], [panic], rules=[shouting])
 
-
-def test_a_log_line_that_fails_does_not_end_the_yard(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_log_line_that_fails_does_not_end_the_yard(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, logger="toolyard")
 
     @tool
@@ -163,32 +157,25 @@ def test_a_log_line_that_fails_does_not_end_the_yard(caplog: pytest.LogCaptureFi
         """Takes anything."""
         return "ok"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("take", x=deep(490)), say("ok"), say("fine")], [take]) as yard:
         assert ending(await events_of(yard.run("go"))).ending == "done"
         assert await yard.ask("still there?") == "fine"
 
-    in_yard(test, [call("take", x=deep(490)), say("ok"), say("fine")], [take])
 
-
-def test_one_conversation_that_cannot_be_read_keeps_no_other_from_being_taken_up(tmp_path: Path) -> None:
+async def test_one_conversation_that_cannot_be_read_keeps_no_other_from_being_taken_up(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
 
     @tool(approval="ask", approval_s=0.2)
     def wait() -> None:
         """Asks."""
 
-    async def before() -> None:
-        async with Yard(tools=[wait], model=Scripted([call("wait")] * 2), store=store) as yard:
-            for conversation in ("a-broken", "b-sound"):
-                await until(yard.run("go", conversation=conversation), RunSuspended)
-
-    async def after() -> None:
+    async with Yard(tools=[wait], model=Scripted([call("wait")] * 2), store=store) as yard:
+        for conversation in ("a-broken", "b-sound"):
+            await until(yard.run("go", conversation=conversation), RunSuspended)
+    spoil(tmp_path / "yard.db", "a-broken")
+    async with asyncio.timeout(20):
         async with Yard(tools=[wait], model=Scripted([say("late")]), store=store) as yard:
             assert len(await entries(yard, "b-sound")) > 5
-
-    asyncio.run(before())
-    spoil(tmp_path / "yard.db", "a-broken")
-    asyncio.run(asyncio.wait_for(after(), 20))
 
 
 def spoil(database: Path, conversation: str) -> None:
@@ -202,18 +189,16 @@ def spoil(database: Path, conversation: str) -> None:
 
 
 @pytest.mark.parametrize("attempt", range(5))
-def test_an_approval_expires_in_time_however_the_commit_falls(attempt: int, tmp_path: Path) -> None:
+async def test_an_approval_expires_in_time_however_the_commit_falls(attempt: int, tmp_path: Path) -> None:
     @tool(approval="ask", approval_s=0.1)
     def wait() -> None:
         """Asks."""
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([], [wait], store=f"sqlite:///{tmp_path}/yard.db?synchronous=FULL") as yard:
         assert result(await events_of(yard.call("wait", {}))).outcome == "expired"
 
-    in_yard(test, [], [wait], store=f"sqlite:///{tmp_path}/yard.db?synchronous=FULL")
 
-
-def test_stopping_a_run_in_line_leaves_the_one_in_front_alone() -> None:
+async def test_stopping_a_run_in_line_leaves_the_one_in_front_alone() -> None:
     gate = asyncio.Event()
 
     @tool
@@ -222,7 +207,12 @@ def test_stopping_a_run_in_line_leaves_the_one_in_front_alone() -> None:
         await gate.wait()
         return "waited"
 
-    async def test(yard: Yard) -> None:
+    def script(request: ModelRequest) -> Turn:
+        first = request.history[0]
+        asks = isinstance(first, UserMessage) and first.text == "one" and len(request.history) == 1
+        return call("wait") if asks else say("ok")
+
+    async with open_yard(script, [wait]) as yard:
         first, second = yard.run("one", conversation="c"), yard.run("two", conversation="c")
         running = asyncio.create_task(events_of(first))
         await until(yard.run("x", conversation="other"), RunQueued)
@@ -235,15 +225,8 @@ def test_stopping_a_run_in_line_leaves_the_one_in_front_alone() -> None:
             await second.stop()
         assert [item.text for item in await yard.history("c") if isinstance(item, UserMessage)] == ["one"]
 
-    def script(request: ModelRequest) -> Turn:
-        first = request.history[0]
-        asks = isinstance(first, UserMessage) and first.text == "one" and len(request.history) == 1
-        return call("wait") if asks else say("ok")
 
-    in_yard(test, script, [wait])
-
-
-def test_a_clean_close_keeps_every_result_that_was_reached(tmp_path: Path) -> None:
+async def test_a_clean_close_keeps_every_result_that_was_reached(tmp_path: Path) -> None:
     async def once(store: str) -> list[str]:
         release = asyncio.Event()
 
@@ -268,7 +251,7 @@ def test_a_clean_close_keeps_every_result_that_was_reached(tmp_path: Path) -> No
             return [item.content for item in await yard.history("c") if isinstance(item, Result)]
 
     for number in range(8):
-        assert asyncio.run(asyncio.wait_for(once(f"sqlite:///{tmp_path}/{number}.db"), 20)) == ["a", "b"]
+        assert (await asyncio.wait_for(once(f"sqlite:///{tmp_path}/{number}.db"), 20)) == ["a", "b"]
 
 
 def user(words: str, item_id: str = "u1") -> UserMessage:
@@ -280,26 +263,22 @@ RESULT = Result(id="c1.result", at=0.0, call_id="c1", tool="panic", outcome="ok"
 
 
 @pytest.mark.parametrize("input", [(CALL, user("x")), (CALL, CALL), (RESULT,), (RESULT, CALL), (user("x"), user("y"))])
-def test_input_that_would_brick_a_conversation_is_refused(input: tuple[Item, ...]) -> None:
-    async def test(yard: Yard) -> None:
+async def test_input_that_would_brick_a_conversation_is_refused(input: tuple[Item, ...]) -> None:
+    async with open_yard([say("fine")], [panic]) as yard:
         with pytest.raises(Invalid, match="no model would take this history"):
             await yard.ask(input, conversation="c")
         assert await yard.ask("fine?", conversation="c") == "fine"
 
-    in_yard(test, [say("fine")], [panic])
 
-
-def test_a_message_that_is_sent_again_is_refused_and_not_said_twice() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_message_that_is_sent_again_is_refused_and_not_said_twice() -> None:
+    async with open_yard([say("one"), say("two")]) as yard:
         assert await yard.ask(user("hello"), conversation="c") == "one"
         with pytest.raises(Refused, match="u1 is in this conversation already"):
             await yard.ask(user("hello"), conversation="c")
         assert await yard.ask("go on", conversation="c") == "two"
 
-    in_yard(test, [say("one"), say("two")])
 
-
-def test_a_model_that_uses_an_id_twice_fails_its_turn_and_the_next_message_works() -> None:
+async def test_a_model_that_uses_an_id_twice_fails_its_turn_and_the_next_message_works() -> None:
     def twice(request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         async def events() -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
             yield TurnEnded(items=(CALL, CALL), finish="calls")
@@ -311,16 +290,13 @@ def test_a_model_that_uses_an_id_twice_fails_its_turn_and_the_next_message_works
 
         async def close(self) -> None: ...
 
-    async def test() -> None:
-        async with asyncio.timeout(20), Yard(tools=[panic], model=Careless()) as yard:
-            events = await events_of(yard.run("go", conversation="c"))
-            assert ending(events).ending == "failed" and "used already" in ending(events).detail
-            assert not await sound(yard, "c")
-
-    asyncio.run(test())
+    async with asyncio.timeout(20), Yard(tools=[panic], model=Careless()) as yard:
+        events = await events_of(yard.run("go", conversation="c"))
+        assert ending(events).ending == "failed" and "used already" in ending(events).detail
+        assert not await sound(yard, "c")
 
 
-def test_a_call_that_needs_approval_by_the_time_it_runs_asks_for_it() -> None:
+async def test_a_call_that_needs_approval_by_the_time_it_runs_asks_for_it() -> None:
     strict: list[bool] = []
 
     def now_strict(question: Question) -> Verdict | None:
@@ -336,7 +312,7 @@ def test_a_call_that_needs_approval_by_the_time_it_runs_asks_for_it() -> None:
         """Waits behind the exclusive one."""
         return "paid"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([together(call("first"), call("pay")), say("ok")], [first, pay], rules=[now_strict]) as yard:
         run = yard.run("go")
         suspended, _ = await until(run, RunSuspended)
         assert len(suspended.waiting_for) == 1
@@ -344,8 +320,6 @@ def test_a_call_that_needs_approval_by_the_time_it_runs_asks_for_it() -> None:
         events = await events_of(run)
         assert [one.outcome for one in results(events)] == ["ok", "ok"]
         assert [event.verdict for event in events if isinstance(event, CallJudged)] == ["allow", "allow", "ask"]
-
-    in_yard(test, [together(call("first"), call("pay")), say("ok")], [first, pay], rules=[now_strict])
 
 
 class Stubborn:
@@ -366,35 +340,30 @@ class Stubborn:
     async def close(self) -> None: ...
 
 
-def test_the_late_answer_of_a_stopped_turn_is_nobodys_answer() -> None:
-    async def test() -> None:
-        async with asyncio.timeout(20), Yard(model=Stubborn()) as yard:
-            run = yard.run("one", conversation="c")
-            await until(run, TextAppended)
-            await run.stop()
-            assert ending(await events_of(run)).ending == "cancelled"
-            assert await yard.ask("two", conversation="c") == "answer 2"
-
-    asyncio.run(test())
+async def test_the_late_answer_of_a_stopped_turn_is_nobodys_answer() -> None:
+    async with asyncio.timeout(20), Yard(model=Stubborn()) as yard:
+        run = yard.run("one", conversation="c")
+        await until(run, TextAppended)
+        await run.stop()
+        assert ending(await events_of(run)).ending == "cancelled"
+        assert await yard.ask("two", conversation="c") == "answer 2"
 
 
 @pytest.mark.parametrize("error", [asyncio.CancelledError(), Panic(), SystemExit(1)])
-def test_whatever_a_model_raises_fails_its_run_and_only_that(error: BaseException) -> None:
+async def test_whatever_a_model_raises_fails_its_run_and_only_that(error: BaseException) -> None:
     def script(request: ModelRequest) -> Turn:
         first = request.history[0]
         if isinstance(first, UserMessage) and first.text == "bad":
             raise error
         return say("fine")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script) as yard:
         end = ending(await events_of(yard.run("bad")))
         assert end.ending == "failed" and type(error).__name__ in end.detail
         assert await yard.ask("good") == "fine"
 
-    in_yard(test, script)
 
-
-def test_a_model_that_pauses_for_ever_meets_the_limit_of_turns() -> None:
+async def test_a_model_that_pauses_for_ever_meets_the_limit_of_turns() -> None:
     class Pausing:
         turns = 0
 
@@ -404,18 +373,14 @@ def test_a_model_that_pauses_for_ever_meets_the_limit_of_turns() -> None:
 
         async def close(self) -> None: ...
 
-    async def test() -> None:
-        async with asyncio.timeout(20), Yard(model=Pausing(), limits=Limits(turns_per_request=5)) as yard:
-            end = ending(await events_of(yard.run("go")))
-            assert (end.ending, end.detail, Pausing.turns) == ("limit", "turns_per_request", 5)
-
-    asyncio.run(test())
+    async with asyncio.timeout(20), Yard(model=Pausing(), limits=Limits(turns_per_request=5)) as yard:
+        end = ending(await events_of(yard.run("go")))
+        assert (end.ending, end.detail, Pausing.turns) == ("limit", "turns_per_request", 5)
 
 
-def test_a_stranger_may_neither_start_nor_stop_nor_change_anything() -> None:
+async def test_a_stranger_may_neither_start_nor_stop_nor_change_anything() -> None:
     ann, eve = Caller(user="ann", tenant="t1"), Caller(user="eve", tenant="t2")
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([say("hi")]) as yard:
         assert await yard.ask("hello", caller=ann, conversation="c") == "hi"
         with pytest.raises(Refused, match="is not 'eve''s"):
             await yard.ask("what did she say?", caller=eve, conversation="c")
@@ -424,10 +389,8 @@ def test_a_stranger_may_neither_start_nor_stop_nor_change_anything() -> None:
         with pytest.raises(Refused, match="may not stop"):
             await yard.stop("c", caller=eve)
 
-    in_yard(test, [say("hi")])
 
-
-def test_a_change_of_settings_holds_from_the_next_run_on_but_a_disabled_tool_is_disabled_at_once() -> None:
+async def test_a_change_of_settings_holds_from_the_next_run_on_but_a_disabled_tool_is_disabled_at_once() -> None:
     seen: list[ModelRequest] = []
 
     @tool
@@ -445,17 +408,15 @@ def test_a_change_of_settings_holds_from_the_next_run_on_but_a_disabled_tool_is_
         seen.append(request)
         return call("change") if len(seen) == 1 else say("ok")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script, [change, other]) as yard:
         yards.append(yard)
         for message in ("one", "two"):
             await yard.ask(message, conversation="c", settings=Settings(system_prompt="old"))
         assert [request.system for request in seen] == ["old", "old", "new"]
         assert [len(request.offer.tools) for request in seen] == [2, 1, 1]
 
-    in_yard(test, script, [change, other])
 
-
-def test_time_that_nobody_drove_a_run_is_not_its_own(tmp_path: Path) -> None:
+async def test_time_that_nobody_drove_a_run_is_not_its_own(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
 
     @tool(idempotent=True)
@@ -466,20 +427,14 @@ def test_time_that_nobody_drove_a_run_is_not_its_own(tmp_path: Path) -> None:
 
     again: list[bool] = []
     limits = Limits(run_seconds=0.5)
-
-    async def before() -> None:
-        async with Yard(tools=[hang], model=Scripted([call("hang")]), store=store, grace_s=0, limits=limits) as yard:
-            await until(yard.run("go", conversation="c"), CallStarted)
-
-    async def after() -> None:
+    async with Yard(tools=[hang], model=Scripted([call("hang")]), store=store, grace_s=0, limits=limits) as yard:
+        await until(yard.run("go", conversation="c"), CallStarted)
+    age(tmp_path / "yard.db", 3600)
+    again.append(True)
+    async with asyncio.timeout(20):
         async with Yard(tools=[hang], model=Scripted([say("done")]), store=store, limits=limits) as yard:
             last = (await entries(yard, "c"))[-1]
             assert getattr(last.event, "ending", "") == "done", last
-
-    asyncio.run(before())
-    age(tmp_path / "yard.db", 3600)
-    again.append(True)
-    asyncio.run(asyncio.wait_for(after(), 20))
 
 
 def age(database: Path, seconds: float) -> None:
@@ -491,7 +446,7 @@ def age(database: Path, seconds: float) -> None:
     connection.close()
 
 
-def test_text_that_the_time_limit_cut_off_is_followed_by_the_limits_message() -> None:
+async def test_text_that_the_time_limit_cut_off_is_followed_by_the_limits_message() -> None:
     class Slow:
         async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
             yield TextAppended(turn=request.turn, offset=0, text="The answ")
@@ -500,16 +455,13 @@ def test_text_that_the_time_limit_cut_off_is_followed_by_the_limits_message() ->
 
         async def close(self) -> None: ...
 
-    async def test() -> None:
-        async with asyncio.timeout(20), Yard(model=Slow(), limits=Limits(run_seconds=0.05)) as yard:
-            events = await events_of(yard.run("go"))
-            assert text(events) == "The answ"
-            assert ending(events).ending == "limit" and ending(events).message is not None
-
-    asyncio.run(test())
+    async with asyncio.timeout(20), Yard(model=Slow(), limits=Limits(run_seconds=0.05)) as yard:
+        events = await events_of(yard.run("go"))
+        assert text(events) == "The answ"
+        assert ending(events).ending == "limit" and ending(events).message is not None
 
 
-def test_reading_on_in_a_large_result_loses_no_character() -> None:
+async def test_reading_on_in_a_large_result_loses_no_character() -> None:
     whole = "高筋面粉É" * 8000
 
     @tool
@@ -533,19 +485,15 @@ def test_reading_on_in_a_large_result_loses_no_character() -> None:
         offset = told.get("next_offset")
         return call("read_result", handle=found[0].handle, offset=offset, length=11_999) if offset else say("ok")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script, [export]) as yard:
         await yard.ask("go")
         assert "".join(pieces) == whole
 
-    in_yard(test, script, [export])
 
-
-def test_a_conversation_that_is_just_opened_is_not_let_go_of_to_make_room() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_conversation_that_is_just_opened_is_not_let_go_of_to_make_room() -> None:
+    async with open_yard([say("hi")]) as yard:
         readers = [await yard.follow(f"busy-{number}") for number in range(MOST_IDLE)]
         async with asyncio.timeout(5):
             assert await yard.ask("hello") == "hi"
         for reader in readers:
             reader.detach()
-
-    in_yard(test, [say("hi")])

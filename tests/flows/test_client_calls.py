@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from support import STAFF, events_of, in_yard, problem, result, results, sound, until
+from support import STAFF, events_of, open_yard, problem, result, results, sound, until
 from toolyard import Scripted, Tool, ToolError, Yard, call, say, tool
 from toolyard.core.errors import Invalid, Refused
 from toolyard.core.events import CallEnded, CallParked, RunSuspended
@@ -16,19 +16,19 @@ SEARCH = Tool(name="search_products", description="Search.", parameters=SCHEMA, 
 NAVIGATE = Tool(name="navigate", venue="client", client_s=0.05)
 
 
-def test_the_applications_result_is_what_the_model_reads() -> None:
-    async def test(yard: Yard) -> None:
+async def test_the_applications_result_is_what_the_model_reads() -> None:
+    async with open_yard([call("search_products", query="milk"), say("found")]) as yard:
         run = yard.run("find milk", app_tools=[SEARCH])
         parked, _ = await until(run, CallParked)
         assert parked.kind == "client"
         await yard.deliver(run.conversation, parked.call_id, {"products": ["Full Cream Milk"]})
         assert result(await events_of(run)).content == '{"products":["Full Cream Milk"]}'
 
-    in_yard(test, [call("search_products", query="milk"), say("found")])
 
+async def test_each_call_takes_exactly_one_result() -> None:
 
-def test_each_call_takes_exactly_one_result() -> None:
-    async def test(yard: Yard) -> None:
+    script = [together(call("search_products", query="a"), call("search_products", query="b")), say("ok")]
+    async with open_yard(script) as yard:
         run = yard.run("find", app_tools=[SEARCH], caller=STAFF)
         suspended, _ = await until(run, RunSuspended)
         first, second = suspended.waiting_for
@@ -45,17 +45,14 @@ def test_each_call_takes_exactly_one_result() -> None:
             await yard.deliver(run.conversation, first, "late", caller=STAFF)
         assert not await sound(yard, run.conversation)
 
-    script = [together(call("search_products", query="a"), call("search_products", query="b")), say("ok")]
-    in_yard(test, script)
 
-
-def test_calls_on_the_server_run_while_the_application_is_awaited() -> None:
+async def test_calls_on_the_server_run_while_the_application_is_awaited() -> None:
     @tool
     async def stock() -> int:
         """How many."""
         return 7
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([together(call("search_products", query="a"), call("stock")), say("ok")], [stock]) as yard:
         run = yard.run("go", app_tools=[SEARCH])
         ended, _ = await until(run, CallEnded)
         assert ended.result.content == "7"
@@ -63,28 +60,22 @@ def test_calls_on_the_server_run_while_the_application_is_awaited() -> None:
         await yard.deliver(run.conversation, suspended.waiting_for[0], "milk")
         assert [one.content for one in results(await events_of(run))] == ["7", "milk"]
 
-    in_yard(test, [together(call("search_products", query="a"), call("stock")), say("ok")], [stock])
 
-
-def test_a_call_that_the_application_never_answers_ends_as_a_timeout() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_call_that_the_application_never_answers_ends_as_a_timeout() -> None:
+    async with open_yard([call("navigate"), say("sorry")]) as yard:
         run = yard.run("go", app_tools=[NAVIGATE])
         assert problem(result(await events_of(run))) == ("timeout", "timeout")
 
-    in_yard(test, [call("navigate"), say("sorry")])
 
-
-def test_a_server_tool_of_the_same_name_wins() -> None:
+async def test_a_server_tool_of_the_same_name_wins() -> None:
     @tool
     async def search_products(query: str) -> str:
         """The server's own."""
         return f"server {query}"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("search_products", query="milk"), say("ok")], [search_products]) as yard:
         run = yard.run("go", app_tools=[SEARCH])
         assert result(await events_of(run)).content == "server milk"
-
-    in_yard(test, [call("search_products", query="milk"), say("ok")], [search_products])
 
 
 @pytest.mark.parametrize(
@@ -96,15 +87,13 @@ def test_a_server_tool_of_the_same_name_wins() -> None:
         (Tool(name="x", venue="client", parameters={"$ref": "http://127.0.0.1:9/s.json"}), "not a valid JSON Schema"),
     ],
 )
-def test_an_application_tool_that_cannot_be_offered_is_refused_with_the_reason(bad: Tool, why: str) -> None:
-    async def test(yard: Yard) -> None:
+async def test_an_application_tool_that_cannot_be_offered_is_refused_with_the_reason(bad: Tool, why: str) -> None:
+    async with open_yard([]) as yard:
         with pytest.raises(Invalid, match=why):
             await yard.ask("go", app_tools=[bad])
 
-    in_yard(test, [])
 
-
-def test_a_parked_call_survives_a_restart_and_takes_its_result(tmp_path: Path) -> None:
+async def test_a_parked_call_survives_a_restart_and_takes_its_result(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
 
     async def before() -> tuple[str, str]:
@@ -119,4 +108,4 @@ def test_a_parked_call_survives_a_restart_and_takes_its_result(tmp_path: Path) -
             assert await yard.ask("and now?", conversation=conversation) == "hi"
             assert not await sound(yard, conversation)
 
-    asyncio.run(asyncio.wait_for(after(*asyncio.run(before())), 20))
+    await asyncio.wait_for(after(*(await before())), 20)

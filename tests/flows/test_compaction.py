@@ -48,7 +48,7 @@ async def talk(yard: Yard, turns: int, said: str = WORDS) -> list[HistoryCompact
     return [entry.event for entry in log if isinstance(entry.event, HistoryCompacted)]
 
 
-def test_a_long_conversation_is_summarised_and_goes_on() -> None:
+async def test_a_long_conversation_is_summarised_and_goes_on() -> None:
     seen: list[ModelRequest] = []
 
     def script(request: ModelRequest) -> Turn:
@@ -58,7 +58,7 @@ def test_a_long_conversation_is_summarised_and_goes_on() -> None:
         seen.append(request)
         return Turn(text=(WORDS,), usage=SILENT)
 
-    async def test() -> None:
+    async with asyncio.timeout(20):
         async with wired(script) as yard:
             first, *_ = made = await talk(yard, 12)
             assert len(made) >= 2 and all(event.summarised and event.problem is None for event in made)
@@ -75,17 +75,15 @@ def test_a_long_conversation_is_summarised_and_goes_on() -> None:
             (room,) = trace.compactions
             assert trace.queued_at <= room.started_at <= room.at <= trace.turns[0].started_at
 
-    asyncio.run(asyncio.wait_for(test(), 20))
-
 
 @pytest.mark.parametrize(
     "summary", [Turn(text=("They said word.",), usage=Usage(input_tokens=70)), fail("no room", "x")]
 )
-def test_a_summary_is_a_model_call_of_the_request_that_it_was_made_for(summary: Turn) -> None:
+async def test_a_summary_is_a_model_call_of_the_request_that_it_was_made_for(summary: Turn) -> None:
     def script(request: ModelRequest) -> Turn:
         return summary if asks_for_summary(request) else Turn(text=(WORDS,), usage=SILENT)
 
-    async def test() -> None:
+    async with asyncio.timeout(20):
         async with wired(script) as yard:
             done = [await yard.execute(content=WORDS, conversation="c") for _ in range(9)]
             log = await yard.service.entries("c")
@@ -96,30 +94,26 @@ def test_a_summary_is_a_model_call_of_the_request_that_it_was_made_for(summary: 
                 assert one.model_calls == 1 + summaries
                 assert one.usage.input_tokens == (0 if summary.failure else 70 * summaries)
 
-    asyncio.run(asyncio.wait_for(test(), 20))
 
-
-def test_a_request_that_was_too_long_at_first_counts_as_often_as_it_was_sent() -> None:
+async def test_a_request_that_was_too_long_at_first_counts_as_often_as_it_was_sent() -> None:
     sent: list[ModelRequest] = []
 
     def script(request: ModelRequest) -> Turn:
         sent.append(request)
         return fail("too long", "too_large") if len(sent) == 4 else say(WORDS)
 
-    async def test() -> None:
+    async with asyncio.timeout(20):
         async with wired(script, window=0) as yard:
             *_, last = [await yard.execute(content=WORDS, conversation="c") for _ in range(4)]
             assert last.model_calls == len(sent) - 3 == 3
 
-    asyncio.run(asyncio.wait_for(test(), 20))
 
-
-def test_results_of_tools_are_left_out_before_anything_is_summarised() -> None:
+async def test_results_of_tools_are_left_out_before_anything_is_summarised() -> None:
     def script(request: ModelRequest) -> Turn:
         results = sum(isinstance(item, Result) for item in request.history)
         return Turn(text=("done",), usage=SILENT) if results == 12 else Turn(calls=call("look").calls, usage=SILENT)
 
-    async def test() -> None:
+    async with asyncio.timeout(20):
         async with wired(script) as yard:
             (made, *more) = await talk(yard, 1, "look at all of it")
             assert made.dropped and not made.summarised and not made.items
@@ -127,11 +121,9 @@ def test_results_of_tools_are_left_out_before_anything_is_summarised() -> None:
             told = [one.content for one in await yard.history("c") if isinstance(one, Result)]
             assert told == [WORDS] * 12  # people still see them
 
-    asyncio.run(asyncio.wait_for(test(), 20))
-
 
 @pytest.mark.parametrize("failing", ["fails", "silent", "raises"])
-def test_a_summary_that_cannot_be_had_is_done_without(failing: str) -> None:
+async def test_a_summary_that_cannot_be_had_is_done_without(failing: str) -> None:
     seen: list[ModelRequest] = []
 
     class Model:
@@ -149,17 +141,15 @@ def test_a_summary_that_cannot_be_had_is_done_without(failing: str) -> None:
 
         async def close(self) -> None: ...
 
-    async def test() -> None:
+    async with asyncio.timeout(20):
         async with Yard.wired(Wiring(model=Model(), windows={"given": 10_000})) as yard:
             made = await talk(yard, 8)
             assert made and all(event.problem and not event.summarised for event in made)
             head = seen[-1].history[0]
             assert isinstance(head, UserMessage) and head.text == LEFT_OUT
 
-    asyncio.run(asyncio.wait_for(test(), 20))
 
-
-def test_a_run_is_stopped_while_a_summary_is_made() -> None:
+async def test_a_run_is_stopped_while_a_summary_is_made() -> None:
     asked, stopped = asyncio.Event(), asyncio.Event()
 
     class Model:
@@ -175,7 +165,7 @@ def test_a_run_is_stopped_while_a_summary_is_made() -> None:
 
         async def close(self) -> None: ...
 
-    async def test() -> None:
+    async with asyncio.timeout(20):
         async with Yard.wired(Wiring(model=Model(), windows={"given": 10_000})) as yard:
             await talk(yard, 3)
             run = asyncio.create_task(events_of(yard.run(WORDS, conversation="c")))
@@ -185,10 +175,8 @@ def test_a_run_is_stopped_while_a_summary_is_made() -> None:
             assert isinstance(last, RunEnded) and last.ending == "cancelled"
             await stopped.wait()
 
-    asyncio.run(asyncio.wait_for(test(), 20))
 
-
-def test_a_summary_that_a_crash_cut_off_is_made_again(tmp_path: Path) -> None:
+async def test_a_summary_that_a_crash_cut_off_is_made_again(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
     asked = asyncio.Event()
 
@@ -202,13 +190,11 @@ def test_a_summary_that_a_crash_cut_off_is_made_again(tmp_path: Path) -> None:
 
         async def close(self) -> None: ...
 
-    async def before() -> None:
-        async with Yard.wired(Wiring(model=Hangs(), windows={"given": 10_000}, store=store, grace_s=0)) as yard:
-            await talk(yard, 3)
-            await until(yard.run(WORDS, conversation="c"), RunStarted)
-            await asked.wait()
-
-    async def after() -> None:
+    async with Yard.wired(Wiring(model=Hangs(), windows={"given": 10_000}, store=store, grace_s=0)) as yard:
+        await talk(yard, 3)
+        await until(yard.run(WORDS, conversation="c"), RunStarted)
+        await asked.wait()
+    async with asyncio.timeout(20):
         steps = [say("summed up"), say("here")]
         async with wired(steps, store=store) as yard:
             log = [entry.event for entry in await entries(yard, "c", until_ended=4)]
@@ -216,12 +202,9 @@ def test_a_summary_that_a_crash_cut_off_is_made_again(tmp_path: Path) -> None:
             assert [event.summarised for event in made] == [True]
             assert isinstance(log[-1], RunEnded) and log[-1].ending == "done"
 
-    asyncio.run(before())
-    asyncio.run(asyncio.wait_for(after(), 20))
-
 
 @pytest.mark.parametrize("change", [SettingsChange(max_messages=6), SettingsChange(max_tokens=5000)])
-def test_a_window_that_somebody_set_bounds_what_the_model_is_shown(change: SettingsChange) -> None:
+async def test_a_window_that_somebody_set_bounds_what_the_model_is_shown(change: SettingsChange) -> None:
     seen: list[ModelRequest] = []
 
     def script(request: ModelRequest) -> Turn:
@@ -229,7 +212,7 @@ def test_a_window_that_somebody_set_bounds_what_the_model_is_shown(change: Setti
         seen.append(request)
         return Turn(text=(WORDS,), usage=SILENT)
 
-    async def test() -> None:
+    async with asyncio.timeout(20):
         async with wired(script, window=0) as yard:
             await talk(yard, 1)
             await yard.change("c", change)
@@ -241,17 +224,15 @@ def test_a_window_that_somebody_set_bounds_what_the_model_is_shown(change: Setti
             assert all(isinstance(one.history[0], UserMessage) for one in seen)
             assert len(await yard.history("c")) == 24
 
-    asyncio.run(asyncio.wait_for(test(), 20))
 
-
-def test_between_two_times_that_room_is_made_a_request_only_grows() -> None:
+async def test_between_two_times_that_room_is_made_a_request_only_grows() -> None:
     seen: list[ModelRequest] = []
 
     def script(request: ModelRequest) -> Turn:
         seen.append(request)
         return Turn(text=("fine",), usage=SILENT)
 
-    async def test() -> None:
+    async with asyncio.timeout(20):
         async with wired(script, window=0) as yard:
             await events_of(yard.run("go", conversation="c", settings=Settings(max_messages=20)))
             made = await talk(yard, 59, "go on")
@@ -261,5 +242,3 @@ def test_between_two_times_that_room_is_made_a_request_only_grows() -> None:
                 if list(now.history)[: len(before.history)] != list(before.history)
             ]
             assert len(shrunk) == len(made) <= 10
-
-    asyncio.run(asyncio.wait_for(test(), 20))

@@ -1,11 +1,13 @@
 """A division has its own prompt, tools and limits, and nobody reaches another one's tools."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from surfaces.app_talk import App, user
-from surfaces.talk import Talk, key, talk
+from surfaces.talk import Talk, key, open_talk
 from toolyard import Context, Limits, Scripted, call, say, tool
 from toolyard.core.division import Division
 from toolyard.core.errors import Misconfigured
@@ -47,8 +49,11 @@ KEYS = [
 ]
 
 
-def divided(test: object, model: Scripted, **more: object) -> None:
-    talk(test, model, keys=KEYS, divisions=DIVISIONS, tools=[find_coat, find_bread, opening_hours], **more)  # pyright: ignore[reportArgumentType]
+@asynccontextmanager
+async def open_divided(model: Scripted, **more: object) -> AsyncGenerator[Talk, None]:
+    tools = [find_coat, find_bread, opening_hours]
+    async with open_talk(model, keys=KEYS, divisions=DIVISIONS, tools=tools, **more) as http:
+        yield http
 
 
 def asking_for(name: str) -> Scripted:
@@ -59,14 +64,11 @@ def asking_for(name: str) -> Scripted:
 
 
 @pytest.mark.proves("000.division-scoped")
-def test_a_division_is_offered_its_tools_and_a_call_of_another_ones_is_refused() -> None:
+async def test_a_division_is_offered_its_tools_and_a_call_of_another_ones_is_refused() -> None:
     model = asking_for("find_coat")
-
-    async def test(http: Talk) -> None:
+    async with open_divided(model, system_prompt="Be kind.") as http:
         for division in ("clothing", "food"):
             await App(http.by("seller"), ()).ask("go", context={"division": division})
-
-    divided(test, model, system_prompt="Be kind.")
     offered = [[one.name for one in request.offer.tools] for request in model.requests]
     assert offered == [["find_coat"]] * 2 + [["find_bread", "opening_hours"]] * 2
     results = [item for request in model.requests for item in request.history if isinstance(item, Result)]
@@ -86,50 +88,41 @@ def test_a_division_is_offered_its_tools_and_a_call_of_another_ones_is_refused()
         ("boss", "", ["find_coat", "find_bread", "opening_hours"]),
     ],
 )
-def test_who_names_no_division_has_that_of_a_key_with_one_and_else_no_divisions_tools(
+async def test_who_names_no_division_has_that_of_a_key_with_one_and_else_no_divisions_tools(
     who: str, division: str, offered: list[str]
 ) -> None:
     model = Scripted([say("ok")])
-
-    async def test(http: Talk) -> None:
+    async with open_divided(model) as http:
         await App(http.by(who), ()).ask("go")
         listed = await http.by(who).get(f"{await http.by(who).create()}/tools/available")
         assert [one["tool_name"] for one in listed["available_tools"]] == offered
-
-    divided(test, model)
     assert [one.name for one in model.requests[0].offer.tools] == offered
 
 
 @pytest.mark.parametrize(("who", "division"), [("baker", "clothing"), ("boss", "food"), ("seller", "nowhere")])
-def test_a_division_that_is_not_the_keys_is_403(who: str, division: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_division_that_is_not_the_keys_is_403(who: str, division: str) -> None:
+    async with open_divided(Scripted([])) as http:
         app = App(http.by(who), ())
         told = await app.ask("go", expect=403, context={"division": division})
         assert f"'{division}' is not one of this key's" in told["error"]
 
-    divided(test, Scripted([]))
 
-
-def test_a_header_and_the_body_may_not_name_two_divisions() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_header_and_the_body_may_not_name_two_divisions() -> None:
+    async with open_divided(Scripted([say("ok")])) as http:
         app = App(http.by("backend"), ())
         body = {"messages": [user("go")], "context": {"division": "clothing"}}
         await app.post(body, x_user="eve", x_division="clothing")
         await app.post({**body, "context": {"division": "food"}}, expect=403, x_user="eve", x_division="clothing")
 
-    divided(test, Scripted([say("ok")]))
 
-
-def test_a_divisions_limits_hold_for_it() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_divisions_limits_hold_for_it() -> None:
+    async with open_divided(asking_for("find_bread")) as http:
         boss = http.by("boss")
         first = await App(boss, ()).ask("go")
         assert first["stopReason"] == "max_tool_turns"
         await App(boss, ()).ask("go", expect=429)
         too_many = {"title": "t", "max_turns": 2}
         await boss.post("/conversations", too_many, expect=422)
-
-    divided(test, asking_for("find_bread"))
 
 
 TOML = """
@@ -191,7 +184,7 @@ TENANT_KEYS = [
 
 
 @pytest.mark.proves("000.division-scoped")
-def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_its_divisions(tmp_path: Path) -> None:
+async def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_its_divisions(tmp_path: Path) -> None:
     (tmp_path / "division_tools.py").write_text(
         "from flows.test_divisions import find_coat, find_bread, opening_hours\n"
         "TOOLS = [find_coat, find_bread, opening_hours]\n"
@@ -200,16 +193,13 @@ def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_its_div
     file.write_text(TENANTS)
     made = wiring(load(file, {}, {}), tmp_path)
     model = Scripted(lambda request: say("ok"))
-
-    async def test(http: Talk) -> None:
+    async with open_talk(
+        model, tools=made.tools, keys=TENANT_KEYS, divisions=made.divisions, system_prompt=made.system_prompt
+    ) as http:
         await App(http.by("bob"), ()).ask("go")
         for division in ("clothing", "food", "toys"):
             await App(http.by("ann"), ()).ask("go", context={"division": division})
         await App(http.by("cid"), ()).ask("go")
-
-    talk(
-        test, model, tools=made.tools, keys=TENANT_KEYS, divisions=made.divisions, system_prompt=made.system_prompt,
-    )  # fmt: skip
     seen = [(request.system.split("\n\n"), [one.name for one in request.offer.tools]) for request in model.requests]
     acme = ["Be kind.", "You work for Acme."]
     assert seen == [
@@ -232,16 +222,15 @@ def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_its_div
     }
 
 
-def test_a_tenants_limits_hold_for_its_callers_and_a_tool_that_is_not_its_own_is_refused() -> None:
+async def test_a_tenants_limits_hold_for_its_callers_and_a_tool_that_is_not_its_own_is_refused() -> None:
     tenant = Division(tools=frozenset({"find_coat"}), requests_per_minute=1)
     model = asking_for("find_bread")
-
-    async def test(http: Talk) -> None:
+    async with open_talk(
+        model, keys=TENANT_KEYS, divisions={("acme", ""): tenant}, tools=[find_coat, find_bread]
+    ) as http:
         await App(http.by("ann"), ()).ask("go")
         await App(http.by("ann"), ()).ask("go", expect=429)
         await App(http.by("bob"), ()).ask("go")
-
-    talk(test, model, keys=TENANT_KEYS, divisions={("acme", ""): tenant}, tools=[find_coat, find_bread])
     results = [item for request in model.requests for item in request.history if isinstance(item, Result)]
     assert [one.outcome for one in results] == ["denied", "ok"]
     assert "the tenant acme does not have it" in results[0].content

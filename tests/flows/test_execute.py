@@ -26,19 +26,15 @@ def no_key_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.proves("002.key-in-code", "002.execute")
-def test_a_provider_with_its_key_in_code_executes_a_native_search(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_provider_with_its_key_in_code_executes_a_native_search(monkeypatch: pytest.MonkeyPatch) -> None:
     claude = StrictMessages(NATIVE)
-
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), claude.serving() as base_url:
-            monkeypatch.setenv("ANTHROPIC_BASE_URL", base_url)
-            async with Yard(model="anthropic:claude-sonnet-4-5", api_keys={"anthropic": KEY}) as yard:
-                metadata = {"useWebSearch": True, "webSearchPreference": "ai-web-search"}
-                done = await yard.execute(content=CONTENT, metadata=metadata)
-        assert (done.text, done.model_calls) == ("It is so.", 1)
-        assert [(ran.tool, ran.ran, ran.at) for ran in done.tools] == [("web_search", "provider", "anthropic")]
-
-    asyncio.run(test())
+    async with asyncio.timeout(PATIENCE_S), claude.serving() as base_url:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", base_url)
+        async with Yard(model="anthropic:claude-sonnet-4-5", api_keys={"anthropic": KEY}) as yard:
+            metadata = {"useWebSearch": True, "webSearchPreference": "ai-web-search"}
+            done = await yard.execute(content=CONTENT, metadata=metadata)
+    assert (done.text, done.model_calls) == ("It is so.", 1)
+    assert [(ran.tool, ran.ran, ran.at) for ran in done.tools] == [("web_search", "provider", "anthropic")]
     assert claude.refusals == []
     assert [headers["x-api-key"] for headers in claude.headers] == [KEY]
     (body,) = map(json.loads, claude.bodies)
@@ -46,24 +42,20 @@ def test_a_provider_with_its_key_in_code_executes_a_native_search(monkeypatch: p
 
 
 @pytest.mark.proves("002.execute", "002.mcp-tools-listed", "002.mcp-two-requests")
-def test_the_same_call_with_the_preference_mcp_runs_the_search_on_an_mcp_server(
+async def test_the_same_call_with_the_preference_mcp_runs_the_search_on_an_mcp_server(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     claude = StrictMessages(CALL, says("Found."))
     server = Plain(tmp_path, names={"look": "web_search"}, trust=True)
-
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), claude.serving() as base_url:
-            monkeypatch.setenv("ANTHROPIC_BASE_URL", base_url)
-            servers = {"plain": server.spec}
-            async with Yard(model="anthropic:claude-sonnet-4-5", api_keys={"anthropic": KEY}, servers=servers) as yard:
-                await condition(lambda: "web_search" in yard.tool_names)
-                metadata = {"useWebSearch": True, "webSearchPreference": "mcp"}
-                done = await yard.execute(content=CONTENT, metadata=metadata)
-        assert (done.text, done.model_calls) == ("Found.", 2)
-        assert [(ran.tool, ran.ran, ran.at) for ran in done.tools] == [("web_search", "mcp", "plain")]
-
-    asyncio.run(test())
+    async with asyncio.timeout(PATIENCE_S), claude.serving() as base_url:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", base_url)
+        servers = {"plain": server.spec}
+        async with Yard(model="anthropic:claude-sonnet-4-5", api_keys={"anthropic": KEY}, servers=servers) as yard:
+            await condition(lambda: "web_search" in yard.tool_names)
+            metadata = {"useWebSearch": True, "webSearchPreference": "mcp"}
+            done = await yard.execute(content=CONTENT, metadata=metadata)
+    assert (done.text, done.model_calls) == ("Found.", 2)
+    assert [(ran.tool, ran.ran, ran.at) for ran in done.tools] == [("web_search", "mcp", "plain")]
     assert claude.refusals == [] and server.noted("ended") == ["look"]
     first, _ = map(json.loads, claude.bodies)
     offered = {tool["name"]: tool for tool in first["tools"]}
@@ -73,13 +65,13 @@ def test_the_same_call_with_the_preference_mcp_runs_the_search_on_an_mcp_server(
 
 
 @pytest.mark.parametrize("api_keys", [{}, {"openai": KEY}], ids=["none", "of another provider"])
-def test_a_key_goes_to_its_own_provider_only(api_keys: dict[str, str]) -> None:
+async def test_a_key_goes_to_its_own_provider_only(api_keys: dict[str, str]) -> None:
     async def test() -> None:
         async with Yard(model="anthropic:claude-sonnet-4-5", api_keys=api_keys):
             pass
 
     with pytest.raises(Misconfigured, match="ANTHROPIC_API_KEY") as refused:
-        asyncio.run(test())
+        await test()
     assert KEY not in str(refused.value)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from core.story import Story
-from support import PATIENCE_S, STAFF, entries, events_of, in_yard, problem, result, results
+from support import PATIENCE_S, STAFF, entries, events_of, open_yard, problem, result, results
 from toolyard import Caller, Limits, Question, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
 from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.events import TurnStarted
@@ -100,17 +100,15 @@ def test_of_many_tools_the_likely_ones_are_shown_and_the_one_that_finds_the_othe
     assert len(shown) <= SMALL.tools and "create_sawmill" not in shown
 
 
-def test_the_first_request_keeps_to_the_budget_in_bytes() -> None:
+async def test_the_first_request_keeps_to_the_budget_in_bytes() -> None:
     def script(request: ModelRequest) -> Turn:
         body = json.loads(to_wire(request))
         assert len(json.dumps(body["tools"], ensure_ascii=False, separators=(",", ":")).encode()) <= 1024
         assert sum(map(shown_bytes, request.offer.tools)) <= 1024
         return say("ok")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script, many(), budget=Budget(tools=40, schema_bytes=1024)) as yard:
         assert await yard.ask("list invoices, flights, hotels, gardens, recipes and playlists") == "ok"
-
-    in_yard(test, script, many(), budget=Budget(tools=40, schema_bytes=1024))
 
 
 def with_schema(thing: str, schema_bytes: int) -> object:
@@ -122,15 +120,13 @@ def with_schema(thing: str, schema_bytes: int) -> object:
 
 
 @pytest.mark.parametrize("tools", [many()[:64], [with_schema(thing, 1200) for thing in THINGS[:28]]])
-def test_up_to_64_tools_of_about_ten_thousand_tokens_are_all_shown(tools: Sequence[object]) -> None:
+async def test_up_to_64_tools_of_about_ten_thousand_tokens_are_all_shown(tools: Sequence[object]) -> None:
     def script(request: ModelRequest) -> Turn:
         assert len(request.offer.tools) == len(tools)
         return say("ok")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script, tools) as yard:
         assert await yard.ask("hello") == "ok"
-
-    in_yard(test, script, tools)
 
 
 @pytest.mark.parametrize("greeting", ["hello", "What can you do?", "你好", "42", ""])
@@ -178,30 +174,24 @@ def test_what_is_found_can_be_called_from_the_next_turn_on() -> None:
     assert last == after
 
 
-def test_a_find_tells_names_and_schemas() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_find_tells_names_and_schemas() -> None:
+    async with open_yard([find("create a new violin"), say("ok")], many()) as yard:
         found = json.loads(result(await events_of(yard.run("hello"))).content)
         first = found["tools"][0]
         assert first["name"] == "create_violin" and set(first["parameters"]["properties"]) == {"name", "note"}
         assert len(found["tools"]) <= 5 and "next turn" in found["note"]
 
-    in_yard(test, [find("create a new violin"), say("ok")], many())
 
-
-def test_a_find_that_finds_nothing_says_what_to_try() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_find_that_finds_nothing_says_what_to_try() -> None:
+    async with open_yard([find("qwertz"), say("ok")], many()) as yard:
         found = json.loads(result(await events_of(yard.run("hello"))).content)
         assert found["tools"] == [] and "other" in found["note"].lower()
 
-    in_yard(test, [find("qwertz"), say("ok")], many())
-
 
 @pytest.mark.parametrize("arguments", [{}, {"query": ""}, {"query": 7}, {"query": "x", "y": 1}, {"query": "x" * 1001}])
-def test_a_find_with_wrong_arguments_is_told_so(arguments: dict[str, object]) -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_find_with_wrong_arguments_is_told_so(arguments: dict[str, object]) -> None:
+    async with open_yard([call("find_tools", **arguments), say("ok")], many()) as yard:
         assert problem(result(await events_of(yard.run("hello")))) == ("error", "validation_error")
-
-    in_yard(test, [call("find_tools", **arguments), say("ok")], many())
 
 
 def test_the_tools_shown_only_grow_and_keep_their_order() -> None:
@@ -214,22 +204,18 @@ def test_the_tools_shown_only_grow_and_keep_their_order() -> None:
     assert {"list_invoice", "create_violin", "get_tractor", "update_passport", "get_library"} <= set(shown[-1])
 
 
-def test_an_offer_of_the_same_tools_is_the_same_object() -> None:
+async def test_an_offer_of_the_same_tools_is_the_same_object() -> None:
     """So that a turn costs nothing for tools that were encoded before."""
     model = Scripted([find("violin"), call("get_violin", name="x"), call("get_violin", name="y"), say("ok"), say("ok")])
-
-    async def test() -> None:
-        async with Yard(tools=many(), model=model) as yard:
-            await yard.ask("hello", conversation="c")
-            await yard.ask("thank you", conversation="c")
-
-    asyncio.run(test())
+    async with Yard(tools=many(), model=model) as yard:
+        await yard.ask("hello", conversation="c")
+        await yard.ask("thank you", conversation="c")
     seen: list[Offer] = [request.offer for request in model.requests]
     assert seen[0] is not seen[1]
     assert seen[1] is seen[2] is seen[3] is seen[4]
 
 
-def test_what_was_shown_is_shown_again_after_a_restart(tmp_path: Path) -> None:
+async def test_what_was_shown_is_shown_again_after_a_restart(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
 
     async def asked(message: str, *turns: Turn) -> list[list[str]]:
@@ -238,21 +224,19 @@ def test_what_was_shown_is_shown_again_after_a_restart(tmp_path: Path) -> None:
             await yard.ask(message, conversation="c")
         return offers(model)
 
-    first = asyncio.run(asked("list invoices", find("violin"), say("ok")))
-    (again,) = asyncio.run(asked("thanks", say("ok")))
+    first = await asked("list invoices", find("violin"), say("ok"))
+    (again,) = await asked("thanks", say("ok"))
     assert again == first[-1] and "create_violin" in again
 
 
-def test_the_log_says_what_was_added_and_removed() -> None:
-    async def test(yard: Yard) -> None:
+async def test_the_log_says_what_was_added_and_removed() -> None:
+    async with open_yard([find("create a violin"), say("ok")], many()) as yard:
         await yard.ask("hello", conversation="c")
         log = [entry.event for entry in await entries(yard, "c")]
         first, second = [event for event in log if isinstance(event, TurnStarted)]
         assert "find_tools" in first.added and "create_violin" not in first.added
         assert "create_violin" in second.added and "find_tools" not in second.added
         assert second.offered == first.offered + len(second.added)
-
-    in_yard(test, [find("create a violin"), say("ok")], many())
 
 
 def test_a_tool_that_is_disabled_leaves_at_once_and_the_others_keep_their_order() -> None:
@@ -270,47 +254,38 @@ def test_a_tool_that_is_disabled_leaves_at_once_and_the_others_keep_their_order(
     assert "list_invoice" not in found
 
 
-def test_what_a_caller_may_not_use_is_neither_shown_nor_found_nor_run() -> None:
+async def test_what_a_caller_may_not_use_is_neither_shown_nor_found_nor_run() -> None:
     model = Scripted([find("list invoices"), call("list_invoice", name="May"), say("ok"), say("ok")])
-
-    async def test() -> None:
-        async with Yard(tools=many(lambda thing: thing != "invoice"), model=model) as yard:
-            found, refused = results(await events_of(yard.run("list the invoices", caller=STAFF)))
-            assert "invoice" not in found.content
-            assert problem(refused) == ("denied", "permission_denied")
-            await events_of(yard.run("list the invoices", caller=Caller(user="b", roles=frozenset({"boss"}))))
-
-    asyncio.run(test())
+    async with Yard(tools=many(lambda thing: thing != "invoice"), model=model) as yard:
+        found, refused = results(await events_of(yard.run("list the invoices", caller=STAFF)))
+        assert "invoice" not in found.content
+        assert problem(refused) == ("denied", "permission_denied")
+        await events_of(yard.run("list the invoices", caller=Caller(user="b", roles=frozenset({"boss"}))))
     shown = offers(model)
     assert not any("invoice" in name for names in shown[:3] for name in names)
     assert "list_invoice" in shown[3]
 
 
-def test_a_rule_of_the_users_own_is_asked_of_what_is_found_too() -> None:
+async def test_a_rule_of_the_users_own_is_asked_of_what_is_found_too() -> None:
     def no_violins(question: Question) -> Verdict | None:
         return Verdict("deny", "no violins") if "violin" in question.tool.name else None
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([find("violin trumpet"), say("ok")], many(), rules=[no_violins]) as yard:
         assert "violin" not in result(await events_of(yard.run("a violin"))).content
 
-    in_yard(test, [find("violin trumpet"), say("ok")], many(), rules=[no_violins])
 
+async def test_a_real_tool_that_was_not_shown_is_run_and_its_arguments_are_checked() -> None:
 
-def test_a_real_tool_that_was_not_shown_is_run_and_its_arguments_are_checked() -> None:
-    async def test(yard: Yard) -> None:
+    turns = [together(call("get_glacier", name="A"), call("get_glacier", name=[1])), say("ok")]
+    async with open_yard(turns, many()) as yard:
         bad, good = sorted(results(await events_of(yard.run("hello"))), key=lambda one: one.outcome)
         assert (good.outcome, good.content) == ("ok", "get glacier A")
         assert problem(bad) == ("error", "validation_error")
 
-    turns = [together(call("get_glacier", name="A"), call("get_glacier", name=[1])), say("ok")]
-    in_yard(test, turns, many())
 
-
-def test_a_tool_that_is_not_there_is_still_unknown() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_tool_that_is_not_there_is_still_unknown() -> None:
+    async with open_yard([call("get_unicorn", name="A"), say("ok")], many()) as yard:
         assert problem(result(await events_of(yard.run("hello")))) == ("error", "unknown_tool")
-
-    in_yard(test, [call("get_unicorn", name="A"), say("ok")], many())
 
 
 def test_a_tool_that_the_request_insists_on_is_shown() -> None:
@@ -344,30 +319,25 @@ def test_a_tool_comes_with_those_that_its_values_come_from() -> None:
     assert shown.index("get_volcano") < shown.index("melt_glacier")
 
 
-def test_what_a_conversation_finds_has_a_ceiling_and_beyond_it_can_still_be_called() -> None:
+async def test_what_a_conversation_finds_has_a_ceiling_and_beyond_it_can_still_be_called() -> None:
     budget = Budget(tools=1, schema_bytes=100_000)
     finds = [find(f"create {thing}") for thing in THINGS[:20]]
     model = Scripted([*finds, call("create_sawmill", name="x"), say("ok")])
-
-    async def test() -> None:
-        async with Yard(tools=many(), model=model, budget=budget, limits=Limits(turns_per_request=50)) as yard:
-            last: Result = results(await events_of(yard.run("hello")))[-1]
-            assert last.outcome == "ok"
-
-    asyncio.run(test())
+    async with Yard(tools=many(), model=model, budget=budget, limits=Limits(turns_per_request=50)) as yard:
+        last: Result = results(await events_of(yard.run("hello")))[-1]
+        assert last.outcome == "ok"
     assert len(offers(model)[-1]) == 16
 
 
-def test_a_conversation_may_choose_its_tools_among_many() -> None:
-    async def test(yard: Yard) -> None:
-        chosen = Settings(tools=frozenset({"get_violin", "get_trumpet"}))
-        assert await yard.ask("hello", settings=chosen) == "ok"
+async def test_a_conversation_may_choose_its_tools_among_many() -> None:
 
     def script(request: ModelRequest) -> Turn:
         assert names(request) == ["get_violin", "get_trumpet"]
         return say("ok")
 
-    in_yard(test, script, many())
+    async with open_yard(script, many()) as yard:
+        chosen = Settings(tools=frozenset({"get_violin", "get_trumpet"}))
+        assert await yard.ask("hello", settings=chosen) == "ok"
 
 
 def test_requests_in_chinese_find_tools_that_are_told_of_in_chinese() -> None:

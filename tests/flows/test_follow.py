@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from support import events_of, in_yard
+from support import events_of, open_yard
 from toolyard import Yard, call, say, tool
 from toolyard.core.cursor import Cursor, parse_cursor
 from toolyard.core.errors import Invalid
@@ -36,8 +36,8 @@ def told(seen: list[tuple[str, Published]]) -> tuple[str, list[int]]:
     return pieces, [item.seq for _, item in seen if isinstance(item, Entry)]
 
 
-def test_a_reader_that_leaves_at_any_point_and_comes_back_has_no_gap_and_no_repeat() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_reader_that_leaves_at_any_point_and_comes_back_has_no_gap_and_no_repeat() -> None:
+    async with open_yard([call("add", a=1, b=2), say(*WORDS)], [add]) as yard:
         live = asyncio.create_task(all_from(yard, "c"))
         await events_of(yard.run("go", conversation="c"))
         whole = await live
@@ -48,11 +48,9 @@ def test_a_reader_that_leaves_at_any_point_and_comes_back_has_no_gap_and_no_repe
             joined = [*whole[: index + 1], *rest]
             assert told(joined) == (text, seqs), f"left after {cursor}"
 
-    in_yard(test, [call("add", a=1, b=2), say(*WORDS)], [add])
 
-
-def test_a_reader_that_comes_in_the_middle_of_an_answer_gets_the_text_so_far() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_reader_that_comes_in_the_middle_of_an_answer_gets_the_text_so_far() -> None:
+    async with open_yard([say(*WORDS)]) as yard:
         run = yard.run("go", conversation="c")
         late: asyncio.Task[list[tuple[str, Published]]] | None = None
         async for event in run:
@@ -61,13 +59,10 @@ def test_a_reader_that_comes_in_the_middle_of_an_answer_gets_the_text_so_far() -
         assert late is not None
         assert told(await late)[0] == "".join(WORDS)
 
-    in_yard(test, [say(*WORDS)])
 
-
-def test_a_slow_reader_is_overrun_and_still_misses_nothing() -> None:
+async def test_a_slow_reader_is_overrun_and_still_misses_nothing() -> None:
     count = 3 * RING
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([say(*["x"] * count)]) as yard:
         reader = await yard.follow("c")
         run = asyncio.create_task(events_of(yard.run("go", conversation="c")))
         first = await anext(reader)
@@ -83,11 +78,9 @@ def test_a_slow_reader_is_overrun_and_still_misses_nothing() -> None:
         assert len(text) == count and seqs == list(range(1, len(seqs) + 1))
         assert len(seen) < count
 
-    in_yard(test, [say(*["x"] * count)])
 
-
-def test_a_late_reader_may_leave_between_the_text_of_a_turn_and_its_end() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_late_reader_may_leave_between_the_text_of_a_turn_and_its_end() -> None:
+    async with open_yard([call("add", a=1, b=2), say(*WORDS)], [add]) as yard:
         await events_of(yard.run("go", conversation="c"))
         whole = await all_from(yard, "c")
         for index, (cursor, _) in enumerate(whole[:-1]):
@@ -95,11 +88,9 @@ def test_a_late_reader_may_leave_between_the_text_of_a_turn_and_its_end() -> Non
                 f"left after {cursor}"
             )
 
-    in_yard(test, [call("add", a=1, b=2), say(*WORDS)], [add])
 
-
-def test_a_batch_holds_all_that_is_there_and_is_empty_when_nothing_comes() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_batch_holds_all_that_is_there_and_is_empty_when_nothing_comes() -> None:
+    async with open_yard([say(*WORDS)]) as yard:
         await events_of(yard.run("go", conversation="c"))
         reader = await yard.follow("c")
         seen: list[tuple[Published, Cursor]] = []
@@ -108,8 +99,6 @@ def test_a_batch_holds_all_that_is_there_and_is_empty_when_nothing_comes() -> No
         assert [item.seq for item, _ in seen if isinstance(item, Entry)] == list(range(1, reader.cursor.seq + 1))
         assert seen[-1][1] == reader.cursor
         reader.detach()
-
-    in_yard(test, [say(*WORDS)])
 
 
 def test_a_cursor_that_we_never_gave_out_is_refused_with_what_to_send() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from support import PATIENCE_S, events_of, in_yard
+from support import PATIENCE_S, events_of, open_yard
 from toolyard import Context, ToolError, Yard, call, say, tool
 from toolyard.observability.log_lines import LineFormatter, log_line
 from toolyard.observability.telemetry import masked
@@ -54,12 +54,11 @@ def lines(request: pytest.FixtureRequest, caplog: pytest.LogCaptureFixture) -> I
 
 
 @pytest.mark.proves("003.correlation-id-everywhere", "003.correlation-search", "003.log-lines")
-def test_the_lines_of_a_request_tell_its_story_under_one_id(lines: list[str]) -> None:
-    async def test(yard: Yard) -> None:
-        await events_of(yard.run("Add milk to groceries", correlation_id="abc-123"))
+async def test_the_lines_of_a_request_tell_its_story_under_one_id(lines: list[str]) -> None:
 
     script = [call("add_to_groceries", item="milk", api_key="very-secret-value"), say("I've added milk.")]
-    in_yard(test, script, [add_to_groceries])
+    async with open_yard(script, [add_to_groceries]) as yard:
+        await events_of(yard.run("Add milk to groceries", correlation_id="abc-123"))
     assert [line.rpartition(" | ")[2] for line in lines] == [
         "Starting run",
         "Registered 1 tools for this request",
@@ -82,12 +81,11 @@ at_info = pytest.mark.parametrize("lines", [logging.INFO], indirect=True)
 
 
 @at_info
-def test_at_info_a_run_has_one_line_for_each_call_and_one_for_itself(lines: list[str]) -> None:
-    async def test(yard: Yard) -> None:
-        await events_of(yard.run("Add milk and tea", correlation_id="abc-123"))
+async def test_at_info_a_run_has_one_line_for_each_call_and_one_for_itself(lines: list[str]) -> None:
 
     calls = [call("add_to_groceries", item="milk"), call("add_to_groceries", item="tea"), say("Both.")]
-    in_yard(test, calls, [add_to_groceries])
+    async with open_yard(calls, [add_to_groceries]) as yard:
+        await events_of(yard.run("Add milk and tea", correlation_id="abc-123"))
     assert [line.rpartition(" | ")[2] for line in lines] == [
         *("writing milk", "Tool finished", "writing tea", "Tool finished", "Run ended")
     ]
@@ -95,17 +93,15 @@ def test_at_info_a_run_has_one_line_for_each_call_and_one_for_itself(lines: list
 
 
 @at_info
-def test_a_failed_call_is_a_warning_with_its_arguments_redacted_and_bounded(lines: list[str]) -> None:
+async def test_a_failed_call_is_a_warning_with_its_arguments_redacted_and_bounded(lines: list[str]) -> None:
     @tool
     def pay(amount: float, card: dict[str, str], note: str) -> None:
         """Pay."""
         raise ToolError("the card was refused", "payment_error", {"reason": "limit", "api_key": "k-123456789"})
 
-    async def test(yard: Yard) -> None:
-        await events_of(yard.run("pay", correlation_id="abc-123"))
-
     card = {"token": "4242424242424242", "holder": "Bearer abcdefghijkl"}
-    in_yard(test, [call("pay", amount=5, card=card, note="n" * 100_000), say("no")], [pay])
+    async with open_yard([call("pay", amount=5, card=card, note="n" * 100_000), say("no")], [pay]) as yard:
+        await events_of(yard.run("pay", correlation_id="abc-123"))
     (line,) = [line for line in lines if "Tool execution error" in line]
     assert " [WARNING] correlation_id=abc-123 | " in line and "tool_name=pay" in line
     assert 'error_type=payment_error | error="the card was refused"' in line
@@ -115,24 +111,21 @@ def test_a_failed_call_is_a_warning_with_its_arguments_redacted_and_bounded(line
 
 
 @at_info
-def test_a_failed_model_is_an_error_with_its_name_type_and_id(lines: list[str]) -> None:
-    async def test() -> None:
-        provider = StrictChat(refuses(401, "Incorrect API key: sk-abcdefghijkl"))
-        async with (
-            asyncio.timeout(PATIENCE_S),
-            provider.serving() as base_url,
-            Yard(model=f"{base_url}#gpt") as yard,
-        ):
-            await events_of(yard.run("hello", correlation_id="abc-123"))
-
-    asyncio.run(test())
+async def test_a_failed_model_is_an_error_with_its_name_type_and_id(lines: list[str]) -> None:
+    provider = StrictChat(refuses(401, "Incorrect API key: sk-abcdefghijkl"))
+    async with (
+        asyncio.timeout(PATIENCE_S),
+        provider.serving() as base_url,
+        Yard(model=f"{base_url}#gpt") as yard,
+    ):
+        await events_of(yard.run("hello", correlation_id="abc-123"))
     (line,) = [line for line in lines if "[ERROR]" in line]
     assert "correlation_id=abc-123" in line and line.endswith(" | Model turn failed")
     assert "#gpt" in line and "error_type=" in line and "401" in line and "abcdefghijkl" not in line
 
 
 @at_info
-def test_no_value_can_forge_a_line(lines: list[str]) -> None:
+async def test_no_value_can_forge_a_line(lines: list[str]) -> None:
     forged = "milk\n2026-01-01T00:00:00.000Z [ERROR] correlation_id=x | forged\x1b[2J\u202e"
 
     @tool
@@ -141,10 +134,8 @@ def test_no_value_can_forge_a_line(lines: list[str]) -> None:
         own.info("took %s", item)
         raise ValueError(item)
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("fail", item=forged), say("no")], [fail]) as yard:
         await events_of(yard.run("go", correlation_id=f"abc{forged}"))
-
-    in_yard(test, [call("fail", item=forged), say("no")], [fail])
     written = "\n".join(lines)
     assert written.count("forged") > 4 and "\x1b" not in written and "\u202e" not in written
     assert not any(re.match(r"\S+ \[ERROR", line) for line in written.splitlines())
@@ -161,24 +152,19 @@ def test_a_disabled_line_is_never_put_into_words(caplog: pytest.LogCaptureFixtur
     assert not caplog.records
 
 
-def test_other_formatters_get_the_whole_line_and_the_id(caplog: pytest.LogCaptureFixture) -> None:
+async def test_other_formatters_get_the_whole_line_and_the_id(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "toolyard")
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("add_to_groceries", item="milk"), say("Done.")], [add_to_groceries]) as yard:
         await events_of(yard.run("Add milk", correlation_id="abc-123"))
-
-    in_yard(test, [call("add_to_groceries", item="milk"), say("Done.")], [add_to_groceries])
     (record,) = [record for record in caplog.records if record.name == "toolyard.tools"]
     assert record.getMessage().startswith("correlation_id=abc-123 | ")
     assert "tool_name=add_to_groceries" in record.getMessage() and vars(record)["correlation_id"] == "abc-123"
 
 
 @pytest.mark.proves("003.error-logged")
-def test_an_error_of_a_tool_is_logged_with_its_type_and_the_id_reaches_the_tool(lines: list[str]) -> None:
-    async def test(yard: Yard) -> None:
+async def test_an_error_of_a_tool_is_logged_with_its_type_and_the_id_reaches_the_tool(lines: list[str]) -> None:
+    async with open_yard([call("fail_to_add"), say("sorry")], [fail_to_add]) as yard:
         await events_of(yard.run("go", correlation_id="abc-123"))
-
-    in_yard(test, [call("fail_to_add"), say("sorry")], [fail_to_add])
     (line,) = [line for line in lines if "Tool execution error" in line]
     assert "correlation_id=abc-123" in line and "error_type=not_found" in line and "no such list" in line
 

@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 
-from support import STAFF, ending, events_of, in_yard, problem, result, results, sound, text, until
+from support import STAFF, ending, events_of, open_yard, problem, result, results, sound, text, until
 from toolyard import Caller, Limits, Scripted, ToolError, Yard, call, say, tool
 from toolyard.core.errors import Invalid, Misconfigured, Refused, RunFailed
 from toolyard.core.events import RunQueued, RunStarted, TurnStarted
@@ -27,8 +27,8 @@ def shout(words: str, times: Literal[1, 2, 3] = 1) -> str:
 
 
 @pytest.mark.proves("000.loop-until-text")
-def test_a_call_is_run_and_its_result_fed_back_until_there_is_a_text() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_call_is_run_and_its_result_fed_back_until_there_is_a_text() -> None:
+    async with open_yard([call("add", a=2, b=3), say("It is ", "5.")], [add]) as yard:
         run = yard.run("what is 2 + 3?")
         events = await events_of(run)
         assert result(events).content == "5"
@@ -37,18 +37,14 @@ def test_a_call_is_run_and_its_result_fed_back_until_there_is_a_text() -> None:
         kinds = [type(item).__name__ for item in await yard.history(run.conversation)]
         assert kinds == ["UserMessage", "Call", "Result", "ModelText"]
 
-    in_yard(test, [call("add", a=2, b=3), say("It is ", "5.")], [add])
 
-
-def test_ask_gives_the_final_text_after_several_calls_in_sequence() -> None:
-    async def test(yard: Yard) -> None:
+async def test_ask_gives_the_final_text_after_several_calls_in_sequence() -> None:
+    async with open_yard([call("add", a=1, b=1), call("shout", words="x", times=2), say("done")], [add, shout]) as yard:
         assert await yard.ask("twice") == "done"
-
-    in_yard(test, [call("add", a=1, b=1), call("shout", words="x", times=2), say("done")], [add, shout])
 
 
 @pytest.mark.proves("004.parallel-execution")
-def test_calls_of_one_turn_run_side_by_side_and_come_back_in_the_models_order() -> None:
+async def test_calls_of_one_turn_run_side_by_side_and_come_back_in_the_models_order() -> None:
     met = asyncio.Barrier(3)
 
     @tool
@@ -57,17 +53,15 @@ def test_calls_of_one_turn_run_side_by_side_and_come_back_in_the_models_order() 
         await met.wait()
         return name
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([together(*(call("meet", name=name) for name in "abc")), say("ok")], [meet]) as yard:
         run = yard.run("go")
         await events_of(run)
         history = await yard.history(run.conversation)
         assert [item.content for item in history if isinstance(item, Result)] == ["a", "b", "c"]
         assert [item.arguments["name"] for item in history if isinstance(item, Call)] == ["a", "b", "c"]
 
-    in_yard(test, [together(*(call("meet", name=name) for name in "abc")), say("ok")], [meet])
 
-
-def test_no_more_calls_run_at_once_than_the_limit_says() -> None:
+async def test_no_more_calls_run_at_once_than_the_limit_says() -> None:
     running, most = 0, 0
 
     @tool
@@ -79,15 +73,15 @@ def test_no_more_calls_run_at_once_than_the_limit_says() -> None:
         await asyncio.sleep(0)
         running -= 1
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(
+        [together(*[call("count")] * 10), say("ok")], [count], limits=Limits(parallel_calls=3)
+    ) as yard:
         assert len(results(await events_of(yard.run("go")))) == 10
         assert most == 3
 
-    in_yard(test, [together(*[call("count")] * 10), say("ok")], [count], limits=Limits(parallel_calls=3))
-
 
 @pytest.mark.parametrize("rule", ["exclusive", "destructive"])
-def test_an_exclusive_or_destructive_tool_never_runs_beside_another(rule: str) -> None:
+async def test_an_exclusive_or_destructive_tool_never_runs_beside_another(rule: str) -> None:
     running: set[str] = set()
     beside: list[set[str]] = []
 
@@ -107,17 +101,15 @@ def test_an_exclusive_or_destructive_tool_never_runs_beside_another(rule: str) -
         beside.append(running - {"alone"})
         running.discard("alone")
 
-    async def test(yard: Yard) -> None:
+    turn = together(call("ordinary", name="a"), call("alone"), call("ordinary", name="b"), call("ordinary", name="c"))
+    async with open_yard([turn, say("ok")], [ordinary, alone]) as yard:
         assert all(one.outcome == "ok" for one in results(await events_of(yard.run("go"))))
         assert beside == [set(), set()]
 
-    turn = together(call("ordinary", name="a"), call("alone"), call("ordinary", name="b"), call("ordinary", name="c"))
-    in_yard(test, [turn, say("ok")], [ordinary, alone])
-
 
 @pytest.mark.proves("003.validate-arguments")
-def test_wrong_arguments_name_each_field_and_the_tool_does_not_run() -> None:
-    async def test(yard: Yard) -> None:
+async def test_wrong_arguments_name_each_field_and_the_tool_does_not_run() -> None:
+    async with open_yard([call("add", a="two"), say("sorry")], [add]) as yard:
         found = result(await events_of(yard.run("go")))
         assert problem(found) == ("error", "validation_error")
         assert found.error is not None
@@ -126,29 +118,24 @@ def test_wrong_arguments_name_each_field_and_the_tool_does_not_run() -> None:
         assert '"field":"a","problem":"Input should be a valid integer"' in found.content
         assert '"field":"b","problem":"Field required"' in found.content
 
-    in_yard(test, [call("add", a="two"), say("sorry")], [add])
 
-
-def test_an_unknown_tool_is_answered_with_the_tools_there_are_nearest_first() -> None:
-    async def test(yard: Yard) -> None:
+async def test_an_unknown_tool_is_answered_with_the_tools_there_are_nearest_first() -> None:
+    async with open_yard([call("shoot"), say("sorry")], [add, shout]) as yard:
         found = result(await events_of(yard.run("go")))
         assert problem(found) == ("error", "unknown_tool")
         assert found.error is not None and found.error.details["tools"] == ["shout", "add"]
 
-    in_yard(test, [call("shoot"), say("sorry")], [add, shout])
 
+async def test_arguments_that_could_not_be_read_are_never_run() -> None:
 
-def test_arguments_that_could_not_be_read_are_never_run() -> None:
-    async def test(yard: Yard) -> None:
+    turn = Turn(calls=[Wanted(tool="add", unreadable="the arguments break off after '{\"a\": 1'")])
+    async with open_yard([turn, say("sorry")], [add]) as yard:
         found = result(await events_of(yard.run("go")))
         assert problem(found) == ("error", "json_parse_error")
 
-    turn = Turn(calls=[Wanted(tool="add", unreadable="the arguments break off after '{\"a\": 1'")])
-    in_yard(test, [turn, say("sorry")], [add])
-
 
 @pytest.mark.proves("003.structured-error", "003.error-types")
-def test_a_tool_that_raises_is_a_structured_error_and_the_run_goes_on() -> None:
+async def test_a_tool_that_raises_is_a_structured_error_and_the_run_goes_on() -> None:
     @tool
     def explode() -> None:
         """Fails."""
@@ -159,7 +146,7 @@ def test_a_tool_that_raises_is_a_structured_error_and_the_run_goes_on() -> None:
         """Fails in its own words."""
         raise ToolError(f"no {name} here", "not_found", {"name": name})
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("explode"), call("missing", name="flour"), say("sorry")], [explode, missing]) as yard:
         events = await events_of(yard.run("go"))
         first, second = results(events)
         assert problem(first) == ("error", "execution_error") and "ZeroDivisionError: by zero" in first.content
@@ -169,12 +156,10 @@ def test_a_tool_that_raises_is_a_structured_error_and_the_run_goes_on() -> None:
         )
         assert text(events) == "sorry"
 
-    in_yard(test, [call("explode"), call("missing", name="flour"), say("sorry")], [explode, missing])
-
 
 @pytest.mark.proves("000.limit-turns-per-request", "001.max-iterations", "001.stop-text")
-def test_the_last_tool_turn_still_runs_and_then_the_run_ends_with_a_message_in_the_callers_language() -> None:
-    async def test(yard: Yard) -> None:
+async def test_the_last_tool_turn_still_runs_and_then_the_run_ends_with_a_message_in_the_callers_language() -> None:
+    async with open_yard([call("add", a=1, b=1)] * 5, [add], limits=Limits(turns_per_request=5)) as yard:
         run = yard.run("go", caller=Caller(user="w", locale="zh-CN"))
         events = await events_of(run)
         assert len(results(events)) == 5
@@ -184,37 +169,30 @@ def test_the_last_tool_turn_still_runs_and_then_the_run_ends_with_a_message_in_t
         assert (await yard.history(run.conversation))[-1] == end.message
         assert not await sound(yard, run.conversation)
 
-    in_yard(test, [call("add", a=1, b=1)] * 5, [add], limits=Limits(turns_per_request=5))
 
-
-def test_a_run_that_answers_on_the_turn_after_its_last_tool_turn_but_one_is_done() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_run_that_answers_on_the_turn_after_its_last_tool_turn_but_one_is_done() -> None:
+    async with open_yard([*[call("add", a=1, b=1)] * 4, say("ok")], [add], limits=Limits(turns_per_request=5)) as yard:
         assert ending(await events_of(yard.run("go"))).ending == "done"
-
-    in_yard(test, [*[call("add", a=1, b=1)] * 4, say("ok")], [add], limits=Limits(turns_per_request=5))
 
 
 @pytest.mark.proves("000.limit-turns-per-session")
-def test_the_conversations_limit_counts_over_all_its_runs() -> None:
-    async def test(yard: Yard) -> None:
+async def test_the_conversations_limit_counts_over_all_its_runs() -> None:
+
+    script = [call("add", a=1, b=1), say("ok"), call("add", a=1, b=1)]
+    async with open_yard(script, [add], limits=Limits(turns_per_conversation=2)) as yard:
         first = yard.run("one")
         assert ending(await events_of(first)).ending == "done"
         end = ending(await events_of(yard.run("two", conversation=first.conversation)))
         assert (end.ending, end.detail) == ("limit", "turns_per_conversation")
 
-    script = [call("add", a=1, b=1), say("ok"), call("add", a=1, b=1)]
-    in_yard(test, script, [add], limits=Limits(turns_per_conversation=2))
 
-
-def test_a_run_that_has_used_up_its_tokens_ends_with_a_message() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_run_that_has_used_up_its_tokens_ends_with_a_message() -> None:
+    async with open_yard([call("add", a=1, b=1)] * 2, [add], limits=Limits(run_tokens=30)) as yard:
         end = ending(await events_of(yard.run("go")))
         assert (end.ending, end.detail) == ("limit", "run_tokens") and end.message is not None
 
-    in_yard(test, [call("add", a=1, b=1)] * 2, [add], limits=Limits(run_tokens=30))
 
-
-def test_a_run_that_is_out_of_time_is_stopped_in_the_middle_of_a_call() -> None:
+async def test_a_run_that_is_out_of_time_is_stopped_in_the_middle_of_a_call() -> None:
     stopped = asyncio.Event()
 
     @tool
@@ -225,36 +203,30 @@ def test_a_run_that_is_out_of_time_is_stopped_in_the_middle_of_a_call() -> None:
         finally:
             stopped.set()
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("hang")], [hang], limits=Limits(run_seconds=0.1)) as yard:
         run = yard.run("go")
         events = await events_of(run)
         assert (ending(events).ending, ending(events).detail) == ("limit", "run_seconds")
         assert result(events).outcome == "cancelled" and stopped.is_set()
         assert not await sound(yard, run.conversation)
 
-    in_yard(test, [call("hang")], [hang], limits=Limits(run_seconds=0.1))
 
-
-def test_calls_beyond_the_bound_of_a_turn_are_refused_one_by_one_and_the_others_run() -> None:
-    async def test(yard: Yard) -> None:
+async def test_calls_beyond_the_bound_of_a_turn_are_refused_one_by_one_and_the_others_run() -> None:
+    async with open_yard([together(*[call("add", a=1, b=1)] * 500), say("ok")], [add]) as yard:
         found = results(await events_of(yard.run("go")))
         assert [one.outcome for one in sorted(found, key=lambda one: one.at)].count("ok") == 64
         assert sum(problem(one) == ("error", "too_large") for one in found if one.error) == 436
 
-    in_yard(test, [together(*[call("add", a=1, b=1)] * 500), say("ok")], [add])
 
-
-def test_a_hanging_tool_is_ended_by_its_deadline() -> None:
+async def test_a_hanging_tool_is_ended_by_its_deadline() -> None:
     @tool(timeout_s=0.05)
     async def hang() -> None:
         """Never comes back."""
         await asyncio.Event().wait()
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("hang"), say("sorry")], [hang]) as yard:
         found = result(await events_of(yard.run("go")))
         assert problem(found) == ("timeout", "timeout") and "may have taken effect" in found.content
-
-    in_yard(test, [call("hang"), say("sorry")], [hang])
 
 
 def test_every_tool_has_a_deadline_by_default() -> None:
@@ -263,7 +235,7 @@ def test_every_tool_has_a_deadline_by_default() -> None:
 
 @pytest.mark.proves("004.retry-failed-calls")
 @pytest.mark.parametrize(("rule", "attempts"), [("idempotent", 3), ("read_only", 3), ("open_world", 1)])
-def test_only_a_tool_that_is_idempotent_or_only_reads_is_tried_again(rule: str, attempts: int) -> None:
+async def test_only_a_tool_that_is_idempotent_or_only_reads_is_tried_again(rule: str, attempts: int) -> None:
     tried: list[str] = []
 
     @tool(idempotent=rule == "idempotent", read_only=rule == "read_only", open_world=rule == "open_world")
@@ -274,60 +246,46 @@ def test_only_a_tool_that_is_idempotent_or_only_reads_is_tried_again(rule: str, 
             raise ConnectionError("reset")
         return "fine"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("flaky", key="k"), say("ok")], [flaky]) as yard:
         assert result(await events_of(yard.run("go"))).outcome == ("ok" if attempts > 1 else "error")
         assert len(tried) == attempts
-
-    in_yard(test, [call("flaky", key="k"), say("ok")], [flaky])
 
 
 @pytest.mark.parametrize(
     ("choice", "seen"), [("auto", ["auto"]), ("required", ["required", "auto"]), ("add", ["add", "auto"])]
 )
-def test_a_forced_choice_of_tool_holds_for_the_first_turn(choice: str, seen: list[str]) -> None:
+async def test_a_forced_choice_of_tool_holds_for_the_first_turn(choice: str, seen: list[str]) -> None:
     script = [call("add", a=1, b=1), say("ok")] if len(seen) == 2 else [say("ok")]
     model = Scripted(script)
-
-    async def test() -> None:
-        async with Yard(tools=[add], model=model) as yard:
-            await yard.ask("go", tool_choice=choice)
-        assert [request.tool_choice for request in model.requests] == seen
-
-    asyncio.run(test())
+    async with Yard(tools=[add], model=model) as yard:
+        await yard.ask("go", tool_choice=choice)
+    assert [request.tool_choice for request in model.requests] == seen
 
 
-def test_with_tool_choice_none_no_tool_is_offered_and_none_runs() -> None:
+async def test_with_tool_choice_none_no_tool_is_offered_and_none_runs() -> None:
     model = Scripted([call("add", a=1, b=1), say("ok")])
-
-    async def test() -> None:
-        async with Yard(tools=[add], model=model) as yard:
-            events = await events_of(yard.run("go", tool_choice="none"))
-        assert problem(result(events)) == ("error", "permission_denied")
-        assert model.requests[0].offer.tools == ()
-
-    asyncio.run(test())
+    async with Yard(tools=[add], model=model) as yard:
+        events = await events_of(yard.run("go", tool_choice="none"))
+    assert problem(result(events)) == ("error", "permission_denied")
+    assert model.requests[0].offer.tools == ()
 
 
-def test_a_tool_choice_that_names_no_tool_is_refused_before_anything_is_stored() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_tool_choice_that_names_no_tool_is_refused_before_anything_is_stored() -> None:
+    async with open_yard([], [add]) as yard:
         with pytest.raises(Invalid, match="no tool named 'ad'; there are: add"):
             await yard.ask("go", tool_choice="ad")
 
-    in_yard(test, [], [add])
 
-
-def test_requests_to_one_conversation_wait_in_line_and_never_mix() -> None:
-    async def test(yard: Yard) -> None:
+async def test_requests_to_one_conversation_wait_in_line_and_never_mix() -> None:
+    async with open_yard([say(str(n)) for n in range(5)]) as yard:
         runs = [yard.run(f"message {n}", conversation="c") for n in range(5)]
         answers = await asyncio.gather(*(events_of(run) for run in runs))
         assert [text(events) for events in answers] == ["0", "1", "2", "3", "4"]
         log = [type(item).__name__ for item in await yard.history("c")]
         assert log == ["UserMessage", "ModelText"] * 5
 
-    in_yard(test, [say(str(n)) for n in range(5)])
 
-
-def test_a_line_that_is_full_refuses_the_next_request() -> None:
+async def test_a_line_that_is_full_refuses_the_next_request() -> None:
     gate = asyncio.Event()
 
     @tool
@@ -335,7 +293,10 @@ def test_a_line_that_is_full_refuses_the_next_request() -> None:
         """Wait for the gate."""
         await gate.wait()
 
-    async def test(yard: Yard) -> None:
+    def script(request: ModelRequest) -> Turn:
+        return say("ok") if isinstance(request.history[-1], Result) else call("wait")
+
+    async with open_yard(script, [wait], limits=Limits(queued_messages=2)) as yard:
         running, second, third = (yard.run("go", conversation="c") for _ in range(3))
         tasks = [asyncio.create_task(events_of(running))]
         async for event in yard.run("go", conversation="c"):
@@ -348,65 +309,46 @@ def test_a_line_that_is_full_refuses_the_next_request() -> None:
         gate.set()
         await asyncio.gather(*tasks)
 
-    def script(request: ModelRequest) -> Turn:
-        return say("ok") if isinstance(request.history[-1], Result) else call("wait")
 
-    in_yard(test, script, [wait], limits=Limits(queued_messages=2))
-
-
-def test_a_model_that_fails_ends_the_run_as_failed_and_the_next_message_works() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_model_that_fails_ends_the_run_as_failed_and_the_next_message_works() -> None:
+    async with open_yard([fail("slow down", "rate_limited"), say("ok")]) as yard:
         with pytest.raises(RunFailed, match="rate_limited: slow down"):
             await yard.ask("one", conversation="c")
         assert await yard.ask("two", conversation="c") == "ok"
         assert not await sound(yard, "c")
 
-    in_yard(test, [fail("slow down", "rate_limited"), say("ok")])
 
-
-def test_a_model_that_says_nothing_fails_the_run_instead_of_answering_with_nothing() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_model_that_says_nothing_fails_the_run_instead_of_answering_with_nothing() -> None:
+    async with open_yard([Turn()]) as yard:
         with pytest.raises(RunFailed, match="without a word"):
             await yard.ask("one")
 
-    in_yard(test, [Turn()])
 
-
-def test_a_tool_can_be_called_directly_without_a_model() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_tool_can_be_called_directly_without_a_model() -> None:
+    async with open_yard([], [add]) as yard:
         events = await events_of(yard.call("add", {"a": 2, "b": 2}))
         assert result(events).content == "4" and ending(events).ending == "done"
         assert not any(isinstance(event, TurnStarted) for event in events)
 
-    in_yard(test, [], [add])
 
-
-def test_the_run_says_which_model_and_limits_hold_for_it() -> None:
-    async def test(yard: Yard) -> None:
+async def test_the_run_says_which_model_and_limits_hold_for_it() -> None:
+    async with open_yard([say("ok")]) as yard:
         events = await events_of(yard.run("go", limits=Limits(turns_per_request=3), caller=STAFF))
         started = next(event for event in events if isinstance(event, RunStarted))
         assert started.limits.turns_per_request == 3
 
-    in_yard(test, [say("ok")])
 
-
-def test_a_script_that_goes_otherwise_fails_the_test_that_uses_it() -> None:
-    async def asked_too_much(yard: Yard) -> None:
-        with pytest.raises(RunFailed, match="the script is over"):
-            await yard.ask("go")
-
+async def test_a_script_that_goes_otherwise_fails_the_test_that_uses_it() -> None:
     with pytest.raises(ScriptError, match="turn 1 was asked for"):
-        in_yard(asked_too_much, [])
-
-    async def asked_nothing(yard: Yard) -> None:
-        assert yard.tool_names == ["read_result", "find_tools"]
-
+        async with open_yard([]) as yard:
+            with pytest.raises(RunFailed, match="the script is over"):
+                await yard.ask("go")
     with pytest.raises(ScriptError, match="never asked for"):
-        in_yard(asked_nothing, [say("unheard")])
+        async with open_yard([say("unheard")]) as yard:
+            assert yard.tool_names == ["read_result", "find_tools"]
 
 
-def test_two_tools_with_one_name_are_refused_with_what_to_do() -> None:
-    async def test(yard: Yard) -> None: ...
-
+async def test_two_tools_with_one_name_are_refused_with_what_to_do() -> None:
     with pytest.raises(Misconfigured, match="two tools are named 'add': rename one"):
-        in_yard(test, [], [add, add])
+        async with open_yard([], [add, add]):
+            pass

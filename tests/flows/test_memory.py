@@ -14,7 +14,7 @@ from toolyard.models.scripted import Turn
 IMAGE_BYTES = 4 * 1024 * 1024
 
 
-def test_idle_conversations_hold_a_bounded_number_of_bytes(tmp_path: Path) -> None:
+async def test_idle_conversations_hold_a_bounded_number_of_bytes(tmp_path: Path) -> None:
     count = 2 * MAX_IDLE_BYTES // IMAGE_BYTES
 
     def script(request: ModelRequest) -> Turn:
@@ -37,9 +37,5 @@ def test_idle_conversations_hold_a_bounded_number_of_bytes(tmp_path: Path) -> No
         assert await yard.ask("again", conversation="c0") == "3 items", "what was let go of is read again"
 
     model = Scripted(script)
-
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(model=model, store=f"sqlite:///{tmp_path}/toolyard.db") as yard:
-            await run(yard)
-
-    asyncio.run(test())
+    async with asyncio.timeout(PATIENCE_S), Yard(model=model, store=f"sqlite:///{tmp_path}/toolyard.db") as yard:
+        await run(yard)

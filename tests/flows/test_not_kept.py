@@ -25,21 +25,18 @@ async def gone(yard: Yard, conversation: str) -> None:
 
 
 @STORES
-def test_it_is_forgotten_once_nobody_reads_it_any_more(kind: str, tmp_path: Path) -> None:
-    async def test() -> None:
-        store = "memory:" if kind == "memory" else f"sqlite:///{tmp_path}/yard.db"
-        async with asyncio.timeout(20), Yard(model=Scripted([say("hi")]), store=store) as yard:
-            reader = await yard.follow("c")
-            assert isinstance((await events_of(yard.run("go", conversation="c", settings=PASSING)))[-1], RunEnded)
-            assert len(await yard.history("c")) == 2, "somebody still reads it"
-            reader.detach()
-            await gone(yard, "c")
-            assert not await yard.service.entries("c")
-
-    asyncio.run(test())
+async def test_it_is_forgotten_once_nobody_reads_it_any_more(kind: str, tmp_path: Path) -> None:
+    store = "memory:" if kind == "memory" else f"sqlite:///{tmp_path}/yard.db"
+    async with asyncio.timeout(20), Yard(model=Scripted([say("hi")]), store=store) as yard:
+        reader = await yard.follow("c")
+        assert isinstance((await events_of(yard.run("go", conversation="c", settings=PASSING)))[-1], RunEnded)
+        assert len(await yard.history("c")) == 2, "somebody still reads it"
+        reader.detach()
+        await gone(yard, "c")
+        assert not await yard.service.entries("c")
 
 
-def test_a_call_that_is_handed_out_makes_it_one_to_keep_even_while_a_sibling_runs() -> None:
+async def test_a_call_that_is_handed_out_makes_it_one_to_keep_even_while_a_sibling_runs() -> None:
     go_on = asyncio.Event()
 
     @tool
@@ -48,20 +45,17 @@ def test_a_call_that_is_handed_out_makes_it_one_to_keep_even_while_a_sibling_run
         await go_on.wait()
         return "done"
 
-    async def test() -> None:
-        model = Scripted([together(call("slow"), call("search")), say("ok")])
-        async with asyncio.timeout(20), Yard(model=model, tools=[slow]) as yard:
-            run = yard.run("go", conversation="c", settings=PASSING, app_tools=[SEARCH])
-            parked, _ = await until(run, CallParked)
-            await yard.deliver("c", parked.call_id, "found")
-            go_on.set()
-            assert isinstance((await events_of(run))[-1], RunEnded)
-            assert len(await yard.history("c")) == 6
-
-    asyncio.run(test())
+    model = Scripted([together(call("slow"), call("search")), say("ok")])
+    async with asyncio.timeout(20), Yard(model=model, tools=[slow]) as yard:
+        run = yard.run("go", conversation="c", settings=PASSING, app_tools=[SEARCH])
+        parked, _ = await until(run, CallParked)
+        await yard.deliver("c", parked.call_id, "found")
+        go_on.set()
+        assert isinstance((await events_of(run))[-1], RunEnded)
+        assert len(await yard.history("c")) == 6
 
 
-def test_a_run_that_waits_is_kept_over_a_restart_and_after_its_end(tmp_path: Path) -> None:
+async def test_a_run_that_waits_is_kept_over_a_restart_and_after_its_end(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
 
     async def before() -> str:
@@ -75,10 +69,10 @@ def test_a_run_that_waits_is_kept_over_a_restart_and_after_its_end(tmp_path: Pat
             await yard.deliver("c", call_id, "found")
             assert await yard.ask("and?", conversation="c") == "hi"
 
-    asyncio.run(after(asyncio.run(before())))
+    await after(await before())
 
 
-def test_one_that_was_cut_off_is_finished_and_forgotten_by_the_next_process(tmp_path: Path) -> None:
+async def test_one_that_was_cut_off_is_finished_and_forgotten_by_the_next_process(tmp_path: Path) -> None:
     store, begun = f"sqlite:///{tmp_path}/yard.db", asyncio.Event()
 
     @tool
@@ -88,22 +82,16 @@ def test_one_that_was_cut_off_is_finished_and_forgotten_by_the_next_process(tmp_
         await asyncio.Event().wait()
         return "never"
 
-    async def before() -> None:
-        async with Yard(model=Scripted([call("slow")]), tools=[slow], store=store, grace_s=0) as yard:
-            await until(yard.run("go", conversation="c", settings=PASSING), CallStarted)
-            await begun.wait()
-
-    async def after() -> None:
-        async with asyncio.timeout(20), Yard(model=Scripted([say("sorry")]), tools=[slow], store=store) as yard:
-            reader = await yard.follow("c")
-            async for item in reader:
-                event = getattr(item, "event", None)
-                if isinstance(event, CallEnded):
-                    assert event.result.outcome == "unknown"
-                if isinstance(event, RunEnded):
-                    break
-            reader.detach()
-            await gone(yard, "c")
-
-    asyncio.run(before())
-    asyncio.run(after())
+    async with Yard(model=Scripted([call("slow")]), tools=[slow], store=store, grace_s=0) as yard:
+        await until(yard.run("go", conversation="c", settings=PASSING), CallStarted)
+        await begun.wait()
+    async with asyncio.timeout(20), Yard(model=Scripted([say("sorry")]), tools=[slow], store=store) as yard:
+        reader = await yard.follow("c")
+        async for item in reader:
+            event = getattr(item, "event", None)
+            if isinstance(event, CallEnded):
+                assert event.result.outcome == "unknown"
+            if isinstance(event, RunEnded):
+                break
+        reader.detach()
+        await gone(yard, "c")

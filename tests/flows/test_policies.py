@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from support import STAFF, events_of, in_yard, problem, result
+from support import STAFF, events_of, open_yard, problem, result
 from toolyard import Caller, Context, Executor, Question, Scripted, Settings, Verdict, Yard, call, say, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call
@@ -66,14 +66,12 @@ def test_only_the_tools_a_caller_may_use_are_offered() -> None:
         ("retired", {}, "disabled"),
     ],
 )
-def test_a_call_for_a_tool_that_was_not_offered_is_refused_again_at_call_time(
+async def test_a_call_for_a_tool_that_was_not_offered_is_refused_again_at_call_time(
     name: str, arguments: dict[str, object], why: str
 ) -> None:
-    async def test(yard: Yard) -> None:
+    async with open_yard([call(name, **arguments), say("sorry")], TOOLS) as yard:
         found = result(await events_of(yard.run("go", caller=STAFF)))
         assert problem(found) == ("denied", "permission_denied") and why in found.content
-
-    in_yard(test, [call(name, **arguments), say("sorry")], TOOLS)
 
 
 def broken(question: Question) -> Verdict | None:
@@ -85,26 +83,22 @@ def vague(question: Question) -> Verdict | None:
 
 
 @pytest.mark.parametrize("rule", [broken, vague])
-def test_a_rule_that_raises_or_gives_no_verdict_denies(rule: object, caplog: pytest.LogCaptureFixture) -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_rule_that_raises_or_gives_no_verdict_denies(rule: object, caplog: pytest.LogCaptureFixture) -> None:
+    async with open_yard([call("search_materials", keyword="x"), say("sorry")], TOOLS, rules=[rule]) as yard:
         found = result(await events_of(yard.run("go")))
         assert problem(found) == ("denied", "permission_denied")
 
-    in_yard(test, [call("search_materials", keyword="x"), say("sorry")], TOOLS, rules=[rule])
 
-
-def test_a_rule_sees_the_arguments_at_call_time_and_its_name_is_told() -> None:
+async def test_a_rule_sees_the_arguments_at_call_time_and_its_name_is_told() -> None:
     def no_flour(question: Question) -> Verdict | None:
         wanted = (question.arguments or {}).get("keyword")
         return Verdict("deny", "no flour today") if wanted == "flour" else None
 
-    async def test(yard: Yard) -> None:
+    script = [step for word in ("flour", "salt") for step in (call("search_materials", keyword=word), say("ok"))]
+    async with open_yard(script, TOOLS, rules=[no_flour]) as yard:
         found = result(await events_of(yard.run("go")))
         assert problem(found) == ("denied", "permission_denied") and "no flour today" in found.content
         assert result(await events_of(yard.run("go"))).outcome == "ok"
-
-    script = [step for word in ("flour", "salt") for step in (call("search_materials", keyword=word), say("ok"))]
-    in_yard(test, script, TOOLS, rules=[no_flour])
 
 
 class CreateIntent:
@@ -135,28 +129,22 @@ class CreateIntent:
 
 
 @pytest.mark.proves("001.executor-interface", "001.executor-requires-permission", "001.executor-execute")
-def test_an_executor_runs_for_a_role_it_permits_and_for_no_other() -> None:
-    async def test(yard: Yard) -> None:
+async def test_an_executor_runs_for_a_role_it_permits_and_for_no_other() -> None:
+    async with open_yard([call("create_intent", intent="x"), say("ok")] * 2, [CreateIntent]) as yard:
         assert result(await events_of(yard.run("go", caller=ADMIN))).content == '{"created":"x","by":"boss"}'
         assert problem(result(await events_of(yard.run("go", caller=STAFF)))) == ("denied", "permission_denied")
 
-    in_yard(test, [call("create_intent", intent="x"), say("ok")] * 2, [CreateIntent])
-
 
 @pytest.mark.proves("001.executor-is-enabled")
-def test_an_executor_is_asked_each_time_whether_it_is_enabled() -> None:
+async def test_an_executor_is_asked_each_time_whether_it_is_enabled() -> None:
     executor = CreateIntent()
     model = Scripted([say("ok"), say("ok"), say("ok")])
-
-    async def test() -> None:
-        async with Yard(tools=[executor], model=model) as yard:
-            for enabled in (True, False, True):
-                executor.enabled = enabled
-                await yard.ask("go", caller=ADMIN)
-        assert [len(request.offer.tools) for request in model.requests] == [1, 0, 1]
-        assert model.requests[0].offer is model.requests[2].offer
-
-    asyncio.run(test())
+    async with Yard(tools=[executor], model=model) as yard:
+        for enabled in (True, False, True):
+            executor.enabled = enabled
+            await yard.ask("go", caller=ADMIN)
+    assert [len(request.offer.tools) for request in model.requests] == [1, 0, 1]
+    assert model.requests[0].offer is model.requests[2].offer
 
 
 class Careless(CreateIntent):
@@ -164,12 +152,10 @@ class Careless(CreateIntent):
         raise OSError("directory is down")
 
 
-def test_an_executor_whose_check_fails_is_neither_offered_nor_run() -> None:
-    async def test(yard: Yard) -> None:
+async def test_an_executor_whose_check_fails_is_neither_offered_nor_run() -> None:
+    async with open_yard([call("create_intent", intent="x"), say("ok")], [Careless()]) as yard:
         found = result(await events_of(yard.run("go", caller=ADMIN)))
         assert problem(found) == ("denied", "permission_denied") and "check failed" in found.content
-
-    in_yard(test, [call("create_intent", intent="x"), say("ok")], [Careless()])
 
 
 class FindMaterial(Executor):
@@ -195,8 +181,10 @@ class DropMaterial(FindMaterial):
 
 
 @pytest.mark.proves("001.executor-interface", "001.executor-execute", "001.execute-with-context")
-def test_an_executor_defines_what_it_is_and_the_base_class_the_rest() -> None:
-    async def test(yard: Yard) -> None:
+async def test_an_executor_defines_what_it_is_and_the_base_class_the_rest() -> None:
+
+    script = [call("find_material", keyword="flour"), say("ok"), call("drop_material", keyword="flour"), say("ok")]
+    async with open_yard(script, [FindMaterial, DropMaterial()]) as yard:
         run = yard.run("go", caller=STAFF, context={"factoryId": "F001"})
         assert result(await events_of(run)).content == '{"found":"flour","at":"F001"}'
         assert problem(result(await events_of(yard.run("go", caller=STAFF)))) == ("denied", "permission_denied")
@@ -206,27 +194,22 @@ def test_an_executor_defines_what_it_is_and_the_base_class_the_rest() -> None:
         assert (strict.roles, strict.approval, strict.timeout_s) == ({"admin"}, "ask", 5.0)
         assert strict.destructive and strict.examples == ("drop M001",) and not strict.own_check
 
-    script = [call("find_material", keyword="flour"), say("ok"), call("drop_material", keyword="flour"), say("ok")]
-    in_yard(test, script, [FindMaterial, DropMaterial()])
 
-
-def test_a_rule_of_an_executor_that_is_of_the_wrong_type_is_refused_by_name() -> None:
+async def test_a_rule_of_an_executor_that_is_of_the_wrong_type_is_refused_by_name() -> None:
     class Hasty(FindMaterial):
         timeout_s = "soon"  # pyright: ignore[reportAssignmentType]
 
-    async def test(yard: Yard) -> None: ...
-
     with pytest.raises(Misconfigured, match=r"Hasty.*timeout_s"):
-        in_yard(test, [], [Hasty])
+        async with open_yard([], [Hasty]):
+            pass
 
 
-def test_an_executor_that_lacks_a_part_is_refused_by_name() -> None:
+async def test_an_executor_that_lacks_a_part_is_refused_by_name() -> None:
     class Half:
         name = "half"
 
         def execute(self, call: Call, context: Context) -> None: ...
 
-    async def test(yard: Yard) -> None: ...
-
     with pytest.raises(Misconfigured, match="Half lacks description, parameters, is_enabled"):
-        in_yard(test, [], [Half()])
+        async with open_yard([], [Half()]):
+            pass

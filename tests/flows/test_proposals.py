@@ -66,122 +66,95 @@ def delete(number: int, confirm: Confirm) -> Turn:
 
 
 @pytest.mark.parametrize("message", ["Bob wants me to delete order 7", "delete order 7?", "should I delete order 7"])
-def test_what_is_no_plain_order_is_proposed_and_runs_only_after_a_yes(message: str) -> None:
-    async def test() -> None:
-        orders = Orders()
-        async with yard_of(orders) as yard:
-            events = await send(yard, message)
-            assert len(asked(events)) == 1 and orders.deleted == []
-            answered = await events_of(yard.run("yes, please", caller=ANN, conversation="conversation_1"))
-            assert orders.deleted == [7]
-            assert "order 7 is gone" in text(answered) and ending(answered).ending == "done"
-            assert await sound(yard, "conversation_1") == []
-
-    asyncio.run(test())
+async def test_what_is_no_plain_order_is_proposed_and_runs_only_after_a_yes(message: str) -> None:
+    orders = Orders()
+    async with yard_of(orders) as yard:
+        events = await send(yard, message)
+        assert len(asked(events)) == 1 and orders.deleted == []
+        answered = await events_of(yard.run("yes, please", caller=ANN, conversation="conversation_1"))
+        assert orders.deleted == [7]
+        assert "order 7 is gone" in text(answered) and ending(answered).ending == "done"
+        assert await sound(yard, "conversation_1") == []
 
 
-def test_a_plain_order_runs_without_a_question() -> None:
-    async def test() -> None:
-        orders = Orders()
-        async with yard_of(orders) as yard:
-            assert asked(await send(yard, "Please delete order 4711.")) == []
-            assert orders.deleted == [4711]
-
-    asyncio.run(test())
+async def test_a_plain_order_runs_without_a_question() -> None:
+    orders = Orders()
+    async with yard_of(orders) as yard:
+        assert asked(await send(yard, "Please delete order 4711.")) == []
+        assert orders.deleted == [4711]
 
 
 @pytest.mark.parametrize(("message", "says"), [("no", "nothing was done"), ("show my orders", "7")])
-def test_any_other_message_takes_the_proposal_back(message: str, says: str) -> None:
-    async def test() -> None:
-        orders = Orders()
-        async with yard_of(orders) as yard:
-            first = yard.run("delete order 7?", caller=ANN, conversation="conversation_1")
-            await _until_rest(first)
-            events = await events_of(yard.run(message, caller=ANN, conversation="conversation_1"))
-            assert orders.deleted == [] and says in text(events)
-            again = await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
-            assert orders.deleted == [] and ending(again).ending == "done"
-
-    asyncio.run(test())
+async def test_any_other_message_takes_the_proposal_back(message: str, says: str) -> None:
+    orders = Orders()
+    async with yard_of(orders) as yard:
+        first = yard.run("delete order 7?", caller=ANN, conversation="conversation_1")
+        await _until_rest(first)
+        events = await events_of(yard.run(message, caller=ANN, conversation="conversation_1"))
+        assert orders.deleted == [] and says in text(events)
+        again = await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
+        assert orders.deleted == [] and ending(again).ending == "done"
 
 
-def test_a_proposal_that_was_stopped_is_not_brought_back_by_a_yes() -> None:
-    async def test() -> None:
-        orders = Orders()
-        async with yard_of(orders) as yard:
-            await send(yard, "delete order 7?")
-            await yard.stop("conversation_1", caller=ANN)
-            await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
-            assert orders.deleted == []
-
-    asyncio.run(test())
+async def test_a_proposal_that_was_stopped_is_not_brought_back_by_a_yes() -> None:
+    orders = Orders()
+    async with yard_of(orders) as yard:
+        await send(yard, "delete order 7?")
+        await yard.stop("conversation_1", caller=ANN)
+        await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
+        assert orders.deleted == []
 
 
-def test_a_yes_is_the_one_approval_that_a_tool_with_approval_needs() -> None:
-    async def test() -> None:
-        orders = Orders(approval="ask")
-        async with yard_of(orders) as yard:
-            await send(yard, "delete order 7?")
-            answered = await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
-            assert asked(answered) == [] and orders.deleted == [7]
-
-    asyncio.run(test())
+async def test_a_yes_is_the_one_approval_that_a_tool_with_approval_needs() -> None:
+    orders = Orders(approval="ask")
+    async with yard_of(orders) as yard:
+        await send(yard, "delete order 7?")
+        answered = await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
+        assert asked(answered) == [] and orders.deleted == [7]
 
 
-def test_a_proposal_survives_the_end_of_its_process(tmp_path: Path) -> None:
-    async def test() -> None:
-        orders, store = Orders(), f"sqlite:///{tmp_path / 'orders.db'}"
-        async with yard_of(orders, store=store) as yard:
-            await send(yard, "delete order 7?")
-        async with yard_of(orders, store=store) as yard:
-            await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
+async def test_a_proposal_survives_the_end_of_its_process(tmp_path: Path) -> None:
+    orders, store = Orders(), f"sqlite:///{tmp_path / 'orders.db'}"
+    async with yard_of(orders, store=store) as yard:
+        await send(yard, "delete order 7?")
+    async with yard_of(orders, store=store) as yard:
+        await events_of(yard.run("yes", caller=ANN, conversation="conversation_1"))
+    assert orders.deleted == [7]
+
+
+async def test_neither_a_rule_nor_a_remembered_approval_lowers_the_floor() -> None:
+    orders = Orders(approval="ask")
+    script = [delete(7, "ask"), say("done"), delete(8, "ask")]
+
+    def allow(question: Question) -> Verdict | None:
+        return Verdict("allow", "the rule allows everything")
+
+    async with yard_of(orders, model=Scripted(script), rules=[allow]) as yard:
+        run = yard.run("delete order 7", caller=ANN, conversation="conversation_1")
+        (call_id,) = asked(await _until_rest(run))
+        with pytest.raises(Refused, match="confirmed each time"):
+            await yard.approve("conversation_1", call_id, remember="tool", caller=ANN)
+        await yard.approve("conversation_1", call_id, caller=ANN)
+        await events_of(run)
         assert orders.deleted == [7]
-
-    asyncio.run(test())
-
-
-def test_neither_a_rule_nor_a_remembered_approval_lowers_the_floor() -> None:
-    async def test() -> None:
-        orders = Orders(approval="ask")
-        script = [delete(7, "ask"), say("done"), delete(8, "ask")]
-
-        def allow(question: Question) -> Verdict | None:
-            return Verdict("allow", "the rule allows everything")
-
-        async with yard_of(orders, model=Scripted(script), rules=[allow]) as yard:
-            run = yard.run("delete order 7", caller=ANN, conversation="conversation_1")
-            (call_id,) = asked(await _until_rest(run))
-            with pytest.raises(Refused, match="confirmed each time"):
-                await yard.approve("conversation_1", call_id, remember="tool", caller=ANN)
-            await yard.approve("conversation_1", call_id, caller=ANN)
-            await events_of(run)
-            assert orders.deleted == [7]
-            assert len(asked(await send(yard, "delete order 8"))) == 1
-
-    asyncio.run(test())
+        assert len(asked(await send(yard, "delete order 8"))) == 1
 
 
-def test_a_confirmation_does_not_lift_a_denial() -> None:
-    async def test() -> None:
-        orders = Orders()
-        script = [delete(7, "given"), say("no")]
+async def test_a_confirmation_does_not_lift_a_denial() -> None:
+    orders = Orders()
+    script = [delete(7, "given"), say("no")]
 
-        def deny(question: Question) -> Verdict | None:
-            return Verdict("deny", "never") if question.arguments is not None else None
+    def deny(question: Question) -> Verdict | None:
+        return Verdict("deny", "never") if question.arguments is not None else None
 
-        async with yard_of(orders, model=Scripted(script), rules=[deny]) as yard:
-            events = await events_of(yard.run("delete order 7", caller=ANN))
-            assert [result.outcome for result in results(events)] == ["denied"] and orders.deleted == []
-
-    asyncio.run(test())
+    async with yard_of(orders, model=Scripted(script), rules=[deny]) as yard:
+        events = await events_of(yard.run("delete order 7", caller=ANN))
+        assert [result.outcome for result in results(events)] == ["denied"] and orders.deleted == []
 
 
-def test_a_proposal_expires_after_ten_minutes() -> None:
-    async def test() -> None:
-        orders = Orders()
-        async with yard_of(orders) as yard:
-            events = await send(yard, "delete order 7?")
-            (judged,) = [event for event in events if isinstance(event, CallJudged)]
-            assert judged.expires_at - yard.service.mint.now() <= 600
-
-    asyncio.run(test())
+async def test_a_proposal_expires_after_ten_minutes() -> None:
+    orders = Orders()
+    async with yard_of(orders) as yard:
+        events = await send(yard, "delete order 7?")
+        (judged,) = [event for event in events if isinstance(event, CallJudged)]
+        assert judged.expires_at - yard.service.mint.now() <= 600

@@ -25,7 +25,7 @@ from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn
 
 
-def test_a_run_that_was_cut_off_in_a_turn_is_finished_by_the_next_process(tmp_path: Path) -> None:
+async def test_a_run_that_was_cut_off_in_a_turn_is_finished_by_the_next_process(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
     asked = asyncio.Event()
 
@@ -37,25 +37,20 @@ def test_a_run_that_was_cut_off_in_a_turn_is_finished_by_the_next_process(tmp_pa
 
         async def close(self) -> None: ...
 
-    async def before() -> None:
-        async with Yard(model=Slow(), store=store, grace_s=0) as yard:
-            run = yard.run("go", conversation="c")
-            await until(run, TurnStarted)
-            await asked.wait()
-
-    async def after() -> None:
+    async with Yard(model=Slow(), store=store, grace_s=0) as yard:
+        run = yard.run("go", conversation="c")
+        await until(run, TurnStarted)
+        await asked.wait()
+    async with asyncio.timeout(20):
         async with Yard(model=Scripted([say("here")]), store=store) as yard:
             log = await entries(yard, "c")
             turns = [entry.event for entry in log if isinstance(entry.event, TurnStarted)]
             assert [(turn.number, turn.epoch) for turn in turns] == [(1, 1), (1, 2)]
             assert isinstance(log[-1].event, RunEnded) and log[-1].event.ending == "done"
 
-    asyncio.run(before())
-    asyncio.run(asyncio.wait_for(after(), 20))
-
 
 @pytest.mark.parametrize(("idempotent", "outcome", "attempts"), [(True, "ok", 2), (False, "unknown", 1)])
-def test_a_call_in_flight_runs_again_only_if_it_is_idempotent(
+async def test_a_call_in_flight_runs_again_only_if_it_is_idempotent(
     tmp_path: Path, idempotent: bool, outcome: str, attempts: int
 ) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
@@ -72,12 +67,10 @@ def test_a_call_in_flight_runs_again_only_if_it_is_idempotent(
             await asyncio.Event().wait()
         return "done"
 
-    async def before() -> None:
-        async with Yard(tools=[work], model=Scripted([call("work")]), store=store, grace_s=0) as yard:
-            await until(yard.run("go", conversation="c"), CallStarted)
-            await entered.wait()
-
-    async def after() -> None:
+    async with Yard(tools=[work], model=Scripted([call("work")]), store=store, grace_s=0) as yard:
+        await until(yard.run("go", conversation="c"), CallStarted)
+        await entered.wait()
+    async with asyncio.timeout(20):
         hang[0] = False
         async with Yard(tools=[work], model=Scripted([say("here")]), store=store) as yard:
             log = await entries(yard, "c")
@@ -86,11 +79,8 @@ def test_a_call_in_flight_runs_again_only_if_it_is_idempotent(
             assert len(keys) == attempts and len(set(keys)) == 1
             assert not await sound(yard, "c")
 
-    asyncio.run(before())
-    asyncio.run(asyncio.wait_for(after(), 20))
 
-
-def test_closing_the_yard_lets_running_calls_end(tmp_path: Path) -> None:
+async def test_closing_the_yard_lets_running_calls_end(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
     release = asyncio.Event()
 
@@ -100,22 +90,17 @@ def test_closing_the_yard_lets_running_calls_end(tmp_path: Path) -> None:
         await release.wait()
         return "done"
 
-    async def before() -> None:
-        async with Yard(tools=[work], model=Scripted([call("work")]), store=store) as yard:
-            await until(yard.run("go", conversation="c"), CallStarted)
-            asyncio.get_running_loop().call_later(0.05, release.set)
-
-    async def after() -> None:
+    async with Yard(tools=[work], model=Scripted([call("work")]), store=store) as yard:
+        await until(yard.run("go", conversation="c"), CallStarted)
+        asyncio.get_running_loop().call_later(0.05, release.set)
+    async with asyncio.timeout(20):
         async with Yard(tools=[work], model=Scripted([say("here")]), store=store) as yard:
             log = await entries(yard, "c")
             (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
             assert ended.content == "done"
 
-    asyncio.run(before())
-    asyncio.run(asyncio.wait_for(after(), 20))
 
-
-def test_a_conversation_goes_on_over_a_restart_with_its_whole_history(tmp_path: Path) -> None:
+async def test_a_conversation_goes_on_over_a_restart_with_its_whole_history(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db?synchronous=FULL"
 
     async def once(model: Scripted, message: str) -> str:
@@ -123,12 +108,14 @@ def test_a_conversation_goes_on_over_a_restart_with_its_whole_history(tmp_path: 
             return await yard.ask(message, conversation="c")
 
     second = Scripted([say("Ann")])
-    assert asyncio.run(once(Scripted([say("hello")]), "I am Ann")) == "hello"
-    assert asyncio.run(once(second, "who am I?")) == "Ann"
+    assert (await once(Scripted([say("hello")]), "I am Ann")) == "hello"
+    assert (await once(second, "who am I?")) == "Ann"
     assert [type(item).__name__ for item in second.requests[0].history] == ["UserMessage", "ModelText", "UserMessage"]
 
 
-def test_a_disk_that_is_full_stops_the_run_with_a_clear_error_and_keeps_what_was_committed(tmp_path: Path) -> None:
+async def test_a_disk_that_is_full_stops_the_run_with_a_clear_error_and_keeps_what_was_committed(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "yard.db"
 
     @tool(max_result_bytes=10_000_000)
@@ -139,30 +126,25 @@ def test_a_disk_that_is_full_stops_the_run_with_a_clear_error_and_keeps_what_was
     def script(request: ModelRequest) -> Turn:
         return say("ok") if isinstance(request.history[-1], Result) else call("big")
 
-    async def small() -> None:
-        async with Yard(model=Scripted([say("fine")]), store=f"sqlite:///{path}") as yard:
-            assert await yard.ask("hello", conversation="before") == "fine"
-
     async def full() -> None:
         async with Yard(tools=[big], model=Scripted(script), store=f"sqlite:///{path}") as yard:
             with pytest.raises(StoreDown, match=r"yard\.db"):
                 await yard.ask("go", conversation="c")
 
-    async def again() -> None:
+    async with Yard(model=Scripted([say("fine")]), store=f"sqlite:///{path}") as yard:
+        assert await yard.ask("hello", conversation="before") == "fine"
+    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, unlimited[1]))
+    try:
+        await full()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
+    async with asyncio.timeout(20):
         async with Yard(tools=[big], model=Scripted(script), store=f"sqlite:///{path}") as yard:
             assert len(await yard.history("before")) == 2
             log = await entries(yard, "c")
             (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
             assert ended.outcome == "unknown"
-
-    asyncio.run(small())
-    unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, unlimited[1]))
-    try:
-        asyncio.run(full())
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, unlimited)
-    asyncio.run(asyncio.wait_for(again(), 20))
 
 
 @pytest.mark.parametrize(
@@ -173,13 +155,13 @@ def test_a_disk_that_is_full_stops_the_run_with_a_clear_error_and_keeps_what_was
         ("sqlite:///x.db?synchronous=OFF", "is not a setting"),
     ],
 )
-def test_a_store_that_cannot_be_had_says_what_to_write_instead(store: str, why: str) -> None:
+async def test_a_store_that_cannot_be_had_says_what_to_write_instead(store: str, why: str) -> None:
     async def opened() -> None:
         async with Yard(model=Scripted([]), store=store):
             pass
 
     with pytest.raises(Misconfigured, match=why):
-        asyncio.run(opened())
+        await opened()
 
 
 @pytest.mark.parametrize(
@@ -190,7 +172,7 @@ def test_a_store_that_cannot_be_had_says_what_to_write_instead(store: str, why: 
         ("dashscope:qwen-plus", "set the environment variable DASHSCOPE_API_KEY"),
     ],
 )
-def test_a_model_that_cannot_be_had_says_so_when_the_yard_opens(
+async def test_a_model_that_cannot_be_had_says_so_when_the_yard_opens(
     model: str, why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("DASHSCOPE_API_KEY", raising=False)
@@ -200,21 +182,19 @@ def test_a_model_that_cannot_be_had_says_so_when_the_yard_opens(
             pass
 
     with pytest.raises(Misconfigured, match=why):
-        asyncio.run(opened())
+        await opened()
 
 
-def test_a_tool_that_is_gone_after_a_restart_is_owned_up_to(tmp_path: Path) -> None:
+async def test_a_tool_that_is_gone_after_a_restart_is_owned_up_to(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
 
     @tool(approval="ask")
     async def delete() -> None:
         """Asks first."""
 
-    async def before() -> None:
-        async with Yard(tools=[delete], model=Scripted([call("delete")]), store=store) as yard:
-            await until(yard.run("go", conversation="c"), RunSuspended)
-
-    async def after() -> None:
+    async with Yard(tools=[delete], model=Scripted([call("delete")]), store=store) as yard:
+        await until(yard.run("go", conversation="c"), RunSuspended)
+    async with asyncio.timeout(20):
         async with Yard(model=Scripted([say("sorry")]), store=store) as yard:
             (waiting,) = (await yard.service.state("c")).calls
             await yard.approve("c", waiting)
@@ -222,16 +202,13 @@ def test_a_tool_that_is_gone_after_a_restart_is_owned_up_to(tmp_path: Path) -> N
             (ended,) = [entry.event.result for entry in log if isinstance(entry.event, CallEnded)]
             assert ended.error is not None and ended.error.error_type == "unknown_tool"
 
-    asyncio.run(before())
-    asyncio.run(asyncio.wait_for(after(), 20))
-
 
 def test_a_yard_that_is_not_open_says_how_to_open_it() -> None:
     with pytest.raises(Misconfigured, match="async with Yard"):
         Yard(model=Scripted([])).run("go")
 
 
-def test_a_result_that_cannot_be_kept_is_told_to_the_model_and_the_run_goes_on(tmp_path: Path) -> None:
+async def test_a_result_that_cannot_be_kept_is_told_to_the_model_and_the_run_goes_on(tmp_path: Path) -> None:
     path = tmp_path / "yard.db"
 
     @tool
@@ -242,7 +219,7 @@ def test_a_result_that_cannot_be_kept_is_told_to_the_model_and_the_run_goes_on(t
     def script(request: ModelRequest) -> Turn:
         return say("ok") if isinstance(request.history[-1], Result) else call("big")
 
-    async def test() -> None:
+    async with asyncio.timeout(20):
         async with Yard(tools=[big], model=Scripted(script), store=f"sqlite:///{path}") as yard:
             unlimited = resource.getrlimit(resource.RLIMIT_FSIZE)
             resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, unlimited[1]))
@@ -253,5 +230,3 @@ def test_a_result_that_cannot_be_kept_is_told_to_the_model_and_the_run_goes_on(t
             (told,) = [item for item in await yard.history("c") if isinstance(item, Result)]
             assert told.error is not None and told.error.error_type == "unavailable"
             assert "the tool ran, but its result of 5,000,000 bytes could not be kept" in told.content
-
-    asyncio.run(asyncio.wait_for(test(), 20))

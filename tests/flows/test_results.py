@@ -10,14 +10,14 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from support import events_of, in_yard, problem, result, results
-from toolyard import Limits, Settings, UserMessage, Yard, call, say, tool
+from support import events_of, open_yard, problem, result, results
+from toolyard import Limits, Settings, UserMessage, call, say, tool
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn
 
 
-def test_a_result_over_the_bound_is_cut_and_the_model_can_read_on_and_search() -> None:
+async def test_a_result_over_the_bound_is_cut_and_the_model_can_read_on_and_search() -> None:
     whole = "".join(f"line {number}: nothing here\n" for number in range(50_000)) + "the NEEDLE at the end"
 
     @tool
@@ -38,7 +38,7 @@ def test_a_result_over_the_bound_is_cut_and_the_model_can_read_on_and_search() -
             return call("read_result", handle=handle, offset=100, length=50)
         return call("read_result", handle=handle, pattern="needle|haystack") if done == 2 else say("ok")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script, [export]) as yard:
         cut, read, found = results(await events_of(yard.run("go")))
         assert cut.whole_bytes == len(whole)
         told = json.loads(read.content)
@@ -46,10 +46,8 @@ def test_a_result_over_the_bound_is_cut_and_the_model_can_read_on_and_search() -
         matches = json.loads(found.content)
         assert matches["found"] == 1 and matches["matches"][0]["text"].endswith("NEEDLE at the end")
 
-    in_yard(test, script, [export])
 
-
-def test_a_handle_is_worth_nothing_in_another_conversation() -> None:
+async def test_a_handle_is_worth_nothing_in_another_conversation() -> None:
     @tool
     def export() -> str:
         """A lot of text."""
@@ -64,11 +62,9 @@ def test_a_handle_is_worth_nothing_in_another_conversation() -> None:
             return say("ok")
         return call("read_result", handle=handles[0]) if handles else call("export")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script, [export]) as yard:
         assert result(await events_of(yard.run("one"))).handle
         assert problem(result(await events_of(yard.run("two")))) == ("error", "not_found")
-
-    in_yard(test, script, [export])
 
 
 @dataclass
@@ -100,47 +96,41 @@ CYCLE.append(CYCLE)
         ("lone \ud800 surrogate", "lone ? surrogate"),
     ],
 )
-def test_values_are_written_as_the_model_reads_them(value: object, content: str) -> None:
+async def test_values_are_written_as_the_model_reads_them(value: object, content: str) -> None:
     @tool
     def give() -> object:
         """Gives a value."""
         return value
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("give"), say("ok")], [give]) as yard:
         assert result(await events_of(yard.run("go"))).content == content
-
-    in_yard(test, [call("give"), say("ok")], [give])
 
 
 @pytest.mark.parametrize("value", [Opaque(), {"deep": Opaque()}, CYCLE, {("a", "b"): 1}, {"bad": "\ud800"}])
-def test_what_cannot_be_written_is_a_clear_error_and_says_that_the_tool_ran(value: object) -> None:
+async def test_what_cannot_be_written_is_a_clear_error_and_says_that_the_tool_ran(value: object) -> None:
     @tool
     def give() -> object:
         """Gives a value."""
         return value
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("give"), say("ok")], [give]) as yard:
         found = result(await events_of(yard.run("go")))
         assert problem(found) == ("error", "execution_error")
         assert "the tool ran, but what it returned" in found.content and "hint" in found.content
 
-    in_yard(test, [call("give"), say("ok")], [give])
 
-
-def test_a_hundred_megabytes_are_refused_with_what_to_do() -> None:
+async def test_a_hundred_megabytes_are_refused_with_what_to_do() -> None:
     @tool
     def give() -> str:
         """Gives far too much."""
         return "x" * 100_000_000
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("give"), say("ok")], [give]) as yard:
         found = result(await events_of(yard.run("go")))
         assert problem(found) == ("error", "too_large") and "have the tool return a link" in found.content
 
-    in_yard(test, [call("give"), say("ok")], [give])
 
-
-def test_a_conversation_that_names_its_tools_can_still_read_on_in_a_large_result() -> None:
+async def test_a_conversation_that_names_its_tools_can_still_read_on_in_a_large_result() -> None:
     @tool
     def export() -> str:
         """A lot of text."""
@@ -152,11 +142,9 @@ def test_a_conversation_that_names_its_tools_can_still_read_on_in_a_large_result
             return call("read_result", handle=last.handle)
         return say("ok") if isinstance(last, Result) else call("export")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script, [export]) as yard:
         run = yard.run("go", settings=Settings(tools=frozenset({"export"})))
         assert [one.outcome for one in results(await events_of(run))] == ["ok", "ok"]
-
-    in_yard(test, script, [export])
 
 
 @dataclass
@@ -189,7 +177,7 @@ ROWS: list[dict[str, object]] = [
     ],
     ids=["text", "object", "rows", "numbers", "nested", "deep", "dataclass", "models", "repeated"],
 )
-def test_a_large_value_is_written_as_a_small_one_is(value: object) -> None:
+async def test_a_large_value_is_written_as_a_small_one_is(value: object) -> None:
     """Large ones are written in pieces: what comes of it is the same."""
     expected = value if isinstance(value, str) else small_json(value)
 
@@ -198,17 +186,15 @@ def test_a_large_value_is_written_as_a_small_one_is(value: object) -> None:
         """Returns it all."""
         return value
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([], [export]) as yard:
         assert result(await events_of(yard.call("export", {}))).content == expected
-
-    in_yard(test, [], [export])
 
 
 def small_json(value: object) -> str:
     return msgspec.json.encode(value, enc_hook=lambda model: model.model_dump(mode="json")).decode()
 
 
-def test_a_text_is_found_where_two_windows_of_a_large_result_meet() -> None:
+async def test_a_text_is_found_where_two_windows_of_a_large_result_meet() -> None:
     words = "世界 needle 大小 "
     whole = words * 100_000
     counted, last = whole.count("needle"), whole.rindex("needle")
@@ -224,7 +210,7 @@ def test_a_text_is_found_where_two_windows_of_a_large_result_meet() -> None:
         patterns = ["NEEDLE", "needle 大小 世界 needle|zzz"]
         return call("export") if not done else call("read_result", handle=handles[0], pattern=patterns[done - 1])
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script, [export]) as yard:
         run = yard.run("go", limits=Limits(turns_per_request=3))
         _, first, second = results(await events_of(run))
         found = json.loads(first.content)
@@ -234,10 +220,8 @@ def test_a_text_is_found_where_two_windows_of_a_large_result_meet() -> None:
         assert json.loads(second.content)["found"] == min(counted // 2, 1000)
         assert found["matches"][0]["text"].startswith("世界 needle") and len(found["matches"][5]["text"]) <= 406
 
-    in_yard(test, script, [export])
 
-
-def test_nobody_waits_while_a_large_result_is_written_or_searched() -> None:
+async def test_nobody_waits_while_a_large_result_is_written_or_searched() -> None:
     """Compared with the work itself: written in one go it would be one stall as long as all of the work."""
     whole = {"text": "größer 世界 " * 3_000_000}
 
@@ -256,12 +240,10 @@ def test_nobody_waits_while_a_large_result_is_written_or_searched() -> None:
             case _:
                 return say("ok")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script, [export]) as yard:
         for message in ("write it", "search it"):
             run = yard.run(message, conversation="c")
             assert await longest_stall(events_of(run)) < 0.5, message
-
-    in_yard(test, script, [export])
 
 
 async def longest_stall(work: Coroutine[None, None, object]) -> float:

@@ -2,8 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,15 +38,12 @@ from wire.strict_messages import StrictMessages, begins, called, ends, says
 from wire.strict_responses import strict_responses
 
 ALONE = replace(ALL, beside_functions=False)
-Test = Callable[[Yard, Scripted], Awaitable[None]]
 
 
-def in_yard(test: Test, model: Scripted, *tools: object, **options: Any) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=tools, model=model, **options) as yard:
-            await test(yard, model)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_yard(model: Scripted, *tools: object, **options: Any) -> AsyncGenerator[tuple[Yard, Scripted], None]:
+    async with asyncio.timeout(PATIENCE_S), Yard(tools=tools, model=model, **options) as yard:
+        yield yard, model
 
 
 OWN, NATIVE, ADD = ("web_search", "function"), ("web_search", "provider"), ("add", "function")
@@ -84,74 +81,66 @@ PROVIDERS = [
 @pytest.mark.proves("002.native-answer", "002.native-needs-no-mcp", "002.native-one-request", "002.auto-native")
 @pytest.mark.parametrize("wish", ["auto", "native"])
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
-def test_a_provider_searches_and_it_is_seen_like_any_other_call(provider: Provider, wish: Wish) -> None:
-    async def run() -> None:
-        server = provider.server()
-        async with AsyncExitStack() as stack:
-            base_url = await stack.enter_async_context(server.serving())
-            yard = await stack.enter_async_context(Yard(model=provider.made(base_url)))
-            done = await yard.execute(content="Search for the latest AI news", web_search=wish)
-            assert (server.refusals, len(server.bodies), done.model_calls) == ([], 1, 1)
-            assert done.tools == (Ran(tool="web_search", ran="provider", at=provider.name, outcome="ok"),)
-            assert done.citations[0].url.startswith("https://") and done.usage.total > 0
-            call, result, said = list(await yard.history(done.conversation))[1:]
-            assert isinstance(call, Call) and isinstance(result, Result) and isinstance(said, ModelText)
-            assert said.text == done.text and "https://" in result.content
-            log = await yard.service.entries(done.conversation)
-            assert not [one for one in log if isinstance(one.event, CallStarted | CallEnded)]
-            trace = trace_of(log, done.run_id)
-            assert trace is not None
-            assert [(one.tool, one.provider_ran_it, one.outcome) for one in trace.calls] == [("web_search", True, "ok")]
-            why = "the provider searches itself" if wish == "auto" else "it was asked for"
-            assert [turn.search for turn in trace.turns] == [f"native: {why}"]
-
-    asyncio.run(run())
+async def test_a_provider_searches_and_it_is_seen_like_any_other_call(provider: Provider, wish: Wish) -> None:
+    server = provider.server()
+    async with AsyncExitStack() as stack:
+        base_url = await stack.enter_async_context(server.serving())
+        yard = await stack.enter_async_context(Yard(model=provider.made(base_url)))
+        done = await yard.execute(content="Search for the latest AI news", web_search=wish)
+        assert (server.refusals, len(server.bodies), done.model_calls) == ([], 1, 1)
+        assert done.tools == (Ran(tool="web_search", ran="provider", at=provider.name, outcome="ok"),)
+        assert done.citations[0].url.startswith("https://") and done.usage.total > 0
+        call, result, said = list(await yard.history(done.conversation))[1:]
+        assert isinstance(call, Call) and isinstance(result, Result) and isinstance(said, ModelText)
+        assert said.text == done.text and "https://" in result.content
+        log = await yard.service.entries(done.conversation)
+        assert not [one for one in log if isinstance(one.event, CallStarted | CallEnded)]
+        trace = trace_of(log, done.run_id)
+        assert trace is not None
+        assert [(one.tool, one.provider_ran_it, one.outcome) for one in trace.calls] == [("web_search", True, "ok")]
+        why = "the provider searches itself" if wish == "auto" else "it was asked for"
+        assert [turn.search for turn in trace.turns] == [f"native: {why}"]
 
 
-def test_what_a_provider_sealed_goes_back_to_it_and_the_next_request_may_do_without_a_search() -> None:
-    async def run() -> None:
-        server = claude(says("Yes."), says("Still."))
-        async with (
-            server.serving() as url,
-            Yard(model=Anthropic(base_url=url, model="claude"), tools=[add]) as yard,
-        ):
-            first = await yard.execute("Is it so?", web_search="native")
-            for wish in ("native", "off"):
-                await yard.execute("Sure?", web_search=wish, conversation=first.conversation)
-            assert await sound(yard, first.conversation) == []
-        assert server.refusals == []
-        second, third = (json.loads(body) for body in server.bodies[1:])
-        for body in (second, third):
-            assert "enc_1" in json.dumps(body["messages"]) and "server_tool_use" in json.dumps(body["messages"])
-        assert [one["name"] for one in second["tools"]] == ["web_search", "add"]
-        assert [one["name"] for one in third["tools"]] == ["add"]
-        assert CANNOT in json.dumps(third["system"]) and "system" not in second
-
-    asyncio.run(run())
+async def test_what_a_provider_sealed_goes_back_to_it_and_the_next_request_may_do_without_a_search() -> None:
+    server = claude(says("Yes."), says("Still."))
+    async with (
+        server.serving() as url,
+        Yard(model=Anthropic(base_url=url, model="claude"), tools=[add]) as yard,
+    ):
+        first = await yard.execute("Is it so?", web_search="native")
+        for wish in ("native", "off"):
+            await yard.execute("Sure?", web_search=wish, conversation=first.conversation)
+        assert await sound(yard, first.conversation) == []
+    assert server.refusals == []
+    second, third = (json.loads(body) for body in server.bodies[1:])
+    for body in (second, third):
+        assert "enc_1" in json.dumps(body["messages"]) and "server_tool_use" in json.dumps(body["messages"])
+    assert [one["name"] for one in second["tools"]] == ["web_search", "add"]
+    assert [one["name"] for one in third["tools"]] == ["add"]
+    assert CANNOT in json.dumps(third["system"]) and "system" not in second
 
 
 @pytest.mark.proves("002.both-together")
-def test_native_and_own_tools_are_offered_and_called_in_one_request() -> None:
-    async def run() -> None:
-        both = [begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1")]
-        both += [called(2, "toolu_1", "add", '{"a":1,"b":2}'), ends("tool_use")]
-        server = StrictMessages(Reply(packets=both), says("Three."))
-        async with server.serving() as url, Yard(model=Anthropic(base_url=url, model="claude"), tools=[add]) as yard:
-            done = await yard.execute("Search, then add.", web_search="auto")
-        assert server.refusals == [] and done.model_calls == 2
-        assert [(one.tool, one.ran) for one in done.tools] == [("web_search", "provider"), ("add", "function")]
-        for body in map(json.loads, server.bodies):
-            assert [one["name"] for one in body["tools"]] == ["web_search", "add"]
-
-    asyncio.run(run())
+async def test_native_and_own_tools_are_offered_and_called_in_one_request() -> None:
+    both = [begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1")]
+    both += [called(2, "toolu_1", "add", '{"a":1,"b":2}'), ends("tool_use")]
+    server = StrictMessages(Reply(packets=both), says("Three."))
+    async with server.serving() as url, Yard(model=Anthropic(base_url=url, model="claude"), tools=[add]) as yard:
+        done = await yard.execute("Search, then add.", web_search="auto")
+    assert server.refusals == [] and done.model_calls == 2
+    assert [(one.tool, one.ran) for one in done.tools] == [("web_search", "provider"), ("add", "function")]
+    for body in map(json.loads, server.bodies):
+        assert [one["name"] for one in body["tools"]] == ["web_search", "add"]
 
 
 @pytest.mark.proves("002.usage-summed", "002.prefer-mcp", "002.auto-unsupported", "002.search-configured")
 @pytest.mark.parametrize(("wish", "configured"), [("auto", ""), ("mcp", ""), ("", "mcp")])
-def test_an_mcp_search_takes_two_model_calls_and_both_count(wish: Wish, configured: Wish, tmp_path: Path) -> None:
+async def test_an_mcp_search_takes_two_model_calls_and_both_count(wish: Wish, configured: Wish, tmp_path: Path) -> None:
     plain = Plain(tmp_path, names={"look": "web_search"}, trust=True)
 
-    async def test(yard: Yard, model: Scripted) -> None:
+    script = [call("web_search"), say("Found.")]
+    async with open_yard(Scripted(script), servers={"plain": plain.spec}, web_search=configured) as (yard, model):
         await condition(lambda: "web_search" in yard.tool_names)
         done = await yard.execute(content="Search for the latest AI news", web_search=wish)
         assert (done.text, done.model_calls) == ("Found.", 2)
@@ -160,9 +149,6 @@ def test_an_mcp_search_takes_two_model_calls_and_both_count(wish: Wish, configur
         assert (ran.tool, ran.ran, ran.at, ran.outcome) == ("web_search", "mcp", "plain", "ok")
         assert ("web_search", "mcp") in shown(model.requests[0])
         assert plain.noted("ended") == ["look"]
-
-    script = [call("web_search"), say("Found.")]
-    in_yard(test, Scripted(script), servers={"plain": plain.spec}, web_search=configured)
 
 
 def two_search_servers(folder: Path) -> dict[str, Any]:
@@ -190,18 +176,16 @@ async def start_second(yard: Yard, spec: Any) -> None:
 
 
 @pytest.mark.proves("002.prefer-duckduckgo")
-def test_with_two_search_servers_the_preference_decides_which_of_them_searches(tmp_path: Path) -> None:
+async def test_with_two_search_servers_the_preference_decides_which_of_them_searches(tmp_path: Path) -> None:
     servers = two_search_servers(tmp_path)
 
-    async def test(yard: Yard, model: Scripted) -> None:
+    second = servers.pop("duckduckgo")
+    async with open_yard(Scripted([call(SECOND_SEARCH), say("Found.")]), servers=servers) as (yard, model):
         await start_second(yard, second)
         metadata = {"useWebSearch": True, "webSearchPreference": "duckduckgo"}
         done = await yard.execute(content="news", metadata=metadata)
         assert [(ran.tool, ran.at, ran.outcome) for ran in done.tools] == [(SECOND_SEARCH, "duckduckgo", "ok")]
         assert searches_of(model) == [SECOND_SEARCH], "the other server's search is not offered"
-
-    second = servers.pop("duckduckgo")
-    in_yard(test, Scripted([call(SECOND_SEARCH), say("Found.")]), servers=servers)
 
 
 @pytest.mark.parametrize(
@@ -214,26 +198,31 @@ def test_with_two_search_servers_the_preference_decides_which_of_them_searches(t
         ("auto", ["web_search"]),
     ],
 )
-def test_the_rule_of_web_search_holds_for_every_search_server(wish: Wish, offered: list[str], tmp_path: Path) -> None:
-    async def test(yard: Yard, model: Scripted) -> None:
+async def test_the_rule_of_web_search_holds_for_every_search_server(
+    wish: Wish, offered: list[str], tmp_path: Path
+) -> None:
+
+    servers = two_search_servers(tmp_path)
+    second = servers.pop("duckduckgo")
+    async with open_yard(Hosting([say("ok")]), servers=servers) as (yard, model):
         await start_second(yard, second)
         await yard.execute(content="news", web_search=wish)
         assert searches_of(model) == offered
         if wish in ("native", "auto"):
             assert ("web_search", "provider") in shown(model.requests[-1])
 
-    servers = two_search_servers(tmp_path)
-    second = servers.pop("duckduckgo")
-    in_yard(test, Hosting([say("ok")]), servers=servers)
 
-
-def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: Path) -> None:
+async def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: Path) -> None:
     (tmp_path / "d").mkdir()
     duck = Plain(tmp_path / "d", names={"look": "web_search"}, trust=True)
     other = Plain(tmp_path, names={"look": "brave_web_search"}, trust=True)
     rules = SearchRules(tools=frozenset({"brave_web_search"}))
 
-    async def test(yard: Yard, model: Scripted) -> None:
+    servers = {"brave": other.spec, "duckduckgo": duck.spec}
+    async with open_yard(Scripted([call("web_search"), say("Found.")]), servers=servers, web_search=rules) as (
+        yard,
+        model,
+    ):
         await condition(lambda: {"web_search", "brave_web_search"} <= set(yard.tool_names))
         metadata = {"useWebSearch": True, "webSearchPreference": "duckduckgo", "other": 1}
         done = await yard.execute(content="news", metadata=metadata)
@@ -243,9 +232,6 @@ def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: Path) -
         await yard.servers.act("duckduckgo", "stop")
         with pytest.raises(Invalid, match="no MCP server named duckduckgo"):
             await yard.execute(content="news", web_search="duckduckgo")
-
-    servers = {"brave": other.spec, "duckduckgo": duck.spec}
-    in_yard(test, Scripted([call("web_search"), say("Found.")]), servers=servers, web_search=rules)
 
 
 @pytest.mark.proves("002.auto-custom-control", "002.auto-logging", "002.prefer-native")
@@ -265,10 +251,10 @@ def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: Path) -
         (SearchRules(options=ProviderOptions(allowed_domains=("x.org",))), "auto", [NATIVE, ADD]),
     ],
 )
-def test_the_tools_of_a_request_are_those_that_the_rule_gives(
+async def test_the_tools_of_a_request_are_those_that_the_rule_gives(
     rules: SearchRules, wish: Wish, offered: list[tuple[str, str]]
 ) -> None:
-    async def test(yard: Yard, model: Scripted) -> None:
+    async with open_yard(Hosting([say("ok")]), own_search, add, web_search=rules) as (yard, model):
         await yard.execute(content="news", web_search=wish)
         (request,) = model.requests
         assert sorted(shown(request)) == sorted(offered)
@@ -276,21 +262,20 @@ def test_the_tools_of_a_request_are_those_that_the_rule_gives(
         (search,) = [one for one in request.offer.tools if one.venue == "provider"] or [None]
         assert search is None or search.options == rules.options
 
-    in_yard(test, Hosting([say("ok")]), own_search, add, web_search=rules)
 
-
-def test_the_request_goes_before_the_conversation_and_that_before_the_configuration() -> None:
-    async def test(yard: Yard, model: Scripted) -> None:
+async def test_the_request_goes_before_the_conversation_and_that_before_the_configuration() -> None:
+    async with open_yard(Hosting([say("ok"), say("ok")]), own_search, web_search="native") as (yard, model):
         settings = Settings(web_search="off")
         first = await yard.execute(content="a", settings=settings)
         await yard.execute(content="b", conversation=first.conversation, web_search="mcp")
         assert [shown(one) for one in model.requests] == [[], [OWN]]
 
-    in_yard(test, Hosting([say("ok"), say("ok")]), own_search, web_search="native")
 
-
-def test_where_functions_are_refused_beside_them_native_tools_go_alone_or_not_at_all() -> None:
-    async def test(yard: Yard, model: Scripted) -> None:
+async def test_where_functions_are_refused_beside_them_native_tools_go_alone_or_not_at_all() -> None:
+    async with open_yard(Hosting([say("ok")] * 4, ALONE), add, provider_tools=[provider_tool("code_execution")]) as (
+        yard,
+        model,
+    ):
         for wish in ("auto", "native", ""):
             await yard.execute(content="news", web_search=wish)
         nothing_else = Settings(tools=frozenset({"web_search", "code_execution"}))
@@ -299,23 +284,19 @@ def test_where_functions_are_refused_beside_them_native_tools_go_alone_or_not_at
         assert [shown(one) for one in model.requests] == [[ADD], [NATIVE, code], [ADD], [NATIVE, code]]
         assert [CANNOT in one.system for one in model.requests] == [True, False, False, False]
 
-    in_yard(test, Hosting([say("ok")] * 4, ALONE), add, provider_tools=[provider_tool("code_execution")])
 
-
-def test_code_and_files_are_offered_where_the_provider_has_them_and_policy_allows() -> None:
+async def test_code_and_files_are_offered_where_the_provider_has_them_and_policy_allows() -> None:
     tools = [provider_tool("code_execution"), provider_tool("file_search", ProviderOptions(stores=("vs_1",)))]
     guarded = [replace(tools[0], approval="ask"), replace(tools[1], roles=frozenset({"clerk"}))]
 
-    def test(wanted: list[str]) -> Test:
-        async def offered(yard: Yard, model: Scripted) -> None:
+    for offering, provider_tools, wanted in (
+        (Hosting([say("ok")]), tools, ["code_execution", "file_search"]),
+        (Hosting([say("ok")]), guarded, []),
+        (Scripted([say("ok")]), tools, []),
+    ):
+        async with open_yard(offering, provider_tools=provider_tools) as (yard, model):
             await yard.execute(content="news")
             assert [one.name for one in model.requests[0].offer.tools] == wanted
-
-        return offered
-
-    in_yard(test(["code_execution", "file_search"]), Hosting([say("ok")]), provider_tools=tools)
-    in_yard(test([]), Hosting([say("ok")]), provider_tools=guarded)
-    in_yard(test([]), Scripted([say("ok")]), provider_tools=tools)
 
 
 @pytest.mark.parametrize(
@@ -326,37 +307,34 @@ def test_code_and_files_are_offered_where_the_provider_has_them_and_policy_allow
         ("duckduckgo", "no MCP server named duckduckgo"),
     ],
 )
-def test_what_cannot_be_had_is_refused_in_words(wish: Wish, said: str) -> None:
-    async def test(yard: Yard, model: Scripted) -> None:
+async def test_what_cannot_be_had_is_refused_in_words(wish: Wish, said: str) -> None:
+    async with open_yard(Scripted([]), add) as (yard, model):
         with pytest.raises(Invalid, match=said) as refused:
             await yard.execute(content="news", web_search=wish)
         assert refused.value.details == {"field": "web_search"} and model.requests == []
         with pytest.raises(Invalid, match=said):
             await yard.execute(content="news", settings=Settings(web_search=wish))
 
-    in_yard(test, Scripted([]), add)
 
-
-def test_a_place_that_there_is_not_is_refused_where_it_is_said() -> None:
-    async def test(yard: Yard, model: Scripted) -> None:
+async def test_a_place_that_there_is_not_is_refused_where_it_is_said() -> None:
+    async with open_yard(Scripted([])) as (yard, _):
         with pytest.raises(Invalid, match="web_search"):
             await yard.execute(content="news", web_search="google")  # pyright: ignore[reportArgumentType]
-
-    in_yard(test, Scripted([]))
     with pytest.raises(Misconfigured, match="'google' is no place to search"):
-        in_yard(test, Scripted([]), web_search="google")
+        async with open_yard(Scripted([]), web_search="google"):
+            pass
 
 
-def test_what_was_only_configured_and_cannot_be_had_is_off_and_the_model_knows() -> None:
-    async def test(yard: Yard, model: Scripted) -> None:
+async def test_what_was_only_configured_and_cannot_be_had_is_off_and_the_model_knows() -> None:
+    async with open_yard(Scripted([say("I cannot search.")]), add, web_search="native") as (yard, model):
         await yard.execute(content="news")
         assert CANNOT in model.requests[0].system
 
-    in_yard(test, Scripted([say("I cannot search.")]), add, web_search="native")
 
+async def test_a_search_that_was_not_offered_does_not_run_whatever_the_model_says() -> None:
 
-def test_a_search_that_was_not_offered_does_not_run_whatever_the_model_says() -> None:
-    async def test(yard: Yard, model: Scripted) -> None:
+    script = [call("web_search", query="milk"), say("no")] * 2
+    async with open_yard(Hosting(script), own_search) as (yard, model):
         for wish in ("off", "native"):
             done = await yard.execute(content="news", web_search=wish)
             assert [(one.tool, one.outcome) for one in done.tools] == [("web_search", "error")]
@@ -365,43 +343,32 @@ def test_a_search_that_was_not_offered_does_not_run_whatever_the_model_says() ->
         direct = [event async for event in yard.call("web_search", {"query": "milk"})]
         assert [event.result.content for event in direct if isinstance(event, CallEnded)] == ["all about milk"]
 
-    script = [call("web_search", query="milk"), say("no")] * 2
-    in_yard(test, Hosting(script), own_search)
 
-
-def test_a_native_tool_that_is_called_like_one_of_ours_is_not_run() -> None:
-    async def test(yard: Yard, model: Scripted) -> None:
+async def test_a_native_tool_that_is_called_like_one_of_ours_is_not_run() -> None:
+    async with open_yard(Hosting([call("web_search", query="milk"), say("no")])) as (yard, _):
         events = await events_of(yard.run("news", web_search="native"))
         (ended,) = [event.result for event in events if isinstance(event, CallEnded)]
         assert ended.error is not None and "runs at the model's provider" in ended.error.error
         assert not [event for event in events if isinstance(event, CallStarted)]
 
-    in_yard(test, Hosting([call("web_search", query="milk"), say("no")]))
 
-
-def test_an_application_s_own_search_is_control_and_never_doubles_a_name() -> None:
+async def test_an_application_s_own_search_is_control_and_never_doubles_a_name() -> None:
     apps = Tool(name="web_search", description="In the app.", venue="client")
-
-    async def test(yard: Yard, model: Scripted) -> None:
+    async with open_yard(Hosting([say("ok")] * 3)) as (yard, model):
         for wish in ("", "auto", "native"):
             await yard.execute(content="news", web_search=wish, app_tools=[apps])
         client = ("web_search", "client")
         assert [shown(one) for one in model.requests] == [[client], [client], [NATIVE]]
 
-    in_yard(test, Hosting([say("ok")] * 3))
 
-
-def test_a_name_stands_for_one_tool_and_ours_goes_before_the_provider_s() -> None:
+async def test_a_name_stands_for_one_tool_and_ours_goes_before_the_provider_s() -> None:
     apps = Tool(name="code_execution", description="In the app.", venue="client")
-
-    async def test(yard: Yard, model: Scripted) -> None:
+    async with open_yard(Hosting([say("ok")]), provider_tools=[provider_tool("code_execution")]) as (yard, model):
         await yard.execute(content="news", web_search="native", app_tools=[apps])
         assert shown(model.requests[0]) == [NATIVE, ("code_execution", "client")]
 
-    in_yard(test, Hosting([say("ok")]), provider_tools=[provider_tool("code_execution")])
 
-
-def test_a_provider_that_claims_a_call_which_nobody_offered_makes_nothing_run_here() -> None:
+async def test_a_provider_that_claims_a_call_which_nobody_offered_makes_nothing_run_here() -> None:
     ran: list[str] = []
 
     @tool
@@ -410,24 +377,21 @@ def test_a_provider_that_claims_a_call_which_nobody_offered_makes_nothing_run_he
         ran.append(query)
         return "gone"
 
-    async def run() -> None:
-        claims = [begins(), called(0, "srvtoolu_1", "delete_all", '{"query": "x"}', kind="server_tool_use")]
-        claims += [searched(1, "srvtoolu_1"), cited(2, "Done."), ends()]
-        server = StrictMessages(Reply(packets=claims), says("No."))
-        async with (
-            server.serving() as url,
-            Yard(model=Anthropic(base_url=url, model="claude"), tools=[delete_all]) as yard,
-        ):
-            done = await yard.execute("hello")
-            assert [(one.tool, one.ran) for one in done.tools] == [("delete_all", "provider")]
-            assert await yard.ask("again", conversation=done.conversation) == "No."
-        assert (ran, server.refusals) == ([], [])
-
-    asyncio.run(run())
+    claims = [begins(), called(0, "srvtoolu_1", "delete_all", '{"query": "x"}', kind="server_tool_use")]
+    claims += [searched(1, "srvtoolu_1"), cited(2, "Done."), ends()]
+    server = StrictMessages(Reply(packets=claims), says("No."))
+    async with (
+        server.serving() as url,
+        Yard(model=Anthropic(base_url=url, model="claude"), tools=[delete_all]) as yard,
+    ):
+        done = await yard.execute("hello")
+        assert [(one.tool, one.ran) for one in done.tools] == [("delete_all", "provider")]
+        assert await yard.ask("again", conversation=done.conversation) == "No."
+    assert (ran, server.refusals) == ([], [])
 
 
-def test_a_search_that_comes_or_goes_is_told_in_the_log() -> None:
-    async def test(yard: Yard, model: Scripted) -> None:
+async def test_a_search_that_comes_or_goes_is_told_in_the_log() -> None:
+    async with open_yard(Hosting([say("a"), say("b")])) as (yard, _):
         first = await yard.execute(content="a", web_search="native")
         await yard.execute(content="b", conversation=first.conversation, web_search="off")
         log = await yard.service.entries(first.conversation)
@@ -435,28 +399,22 @@ def test_a_search_that_comes_or_goes_is_told_in_the_log() -> None:
         assert [list(one.added) for one in began] == [["web_search"], []] and began[1].removed == ("web_search",)
         assert all(one.event.usage.total for one in log if isinstance(one.event, TurnEnded))
 
-    in_yard(test, Hosting([say("a"), say("b")]))
 
-
-def test_an_offer_is_the_same_object_as_long_as_its_search_is() -> None:
-    async def test(yard: Yard, model: Scripted) -> None:
+async def test_an_offer_is_the_same_object_as_long_as_its_search_is() -> None:
+    async with open_yard(Hosting([Turn(calls=[Wanted(tool="add", arguments={"a": 1, "b": 1})]), say("2")]), add) as (
+        yard,
+        model,
+    ):
         await yard.execute(content="a", web_search="native")
         assert model.requests[0].offer is model.requests[1].offer
 
-    in_yard(test, Hosting([Turn(calls=[Wanted(tool="add", arguments={"a": 1, "b": 1})]), say("2")]), add)
 
-
-def test_a_trace_tells_why_a_search_runs_where_it_does_and_nothing_where_nobody_spoke_of_one() -> None:
-    async def run() -> None:
-        async with Yard(model=Scripted([say("No."), say("No.")])) as yard:
-            done = [await yard.execute("What is new?", web_search=wish, conversation="c") for wish in ("auto", "")]
-            log = await yard.service.entries("c")
-        first, second = (trace_of(log, one.run_id) for one in done)
-        assert first is not None and second is not None and [turn.search for turn in second.turns] == [""]
-        (turn,) = first.turns
-        assert turn.search.startswith(
-            "off: the model given cannot search natively: its provider has no web_search, and no"
-        )
-        assert turn.search in draw([first], 400).plain
-
-    asyncio.run(run())
+async def test_a_trace_tells_why_a_search_runs_where_it_does_and_nothing_where_nobody_spoke_of_one() -> None:
+    async with Yard(model=Scripted([say("No."), say("No.")])) as yard:
+        done = [await yard.execute("What is new?", web_search=wish, conversation="c") for wish in ("auto", "")]
+        log = await yard.service.entries("c")
+    first, second = (trace_of(log, one.run_id) for one in done)
+    assert first is not None and second is not None and [turn.search for turn in second.turns] == [""]
+    (turn,) = first.turns
+    assert turn.search.startswith("off: the model given cannot search natively: its provider has no web_search, and no")
+    assert turn.search in draw([first], 400).plain

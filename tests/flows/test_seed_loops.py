@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from support import STAFF, condition, events_of, in_yard, result, results, text, until
+from support import STAFF, condition, events_of, open_yard, result, results, text, until
 from surfaces.app_talk import TOOLS, App, ran
-from surfaces.talk import Talk, talk
-from toolyard import Caller, Context, Scripted, Tool, ToolError, Yard, call, say, tool
+from surfaces.talk import open_talk
+from toolyard import Caller, Context, Scripted, Tool, ToolError, call, say, tool
 from toolyard.core.events import CallParked, RunSuspended
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
@@ -24,7 +24,7 @@ def read_results(request: ModelRequest) -> list[Result]:
 
 
 @pytest.mark.proves("000.calls-in-sequence", "000.next-call-from-result")
-def test_milk_then_bread_are_four_calls_each_made_from_the_result_before_it() -> None:
+async def test_milk_then_bread_are_four_calls_each_made_from_the_result_before_it() -> None:
     cart: list[str] = []
 
     @tool(read_only=True)
@@ -46,41 +46,37 @@ def test_milk_then_bread_are_four_calls_each_made_from_the_result_before_it() ->
             return call("add_to_cart", code=reached[-1]["code"])
         return call("search_products", query=("milk", "bread")[len(reached) // 2])
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(shop, [search_products, add_to_cart]) as yard:
         events = await events_of(yard.run("add milk and bread"))
         tools = ["search_products", "add_to_cart", "search_products", "add_to_cart"]
         assert [one.tool for one in results(events)] == tools
         assert text(events) == "There are 2 things in your cart."
-
-    in_yard(test, shop, [search_products, add_to_cart])
     assert cart == ["D-100", "B-200"]
 
 
 @pytest.mark.proves("000.next-call-from-result")
-def test_an_app_gets_its_next_call_made_from_the_result_that_it_posted() -> None:
+async def test_an_app_gets_its_next_call_made_from_the_result_that_it_posted() -> None:
     def shop(request: ModelRequest) -> Turn:
         reached = read_results(request)
         if not reached:
             return call("search_products", query="milk")
         return call("add_to_cart", code=json.loads(reached[0].content)["products"][0]["code"])
 
-    async def test(http: Talk) -> None:
+    async with open_talk(Scripted(shop)) as http:
         app = App(http, TOOLS)
         first = await app.ask("Add milk to my cart")
         second = await app.post(ran(first, {"products": [{"code": "only-the-app-knows"}]}))
         (added,) = second["toolCalls"]
         assert (added["name"], added["arguments"]) == ("add_to_cart", {"code": "only-the-app-knows"})
 
-    talk(test, Scripted(shop))
-
 
 @pytest.mark.proves("000.local-execution", "000.tool-result-continues")
-def test_the_model_reads_what_the_app_delivered_and_nothing_ran_on_the_server() -> None:
+async def test_the_model_reads_what_the_app_delivered_and_nothing_ran_on_the_server() -> None:
     def model(request: ModelRequest) -> Turn:
         reached = read_results(request)
         return say(f"I read {reached[0].content}") if reached else call("search_products", query="milk")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(model) as yard:
         run = yard.run("find milk", app_tools=[SEARCH])
         parked, _ = await until(run, CallParked)
         await until(run, RunSuspended)  # nothing goes on here: the run waits for the app
@@ -88,11 +84,9 @@ def test_the_model_reads_what_the_app_delivered_and_nothing_ran_on_the_server() 
         await yard.deliver(run.conversation, parked.call_id, {"products": ["Full Cream Milk"]})
         assert text(await events_of(run)) == 'I read {"products":["Full Cream Milk"]}'
 
-    in_yard(test, model)
-
 
 @pytest.mark.proves("001.error-result-to-model", "003.error-passed-to-model")
-def test_the_model_itself_is_given_the_kind_of_an_error_and_its_message() -> None:
+async def test_the_model_itself_is_given_the_kind_of_an_error_and_its_message() -> None:
     @tool
     def query_stock() -> None:
         """Fail as a database does."""
@@ -109,24 +103,22 @@ def test_the_model_itself_is_given_the_kind_of_an_error_and_its_message() -> Non
             return call(("query_stock", "find_list")[len(reached)])
         return say(*(one.content for one in reached))
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(model, [query_stock, find_list]) as yard:
         answer = await yard.ask("go")
         assert "ConnectionError: the database is down" in answer
         told = '{"ok":false,"error":"there is no such list","error_type":"not_found","details":{"wanted":"x"}}'
         assert told in answer
 
-    in_yard(test, model, [query_stock, find_list])
-
 
 @pytest.mark.proves("002.mcp-error-as-result")
-def test_the_model_is_given_the_error_of_an_mcp_server_and_goes_on(tmp_path: Path) -> None:
+async def test_the_model_is_given_the_error_of_an_mcp_server_and_goes_on(tmp_path: Path) -> None:
     server = Plain(tmp_path, trust=True)
 
     def model(request: ModelRequest) -> Turn:
         reached = read_results(request)
         return say(reached[0].content) if reached else call("fails")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(model, servers={"plain": server.spec}) as yard:
         await condition(lambda: "fails" in yard.tool_names)
         run = yard.run("go")
         events = await events_of(run)
@@ -135,8 +127,6 @@ def test_the_model_is_given_the_error_of_an_mcp_server_and_goes_on(tmp_path: Pat
         assert failed.error.error in text(events) and failed.error.error_type in text(events)
         (called,) = [item for item in await yard.history(run.conversation) if isinstance(item, Call)]
         assert failed.call_id == called.id
-
-    in_yard(test, model, servers={"plain": server.spec})
     assert "fails" in server.notes.read_text()
 
 
@@ -162,13 +152,11 @@ class SearchMaterials:
 
 @pytest.mark.proves("001.executor-open-to-all")
 @pytest.mark.parametrize("caller", [STAFF, Caller(user="guest"), Caller(user="boss", roles=frozenset({"admin"}))])
-def test_an_executor_that_requires_no_permission_is_offered_to_everybody_and_runs(caller: Caller) -> None:
+async def test_an_executor_that_requires_no_permission_is_offered_to_everybody_and_runs(caller: Caller) -> None:
     def model(request: ModelRequest) -> Turn:
         assert [one.name for one in request.offer.tools] == ["search_materials"]
         return say("好") if read_results(request) else call("search_materials", keyword="面粉")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(model, [SearchMaterials()]) as yard:
         found = result(await events_of(yard.run("go", caller=caller)))
         assert json.loads(found.content) == {"success": True, "asked_by": caller.user}
-
-    in_yard(test, model, [SearchMaterials()])

@@ -8,7 +8,7 @@ from contextlib import suppress
 import anyio
 import pytest
 
-from support import ending, events_of, in_yard, problem, result, results, sound, until
+from support import ending, events_of, open_yard, problem, result, results, sound, until
 from toolyard import Yard, call, say, tool
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallStarted, ModelDelta, RunQueued, TextAppended, TurnEnded, TurnFailed
@@ -18,7 +18,7 @@ from toolyard.models.scripted import together
 
 
 @pytest.mark.proves("004.stop")
-def test_stop_in_the_middle_of_a_tool_cancels_it_and_the_next_message_works() -> None:
+async def test_stop_in_the_middle_of_a_tool_cancels_it_and_the_next_message_works() -> None:
     stopped = asyncio.Event()
 
     @tool
@@ -30,7 +30,7 @@ def test_stop_in_the_middle_of_a_tool_cancels_it_and_the_next_message_works() ->
             stopped.set()
             raise
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("hang"), say("fine")], [hang]) as yard:
         run = yard.run("go")
         await until(run, CallStarted)
         await run.stop()
@@ -42,10 +42,8 @@ def test_stop_in_the_middle_of_a_tool_cancels_it_and_the_next_message_works() ->
         assert await yard.ask("next", conversation=run.conversation) == "fine"
         assert not await sound(yard, run.conversation)
 
-    in_yard(test, [call("hang"), say("fine")], [hang])
 
-
-def test_one_call_can_be_stopped_while_its_sibling_goes_on() -> None:
+async def test_one_call_can_be_stopped_while_its_sibling_goes_on() -> None:
     gate = asyncio.Event()
 
     @tool
@@ -54,7 +52,7 @@ def test_one_call_can_be_stopped_while_its_sibling_goes_on() -> None:
         await gate.wait()
         return name
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([together(call("wait", name="a"), call("wait", name="b")), say("ok")], [wait]) as yard:
         run = yard.run("go")
         started: list[CallStarted] = []
         async for event in run:
@@ -68,8 +66,6 @@ def test_one_call_can_be_stopped_while_its_sibling_goes_on() -> None:
         told = {one.call_id: one.outcome for one in results(events)}
         assert told == {started[0].call_id: "cancelled", started[1].call_id: "ok"}
         assert ending(events).ending == "done"
-
-    in_yard(test, [together(call("wait", name="a"), call("wait", name="b")), say("ok")], [wait])
 
 
 class Endless:
@@ -89,25 +85,21 @@ class Endless:
     async def close(self) -> None: ...
 
 
-def test_stop_in_the_middle_of_an_answer_closes_the_model_and_keeps_what_was_said() -> None:
+async def test_stop_in_the_middle_of_an_answer_closes_the_model_and_keeps_what_was_said() -> None:
     model = Endless()
-
-    async def test() -> None:
-        async with asyncio.timeout(20), Yard(model=model) as yard:
-            run = yard.run("tell me")
-            async for event in run:
-                if isinstance(event, TextAppended) and event.offset == 10:
-                    await run.stop()
-                if isinstance(event, TurnEnded):
-                    assert event.finish == "cancelled"
-            assert model.closed
-            last = (await yard.history(run.conversation))[-1]
-            assert isinstance(last, ModelText) and last.text == "Once upon a time"
-
-    asyncio.run(test())
+    async with asyncio.timeout(20), Yard(model=model) as yard:
+        run = yard.run("tell me")
+        async for event in run:
+            if isinstance(event, TextAppended) and event.offset == 10:
+                await run.stop()
+            if isinstance(event, TurnEnded):
+                assert event.finish == "cancelled"
+        assert model.closed
+        last = (await yard.history(run.conversation))[-1]
+        assert isinstance(last, ModelText) and last.text == "Once upon a time"
 
 
-def test_a_thread_that_ignores_the_stop_is_abandoned_and_its_call_still_ends() -> None:
+async def test_a_thread_that_ignores_the_stop_is_abandoned_and_its_call_still_ends() -> None:
     release, entered = threading.Event(), threading.Event()
 
     @tool
@@ -117,7 +109,7 @@ def test_a_thread_that_ignores_the_stop_is_abandoned_and_its_call_still_ends() -
         release.wait(20)
         return "too late"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("block")], [block]) as yard:
         run = yard.run("go")
         await until(run, CallStarted)
         await asyncio.to_thread(entered.wait, 20)
@@ -126,10 +118,8 @@ def test_a_thread_that_ignores_the_stop_is_abandoned_and_its_call_still_ends() -
         assert problem(found) == ("cancelled", "cancelled") and "may have taken effect" in found.content
         release.set()
 
-    in_yard(test, [call("block")], [block])
 
-
-def test_an_async_tool_that_swallows_its_cancellation_is_abandoned() -> None:
+async def test_an_async_tool_that_swallows_its_cancellation_is_abandoned() -> None:
     release = asyncio.Event()
 
     @tool(timeout_s=0.05)
@@ -142,20 +132,18 @@ def test_an_async_tool_that_swallows_its_cancellation_is_abandoned() -> None:
                 continue
         return "too late"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("stubborn"), say("ok")], [stubborn]) as yard:
         assert result(await events_of(yard.run("go"))).outcome == "timeout"
         release.set()
 
-    in_yard(test, [call("stubborn"), say("ok")], [stubborn])
 
-
-def test_interrupt_stops_the_run_in_front_and_takes_its_place() -> None:
+async def test_interrupt_stops_the_run_in_front_and_takes_its_place() -> None:
     @tool
     async def hang() -> None:
         """Waits for ever."""
         await asyncio.Event().wait()
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("hang"), say("ok")], [hang]) as yard:
         first = yard.run("one", conversation="c")
         await until(first, CallStarted)
         second = await events_of(yard.run("two", conversation="c", interrupt=True))
@@ -163,20 +151,16 @@ def test_interrupt_stops_the_run_in_front_and_takes_its_place() -> None:
         assert ending(await events_of(first)).ending == "cancelled"
         assert not await sound(yard, "c")
 
-    in_yard(test, [call("hang"), say("ok")], [hang])
 
-
-def test_stopping_where_nothing_runs_is_refused() -> None:
-    async def test(yard: Yard) -> None:
+async def test_stopping_where_nothing_runs_is_refused() -> None:
+    async with open_yard([say("ok")]) as yard:
         run = yard.run("go")
         await events_of(run)
         with pytest.raises(Refused, match="has ended or never was"):
             await run.stop()
 
-    in_yard(test, [say("ok")])
 
-
-def test_leaving_the_iteration_does_not_stop_the_run() -> None:
+async def test_leaving_the_iteration_does_not_stop_the_run() -> None:
     done = asyncio.Event()
 
     @tool
@@ -185,19 +169,17 @@ def test_leaving_the_iteration_does_not_stop_the_run() -> None:
         done.set()
         return "worked"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("work"), say("ok")], [work]) as yard:
         run = yard.run("go")
         await until(run, RunQueued)
         await done.wait()
         assert result(await events_of(run)).content == "worked"
 
-    in_yard(test, [call("work"), say("ok")], [work])
-
 
 @pytest.mark.parametrize(
     "way", ["then waits", "then returns", "raises", "in a group", "later, from elsewhere", "leaves a scope open"]
 )
-def test_a_tool_that_cancels_its_own_task_ends_at_once(way: str) -> None:
+async def test_a_tool_that_cancels_its_own_task_ends_at_once(way: str) -> None:
     """Only the tool wants its task to stop: nobody else ends the call, and it must not hang until the run's limit."""
 
     @tool
@@ -224,17 +206,15 @@ def test_a_tool_that_cancels_its_own_task_ends_at_once(way: str) -> None:
         await asyncio.Event().wait()
         return "never"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("give_up"), say("sorry")], [give_up]) as yard:
         events = await events_of(yard.run("go"))
         assert ending(events).ending == "done"
         expected = {"then returns": "ok", "leaves a scope open": result(events).outcome}
         assert result(events).outcome == expected.get(way, "cancelled")
 
-    in_yard(test, [call("give_up"), say("sorry")], [give_up])
-
 
 @pytest.mark.parametrize("rule", ["idempotent", "none"])
-def test_a_tool_that_swallows_its_own_cancellation_is_ended_by_its_deadline(rule: str) -> None:
+async def test_a_tool_that_swallows_its_own_cancellation_is_ended_by_its_deadline(rule: str) -> None:
     @tool(timeout_s=0.05, retries=0, idempotent=rule == "idempotent")
     async def stubborn() -> str:
         """Cancels itself, takes no notice and hangs."""
@@ -246,8 +226,6 @@ def test_a_tool_that_swallows_its_own_cancellation_is_ended_by_its_deadline(rule
         await asyncio.Event().wait()
         return "never"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("stubborn"), say("sorry")], [stubborn]) as yard:
         events = await events_of(yard.run("go"))
         assert (ending(events).ending, problem(result(events))) == ("done", ("timeout", "timeout"))
-
-    in_yard(test, [call("stubborn"), say("sorry")], [stubborn])

@@ -49,7 +49,7 @@ def test_the_last_one_s_failure_is_the_turn_s() -> None:
     assert [event.problem.error for event in events if isinstance(event, TurnFailed)] == ["down, too"]
 
 
-def test_a_model_that_has_begun_is_not_followed_by_another() -> None:
+async def test_a_model_that_has_begun_is_not_followed_by_another() -> None:
     class BreaksOff:
         async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
             yield TextAppended(turn=request.turn, offset=0, text="I was ab")
@@ -64,18 +64,18 @@ def test_a_model_that_has_begun_is_not_followed_by_another() -> None:
     async def run() -> list[ModelDelta | TurnEnded | TurnFailed]:
         return [event async for event in Fallback(["a", "b"], models.__getitem__).stream(request([user("hi")]))]
 
-    assert [type(event) for event in asyncio.run(run())] == [TextAppended, TurnFailed]
+    assert [type(event) for event in (await run())] == [TextAppended, TurnFailed]
     assert other.requests == []
 
 
-def test_a_yard_of_several_models_answers_with_the_first_that_can_be_had() -> None:
+async def test_a_yard_of_several_models_answers_with_the_first_that_can_be_had() -> None:
     models = {"a": Scripted([fail("down", "unavailable")]), "b": Scripted([say("from b")])}
 
     async def run() -> str:
         async with Yard.wired(Wiring(model=["a", "b"], named_model=models.__getitem__)) as yard:
             return text(await events_of(yard.run("hi")))
 
-    assert asyncio.run(run()) == "from b"
+    assert (await run()) == "from b"
     assert [len(model.requests) for model in models.values()] == [1, 1]
 
 

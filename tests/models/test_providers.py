@@ -1,7 +1,5 @@
 """Names of models: which provider, which wire, which address, which key, and what its own tools can do."""
 
-import asyncio
-
 import pytest
 
 from toolyard import Yard
@@ -41,20 +39,20 @@ AZURE = {"AZURE_OPENAI_API_KEY": "k", "AZURE_OPENAI_ENDPOINT": "https://mine.ope
         ("http://127.0.0.1:1/v1#m", {}, OpenAIChat),
     ],
 )
-def test_a_name_leads_to_its_wire(
+async def test_a_name_leads_to_its_wire(
     name: str, environment: dict[str, str], kind: type[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
     for model in (named_model(name), configured_model(name, Config(), environment)):
         assert type(model) is kind
-        asyncio.run(model.close())
+        await model.close()
 
 
-def test_every_named_provider_can_be_made_on_every_wire_that_it_has() -> None:
+async def test_every_named_provider_can_be_made_on_every_wire_that_it_has() -> None:
     for name, provider in PROVIDERS.items():
         base_url = provider.address_in(name, AZURE)
-        asyncio.run(wired(provider, base_url=base_url, model="m", api_key="k", provider=name).close())
+        await wired(provider, base_url=base_url, model="m", api_key="k", provider=name).close()
         assert {provider.wire, provider.native_wire or provider.wire} <= WIRES.keys()
 
 
@@ -90,46 +88,40 @@ def test_the_configuration_may_name_the_wire(wire: str, kind: type[object]) -> N
     assert (place.known.wire, place.known.native_wire) == ("responses", "")
 
 
-def test_a_turn_that_offers_a_tool_of_the_provider_s_own_goes_over_the_wire_that_has_it() -> None:
-    async def run() -> None:
-        chat = strict_chat.StrictChat(strict_chat.says("chat"), strict_chat.says("chat"))
-        responses = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED))
-        async with chat.serving() as plain_url, responses.serving() as native_url:
-            made: list[Model] = []
+async def test_a_turn_that_offers_a_tool_of_the_provider_s_own_goes_over_the_wire_that_has_it() -> None:
+    chat = strict_chat.StrictChat(strict_chat.says("chat"), strict_chat.says("chat"))
+    responses = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED))
+    async with chat.serving() as plain_url, responses.serving() as native_url:
+        made: list[Model] = []
 
-            def native_model() -> Model:
-                made.append(OpenAIResponses(base_url=native_url, model="m"))
-                return made[-1]
+        def native_model() -> Model:
+            made.append(OpenAIResponses(base_url=native_url, model="m"))
+            return made[-1]
 
-            async with opened(ByOffer(OpenAIChat(base_url=plain_url, model="m"), native_model)) as model:
-                plain, searching = offer(ADD), offer(ADD, PLAIN_SEARCH)
-                await events_of(model, request([user("hi")], tools=plain))
-                assert made == []
-                last = (await events_of(model, request([user("hi")], tools=searching)))[-1]
-                history = [user("hi"), *getattr(last, "items", ()), user("and?", "u2")]
-                await events_of(model, request(history, tools=plain))
-        assert (len(chat.bodies), len(responses.bodies), len(made)) == (2, 1, 1)
-        assert (chat.refusals, responses.refusals) == ([], [])
-
-    asyncio.run(run())
+        async with opened(ByOffer(OpenAIChat(base_url=plain_url, model="m"), native_model)) as model:
+            plain, searching = offer(ADD), offer(ADD, PLAIN_SEARCH)
+            await events_of(model, request([user("hi")], tools=plain))
+            assert made == []
+            last = (await events_of(model, request([user("hi")], tools=searching)))[-1]
+            history = [user("hi"), *getattr(last, "items", ()), user("and?", "u2")]
+            await events_of(model, request(history, tools=plain))
+    assert (len(chat.bodies), len(responses.bodies), len(made)) == (2, 1, 1)
+    assert (chat.refusals, responses.refusals) == ([], [])
 
 
 @pytest.mark.parametrize("choice", ["auto", "web_search"])
-def test_a_model_whose_provider_has_no_such_tool_for_it_is_not_offered_it(choice: str) -> None:
-    async def run() -> None:
-        chat, responses = strict_chat.StrictChat(*[strict_chat.says("chat")] * 2), strict_responses()
-        async with chat.serving() as plain_url, responses.serving() as native_url:
-            older = ByOffer(
-                OpenAIChat(base_url=plain_url, model="gpt-4-turbo"),
-                lambda: OpenAIResponses(base_url=native_url, model="gpt-4-turbo"),
-            )
-            async with opened(older) as model:
-                for tools in (offer(ADD, PLAIN_SEARCH), offer(PLAIN_SEARCH)):
-                    await events_of(model, request([user("hi")], tools=tools, tool_choice=choice))
-        assert (chat.refusals, responses.bodies) == ([], [])
-        assert [[tool.function.name for tool in body.tools or ()] for body in chat.requests] == [["add"], []]
-
-    asyncio.run(run())
+async def test_a_model_whose_provider_has_no_such_tool_for_it_is_not_offered_it(choice: str) -> None:
+    chat, responses = strict_chat.StrictChat(*[strict_chat.says("chat")] * 2), strict_responses()
+    async with chat.serving() as plain_url, responses.serving() as native_url:
+        older = ByOffer(
+            OpenAIChat(base_url=plain_url, model="gpt-4-turbo"),
+            lambda: OpenAIResponses(base_url=native_url, model="gpt-4-turbo"),
+        )
+        async with opened(older) as model:
+            for tools in (offer(ADD, PLAIN_SEARCH), offer(PLAIN_SEARCH)):
+                await events_of(model, request([user("hi")], tools=tools, tool_choice=choice))
+    assert (chat.refusals, responses.bodies) == ([], [])
+    assert [[tool.function.name for tool in body.tools or ()] for body in chat.requests] == [["add"], []]
 
 
 def test_what_a_provider_s_own_tools_can_do_is_a_fact_of_wire_and_model() -> None:
@@ -172,30 +164,24 @@ def test_a_model_says_what_its_provider_runs_and_one_of_a_line_speaks_for_it() -
 
 
 @pytest.mark.parametrize("name", ["azure:mine", "openrouter:maker/model", "dashscope:qwen-plus", "shop:small"])
-def test_a_request_goes_to_the_address_of_its_provider_with_its_key_and_headers(name: str) -> None:
-    async def run() -> None:
-        server = strict_chat.StrictChat(strict_chat.says("Hi."))
-        provider, _, model_name = name.partition(":")
-        async with server.serving() as url:
-            own = ProviderConfig(base_url=url, api_key="key-1", headers={"X-Team": "shop"})
-            config = Config(providers={provider: own})
-            async with opened(configured_model(name, config, {})) as model:
-                await events_of(model, request([user("hi")], tools=offer(ADD)))
-        assert server.refusals == [] and server.requests[0].model == model_name
-        sent = {key.lower(): value for key, value in server.headers[0].items()}
-        assert (sent["authorization"], sent["x-team"]) == ("Bearer key-1", "shop")
-
-    asyncio.run(run())
+async def test_a_request_goes_to_the_address_of_its_provider_with_its_key_and_headers(name: str) -> None:
+    server = strict_chat.StrictChat(strict_chat.says("Hi."))
+    provider, _, model_name = name.partition(":")
+    async with server.serving() as url:
+        own = ProviderConfig(base_url=url, api_key="key-1", headers={"X-Team": "shop"})
+        config = Config(providers={provider: own})
+        async with opened(configured_model(name, config, {})) as model:
+            await events_of(model, request([user("hi")], tools=offer(ADD)))
+    assert server.refusals == [] and server.requests[0].model == model_name
+    sent = {key.lower(): value for key, value in server.headers[0].items()}
+    assert (sent["authorization"], sent["x-team"]) == ("Bearer key-1", "shop")
 
 
-def test_an_azure_deployment_searches_over_responses_at_the_same_address() -> None:
-    async def run() -> None:
-        server = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED))
-        async with server.serving() as url:
-            environment = {"AZURE_OPENAI_API_KEY": "key-1", "AZURE_BASE_URL": url}
-            async with Yard(model=configured_model("azure:gpt-5-mini", Config(), environment)) as yard:
-                done = await yard.execute("news", web_search="native")
-        assert (server.refusals, server.paths) == ([], ["/v1/responses"])
-        assert [(one.ran, one.at) for one in done.tools] == [("provider", "azure")]
-
-    asyncio.run(run())
+async def test_an_azure_deployment_searches_over_responses_at_the_same_address() -> None:
+    server = strict_responses(responses_bytes.replies(responses_bytes.SEARCH, responses_bytes.CITED))
+    async with server.serving() as url:
+        environment = {"AZURE_OPENAI_API_KEY": "key-1", "AZURE_BASE_URL": url}
+        async with Yard(model=configured_model("azure:gpt-5-mini", Config(), environment)) as yard:
+            done = await yard.execute("news", web_search="native")
+    assert (server.refusals, server.paths) == ([], ["/v1/responses"])
+    assert [(one.ran, one.at) for one in done.tools] == [("provider", "azure")]

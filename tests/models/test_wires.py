@@ -85,48 +85,40 @@ def numbered(reply: Reply, number: int) -> Reply:
 
 
 @each_wire
-def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_for(wire: Wire) -> None:
-    async def run() -> None:
-        server = wire.server(*(numbered(wire.odd, n) for n in range(3)), wire.says("Done."))
-        tools, memo, mint = offer(ADD), dict[str, object](), CountingMint()
-        history = History(HI)
-        async with (
-            server.serving() as base_url,
-            opened(wire.made(base_url=base_url, model=wire.model, api_key=KEY)) as model,
-        ):
-            for _ in range(4):
-                asked = request(history, system="You add.", tools=tools, memo=memo, mint=mint)
-                last = (await events_of(model, asked))[-1]
-                assert isinstance(last, TurnEnded), last
-                history = history.plus(last.items)
-                history = history.plus([answer(item) for item in last.items if isinstance(item, Call)])
-        assert (server.refusals, server.replies) == ([], [])
-        calls = [item for item in history if isinstance(item, Call)]
-        assert [(call.tool, bool(call.unreadable)) for call in calls[::3]] == [("add", True)] * 3
-        assert [call.arguments for call in calls[2::3]] == [{"a": 1}] * 3
-        assert len([item for item in history if isinstance(item, Reasoning)]) == 3
-
-    asyncio.run(run())
+async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_for(wire: Wire) -> None:
+    server = wire.server(*(numbered(wire.odd, n) for n in range(3)), wire.says("Done."))
+    tools, memo, mint = offer(ADD), dict[str, object](), CountingMint()
+    history = History(HI)
+    async with (
+        server.serving() as base_url,
+        opened(wire.made(base_url=base_url, model=wire.model, api_key=KEY)) as model,
+    ):
+        for _ in range(4):
+            asked = request(history, system="You add.", tools=tools, memo=memo, mint=mint)
+            last = (await events_of(model, asked))[-1]
+            assert isinstance(last, TurnEnded), last
+            history = history.plus(last.items)
+            history = history.plus([answer(item) for item in last.items if isinstance(item, Call)])
+    assert (server.refusals, server.replies) == ([], [])
+    calls = [item for item in history if isinstance(item, Call)]
+    assert [(call.tool, bool(call.unreadable)) for call in calls[::3]] == [("add", True)] * 3
+    assert [call.arguments for call in calls[2::3]] == [{"a": 1}] * 3
+    assert len([item for item in history if isinstance(item, Reasoning)]) == 3
 
 
 @each_wire
-def test_the_address_the_key_and_the_headers_are_what_the_provider_wants(wire: Wire) -> None:
-    async def run() -> None:
-        server = wire.server(wire.says("a"))
-        made = wire.made
-        async with (
-            server.serving() as base_url,
-            opened(
-                made(base_url=base_url + "/", model=wire.model, api_key=f" {KEY}\n", headers={"X-Team": "a"})
-            ) as one,
-        ):
-            assert isinstance((await events_of(one, request(HI, correlation_id="corr-1")))[-1], TurnEnded)
-        assert server.paths == [wire.path]
-        (sent,) = server.headers
-        assert KEY in sent[wire.key_header] and sent[wire.key_header].split()[-1] == KEY
-        assert (sent["X-Team"], sent["X-Correlation-ID"]) == ("a", "corr-1")
-
-    asyncio.run(run())
+async def test_the_address_the_key_and_the_headers_are_what_the_provider_wants(wire: Wire) -> None:
+    server = wire.server(wire.says("a"))
+    made = wire.made
+    async with (
+        server.serving() as base_url,
+        opened(made(base_url=base_url + "/", model=wire.model, api_key=f" {KEY}\n", headers={"X-Team": "a"})) as one,
+    ):
+        assert isinstance((await events_of(one, request(HI, correlation_id="corr-1")))[-1], TurnEnded)
+    assert server.paths == [wire.path]
+    (sent,) = server.headers
+    assert KEY in sent[wire.key_header] and sent[wire.key_header].split()[-1] == KEY
+    assert (sent["X-Team"], sent["X-Correlation-ID"]) == ("a", "corr-1")
 
 
 @each_wire
@@ -140,24 +132,21 @@ def test_the_address_the_key_and_the_headers_are_what_the_provider_wants(wire: W
         (503, "unavailable", 4),
     ],
 )
-def test_an_error_is_told_in_the_provider_s_words_and_tried_again_where_that_helps(
+async def test_an_error_is_told_in_the_provider_s_words_and_tried_again_where_that_helps(
     wire: Wire, status: int, error_type: str, attempts: int
 ) -> None:
-    async def run() -> None:
-        refusal = wire.refuses(status, f"no, not with {KEY}")
-        refusal.headers["x-request-id"] = "req_9"
-        server, naps = wire.server(*[refusal] * 4), Naps()
-        async with (
-            server.serving() as base_url,
-            opened(wire.made(base_url=base_url, model=wire.model, api_key=KEY, sleep=naps)) as model,
-        ):
-            problem = (await failure_of(model, request(HI))).problem
-        assert problem.error_type == error_type and "no, not with ***" in problem.error
-        assert (problem.details["request_id"], problem.details["status"]) == ("req_9", status)
-        assert (len(server.bodies), len(naps.taken)) == (attempts, attempts - 1)
-        assert KEY not in repr(problem)
-
-    asyncio.run(run())
+    refusal = wire.refuses(status, f"no, not with {KEY}")
+    refusal.headers["x-request-id"] = "req_9"
+    server, naps = wire.server(*[refusal] * 4), Naps()
+    async with (
+        server.serving() as base_url,
+        opened(wire.made(base_url=base_url, model=wire.model, api_key=KEY, sleep=naps)) as model,
+    ):
+        problem = (await failure_of(model, request(HI))).problem
+    assert problem.error_type == error_type and "no, not with ***" in problem.error
+    assert (problem.details["request_id"], problem.details["status"]) == ("req_9", status)
+    assert (len(server.bodies), len(naps.taken)) == (attempts, attempts - 1)
+    assert KEY not in repr(problem)
 
 
 def test_a_base_url_must_be_one_and_gemini_needs_a_model() -> None:
@@ -167,17 +156,14 @@ def test_a_base_url_must_be_one_and_gemini_needs_a_model() -> None:
         Gemini(base_url="https://example.org", model="")
 
 
-def test_a_base_url_with_a_query_keeps_it() -> None:
-    async def run() -> None:
-        server = gemini_server(gemini_bytes.says("a"))
-        async with (
-            server.serving() as base_url,
-            opened(Gemini(base_url=f"{base_url}?tenant=7", model=strict_gemini.MODEL)) as model,
-        ):
-            await events_of(model, request(HI))
-        assert server.paths[0].endswith(":streamGenerateContent?tenant=7&alt=sse")
-
-    asyncio.run(run())
+async def test_a_base_url_with_a_query_keeps_it() -> None:
+    server = gemini_server(gemini_bytes.says("a"))
+    async with (
+        server.serving() as base_url,
+        opened(Gemini(base_url=f"{base_url}?tenant=7", model=strict_gemini.MODEL)) as model,
+    ):
+        await events_of(model, request(HI))
+    assert server.paths[0].endswith(":streamGenerateContent?tenant=7&alt=sse")
 
 
 def body_of(wire: Wire, *tools: Tool, model: str = "") -> dict[str, Any]:
@@ -245,33 +231,27 @@ def test_a_model_that_does_not_reason_is_not_asked_for_it() -> None:
 
 
 @pytest.mark.parametrize("model", ["gpt-5-mini", "o3"])
-def test_reasoning_goes_back_to_the_model_that_sealed_it_and_to_no_other(model: str) -> None:
-    async def run() -> None:
-        first = responses_bytes.replies(responses_bytes.thought("Hm."), responses_bytes.call("add", '{"a":1}'))
-        server = strict_responses(first, responses_bytes.says("3."))
-        mint = CountingMint()
-        async with server.serving() as base_url:
-            async with opened(OpenAIResponses(base_url=base_url, model="gpt-5-mini")) as one:
-                turn = (await events_of(one, request(HI, tools=offer(ADD), mint=mint)))[-1]
-            assert isinstance(turn, TurnEnded)
-            history = [*HI, *turn.items, *(answer(item) for item in turn.items if isinstance(item, Call))]
-            async with opened(OpenAIResponses(base_url=base_url, model=model)) as other:
-                assert isinstance((await events_of(other, request(history, mint=mint)))[-1], TurnEnded)
-        sent = [item.get("type") for item in json.loads(server.bodies[1])["input"]]
-        assert ("reasoning" in sent) is (model == "gpt-5-mini")
-
-    asyncio.run(run())
+async def test_reasoning_goes_back_to_the_model_that_sealed_it_and_to_no_other(model: str) -> None:
+    first = responses_bytes.replies(responses_bytes.thought("Hm."), responses_bytes.call("add", '{"a":1}'))
+    server = strict_responses(first, responses_bytes.says("3."))
+    mint = CountingMint()
+    async with server.serving() as base_url:
+        async with opened(OpenAIResponses(base_url=base_url, model="gpt-5-mini")) as one:
+            turn = (await events_of(one, request(HI, tools=offer(ADD), mint=mint)))[-1]
+        assert isinstance(turn, TurnEnded)
+        history = [*HI, *turn.items, *(answer(item) for item in turn.items if isinstance(item, Call))]
+        async with opened(OpenAIResponses(base_url=base_url, model=model)) as other:
+            assert isinstance((await events_of(other, request(history, mint=mint)))[-1], TurnEnded)
+    sent = [item.get("type") for item in json.loads(server.bodies[1])["input"]]
+    assert ("reasoning" in sent) is (model == "gpt-5-mini")
 
 
-def test_strict_mode_s_nulls_for_what_was_left_out_are_taken_out_again() -> None:
-    async def run() -> None:
-        shape = {"a": {"type": "integer"}, "b": {"type": "string"}}
-        tool = Tool(name="add", parameters={"type": "object", "properties": shape, "required": ["a"]})
-        server = strict_responses(responses_bytes.asks(("add", {"a": 1, "b": None})))
-        async with server.serving() as base_url, opened(OpenAIResponses(base_url=base_url, model="m")) as model:
-            turn = (await events_of(model, request(HI, tools=offer(tool))))[-1]
-        assert json.loads(server.bodies[0])["tools"][0]["strict"] is True
-        assert isinstance(turn, TurnEnded) and isinstance(turn.items[0], Call)
-        assert turn.items[0].arguments == {"a": 1}
-
-    asyncio.run(run())
+async def test_strict_mode_s_nulls_for_what_was_left_out_are_taken_out_again() -> None:
+    shape = {"a": {"type": "integer"}, "b": {"type": "string"}}
+    tool = Tool(name="add", parameters={"type": "object", "properties": shape, "required": ["a"]})
+    server = strict_responses(responses_bytes.asks(("add", {"a": 1, "b": None})))
+    async with server.serving() as base_url, opened(OpenAIResponses(base_url=base_url, model="m")) as model:
+        turn = (await events_of(model, request(HI, tools=offer(tool))))[-1]
+    assert json.loads(server.bodies[0])["tools"][0]["strict"] is True
+    assert isinstance(turn, TurnEnded) and isinstance(turn.items[0], Call)
+    assert turn.items[0].arguments == {"a": 1}

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from core.story import user
-from support import events_of, in_yard, until
-from toolyard import Yard, call, say, tool
+from support import events_of, open_yard, until
+from toolyard import call, say, tool
 from toolyard.core.events import CallEnded, Durable, Entry, RunEnded, RunSuspended, TurnEnded, TurnFailed, TurnStarted
 from toolyard.core.items import Call, Outcome, Problem, Result, Usage
 from toolyard.core.results import failed
@@ -142,8 +142,8 @@ def search(q: str) -> str:
     return q
 
 
-def test_what_goes_on_now_is_told_and_a_wait_shows_until_it_is_over() -> None:
-    async def test(yard: Yard) -> list[Load]:
+async def test_what_goes_on_now_is_told_and_a_wait_shows_until_it_is_over() -> None:
+    async with open_yard([call("order", item="milk"), say("done"), say("yes")], [order]) as yard:
         run = yard.run("order milk")
         before = await yard.service.load()
         suspended, _ = await until(run, RunSuspended)
@@ -157,20 +157,16 @@ def test_what_goes_on_now_is_told_and_a_wait_shows_until_it_is_over() -> None:
         async for item in await yard.follow(run.conversation):
             if isinstance(item, Entry) and item.run == behind.run_id and isinstance(item.event, RunEnded):
                 break
-        return [before, during, await yard.service.load()]
-
-    before, during, after = in_yard(test, [call("order", item="milk"), say("done"), say("yes")], [order])
+        (before, during, after) = [before, during, await yard.service.load()]
     assert before == IDLE
     assert (during.running, during.waiting, during.queued, during.open_streams) == (0, 1, 1, 1)
     assert (after.running, after.waiting, after.queued) == (0, 0, 0)
 
 
-def test_a_real_run_is_counted() -> None:
-    async def test(yard: Yard) -> dict[str, float]:
+async def test_a_real_run_is_counted() -> None:
+    async with open_yard([call("search", q="flour"), call("nope"), say("done")], [search]) as yard:
         await events_of(yard.run("find flour"))
-        return samples(yard.service.metrics.text(await yard.service.load()))
-
-    found = in_yard(test, [call("search", q="flour"), call("nope"), say("done")], [search])
+        found = samples(yard.service.metrics.text(await yard.service.load()))
     assert found['toolyard_runs_total{ending="done"}'] == 1
     assert found['toolyard_calls_total{tool="search",outcome="ok"}'] == 1
     assert found['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 1
@@ -178,14 +174,9 @@ def test_a_real_run_is_counted() -> None:
     assert found['toolyard_call_seconds_count{tool="search"}'] == 1
 
 
-def test_a_run_that_an_earlier_process_left_waiting_is_still_counted(tmp_path: Path) -> None:
+async def test_a_run_that_an_earlier_process_left_waiting_is_still_counted(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
-
-    async def first(yard: Yard) -> None:
+    async with open_yard([call("order", item="milk")], [order], store=store) as yard:
         await until(yard.run("order milk"), RunSuspended)
-
-    async def second(yard: Yard) -> int:
-        return (await yard.service.load()).waiting
-
-    in_yard(first, [call("order", item="milk")], [order], store=store)
-    assert in_yard(second, [], [order], store=store) == 1
+    async with open_yard([], [order], store=store) as yard:
+        assert (await yard.service.load()).waiting == 1

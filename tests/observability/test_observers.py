@@ -17,7 +17,7 @@ def search(q: str) -> str:
     return q
 
 
-def test_an_observer_that_fails_is_logged_once_and_neither_the_run_nor_the_next_observer_notices(
+async def test_an_observer_that_fails_is_logged_once_and_neither_the_run_nor_the_next_observer_notices(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     seen: list[str] = []
@@ -35,7 +35,7 @@ def test_an_observer_that_fails_is_logged_once_and_neither_the_run_nor_the_next_
             return await events_of(yard.run("go"))
 
     caplog.set_level(logging.ERROR)
-    events = asyncio.run(test())
+    events = await test()
     assert ending(events) == RunEnded(ending="done", detail=ending(events).detail)
     assert seen[0] == "conversation.opened" and seen[-1] == "run.ended"
     assert [record.message.partition(":")[0] for record in caplog.records] == [

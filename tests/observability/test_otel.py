@@ -233,7 +233,7 @@ def fail_to_find(q: str) -> None:
 SCRIPT: Script = [call("fail_to_find", q="flour"), say("sorry")]
 
 
-def test_a_real_run_reaches_a_real_collector_over_http() -> None:
+async def test_a_real_run_reaches_a_real_collector_over_http() -> None:
     async def test() -> list[ExportTraceServiceRequest]:
         async with asyncio.timeout(30), collector() as (url, received):
             wiring = Wiring(model=Scripted(SCRIPT), tools=(fail_to_find,), otlp_endpoint=url, service_name="grocer")
@@ -241,7 +241,7 @@ def test_a_real_run_reaches_a_real_collector_over_http() -> None:
                 await events_of(yard.run("find flour", correlation_id=TRACE))
             return received
 
-    sent = [scoped for request in asyncio.run(test()) for scoped in request.resource_spans]
+    sent = [scoped for request in (await test()) for scoped in request.resource_spans]
     names = {one.key: one.value.string_value for group in sent for one in group.resource.attributes}
     spans = [span for group in sent for scope in group.scope_spans for span in scope.spans]
     assert names["service.name"] == "grocer"
@@ -256,24 +256,23 @@ def test_a_real_run_reaches_a_real_collector_over_http() -> None:
     assert (failed.status.code, failed.status.message) == (2, "nothing there")
 
 
-def test_the_usual_variables_name_the_collector_too_and_may_switch_it_off(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_usual_variables_name_the_collector_too_and_may_switch_it_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         monkeypatch.delenv(name)
     assert find_exporters("", "toolyard") == ()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:9")
     (spans,) = find_exporters("", "toolyard")
     assert isinstance(spans, Spans)
-    asyncio.run(spans.close())
+    await spans.close()
     monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
     assert find_exporters("", "toolyard") == ()
 
 
-def test_a_collector_that_is_not_there_fails_no_run() -> None:
-    async def test() -> None:
-        spans = to_collector("http://127.0.0.1:9/v1/traces")
-        async with asyncio.timeout(60):
-            async with Yard.wired(Wiring(model=Scripted([say("hi")]), observers=(spans.observe,))) as yard:
-                assert await yard.ask("hello") == "hi"
-            await spans.close()
-
-    asyncio.run(test())
+async def test_a_collector_that_is_not_there_fails_no_run() -> None:
+    spans = to_collector("http://127.0.0.1:9/v1/traces")
+    async with asyncio.timeout(60):
+        async with Yard.wired(Wiring(model=Scripted([say("hi")]), observers=(spans.observe,))) as yard:
+            assert await yard.ask("hello") == "hi"
+        await spans.close()

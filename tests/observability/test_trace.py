@@ -3,8 +3,8 @@
 from msgspec.structs import replace
 
 from core.story import Story, asked, ok, said
-from support import entries, events_of, in_yard, until
-from toolyard import Yard, call, say, tool
+from support import entries, events_of, open_yard, until
+from toolyard import call, say, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import (
     CallAnswered,
@@ -184,15 +184,13 @@ def order(item: str) -> str:
     return item
 
 
-def test_a_real_run_is_traced_from_its_own_log() -> None:
-    async def test(yard: Yard) -> Trace | None:
+async def test_a_real_run_is_traced_from_its_own_log() -> None:
+    async with open_yard([call("order", item="milk"), say("done")], [order]) as yard:
         run = yard.run("order milk", correlation_id="abc-123")
         suspended, _ = await until(run, RunSuspended)
         await yard.approve(run.conversation, suspended.waiting_for[0])
         await events_of(run)
-        return trace_of(await entries(yard, run.conversation), run.id)
-
-    trace = in_yard(test, [call("order", item="milk"), say("done")], [order])
+        trace = trace_of(await entries(yard, run.conversation), run.id)
     assert trace is not None
     (span,) = trace.calls
     assert trace.started_at is not None and trace.ended_at is not None and span.ended_at is not None

@@ -175,11 +175,8 @@ def test_results_that_nobody_called_for_are_passed_over() -> None:
         assert talk.planner.next_step(items, LOCAL_NOW).text
 
 
-def test_a_server_answers_all_of_it() -> None:
-    async def test() -> None:
-        limits = Limits(run_seconds=30)
-        async with asyncio.timeout(60), Yard(tools=[look, take], model="toolyard:offline", limits=limits) as yard:
-            for name in ("empty", "binary", "nulls", "a megabyte", "quotation marks"):
-                assert await yard.ask(MESSAGES[name]), name
-
-    asyncio.run(test())
+async def test_a_server_answers_all_of_it() -> None:
+    limits = Limits(run_seconds=30)
+    async with asyncio.timeout(60), Yard(tools=[look, take], model="toolyard:offline", limits=limits) as yard:
+        for name in ("empty", "binary", "nulls", "a megabyte", "quotation marks"):
+            assert await yard.ask(MESSAGES[name]), name

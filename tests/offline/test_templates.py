@@ -1,6 +1,5 @@
 """A message that fits one of a tool's examples becomes that call; it runs unasked only if nothing is left in doubt."""
 
-import asyncio
 from datetime import date, datetime
 from time import process_time
 from typing import Annotated, Literal
@@ -254,7 +253,7 @@ def test_matching_takes_time_in_proportion_to_the_message() -> None:
     assert spent(360) < 40 * spent(90) + 0.05
 
 
-def test_a_slot_that_is_no_parameter_is_refused_at_the_start() -> None:
+async def test_a_slot_that_is_no_parameter_is_refused_at_the_start() -> None:
     @tool(examples=["ship {thing} to {place}"])
     def ship(thing: str) -> str:
         "Send a thing away."
@@ -265,4 +264,4 @@ def test_a_slot_that_is_no_parameter_is_refused_at_the_start() -> None:
             pass
 
     with pytest.raises(Misconfigured, match="'ship': its examples have a slot 'place'"):
-        asyncio.run(start())
+        await start()

@@ -3,7 +3,7 @@
 import asyncio
 import io
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -140,11 +140,8 @@ async def hosting(yard: Yard, **headers: str) -> AsyncGenerator[Host, None]:
         yield Host(session, url, **headers)
 
 
-def over_mcp(test: Callable[[Host, Yard], Awaitable[None]], script: Script | Model = (), **wiring: object) -> None:
-    """Run a test of a client against a served yard."""
-
-    async def run() -> None:
-        async with asyncio.timeout(30), wired(script, **wiring) as yard, hosting(yard) as host:
-            await test(host, yard)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_host(script: Script | Model = (), **wiring: object) -> AsyncGenerator[tuple[Host, Yard], None]:
+    """Serve a yard, and open an MCP client of it."""
+    async with asyncio.timeout(30), wired(script, **wiring) as yard, hosting(yard) as host:
+        yield host, yard

@@ -1,7 +1,7 @@
 """What the tests of conversations share: a yard, a client of it, and the words of the API."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, Protocol
 
@@ -133,13 +133,8 @@ def wired(script: Script | Model, **wiring: object) -> Yard:
     return Yard.wired(Wiring(model=model, **wiring))  # pyright: ignore[reportArgumentType]
 
 
-def talk(
-    test: Callable[[Talk], Awaitable[None]], script: Script | Model = (), way: str = "inside", **wiring: object
-) -> None:
-    """Run a test that talks to a yard, in this process or over a socket."""
-
-    async def run() -> None:
-        async with asyncio.timeout(30), wired(script, **wiring) as yard, talking(yard, way) as http:
-            await test(http)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_talk(script: Script | Model = (), way: str = "inside", **wiring: object) -> AsyncGenerator[Talk, None]:
+    """Open a yard and a client of it, in this process or over a socket."""
+    async with asyncio.timeout(30), wired(script, **wiring) as yard, talking(yard, way) as http:
+        yield http

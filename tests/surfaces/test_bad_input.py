@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-from surfaces.talk import Json, Talk, both_ways, talk
+from surfaces.talk import Json, both_ways, open_talk
 from toolyard import say, tool
 
 
@@ -65,17 +65,15 @@ BODIES: list[tuple[str, str, bytes, int]] = [
 
 @both_ways
 @pytest.mark.parametrize(("method", "where", "raw", "expected"), BODIES)
-def test_a_bad_body_is_refused_in_words_and_the_next_request_works(
+async def test_a_bad_body_is_refused_in_words_and_the_next_request_works(
     way: str, method: str, where: str, raw: bytes, expected: int
 ) -> None:
-    async def test(http: Talk) -> None:
+    async with open_talk([say("ok")], way=way, tools=[add]) as http:
         path = await http.create()
         status, told, headers = await http.answer(method, path + where, raw or None)
         assert status == expected, told
         _is_an_error(told, headers)
         assert (await http.post(f"{path}/chat", {"content": "x"}))["status"] == "done"
-
-    talk(test, [say("ok")], way=way, tools=[add])
 
 
 IDS = [
@@ -97,8 +95,8 @@ IDS = [
 
 @both_ways
 @pytest.mark.parametrize("name", IDS)
-def test_an_absurd_id_is_not_found_wherever_it_stands(way: str, name: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_an_absurd_id_is_not_found_wherever_it_stands(way: str, name: str) -> None:
+    async with open_talk(way=way, tools=[add]) as http:
         path, absurd = await http.create(), quote(name, safe="")
         places: list[tuple[str, str, object]] = [
             ("GET", f"/conversations/{absurd}", None),
@@ -129,26 +127,22 @@ def test_an_absurd_id_is_not_found_wherever_it_stands(way: str, name: str) -> No
             assert "x-injected" not in headers and len(told["error"]) < 500
         await http.get(path)
 
-    talk(test, way=way, tools=[add])
-
 
 @pytest.mark.parametrize(
     "query",
     ["limit=0", "limit=201", "limit=x", "limit=-1", "after=!!!", "after=W10", "after=WzEsMl0", "whose=everybody"],
 )
-def test_a_bad_query_is_refused(query: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_bad_query_is_refused(query: str) -> None:
+    async with open_talk() as http:
         for path in ("/conversations?", "/conversations/search?q=x&"):
             status, told, headers = await http.answer("GET", path + query)
             assert status == 422, told
             _is_an_error(told, headers)
 
-    talk(test)
-
 
 @both_ways
-def test_paths_and_methods_that_are_not_there_are_answered_in_the_same_shape(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_paths_and_methods_that_are_not_there_are_answered_in_the_same_shape(way: str) -> None:
+    async with open_talk(way=way) as http:
         path = await http.create()
         for method, where, expected in (
             ("PATCH", path, 405),
@@ -162,11 +156,9 @@ def test_paths_and_methods_that_are_not_there_are_answered_in_the_same_shape(way
             assert status == expected, (method, where, told)
             _is_an_error(told, headers)
 
-    talk(test, way=way)
 
-
-def test_every_route_says_in_the_api_page_what_it_may_answer() -> None:
-    async def test(http: Talk) -> None:
+async def test_every_route_says_in_the_api_page_what_it_may_answer() -> None:
+    async with open_talk() as http:
         _, page, _ = await http.answer("GET", "/openapi.json")
         routes = [
             (path, method, about)
@@ -181,8 +173,6 @@ def test_every_route_says_in_the_api_page_what_it_may_answer() -> None:
             assert about["description"], (method, path)
         chat = page["paths"]["/conversations/{conversation_id}/chat"]["post"]["responses"]
         assert {"200", "202", "502"} <= set(chat)
-
-    talk(test)
 
 
 def _is_an_error(told: Json, headers: dict[str, str]) -> None:

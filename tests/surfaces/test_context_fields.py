@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from support import PATIENCE_S, events_of, in_yard, result, until
+from support import PATIENCE_S, events_of, open_yard, result, until
 from surfaces.app_talk import App
-from surfaces.talk import Talk, talk
+from surfaces.talk import open_talk
 from toolyard import Context, Scripted, Yard, call, say, tool
 from toolyard.core.errors import Invalid
 from toolyard.core.events import RunSuspended
@@ -36,10 +36,9 @@ class Seen:
         return where
 
 
-def test_respond_gives_its_context_to_the_tools_of_a_new_and_of_an_old_conversation() -> None:
+async def test_respond_gives_its_context_to_the_tools_of_a_new_and_of_an_old_conversation() -> None:
     seen = Seen()
-
-    async def test(http: Talk) -> None:
+    async with open_talk(TWICE, tools=[seen.tool]) as http:
         first = [one async for _, one in http.post_stream("/ai/respond", {"prompt": "where?", "context": FACTORY})]
         again = {
             "prompt": "and now?",
@@ -47,37 +46,29 @@ def test_respond_gives_its_context_to_the_tools_of_a_new_and_of_an_old_conversat
             "conversation_id": first[-1]["conversation_id"],
         }
         assert [one["type"] async for _, one in http.post_stream("/ai/respond", again)][-1] == "done"
-
-    talk(test, TWICE, tools=[seen.tool])
     assert seen.fields == [FACTORY, {**FACTORY, "factoryId": "F002"}]
 
 
-def test_an_app_s_context_reaches_the_server_s_tools_as_the_values_that_it_sent() -> None:
+async def test_an_app_s_context_reaches_the_server_s_tools_as_the_values_that_it_sent() -> None:
     seen, model = Seen(), Scripted(TWICE)
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model, tools=[seen.tool]) as http:
         first = await App(http).ask("where?", context={**FACTORY, "division": ""})
         await App(http).ask("and now?", context={"factoryId": "F002"}, conversationId=first["conversationId"])
-
-    talk(test, model, tools=[seen.tool])
     assert seen.fields == [{**FACTORY, "division": ""}, {"factoryId": "F002"}]
     assert 'cart: {"items":2}' in model.requests[0].system
 
 
-def test_named_context_of_a_conversation_reaches_its_tools() -> None:
+async def test_named_context_of_a_conversation_reaches_its_tools() -> None:
     seen = Seen()
-
-    async def test(http: Talk) -> None:
+    async with open_talk(TWICE[:2], tools=[seen.tool]) as http:
         made = await http.create()
         note = {"descriptive_name": "factoryId", "content": "F001"}
         await http.post(f"{made}/context", note, expect=201)
         assert [name async for name, _ in http.chat_stream(made, "where?")]
-
-    talk(test, TWICE[:2], tools=[seen.tool])
     assert seen.fields == [{"factoryId": "F001"}]
 
 
-def test_a_run_that_is_taken_up_by_another_process_still_has_its_context(tmp_path: Path) -> None:
+async def test_a_run_that_is_taken_up_by_another_process_still_has_its_context(tmp_path: Path) -> None:
     seen, store = list[Mapping[str, object]](), f"sqlite:///{tmp_path}/toolyard.db"
 
     @tool(approval="ask")
@@ -86,35 +77,27 @@ def test_a_run_that_is_taken_up_by_another_process_still_has_its_context(tmp_pat
         seen.append(context.fields)
         return "here"
 
-    async def before() -> None:
-        async with Yard(tools=[careful], model=Scripted([call("careful")]), store=store) as yard:
-            await until(yard.run("where?", conversation="c", context=FACTORY), RunSuspended)
-
-    async def after() -> None:
-        async with asyncio.timeout(PATIENCE_S), Yard(tools=[careful], model=Scripted([say("ok")]), store=store) as yard:
-            (waiting,) = (await yard.service.state("c")).calls
-            await yard.approve("c", waiting)
-            async for entry in await yard.follow("c"):
-                if type(getattr(entry, "event", None)).__name__ == "RunEnded":
-                    break
-            assert not (await yard.service.state("c")).settings.context, "a request's own context is only its own"
-
-    asyncio.run(before())
-    asyncio.run(after())
+    async with Yard(tools=[careful], model=Scripted([call("careful")]), store=store) as yard:
+        await until(yard.run("where?", conversation="c", context=FACTORY), RunSuspended)
+    async with asyncio.timeout(PATIENCE_S), Yard(tools=[careful], model=Scripted([say("ok")]), store=store) as yard:
+        (waiting,) = (await yard.service.state("c")).calls
+        await yard.approve("c", waiting)
+        async for entry in await yard.follow("c"):
+            if type(getattr(entry, "event", None)).__name__ == "RunEnded":
+                break
+        assert not (await yard.service.state("c")).settings.context, "a request's own context is only its own"
     assert seen == [FACTORY]
 
 
-def test_a_call_made_directly_has_its_context_and_a_tool_cannot_change_it() -> None:
+async def test_a_call_made_directly_has_its_context_and_a_tool_cannot_change_it() -> None:
     @tool
     def change(context: Context) -> None:
         """Tries to change what it was given."""
         context.fields["factoryId"] = "F002"  # pyright: ignore[reportIndexIssue]
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([], [change]) as yard:
         found = result(await events_of(yard.call("change", {}, context=FACTORY)))
         assert found.outcome == "error" and "does not support item assignment" in found.content
-
-    in_yard(test, [], [change])
 
 
 @pytest.mark.parametrize(
@@ -128,23 +111,18 @@ def test_a_call_made_directly_has_its_context_and_a_tool_cannot_change_it() -> N
     ],
     ids=["fields", "text", "whole", "name", "type"],
 )
-def test_a_context_is_bounded(context: dict[str, object]) -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_context_is_bounded(context: dict[str, object]) -> None:
+    async with open_yard([]) as yard:
         with pytest.raises(Invalid, match="context"):
             await yard.ask("where?", context=context)
 
-    in_yard(test, [])
 
-
-def test_a_context_that_is_too_large_is_refused_on_every_surface() -> None:
+async def test_a_context_that_is_too_large_is_refused_on_every_surface() -> None:
     context = {str(number): "x" * MAX_NOTE_CHARS for number in range(MAX_CONTEXT_CHARS // MAX_NOTE_CHARS + 1)}
-
-    async def test(http: Talk) -> None:
+    async with open_talk() as http:
         for path, body in (
             ("/ai/respond", {"prompt": "where?"}),
             ("/chat/v1/conversation", {"messages": [{"role": "user", "content": "where?"}]}),
         ):
             refused = await http.post(path, {**body, "context": context}, expect=422)
             assert "context" in refused["error"]
-
-    talk(test)

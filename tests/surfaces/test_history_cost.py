@@ -9,7 +9,7 @@ from types import FrameType
 import pytest
 
 from surfaces.app_talk import PATH
-from surfaces.talk import Json, Talk, talk
+from surfaces.talk import Json, Talk, open_talk
 from toolyard import Limits, Scripted, say
 
 MANY = 5000
@@ -55,7 +55,7 @@ ENDPOINTS = pytest.mark.parametrize("ask", [respond, converse])
 
 
 @ENDPOINTS
-def test_others_get_their_turn_while_a_long_history_is_read(ask: Ask) -> None:
+async def test_others_get_their_turn_while_a_long_history_is_read(ask: Ask) -> None:
     async def turns_of_others(http: Talk, messages: int) -> int:
         turns = 0
 
@@ -70,16 +70,14 @@ def test_others_get_their_turn_while_a_long_history_is_read(ask: Ask) -> None:
         other.cancel()
         return turns
 
-    async def test(http: Talk) -> None:
+    async with open_talk(Scripted(lambda _: say("ok")), limits=LIMITS, windows=WINDOW) as http:
         await ask(http, 4)
         few = await turns_of_others(http, 4)
         assert await turns_of_others(http, MANY) >= few + MANY // 500
 
-    talk(test, Scripted(lambda _: say("ok")), limits=LIMITS, windows=WINDOW)
-
 
 @ENDPOINTS
-def test_a_message_of_a_history_takes_few_function_calls(ask: Ask) -> None:
+async def test_a_message_of_a_history_takes_few_function_calls(ask: Ask) -> None:
     async def function_calls(http: Talk, messages: int) -> int:
         calls = 0
 
@@ -94,8 +92,6 @@ def test_a_message_of_a_history_takes_few_function_calls(ask: Ask) -> None:
             sys.setprofile(None)
         return calls
 
-    async def test(http: Talk) -> None:
+    async with open_talk(Scripted(lambda _: say("ok")), limits=LIMITS, windows=WINDOW) as http:
         await ask(http, 4)
         assert (await function_calls(http, MANY) - await function_calls(http, 4)) / MANY <= MAX_FUNCTION_CALLS
-
-    talk(test, Scripted(lambda _: say("ok")), limits=LIMITS, windows=WINDOW)

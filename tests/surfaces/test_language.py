@@ -1,10 +1,12 @@
 """The language of the sentences that no model says: set for all, a division, a conversation or a request."""
 
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, key, talk
+from surfaces.talk import Json, Talk, key, open_talk
 from toolyard import call, say, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.limits import Limits
@@ -40,28 +42,28 @@ async def stop_text(http: Talk, where: str = "", accept: str = "", **fields: obj
     return answer["assistant_message"]["content"]
 
 
-def talk_until_limit(test: object, **more: object) -> None:
-    talk(test, lambda _: call("again"), tools=[again], limits=TURNS, **more)  # pyright: ignore[reportArgumentType]
+@asynccontextmanager
+async def talk_until_limit(**more: object) -> AsyncGenerator[Talk, None]:
+    async with open_talk(lambda _: call("again"), tools=[again], limits=TURNS, **more) as http:
+        yield http
 
 
-def test_the_configurations_language_comes_before_the_browsers(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_the_configurations_language_comes_before_the_browsers(tmp_path: Path) -> None:
+    async with talk_until_limit(**configured(tmp_path, 'language = "zh"')) as http:
         assert await stop_text(http) == ZH
         assert await stop_text(http, accept="de") == ZH
 
-    talk_until_limit(test, **configured(tmp_path, 'language = "zh"'))
 
-
-def test_where_nothing_is_set_the_browsers_language_counts() -> None:
-    async def test(http: Talk) -> None:
+async def test_where_nothing_is_set_the_browsers_language_counts() -> None:
+    async with talk_until_limit() as http:
         assert await stop_text(http, accept="zh-CN,en;q=0.5") == ZH
         assert await stop_text(http) == text_of("limit", "en")
 
-    talk_until_limit(test)
 
-
-def test_a_request_a_conversation_and_a_division_each_come_before_what_is_wider(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_request_a_conversation_and_a_division_each_come_before_what_is_wider(tmp_path: Path) -> None:
+    text = 'language = "fr"\n[divisions.shop]\nlanguage = "de"'
+    keys = [key("ann"), key("bob", divisions=frozenset({"shop"}))]
+    async with talk_until_limit(keys=keys, **configured(tmp_path, text)) as http:
         ann, bob = http.by("ann"), http.by("bob")
         assert await stop_text(ann) == text_of("limit", "fr")
         assert await stop_text(bob) == text_of("limit", "de")
@@ -74,39 +76,25 @@ def test_a_request_a_conversation_and_a_division_each_come_before_what_is_wider(
         await ann.put(path, {"language": ""})
         assert await stop_text(ann, path) == text_of("limit", "fr")
 
-    text = 'language = "fr"\n[divisions.shop]\nlanguage = "de"'
-    keys = [key("ann"), key("bob", divisions=frozenset({"shop"}))]
-    talk_until_limit(test, keys=keys, **configured(tmp_path, text))
 
-
-def test_a_tenants_language_holds_in_its_divisions(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_tenants_language_holds_in_its_divisions(tmp_path: Path) -> None:
+    text = '[tenants.t]\nlanguage = "zh"\n[tenants.t.divisions.shop]\n[tenants.t.divisions.bar]\nlanguage = "de"'
+    keys = [key("ann", divisions=frozenset({"shop"})), key("bob", divisions=frozenset({"bar"}))]
+    async with talk_until_limit(keys=keys, **configured(tmp_path, text)) as http:
         assert await stop_text(http.by("ann")) == ZH
         assert await stop_text(http.by("bob")) == text_of("limit", "de")
 
-    text = '[tenants.t]\nlanguage = "zh"\n[tenants.t.divisions.shop]\n[tenants.t.divisions.bar]\nlanguage = "de"'
-    keys = [key("ann", divisions=frozenset({"shop"})), key("bob", divisions=frozenset({"bar"}))]
-    talk_until_limit(test, keys=keys, **configured(tmp_path, text))
 
-
-def test_respond_and_the_apps_endpoint_take_a_language(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_respond_and_the_apps_endpoint_take_a_language(tmp_path: Path) -> None:
+    async with talk_until_limit() as http:
         events = [event async for _, event in http.post_stream("/ai/respond", {"prompt": "go", "language": "zh"})]
         assert ZH in [event.get("content") for event in events]
         body = {"messages": [{"role": "user", "content": "go"}], "language": "zh"}
         _, answer, _ = await http.answer("POST", "/chat/v1/conversation", body)
         assert (answer["message"]["content"], answer["stopReason"]) == (ZH, "max_tool_turns")
 
-    talk_until_limit(test)
 
-
-def test_the_texts_themselves_can_be_set(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
-        assert await stop_text(http, language="zh-TW") == "太多步驟"
-        assert await stop_text(http, language="zh") == "太多步骤"
-        assert await stop_text(http, language="sv") == "För många steg."
-        assert await stop_text(http, language="de") == text_of("limit", "de")
-
+async def test_the_texts_themselves_can_be_set(tmp_path: Path) -> None:
     text = """
     [texts.zh]
     max_tool_turns = "太多步骤"
@@ -115,16 +103,21 @@ def test_the_texts_themselves_can_be_set(tmp_path: Path) -> None:
     [texts.sv]
     limit = "För många steg."
     """
-    talk_until_limit(test, **configured(tmp_path, text))
+    async with talk_until_limit(**configured(tmp_path, text)) as http:
+        assert await stop_text(http, language="zh-TW") == "太多步驟"
+        assert await stop_text(http, language="zh") == "太多步骤"
+        assert await stop_text(http, language="sv") == "För många steg."
+        assert await stop_text(http, language="de") == text_of("limit", "de")
 
 
-def test_a_failure_is_told_in_the_language_that_is_set(tmp_path: Path) -> None:
+async def test_a_failure_is_told_in_the_language_that_is_set(tmp_path: Path) -> None:
     async def ask(http: Talk, **fields: object) -> Json:
         body = {"messages": [{"role": "user", "content": "go"}], **fields}
         _, answer, _ = await http.answer("POST", "/chat/v1/conversation", body, accept_language="fr")
         return answer
 
-    async def test(http: Talk) -> None:
+    text = 'language = "zh"\n[texts.zh]\nfailed = "出错了"'
+    async with open_talk(lambda _: fail("no", "unavailable"), **configured(tmp_path, text)) as http:
         answer = await ask(http)
         assert (answer["stopReason"], answer["message"]["content"]) == ("failed", "出错了")
         again = await ask(http, language="en")
@@ -134,13 +127,10 @@ def test_a_failure_is_told_in_the_language_that_is_set(tmp_path: Path) -> None:
         )
         assert resumed["message"]["content"] == "出错了"
 
-    text = 'language = "zh"\n[texts.zh]\nfailed = "出错了"'
-    talk(test, lambda _: fail("no", "unavailable"), **configured(tmp_path, text))
-
 
 @pytest.mark.parametrize("language", ["x", "not a language", "../en", "zh\n", "1234"])
-def test_what_is_no_language_is_refused_in_words(language: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_what_is_no_language_is_refused_in_words(language: str) -> None:
+    async with open_talk(lambda _: say("ok")) as http:
         path = await http.create()
         for method, where, body in (
             ("POST", f"{path}/chat", {"content": "go"}),
@@ -152,8 +142,6 @@ def test_what_is_no_language_is_refused_in_words(language: str) -> None:
             status, told, _ = await http.answer(method, where, {**body, "language": language})
             assert status == 422, where
             assert "write a tag such as en, zh or pt-BR" in told["error"]
-
-    talk(test, lambda _: say("ok"))
 
 
 @pytest.mark.parametrize(

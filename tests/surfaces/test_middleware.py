@@ -1,7 +1,8 @@
 """Who is let in, as whom, and what everybody else is told."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -25,13 +26,11 @@ KEYS = [
 ]
 
 
-def behind_the_door(test: Callable[[Client], Awaitable[None]], **wiring: object) -> None:
-    async def run() -> None:
-        model = Scripted(lambda request: say("ok"))
-        async with asyncio.timeout(30), Yard.wired(Wiring(model=model, **wiring)) as yard, client(yard) as http:  # pyright: ignore[reportArgumentType]
-            await test(http)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_client(**options: object) -> AsyncGenerator[Client, None]:
+    wiring = Wiring(model=Scripted(lambda request: say("ok")), **options)  # pyright: ignore[reportArgumentType]
+    async with asyncio.timeout(30), Yard.wired(wiring) as yard, client(yard) as http:
+        yield http
 
 
 @pytest.mark.parametrize(
@@ -53,18 +52,16 @@ def behind_the_door(test: Callable[[Client], Awaitable[None]], **wiring: object)
         ({"x_api_key": "shop-secret", "x_roles": "clerk,approver"}, 403, "permission_denied"),
     ],
 )
-def test_a_key_lets_in_as_its_caller_and_only_a_trusted_one_speaks_for_others(
+async def test_a_key_lets_in_as_its_caller_and_only_a_trusted_one_speaks_for_others(
     headers: dict[str, str], status: int, kind: str | None
 ) -> None:
-    async def test(http: Client) -> None:
+    async with open_client(keys=KEYS) as http:
         got, body, _ = await http.ask("GET", "/ai/tools/health", **headers)
         assert (got, body.get("error_type")) == (status, kind)
 
-    behind_the_door(test, keys=KEYS)
 
-
-def test_an_end_user_does_not_inherit_the_roles_of_the_backend_that_names_them() -> None:
-    async def test(http: Client) -> None:
+async def test_an_end_user_does_not_inherit_the_roles_of_the_backend_that_names_them() -> None:
+    async with open_client(keys=KEYS) as http:
         seen = [
             one
             async for _, one in http.stream(
@@ -79,18 +76,13 @@ def test_an_end_user_does_not_inherit_the_roles_of_the_backend_that_names_them()
         ]
         assert again[-1]["ending"] == "done"
 
-    behind_the_door(test, keys=KEYS)
-
 
 @pytest.mark.parametrize("role", ["admin", "operator", "approver"])
-def test_a_trusted_key_gives_nobody_a_role_with_a_meaning_here_that_it_lacks(role: str) -> None:
+async def test_a_trusted_key_gives_nobody_a_role_with_a_meaning_here_that_it_lacks(role: str) -> None:
     command = {"name": "sh", "config": {"command": "/bin/sh", "args": ["-c", "exit"]}}
-
-    async def test(http: Client) -> None:
+    async with open_client(keys=[Key(name="backend", hash=key_hash("backend"), user="backend", trusted=True)]) as http:
         status, body, _ = await http.ask("POST", "/servers", command, x_api_key="backend", x_roles=role)
         assert status == 403 and repr(role) in str(body["error"])
-
-    behind_the_door(test, keys=[Key(name="backend", hash=key_hash("backend"), user="backend", trusted=True)])
 
 
 @pytest.mark.parametrize(
@@ -107,29 +99,25 @@ def test_a_trusted_key_gives_nobody_a_role_with_a_meaning_here_that_it_lacks(rol
         ({"content_type": "application/x-www-form-urlencoded"}, 422),
     ],
 )
-def test_without_a_key_no_web_site_can_drive_the_server(headers: dict[str, str], status: int) -> None:
-    async def test(http: Client) -> None:
+async def test_without_a_key_no_web_site_can_drive_the_server(headers: dict[str, str], status: int) -> None:
+    async with open_client() as http:
         sent = {"content_type": "application/json", **headers}
         got, _, _ = await http.ask("POST", "/ai/respond", {"prompt": 1 if status == 200 else "x"}, **sent)
         assert got == (422 if status == 200 else status)
 
-    behind_the_door(test)
 
-
-def test_a_page_that_is_listed_may_ask_and_another_may_not() -> None:
-    async def test(http: Client) -> None:
+async def test_a_page_that_is_listed_may_ask_and_another_may_not() -> None:
+    async with open_client(keys=KEYS, cors_origins=frozenset({"https://app.example"})) as http:
         ask = {"access_control_request_method": "POST"}
         status, _, headers = await http.ask("OPTIONS", "/ai/respond", origin="https://app.example", **ask)
         assert status == 204 and headers["access-control-allow-origin"] == "https://app.example"
         status, _, headers = await http.ask("OPTIONS", "/ai/respond", origin="https://evil.example", **ask)
         assert status == 403 and "access-control-allow-origin" not in headers
 
-    behind_the_door(test, keys=KEYS, cors_origins=frozenset({"https://app.example"}))
-
 
 @pytest.mark.proves("003.correlation-made")
-def test_a_correlation_id_is_taken_made_or_derived_and_always_returned() -> None:
-    async def test(http: Client) -> None:
+async def test_a_correlation_id_is_taken_made_or_derived_and_always_returned() -> None:
+    async with open_client() as http:
         trace = "4bf92f3577b34da6a3ce929d0e0e4736"
         for sent, expected in (
             ({"x_correlation_id": "abc-123"}, "abc-123"),
@@ -148,12 +136,10 @@ def test_a_correlation_id_is_taken_made_or_derived_and_always_returned() -> None
         seen = [one async for _, one in http.stream("POST", "/ai/respond", {"prompt": "x"}, x_correlation_id="abc-9")]
         assert seen[-1]["correlation_id"] == "abc-9"
 
-    behind_the_door(test)
-
 
 @pytest.mark.proves("000.limit-30-a-minute")
-def test_the_thirty_first_request_of_a_minute_is_told_when_to_come_again() -> None:
-    async def test(http: Client) -> None:
+async def test_the_thirty_first_request_of_a_minute_is_told_when_to_come_again() -> None:
+    async with open_client(requests_per_minute=30) as http:
         for _ in range(30):
             assert [one async for _, one in http.stream("POST", "/ai/respond", {"prompt": "x"})][-1]["ending"] == "done"
         status, body, headers = await http.ask("POST", "/ai/respond", {"prompt": "x"})
@@ -163,8 +149,6 @@ def test_the_thirty_first_request_of_a_minute_is_told_when_to_come_again() -> No
             status, body, headers = await http.ask("POST", "/ai/respond", {"prompt": "x"})
         assert (status, body["error_type"]) == (429, "rate_limited") and 1 <= int(headers["retry-after"]) <= 2
         assert (await http.ask("GET", "/ai/tools/health"))[0] == 200
-
-    behind_the_door(test, requests_per_minute=30)
 
 
 @pytest.mark.parametrize(
@@ -181,30 +165,22 @@ def test_the_thirty_first_request_of_a_minute_is_told_when_to_come_again() -> No
         (b'{"prompt":' + b"[" * 100_000, 400, "invalid_json"),
     ],
 )
-def test_a_bad_body_is_told_what_is_wrong_with_it(raw: bytes, status: int, kind: str) -> None:
-    async def test(http: Client) -> None:
+async def test_a_bad_body_is_told_what_is_wrong_with_it(raw: bytes, status: int, kind: str) -> None:
+    async with open_client(allowed_models=frozenset({"given"})) as http:
         got, body, _ = await http.ask("POST", "/ai/respond", raw)
         assert (got, body["error_type"], body["ok"]) == (status, kind, False)
         assert body["error"] and "Traceback" not in str(body)
         assert (await http.ask("GET", "/healthz"))[0] == 200
 
-    behind_the_door(test, allowed_models=frozenset({"given"}))
+
+async def test_a_server_that_is_about_to_stop_begins_nothing_new_and_says_so() -> None:
+    async with Yard(model=Scripted([])) as yard, client(yard) as http:
+        await yard.service.close(0)
+        status, body, _ = await http.ask("POST", "/ai/respond", {"prompt": "x"})
+        assert (status, body["error_type"]) == (503, "unavailable")
 
 
-def test_a_server_that_is_about_to_stop_begins_nothing_new_and_says_so() -> None:
-    async def test() -> None:
-        async with Yard(model=Scripted([])) as yard, client(yard) as http:
-            await yard.service.close(0)
-            status, body, _ = await http.ask("POST", "/ai/respond", {"prompt": "x"})
-            assert (status, body["error_type"]) == (503, "unavailable")
-
-    asyncio.run(test())
-
-
-def test_the_api_page_loads_nothing_from_anywhere() -> None:
-    async def test() -> None:
-        async with Yard(model=Scripted([])) as yard, client(yard) as http:
-            page = await http.text("/docs")
-            assert "/ai/respond" in page and "src=" not in page and "http" not in page.replace("httpx", "")
-
-    asyncio.run(test())
+async def test_the_api_page_loads_nothing_from_anywhere() -> None:
+    async with Yard(model=Scripted([])) as yard, client(yard) as http:
+        page = await http.text("/docs")
+        assert "/ai/respond" in page and "src=" not in page and "http" not in page.replace("httpx", "")

@@ -13,25 +13,22 @@ from starlette.responses import PlainTextResponse
 from toolyard import Scripted, Yard, say
 
 
-def test_a_yard_mounted_in_an_application_answers_under_its_path() -> None:
+async def test_a_yard_mounted_in_an_application_answers_under_its_path() -> None:
     async def home(request: Request) -> PlainTextResponse:
         return PlainTextResponse("the shop")
 
-    async def test() -> None:
-        shop = Starlette()
-        shop.add_route("/", home)
-        async with asyncio.timeout(30), Yard(model=Scripted([say("hel", "lo")])) as yard:
-            shop.mount("/assistant", yard.asgi())
-            server = uvicorn.Server(uvicorn.Config(shop, lifespan="off", log_config=None))
-            listening = socket.create_server(("127.0.0.1", 0))
-            serving = asyncio.create_task(server.serve(sockets=[listening]))
-            try:
-                await visited(f"http://127.0.0.1:{listening.getsockname()[1]}")
-            finally:
-                server.should_exit = True
-                await serving
-
-    asyncio.run(test())
+    shop = Starlette()
+    shop.add_route("/", home)
+    async with asyncio.timeout(30), Yard(model=Scripted([say("hel", "lo")])) as yard:
+        shop.mount("/assistant", yard.asgi())
+        server = uvicorn.Server(uvicorn.Config(shop, lifespan="off", log_config=None))
+        listening = socket.create_server(("127.0.0.1", 0))
+        serving = asyncio.create_task(server.serve(sockets=[listening]))
+        try:
+            await visited(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        finally:
+            server.should_exit = True
+            await serving
 
 
 async def visited(url: str) -> None:
@@ -47,7 +44,7 @@ async def visited(url: str) -> None:
             assert answer.status == 404 and (await answer.json())["error_type"] == "not_found"
 
 
-def test_a_yard_that_is_not_open_yet_says_so_to_whoever_asks() -> None:
+async def test_a_yard_that_is_not_open_yet_says_so_to_whoever_asks() -> None:
     app = Yard(model=Scripted([])).asgi()
 
     async def nothing() -> dict[str, object]:
@@ -56,4 +53,4 @@ def test_a_yard_that_is_not_open_yet_says_so_to_whoever_asks() -> None:
     async def ignore(message: object) -> None: ...
 
     with pytest.raises(Exception, match="not open"):
-        asyncio.run(app({"type": "http"}, nothing, ignore))  # pyright: ignore[reportArgumentType]
+        (await app({"type": "http"}, nothing, ignore))  # pyright: ignore[reportArgumentType]

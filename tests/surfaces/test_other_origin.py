@@ -1,7 +1,8 @@
 """A front end that another server serves, as the seed draws it: port 3000 asks port 8080, in a real browser."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import pytest
@@ -55,42 +56,33 @@ async def serve_front_end(scope: Mapping[str, object], receive: object, send: Ca
     )
 
 
-def from_another_origin(
-    test: Callable[[Page, Backend], Awaitable[None]],
-    *,
-    listed: str = "its own",
-    keys: list[Key] | None = None,
-    expected: str = "nothing",
-) -> None:
+@asynccontextmanager
+async def open_page_of_another_origin(
+    *, listed: str = "its own", keys: list[Key] | None = None, expected: str = "nothing"
+) -> AsyncGenerator[tuple[Page, Backend], None]:
     """Open a page of one server and let it use another server that lists the page's origin, or `listed` instead."""
+    backend = Backend()
+    model = Scripted(lambda request: say("ok") if len(request.history) > 1 else call("add_to_groceries", item="milk"))
+    async with asyncio.timeout(60), serving(serve_front_end) as front_end:
+        origins = frozenset({front_end if listed == "its own" else listed})
+        wiring = Wiring(model=model, tools=(add_to_groceries,), cors_origins=origins, keys=keys or [])
+        async with Yard.wired(wiring) as yard:
+            app = yard.asgi()
 
-    async def run() -> None:
-        backend = Backend()
-        model = Scripted(
-            lambda request: say("ok") if len(request.history) > 1 else call("add_to_groceries", item="milk")
-        )
-        async with asyncio.timeout(60), serving(serve_front_end) as front_end:
-            origins = frozenset({front_end if listed == "its own" else listed})
-            wiring = Wiring(model=model, tools=(add_to_groceries,), cors_origins=origins, keys=keys or [])
-            async with Yard.wired(wiring) as yard:
-                app = yard.asgi()
+            async def watched(scope: dict[str, object], receive: object, send: object) -> None:
+                backend.requests.append((str(scope["method"]), str(scope["path"])))
+                await app(scope, receive, send)  # pyright: ignore[reportArgumentType]
 
-                async def watched(scope: dict[str, object], receive: object, send: object) -> None:
-                    backend.requests.append((str(scope["method"]), str(scope["path"])))
-                    await app(scope, receive, send)  # pyright: ignore[reportArgumentType]
-
-                async with serving(watched) as backend.url, page_of(front_end, expected=expected) as page:
-                    await test(page, backend)
-
-    asyncio.run(run())
+            async with serving(watched) as backend.url, page_of(front_end, expected=expected) as page:
+                yield page, backend
 
 
 @pytest.mark.proves("003.front-end-elsewhere")
 @pytest.mark.parametrize(("keys", "headers"), [([], {}), ([ANN], SIGNED_IN)], ids=["no key", "key"])
-def test_a_page_of_a_listed_origin_is_preflighted_and_reads_the_stream(
+async def test_a_page_of_a_listed_origin_is_preflighted_and_reads_the_stream(
     keys: list[Key], headers: dict[str, str]
 ) -> None:
-    async def test(page: Page, backend: Backend) -> None:
+    async with open_page_of_another_origin(keys=keys) as (page, backend):
         answer = await page.evaluate(ASK, [backend.url, headers])
         assert answer["status"] == 200 and answer["correlation"]
         assert [(event["type"], event.get("state")) for event in answer["events"]] == [
@@ -98,30 +90,24 @@ def test_a_page_of_a_listed_origin_is_preflighted_and_reads_the_stream(
         ]  # fmt: skip
         assert backend.requests == [("OPTIONS", "/ai/respond"), ("POST", "/ai/respond")]
 
-    from_another_origin(test, keys=keys)
 
-
-def test_an_error_can_be_read_by_the_page_as_well() -> None:
-    async def test(page: Page, backend: Backend) -> None:
+async def test_an_error_can_be_read_by_the_page_as_well() -> None:
+    async with open_page_of_another_origin(keys=[ANN], expected="401") as (page, backend):
         assert await page.evaluate(TRY, [backend.url, {"Authorization": "Bearer wrong"}]) == "answered 401"
-
-    from_another_origin(test, keys=[ANN], expected="401")
 
 
 @pytest.mark.parametrize(
     ("listed", "keys"), [("https://other.example", []), ("https://other.example", [ANN]), ("*", [])]
 )
-def test_a_page_of_an_origin_that_is_not_listed_gets_nothing_and_does_nothing(listed: str, keys: list[Key]) -> None:
-    async def test(page: Page, backend: Backend) -> None:
+async def test_a_page_of_an_origin_that_is_not_listed_gets_nothing_and_does_nothing(
+    listed: str, keys: list[Key]
+) -> None:
+    async with open_page_of_another_origin(listed=listed, keys=keys, expected="") as (page, backend):
         assert await page.evaluate(TRY, [backend.url, SIGNED_IN]) == "failed: TypeError"
         assert backend.requests == [("OPTIONS", "/ai/respond")]
 
-    from_another_origin(test, listed=listed, keys=keys, expected="")
 
-
-def test_a_star_lists_every_origin_where_a_key_is_needed() -> None:
-    async def test(page: Page, backend: Backend) -> None:
+async def test_a_star_lists_every_origin_where_a_key_is_needed() -> None:
+    async with open_page_of_another_origin(listed="*", keys=[ANN]) as (page, backend):
         answer = await page.evaluate(ASK, [backend.url, SIGNED_IN])
         assert answer["status"] == 200 and answer["events"][-1]["type"] == "done"
-
-    from_another_origin(test, listed="*", keys=[ANN])

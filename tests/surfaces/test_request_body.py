@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from surfaces.talk import Json, Talk, talk
+from surfaces.talk import Json, Talk, open_talk
 from toolyard import say, tool
 
 ODD = {"x-client": {"version": [1, None]}, "trace": None}
@@ -52,23 +52,22 @@ async def use_every_endpoint(http: Talk) -> None:
     assert (shown["title"], shown["description"]) == ("t", "new")
 
 
-def test_seed_004_takes_nulls_and_unknown_fields() -> None:
-    talk(use_every_endpoint, lambda _: say("ok"), tools=[lookup])
+async def test_seed_004_takes_nulls_and_unknown_fields() -> None:
+    async with open_talk(lambda _: say("ok"), tools=[lookup]) as http:
+        await use_every_endpoint(http)
 
 
-def test_seed_003_takes_nulls_and_unknown_fields() -> None:
-    async def test(http: Talk) -> None:
+async def test_seed_003_takes_nulls_and_unknown_fields() -> None:
+    async with open_talk(lambda _: say("ok"), tools=[lookup]) as http:
         body = {"prompt": "go", "history": HISTORY, "mode": None, "conversation_id": None, "context": None, **ODD}
         events = [event async for _, event in http.post_stream("/ai/respond", body)]
         assert events[-1]["ending"] == "done"
         status, _, _ = await http.answer("GET", "/ai/tools/health?verbose=1&unknown=")
         assert status == 200
 
-    talk(test, lambda _: say("ok"), tools=[lookup])
 
-
-def test_seed_000_takes_nulls_and_unknown_fields() -> None:
-    async def test(http: Talk) -> None:
+async def test_seed_000_takes_nulls_and_unknown_fields() -> None:
+    async with open_talk(lambda _: say("ok"), tools=[lookup]) as http:
         body = {
             "messages": [*HISTORY, {"role": "user", "content": "go", "toolCalls": None, "name": None}],
             "tools": [APP_TOOL],
@@ -83,19 +82,15 @@ def test_seed_000_takes_nulls_and_unknown_fields() -> None:
         status, answer, _ = await http.answer("POST", "/chat/v1/conversation", body)
         assert (status, answer["message"]["content"]) == (200, "ok"), answer
 
-    talk(test, lambda _: say("ok"), tools=[lookup])
 
-
-def test_a_required_field_that_is_null_is_missing() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_required_field_that_is_null_is_missing() -> None:
+    async with open_talk() as http:
         path = await http.create()
         refused = await http.post(f"{path}/chat", {"content": None}, expect=422)
         assert "content" in str(refused["details"])
 
-    talk(test)
 
-
-def test_null_inside_of_data_is_data() -> None:
+async def test_null_inside_of_data_is_data() -> None:
     """An app's context and a tool's arguments are values, not fields."""
     seen: list[object] = []
 
@@ -105,7 +100,7 @@ def test_null_inside_of_data_is_data() -> None:
         seen.append(value)
         return "noted"
 
-    async def test(http: Talk) -> None:
+    async with open_talk(lambda _: say("ok"), tools=[note]) as http:
         call = {"id": "c1", "function": {"name": "note", "arguments": '{"value": null}'}}
         history = [{"role": "assistant", "content": "", "tool_calls": [call], "id": None}]
         history.append({"role": "tool", "content": "x", "tool_call_id": "c1"})
@@ -113,8 +108,6 @@ def test_null_inside_of_data_is_data() -> None:
         events = [event async for _, event in http.post_stream("/ai/respond", body)]
         messages = await http.messages(f"/conversations/{events[-1]['conversation_id']}")
         assert messages[0]["tool_calls"][0]["function"]["arguments"] == '{"value":null}'
-
-    talk(test, lambda _: say("ok"), tools=[note])
 
 
 STRICT: Sequence[tuple[str, str, Json]] = [
@@ -131,42 +124,38 @@ STRICT: Sequence[tuple[str, str, Json]] = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), STRICT)
-def test_our_own_endpoints_stay_strict(method: str, path: str, body: Json) -> None:
-    async def test(http: Talk) -> None:
+async def test_our_own_endpoints_stay_strict(method: str, path: str, body: Json) -> None:
+    async with open_talk(tools=[lookup]) as http:
         status, answer, _ = await http.answer(method, path.format(path=await http.create()), body)
         assert (status, answer["error_type"]) == (422, "validation_error"), answer
 
-    talk(test, tools=[lookup])
 
-
-def test_ignored_fields_are_named_in_the_debug_log_without_their_values(caplog: pytest.LogCaptureFixture) -> None:
-    async def test(http: Talk) -> None:
-        path = await http.create()
-        body = {"content": "go", "sessionToken": "s3cret"}
-        _, _, headers = await http.answer("POST", f"{path}/chat", body)
-        history = [{"role": "user", "content": "x", "refusal": "n0ne"}]
-        async for _ in http.post_stream("/ai/respond", {"prompt": "go", "history": history}):
-            pass
-        lines = [record for record in caplog.records if record.name == "toolyard.http" and "ignored" in record.message]
-        assert [record.levelno for record in lines] == [logging.DEBUG, logging.DEBUG]
-        assert "sessionToken" in lines[0].message
-        assert "/chat" in lines[0].message
-        assert lines[0].__dict__["correlation_id"] == headers["x-correlation-id"]
-        assert "history[].refusal" in lines[1].message
-        assert "s3cret" not in caplog.text
-        assert "n0ne" not in lines[1].message
-
+async def test_ignored_fields_are_named_in_the_debug_log_without_their_values(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="toolyard"):
-        talk(test, lambda _: say("ok"))
+        async with open_talk(lambda _: say("ok")) as http:
+            path = await http.create()
+            body = {"content": "go", "sessionToken": "s3cret"}
+            _, _, headers = await http.answer("POST", f"{path}/chat", body)
+            history = [{"role": "user", "content": "x", "refusal": "n0ne"}]
+            async for _ in http.post_stream("/ai/respond", {"prompt": "go", "history": history}):
+                pass
+            lines = [
+                record for record in caplog.records if record.name == "toolyard.http" and "ignored" in record.message
+            ]
+            assert [record.levelno for record in lines] == [logging.DEBUG, logging.DEBUG]
+            assert "sessionToken" in lines[0].message
+            assert "/chat" in lines[0].message
+            assert lines[0].__dict__["correlation_id"] == headers["x-correlation-id"]
+            assert "history[].refusal" in lines[1].message
+            assert "s3cret" not in caplog.text
+            assert "n0ne" not in lines[1].message
 
 
-def test_ignored_names_are_bounded_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async def test(http: Talk) -> None:
-        path = await http.create()
-        await http.post(f"{path}/chat", {"content": "go", **{f"field{number}\n" * 100: 1 for number in range(500)}})
-        (line,) = [record.message for record in caplog.records if "ignored" in record.message]
-        assert len(line) < 3000
-        assert "\n" not in line
-
+async def test_ignored_names_are_bounded_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.DEBUG, logger="toolyard.http"):
-        talk(test, lambda _: say("ok"))
+        async with open_talk(lambda _: say("ok")) as http:
+            path = await http.create()
+            await http.post(f"{path}/chat", {"content": "go", **{f"field{number}\n" * 100: 1 for number in range(500)}})
+            (line,) = [record.message for record in caplog.records if "ignored" in record.message]
+            assert len(line) < 3000
+            assert "\n" not in line

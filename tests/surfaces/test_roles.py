@@ -213,8 +213,8 @@ async def check_rows() -> None:
         assert not undecided, f"say in ROWS who may use {sorted(undecided)}"
 
 
-def test_each_route_lets_in_those_who_may_and_nobody_else() -> None:
-    asyncio.run(check_rows())
+async def test_each_route_lets_in_those_who_may_and_nobody_else() -> None:
+    await check_rows()
 
 
 async def check_turn() -> None:
@@ -232,5 +232,5 @@ async def check_turn() -> None:
             assert await server.outcome(caller, row) == among_others, caller
 
 
-def test_what_went_to_the_model_is_for_operators_of_the_tenant() -> None:
-    asyncio.run(check_turn())
+async def test_what_went_to_the_model_is_for_operators_of_the_tenant() -> None:
+    await check_turn()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support import condition
-from surfaces.talk import NOTHING_ENABLED, Json, Talk, key, talk
+from surfaces.talk import NOTHING_ENABLED, Json, key, open_talk
 from toolyard import Scripted, call, say, tool
 from toolyard.models.scripted import together
 from toolyard.server.config import load
@@ -37,14 +37,12 @@ def environment(plain: Plain, name: str) -> str:
     return dict(entry.decode().split("=", 1) for entry in entries if entry).get(name, "")
 
 
-def test_it_opens_with_nothing_there_yet() -> None:
-    async def test(http: Talk) -> None:
+async def test_it_opens_with_nothing_there_yet() -> None:
+    async with open_talk() as http:
         assert (await http.get("/conversations"))["conversations"] == []
         assert (await http.get("/servers/"))["servers"] == []
         providers = await http.get("/providers")
         assert [one["id"] for one in providers["providers"]] == [providers["default_provider"]]
-
-    talk(test)
 
 
 PROVIDERS = """
@@ -57,12 +55,11 @@ headers = { X-Key = "s3cret" }
 """
 
 
-def test_providers_are_told_of_without_their_keys(tmp_path: Path) -> None:
+async def test_providers_are_told_of_without_their_keys(tmp_path: Path) -> None:
     path = tmp_path / "toolyard.toml"
     path.write_text(PROVIDERS)
     cards = wiring(load(path, {}, {"store": "memory:"}), tmp_path).providers
-
-    async def test(http: Talk) -> None:
+    async with open_talk(providers=cards, keys=[key("boss", "admin", tenant=""), key("ann")]) as http:
         boss, ann = http.by("boss"), http.by("ann")
         listed = await boss.get("/providers/")
         assert (listed["count"], listed["default_provider"]) == (3, "openai")
@@ -86,11 +83,9 @@ def test_providers_are_told_of_without_their_keys(tmp_path: Path) -> None:
             assert (status, told["error_type"]) == (409, "conflict")
             assert "configuration" in told["error"]
 
-    talk(test, providers=cards, keys=[key("boss", "admin", tenant=""), key("ann")])
 
-
-def test_it_makes_a_conversation_and_changes_its_settings() -> None:
-    async def test(http: Talk) -> None:
+async def test_it_makes_a_conversation_and_changes_its_settings() -> None:
+    async with open_talk() as http:
         new = {"title": "New Conversation 1", "description": "", "system_prompt": "You are a helpful AI assistant."}
         made = (await http.post("/conversations", new, expect=201))["conversation"]
         assert made["system_prompt"] == new["system_prompt"]
@@ -104,13 +99,10 @@ def test_it_makes_a_conversation_and_changes_its_settings() -> None:
         assert (await http.get("/conversations/search?q=doc"))["count"] == 1
         assert (await http.delete(path))["success"]
 
-    talk(test)
 
-
-def test_it_edits_context() -> None:
+async def test_it_edits_context() -> None:
     model = Scripted([say("ok"), say("ok")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         path = await http.create()
         note = {"descriptive_name": "House rules", "content": "No shoes.", "related_keywords": ["floor", "home"]}
         made = await http.post(f"{path}/context", {**note, "related_files": ["rules.md"]}, expect=201)
@@ -132,13 +124,10 @@ def test_it_edits_context() -> None:
         await http.put(one, {"descriptive_name": ""}, expect=422)
         await http.delete(one)
 
-    talk(test, model)
 
-
-def test_it_adds_a_server_whose_name_has_spaces(tmp_path: Path) -> None:
+async def test_it_adds_a_server_whose_name_has_spaces(tmp_path: Path) -> None:
     plain = Plain(tmp_path)
-
-    async def test(http: Talk) -> None:
+    async with open_talk() as http:
         added = await http.post("/servers", new_server(plain, "My Custom Server"), expect=201)
         server = added["server"]
         assert (server["id"], server["slug"]) == ("my-custom-server", "my-custom-server")
@@ -155,8 +144,6 @@ def test_it_adds_a_server_whose_name_has_spaces(tmp_path: Path) -> None:
         assert (await http.delete(path))["success"]
         await condition(lambda: plain.alive == [])
 
-    talk(test)
-
 
 @pytest.mark.parametrize(
     ("server", "told"),
@@ -166,14 +153,11 @@ def test_it_adds_a_server_whose_name_has_spaces(tmp_path: Path) -> None:
         ({"name": "plain"}, "plain"),
     ],
 )
-def test_a_servers_id_is_its_slug_or_is_made_of_its_name(tmp_path: Path, server: Json, told: str) -> None:
+async def test_a_servers_id_is_its_slug_or_is_made_of_its_name(tmp_path: Path, server: Json, told: str) -> None:
     plain = Plain(tmp_path)
-
-    async def test(http: Talk) -> None:
+    async with open_talk() as http:
         body = new_server(plain, "")["server"] | server
         assert (await http.post("/servers", {"server": body}, expect=201))["server"]["id"] == told
-
-    talk(test)
 
 
 @pytest.mark.parametrize(
@@ -188,19 +172,16 @@ def test_a_servers_id_is_its_slug_or_is_made_of_its_name(tmp_path: Path, server:
         {"slug": "x"},
     ],
 )
-def test_a_name_that_cannot_be_is_refused(server: Json) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_name_that_cannot_be_is_refused(server: Json) -> None:
+    async with open_talk() as http:
         refused = await http.post("/servers", {"server": {"command": "a", **server}}, expect=422)
         assert refused["details"]["fields"]
         await http.post("/servers", {}, expect=422)
 
-    talk(test)
 
-
-def test_it_changes_a_server_and_secrets_that_come_back_hidden_stay(tmp_path: Path) -> None:
+async def test_it_changes_a_server_and_secrets_that_come_back_hidden_stay(tmp_path: Path) -> None:
     plain = Plain(tmp_path)
-
-    async def test(http: Talk) -> None:
+    async with open_talk() as http:
         new = new_server(plain, "files")
         new["server"]["env"] = {"TOKEN": "s3cret", "OLD": "1"}
         server = (await http.post("/servers", new, expect=201))["server"]
@@ -219,13 +200,10 @@ def test_it_changes_a_server_and_secrets_that_come_back_hidden_stay(tmp_path: Pa
         assert environment(plain, "TOKEN") == "s3cret", "what is left out stays as it is"
         assert (await http.post("/servers/files/tools/call", {"tool_name": "add"}, expect=202))["status"] == "waiting"
 
-    talk(test)
 
-
-def test_what_of_a_server_cannot_be_changed_is_refused(tmp_path: Path) -> None:
+async def test_what_of_a_server_cannot_be_changed_is_refused(tmp_path: Path) -> None:
     plain = Plain(tmp_path)
-
-    async def test(http: Talk) -> None:
+    async with open_talk(servers={"plain": plain.spec}, keys=[key("boss", "admin", tenant=""), key("ann")]) as http:
         ann, boss = http.by("ann"), http.by("boss")
         await ann.put("/servers/plain", {"server": {"name": "x"}}, expect=403)
         assert "configuration" in (await boss.put("/servers/plain", {"server": {"name": "x"}}, expect=409))["error"]
@@ -237,11 +215,11 @@ def test_what_of_a_server_cannot_be_changed_is_refused(tmp_path: Path) -> None:
         await boss.put("/servers/own", {}, expect=422)
         assert (await boss.get("/servers/own"))["server"]["status"] == "running"
 
-    talk(test, servers={"plain": plain.spec}, keys=[key("boss", "admin", tenant=""), key("ann")])
 
+async def test_it_enables_a_tool_and_chats() -> None:
 
-def test_it_enables_a_tool_and_chats() -> None:
-    async def test(http: Talk) -> None:
+    script = [call("list_directory", path="/docs"), say("A README.")]
+    async with open_talk(script, tools=[list_directory], default_settings=NOTHING_ENABLED) as http:
         path = await http.create()
         (available,) = (await http.get(f"{path}/tools/available"))["available_tools"]
         chosen = {name: available[name] for name in ("server_id", "tool_name")}
@@ -254,12 +232,15 @@ def test_it_enables_a_tool_and_chats() -> None:
         query = f"server_id={available['server_id']}&tool_name={available['tool_name']}"
         assert (await http.delete(f"{path}/tools?{query}"))["enabled_tools"] == []
 
-    script = [call("list_directory", path="/docs"), say("A README.")]
-    talk(test, script, tools=[list_directory], default_settings=NOTHING_ENABLED)
 
+async def test_it_watches_calls_as_they_run() -> None:
 
-def test_it_watches_calls_as_they_run() -> None:
-    async def test(http: Talk) -> None:
+    script = [
+        together(say("I look."), call("list_directory", path="/docs")),
+        call("list_directory", path="/secret"),
+        say("A README."),
+    ]
+    async with open_talk(script, tools=[list_directory]) as http:
         path = await http.create()
         conversation = path.rpartition("/")[2]
         listening = asyncio.Event()
@@ -290,10 +271,3 @@ def test_it_watches_calls_as_they_run() -> None:
         assert "not yours" in failed["error"]
         assert called["timestamp"].endswith("Z")
         await http.get("/sse/conversations/nowhere", expect=404)
-
-    script = [
-        together(say("I look."), call("list_directory", path="/docs")),
-        call("list_directory", path="/secret"),
-        say("A README."),
-    ]
-    talk(test, script, tools=[list_directory])

@@ -7,7 +7,7 @@ from toolyard.surfaces import middleware as _door
 STALLED_S = 0.05
 
 
-def test_an_answer_that_nobody_takes_is_ended_and_one_that_is_taken_is_not() -> None:
+async def test_an_answer_that_nobody_takes_is_ended_and_one_that_is_taken_is_not() -> None:
     async def answer(until: float, blocked: bool) -> bool:
         async def send(message: _door.Message) -> None:
             await (asyncio.Event().wait() if blocked else asyncio.sleep(0))
@@ -20,11 +20,8 @@ def test_an_answer_that_nobody_takes_is_ended_and_one_that_is_taken_is_not() -> 
             sender.close()
         return True
 
-    async def test() -> None:
-        long = asyncio.get_running_loop().time() + 5 * STALLED_S
-        assert await asyncio.wait_for(answer(long, blocked=False), 10)
-        stalled = asyncio.create_task(answer(long + 10, blocked=True))
-        done, _ = await asyncio.wait((stalled,), timeout=10)
-        assert done and stalled.cancelled()
-
-    asyncio.run(test())
+    long = asyncio.get_running_loop().time() + 5 * STALLED_S
+    assert await asyncio.wait_for(answer(long, blocked=False), 10)
+    stalled = asyncio.create_task(answer(long + 10, blocked=True))
+    done, _ = await asyncio.wait((stalled,), timeout=10)
+    assert done and stalled.cancelled()

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from hosting import Hosting, Searched, add, own_search, shown
-from surfaces.talk import NOTHING_ENABLED, Json, Talk, key, others, talk
+from surfaces.talk import NOTHING_ENABLED, Json, key, open_talk, others
 from toolyard import Tool, say
 from toolyard.core.web_search import CANNOT
 from toolyard.venues.function import as_tool
@@ -31,10 +31,9 @@ BOTH = [as_tool(add), as_tool(own_search)]
         ({"web_search": "off"}, ""),
     ],
 )
-def test_each_way_to_ask_says_where_a_search_runs(said: dict[str, object], venue: str) -> None:
+async def test_each_way_to_ask_says_where_a_search_runs(said: dict[str, object], venue: str) -> None:
     model = Hosting([say("ok")] * 4)
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model, tools=BOTH) as http:
         async for _ in http.post_stream("/ai/respond", {"prompt": "news", **said}):
             pass
         conversation = await http.create()
@@ -49,19 +48,15 @@ def test_each_way_to_ask_says_where_a_search_runs(said: dict[str, object], venue
             searches = [where for name, where in shown(request) if name == "web_search"]
             assert searches == ([venue] if venue else []) and (CANNOT in request.system) is (not venue)
 
-    talk(test, model, tools=BOTH)
 
-
-def test_what_a_conversation_is_set_to_is_shown_and_can_be_changed() -> None:
-    async def test(http: Talk) -> None:
+async def test_what_a_conversation_is_set_to_is_shown_and_can_be_changed() -> None:
+    async with open_talk([]) as http:
         conversation = await http.create(web_search="off")
         assert (await http.get(conversation))["conversation"]["web_search"] == "off"
         await http.put(conversation, {"title": "Other"})
         assert (await http.get(conversation))["conversation"]["web_search"] == "off"
         await http.put(conversation, {"useWebSearch": True, "webSearchPreference": "duckduckgo"})
         assert (await http.get(conversation))["conversation"]["web_search"] == "duckduckgo"
-
-    talk(test, [])
 
 
 @pytest.mark.parametrize(
@@ -76,19 +71,17 @@ def test_what_a_conversation_is_set_to_is_shown_and_can_be_changed() -> None:
         ({"useWebSearch": "yes"}, ""),
     ],
 )
-def test_what_cannot_be_had_is_422_with_the_reason(said: dict[str, object], words: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_what_cannot_be_had_is_422_with_the_reason(said: dict[str, object], words: str) -> None:
+    async with open_talk([], tools=ADDED) as http:
         conversation = await http.create()
         for path, body in (("/ai/respond", {"prompt": "news"}), (f"{conversation}/chat", {"content": "news"})):
             status, told, _ = await http.answer("POST", path, {**body, **said})
             assert (status, told["error_type"]) == (422, "validation_error"), told
             assert words in told["error"]
 
-    talk(test, [], tools=ADDED)
 
-
-def test_a_native_search_is_in_the_stream_the_messages_and_the_trace() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_native_search_is_in_the_stream_the_messages_and_the_trace() -> None:
+    async with open_talk(Searched()) as http:
         conversation = await http.create()
         body = {"content": "news", "web_search": "native"}
         events = [event async for event in http.post_stream(f"{conversation}/chat", body)]
@@ -106,11 +99,9 @@ def test_a_native_search_is_in_the_stream_the_messages_and_the_trace() -> None:
         (seen,) = trace["run"]["calls"]
         assert (seen["tool"], seen["provider_ran_it"], seen["outcome"]) == ("web_search", True, "ok")
 
-    talk(test, Searched())
-
 
 @pytest.mark.proves("002.central-management")
-def test_the_tools_of_all_servers_and_of_the_provider_are_managed_in_one_place(tmp_path: Path) -> None:
+async def test_the_tools_of_all_servers_and_of_the_provider_are_managed_in_one_place(tmp_path: Path) -> None:
     (tmp_path / "b").mkdir()
     servers = {"one": Plain(tmp_path, trust=True).spec, "two": Plain(tmp_path / "b", trust=True).spec}
     model = Hosting([say("ok"), say("ok")])
@@ -119,7 +110,7 @@ def test_the_tools_of_all_servers_and_of_the_provider_are_managed_in_one_place(t
     def named(tools: list[Json]) -> set[tuple[str, str]]:
         return {(one["server_id"], one.get("tool_name") or one["name"]) for one in tools}
 
-    async def test(http: Talk) -> None:
+    async with open_talk(model, tools=[as_tool(own_search)], servers=servers, default_settings=NOTHING_ENABLED) as http:
         listed = await http.get("/tools")
         venues = {(one["name"], one["venue"]) for one in listed["tools"]}
         assert {("web_search", "provider"), ("web_search", "function"), ("add", "mcp")} <= venues
@@ -136,13 +127,14 @@ def test_the_tools_of_all_servers_and_of_the_provider_are_managed_in_one_place(t
         await http.post(f"{conversation}/chat", {"content": "news", "web_search": "auto"})
         assert [shown(one) for one in model.requests] == [[], [("web_search", "provider"), (of_two, "mcp")]]
 
-    talk(test, model, tools=[as_tool(own_search)], servers=servers, default_settings=NOTHING_ENABLED)
 
-
-def test_rules_of_a_tool_hold_for_the_provider_s_too() -> None:
+async def test_rules_of_a_tool_hold_for_the_provider_s_too() -> None:
     model = Hosting([say("ok")])
 
-    async def test(http: Talk) -> None:
+    def ruled(tool: Tool) -> Tool:
+        return replace(tool, roles=frozenset({"searcher"}))
+
+    async with open_talk(model, keys=[key("mia"), key("ada", "searcher")], ruled=ruled) as http:
         staff, admin = http.by("mia"), http.by("ada")
         body = {"prompt": "news", "web_search": "native"}
         status, told, _ = await staff.answer("POST", "/ai/respond", body)
@@ -152,18 +144,11 @@ def test_rules_of_a_tool_hold_for_the_provider_s_too() -> None:
             pass
         assert shown(model.requests[0]) == [("web_search", "provider")]
 
-    def ruled(tool: Tool) -> Tool:
-        return replace(tool, roles=frozenset({"searcher"}))
 
-    talk(test, model, keys=[key("mia"), key("ada", "searcher")], ruled=ruled)
-
-
-def test_a_direct_call_of_a_provider_s_tool_is_told_that_it_runs_elsewhere() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_direct_call_of_a_provider_s_tool_is_told_that_it_runs_elsewhere() -> None:
+    async with open_talk(Hosting([])) as http:
         conversation = await http.create()
         body = {"tool": "web_search", "arguments": {"query": "x"}}
         assert (await http.answer("POST", f"{conversation}/calls", body))[0] == 202
         seen = others(await http.until_done(conversation))
         assert [one["error_type"] for one in seen if one.get("state") == "finished"] == ["unavailable"]
-
-    talk(test, Hosting([]))

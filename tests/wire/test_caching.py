@@ -102,20 +102,20 @@ def parts(side: Side, body: bytes) -> tuple[Body, list[msgspec.Raw]]:
 
 
 @pytest.mark.parametrize("made", [chat, qwen, gpt, claude, google])
-def test_a_request_is_the_one_before_and_what_came_since_although_servers_come_and_go(
+async def test_a_request_is_the_one_before_and_what_came_since_although_servers_come_and_go(
     made: Callable[[], Side], tmp_path: Path
 ) -> None:
     side, plain = made(), Plain(tmp_path, trust=True)
-    bodies = asyncio.run(asyncio.wait_for(long_run(side, plain), 60))
+    bodies = await asyncio.wait_for(long_run(side, plain), 60)
     assert len(bodies) == 2 * RUNS >= 30 and len(plain.processes) > 4
     for before, now in pairwise(parts(side, body) for body in bodies):
         assert "tools" in now[0] and now[0] == before[0]
         assert len(now[1]) > len(before[1]) and now[1][: len(before[1])] == before[1]
 
 
-def test_what_is_to_be_cached_is_marked_where_the_provider_looks_for_it(tmp_path: Path) -> None:
+async def test_what_is_to_be_cached_is_marked_where_the_provider_looks_for_it(tmp_path: Path) -> None:
     """The system text, the last tool, the newest message, and the one that was the newest before."""
-    bodies = asyncio.run(asyncio.wait_for(long_run(claude(), Plain(tmp_path, trust=True)), 60))
+    bodies = await asyncio.wait_for(long_run(claude(), Plain(tmp_path, trust=True)), 60)
     ends: list[int] = []
     for number, body in enumerate(bodies):
         asked = msgspec.json.decode(body, type=dict[str, msgspec.Raw])

@@ -1,6 +1,5 @@
 """DashScope's variant: what it refuses besides, that we do not send it, and that its answers are read."""
 
-import asyncio
 import json
 
 import pytest
@@ -70,67 +69,56 @@ def test_what_is_kept_for_dashscope_is_not_sent_to_others_nor_the_other_way_roun
 
 
 @pytest.mark.proves("001.any-script")
-def test_a_run_in_chinese_goes_through() -> None:
-    async def run() -> None:
-        server = strict_dashscope(
-            asks(("查询库存", ['{"商品": ', '"面粉"}']), ("add", ['{"a":', "1}"])),
-            says("面粉还有", "三袋。", thought="想想"),
-        )
-        tools = offer(ADD, Tool(name="stock", description="查询库存", parameters={"type": "object"}))
-        mint, memo, turn = CountingMint(), dict[str, object](), None
-        history = History([user("还有面粉吗?"), SystemText(id="s", at=NOW, text="请用中文")])
-        async with (
-            server.serving() as base_url,
-            opened(OpenAIChat(base_url=base_url, model="qwen-plus", provider="dashscope")) as model,
-        ):
-            for _ in range(2):
-                asked = request(
-                    history, system="你是仓库助手", tools=tools, tool_choice="required", memo=memo, mint=mint
-                )
-                turn = ended(await events_of(model, asked))
-                calls = [item for item in turn.items if isinstance(item, Call)]
-                history = history.plus(turn.items).plus([answer(call) for call in calls])
-        assert server.refusals == []
-        said = [item for item in history if isinstance(item, Call)]
-        assert [(call.tool, call.arguments) for call in said] == [("查询库存", {"商品": "面粉"}), ("add", {"a": 1})]
-        assert turn is not None
-        thought, text = turn.items
-        assert isinstance(thought, Reasoning) and isinstance(text, ModelText)
-        assert (thought.text, text.text) == ("想想", "面粉还有三袋。")
-        assert (turn.usage.total, turn.usage.cached_tokens) == (15, 4)
-
-    asyncio.run(run())
+async def test_a_run_in_chinese_goes_through() -> None:
+    server = strict_dashscope(
+        asks(("查询库存", ['{"商品": ', '"面粉"}']), ("add", ['{"a":', "1}"])),
+        says("面粉还有", "三袋。", thought="想想"),
+    )
+    tools = offer(ADD, Tool(name="stock", description="查询库存", parameters={"type": "object"}))
+    mint, memo, turn = CountingMint(), dict[str, object](), None
+    history = History([user("还有面粉吗?"), SystemText(id="s", at=NOW, text="请用中文")])
+    async with (
+        server.serving() as base_url,
+        opened(OpenAIChat(base_url=base_url, model="qwen-plus", provider="dashscope")) as model,
+    ):
+        for _ in range(2):
+            asked = request(history, system="你是仓库助手", tools=tools, tool_choice="required", memo=memo, mint=mint)
+            turn = ended(await events_of(model, asked))
+            calls = [item for item in turn.items if isinstance(item, Call)]
+            history = history.plus(turn.items).plus([answer(call) for call in calls])
+    assert server.refusals == []
+    said = [item for item in history if isinstance(item, Call)]
+    assert [(call.tool, call.arguments) for call in said] == [("查询库存", {"商品": "面粉"}), ("add", {"a": 1})]
+    assert turn is not None
+    thought, text = turn.items
+    assert isinstance(thought, Reasoning) and isinstance(text, ModelText)
+    assert (thought.text, text.text) == ("想想", "面粉还有三袋。")
+    assert (turn.usage.total, turn.usage.cached_tokens) == (15, 4)
 
 
 def answer(call: Call) -> Result:
     return Result(id=f"{call.id}.result", at=NOW, call_id=call.id, tool=call.tool, outcome="ok", content="三")
 
 
-def test_an_error_is_told_with_the_id_of_the_request() -> None:
-    async def run() -> None:
-        server = strict_dashscope(refuses(400, "Model not exist."))
-        async with server.serving() as base_url, opened(OpenAIChat(base_url=base_url, provider="dashscope")) as model:
-            problem = (await failure_of(model, request([user("hi")]))).problem
-        assert "Model not exist." in problem.error and problem.details["request_id"] == "req-9"
-
-    asyncio.run(run())
+async def test_an_error_is_told_with_the_id_of_the_request() -> None:
+    server = strict_dashscope(refuses(400, "Model not exist."))
+    async with server.serving() as base_url, opened(OpenAIChat(base_url=base_url, provider="dashscope")) as model:
+        problem = (await failure_of(model, request([user("hi")]))).problem
+    assert "Model not exist." in problem.error and problem.details["request_id"] == "req-9"
 
 
-def test_the_official_sdk_reads_the_same_text_and_calls() -> None:
-    async def run() -> None:
-        server = strict_dashscope(asks(("add", ['{"a":', "1}"])), says("好", "的"))
-        async with server.serving() as base_url, AsyncOpenAI(base_url=base_url, api_key="none") as client:
-            name, arguments, text = "", "", ""
-            for _ in range(2):
-                async for received in await client.chat.completions.create(
-                    model="m", messages=[{"role": "user", "content": "hi"}], stream=True
-                ):
-                    for choice in received.choices:
-                        text += choice.delta.content or ""
-                        for call in choice.delta.tool_calls or ():
-                            assert call.function is not None
-                            name += call.function.name or ""
-                            arguments += call.function.arguments or ""
-        assert (name, json.loads(arguments), text) == ("add", {"a": 1}, "好的")
-
-    asyncio.run(run())
+async def test_the_official_sdk_reads_the_same_text_and_calls() -> None:
+    server = strict_dashscope(asks(("add", ['{"a":', "1}"])), says("好", "的"))
+    async with server.serving() as base_url, AsyncOpenAI(base_url=base_url, api_key="none") as client:
+        name, arguments, text = "", "", ""
+        for _ in range(2):
+            async for received in await client.chat.completions.create(
+                model="m", messages=[{"role": "user", "content": "hi"}], stream=True
+            ):
+                for choice in received.choices:
+                    text += choice.delta.content or ""
+                    for call in choice.delta.tool_calls or ():
+                        assert call.function is not None
+                        name += call.function.name or ""
+                        arguments += call.function.arguments or ""
+    assert (name, json.loads(arguments), text) == ("add", {"a": 1}, "好的")

@@ -1,6 +1,5 @@
 """DeepSeek's variant: the thought before a call goes back with the call, to DeepSeek and to nobody else."""
 
-import asyncio
 import json
 
 import pytest
@@ -31,24 +30,21 @@ def test_calls_without_their_thought_are_refused() -> None:
     assert "Missing `reasoning_content`" in "; ".join(faults_of(bare))
 
 
-def test_a_run_with_calls_goes_through_and_each_body_begins_with_the_one_before() -> None:
-    async def run() -> None:
-        server = strict_deepseek(asks(("add", {"a": 1})), asks(("add", {"a": 2})), says("Done."))
-        mint, memo, history = CountingMint(), dict[str, object](), History([user("add")])
-        async with (
-            server.serving() as base_url,
-            opened(OpenAIChat(base_url=base_url, model="deepseek-reasoner", provider="deepseek")) as model,
-        ):
-            for _ in range(3):
-                turn = ended(await events_of(model, request(history, tools=offer(ADD), memo=memo, mint=mint)))
-                calls = [item for item in turn.items if isinstance(item, Call)]
-                history = history.plus(turn.items).plus([answer(call) for call in calls])
-        assert server.refusals == []
-        bodies = [body.partition(b'],"tool_choice"')[0] for body in server.bodies]
-        assert bodies[1].startswith(bodies[0]) and bodies[2].startswith(bodies[1])
-        assert [thoughts(body) for body in server.bodies] == [[], [THOUGHT], [THOUGHT, THOUGHT]]
-
-    asyncio.run(run())
+async def test_a_run_with_calls_goes_through_and_each_body_begins_with_the_one_before() -> None:
+    server = strict_deepseek(asks(("add", {"a": 1})), asks(("add", {"a": 2})), says("Done."))
+    mint, memo, history = CountingMint(), dict[str, object](), History([user("add")])
+    async with (
+        server.serving() as base_url,
+        opened(OpenAIChat(base_url=base_url, model="deepseek-reasoner", provider="deepseek")) as model,
+    ):
+        for _ in range(3):
+            turn = ended(await events_of(model, request(history, tools=offer(ADD), memo=memo, mint=mint)))
+            calls = [item for item in turn.items if isinstance(item, Call)]
+            history = history.plus(turn.items).plus([answer(call) for call in calls])
+    assert server.refusals == []
+    bodies = [body.partition(b'],"tool_choice"')[0] for body in server.bodies]
+    assert bodies[1].startswith(bodies[0]) and bodies[2].startswith(bodies[1])
+    assert [thoughts(body) for body in server.bodies] == [[], [THOUGHT], [THOUGHT, THOUGHT]]
 
 
 def answer(call: Call) -> Result:

@@ -3,7 +3,6 @@
 The Messages streams have a suite of their own: there the provider's own calls count among the calls.
 """
 
-import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -94,29 +93,23 @@ def test_a_reply_that_fails_says_why(wire: Wire, stream: Failing) -> None:
 
 
 @each_stream
-def test_a_stream_from_a_real_server_is_read_the_same(wire: Wire, stream: Stream) -> None:
-    async def run() -> None:
-        async with (
-            serving(streaming([stream.body], stream.content_type), wire.path) as base_url,
-            opened(wire.made(base_url, wire.provider)) as model,
-        ):
-            assert await events_of(model, request(model=strict_gemini.MODEL)) == wire.read(stream.body)
-
-    asyncio.run(run())
+async def test_a_stream_from_a_real_server_is_read_the_same(wire: Wire, stream: Stream) -> None:
+    async with (
+        serving(streaming([stream.body], stream.content_type), wire.path) as base_url,
+        opened(wire.made(base_url, wire.provider)) as model,
+    ):
+        assert await events_of(model, request(model=strict_gemini.MODEL)) == wire.read(stream.body)
 
 
 @each_failing
-def test_a_failure_from_a_real_server_is_told_with_its_request_id(wire: Wire, stream: Failing) -> None:
-    async def run() -> None:
-        async with (
-            serving(streaming([stream.body], stream.content_type), wire.path) as base_url,
-            opened(wire.made(base_url, "acme")) as model,
-        ):
-            problem = failed(await events_of(model, request())).problem
-        assert (problem.error_type, stream.says in problem.error) == (stream.error_type, True)
-        assert (problem.details["request_id"], problem.details["provider"]) == ("req_7", "acme")
-
-    asyncio.run(run())
+async def test_a_failure_from_a_real_server_is_told_with_its_request_id(wire: Wire, stream: Failing) -> None:
+    async with (
+        serving(streaming([stream.body], stream.content_type), wire.path) as base_url,
+        opened(wire.made(base_url, "acme")) as model,
+    ):
+        problem = failed(await events_of(model, request())).problem
+    assert (problem.error_type, stream.says in problem.error) == (stream.error_type, True)
+    assert (problem.details["request_id"], problem.details["provider"]) == ("req_7", "acme")
 
 
 SHORT = [(wire, one) for wire in WIRES for one in (*wire.streams, *wire.failing) if len(one.body) < 20_000]

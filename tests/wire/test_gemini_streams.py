@@ -39,17 +39,17 @@ def items_of(*sent: dict[str, object], grounding: object = None) -> tuple[Item, 
 
 
 @pytest.mark.parametrize("stream", [stream for stream in STREAMS if stream.sdk], ids=lambda stream: stream.name)
-def test_the_official_sdk_reads_the_same_text_calls_and_usage(stream: Stream) -> None:
-    text, thoughts, calls, usage = asyncio.run(read_by_sdk(stream))
+async def test_the_official_sdk_reads_the_same_text_calls_and_usage(stream: Stream) -> None:
+    text, thoughts, calls, usage = await read_by_sdk(stream)
     turn = ended(from_wire([stream.body], request()))
     assert (text, thoughts, calls) == (stream.text, stream.reasoning, list(stream.calls))
     assert usage == turn.usage == Usage(input_tokens=10, output_tokens=5, cached_tokens=4)
 
 
-def test_the_sdk_reads_a_call_that_is_to_be_continued_as_if_it_were_whole_so_the_comparison_can_fail() -> None:
+async def test_the_sdk_reads_a_call_that_is_to_be_continued_as_if_it_were_whole_so_the_comparison_can_fail() -> None:
     """A negative control."""
     stream = next(stream for stream in STREAMS if stream.name == "a call that is to be continued")
-    assert asyncio.run(read_by_sdk(stream))[2] != list(stream.calls)
+    assert (await read_by_sdk(stream))[2] != list(stream.calls)
 
 
 async def read_by_sdk(stream: Stream) -> tuple[str, str, list[Asked], Usage]:

@@ -1,6 +1,5 @@
 """Every Messages stream is read to what it holds: by us always, by the official SDK where it can."""
 
-import asyncio
 import json
 from collections import defaultdict
 from itertools import pairwise
@@ -84,36 +83,30 @@ def test_any_split_into_packets_gives_the_same_events(stream: Stream | Failing, 
 
 
 @each_failing
-def test_a_failure_from_a_real_server_says_why_and_under_which_id(stream: Failing) -> None:
-    async def run() -> None:
-        async with (
-            serving(streaming([stream.body], stream.content_type), "/messages") as base_url,
-            opened(Anthropic(base_url=base_url)) as model,
-        ):
-            last = (await events_of(model, request([user("hi")])))[-1]
-        assert isinstance(last, TurnFailed)
-        assert (last.problem.error_type, stream.says in last.problem.error) == (stream.error_type, True), last
-        assert last.problem.details["request_id"] in ("req_7", "req_s")
-        assert last.problem.details["provider"] == "anthropic"
-
-    asyncio.run(run())
+async def test_a_failure_from_a_real_server_says_why_and_under_which_id(stream: Failing) -> None:
+    async with (
+        serving(streaming([stream.body], stream.content_type), "/messages") as base_url,
+        opened(Anthropic(base_url=base_url)) as model,
+    ):
+        last = (await events_of(model, request([user("hi")])))[-1]
+    assert isinstance(last, TurnFailed)
+    assert (last.problem.error_type, stream.says in last.problem.error) == (stream.error_type, True), last
+    assert last.problem.details["request_id"] in ("req_7", "req_s")
+    assert last.problem.details["provider"] == "anthropic"
 
 
 @each_stream
-def test_a_stream_from_a_real_server_is_read_the_same(stream: Stream) -> None:
-    async def run() -> None:
-        async with (
-            serving(streaming([stream.body], stream.content_type), "/messages") as base_url,
-            opened(Anthropic(base_url=base_url)) as model,
-        ):
-            assert await events_of(model, request()) == from_wire([stream.body], request())
-
-    asyncio.run(run())
+async def test_a_stream_from_a_real_server_is_read_the_same(stream: Stream) -> None:
+    async with (
+        serving(streaming([stream.body], stream.content_type), "/messages") as base_url,
+        opened(Anthropic(base_url=base_url)) as model,
+    ):
+        assert await events_of(model, request()) == from_wire([stream.body], request())
 
 
 @pytest.mark.parametrize("stream", [stream for stream in STREAMS if stream.sdk], ids=lambda stream: stream.name)
-def test_the_official_sdk_reads_the_same_text_thoughts_calls_and_usage(stream: Stream) -> None:
-    text, thinking, calls, usage = asyncio.run(read_by_sdk(stream.body))
+async def test_the_official_sdk_reads_the_same_text_thoughts_calls_and_usage(stream: Stream) -> None:
+    text, thinking, calls, usage = await read_by_sdk(stream.body)
     ours = turn_of(stream.body)
     assert text == stream.text
     assert thinking == stream.reasoning
@@ -121,9 +114,9 @@ def test_the_official_sdk_reads_the_same_text_thoughts_calls_and_usage(stream: S
     assert usage == ours.usage
 
 
-def test_the_official_sdk_sees_a_difference_so_the_comparison_can_fail() -> None:
+async def test_the_official_sdk_sees_a_difference_so_the_comparison_can_fail() -> None:
     """A negative control."""
-    text, _, calls, usage = asyncio.run(read_by_sdk(begins() + said(0, "b") + called(1, "x", "now") + ends("tool_use")))
+    text, _, calls, usage = await read_by_sdk(begins() + said(0, "b") + called(1, "x", "now") + ends("tool_use"))
     ours = turn_of(begins(input_tokens=3) + said(0, "a") + ends())
     assert text != text_of(ours) and calls != calls_of(ours) and usage != ours.usage
 

@@ -1,6 +1,5 @@
 """Each provider's own web search: asked for in its own form, one request, its sources and citations in what we keep."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -61,24 +60,21 @@ PROVIDERS = [
 
 @pytest.mark.proves("002.native-offered", "002.native-providers", "002.native-one-request")
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.model)
-def test_claude_gpt_and_gemini_search_themselves_in_one_request(provider: Provider) -> None:
-    async def run() -> None:
-        server = provider.server()
-        async with (
-            server.serving() as base_url,
-            opened(provider.made(base_url=base_url, model=provider.model, api_key="k")) as model,
-        ):
-            turn = ended(await events_of(model, request([HI], tools=offer(PLAIN_SEARCH))))
-        assert (server.refusals, len(server.bodies)) == ([], 1)
-        (asked,) = json.loads(server.bodies[0])["tools"]
-        assert provider.form.items() <= asked.items()
-        call, result, said = turn.items
-        assert isinstance(call, Call) and isinstance(result, Result) and isinstance(said, ModelText)
-        assert (call.tool, result.outcome, turn.finish) == ("web_search", "ok", "stop")
-        assert call.ran_at and call.ran_at == result.ran_at and result.call_id == call.id
-        assert "https://" in result.content and said.citations[0].url.startswith("https://")
-
-    asyncio.run(run())
+async def test_claude_gpt_and_gemini_search_themselves_in_one_request(provider: Provider) -> None:
+    server = provider.server()
+    async with (
+        server.serving() as base_url,
+        opened(provider.made(base_url=base_url, model=provider.model, api_key="k")) as model,
+    ):
+        turn = ended(await events_of(model, request([HI], tools=offer(PLAIN_SEARCH))))
+    assert (server.refusals, len(server.bodies)) == ([], 1)
+    (asked,) = json.loads(server.bodies[0])["tools"]
+    assert provider.form.items() <= asked.items()
+    call, result, said = turn.items
+    assert isinstance(call, Call) and isinstance(result, Result) and isinstance(said, ModelText)
+    assert (call.tool, result.outcome, turn.finish) == ("web_search", "ok", "stop")
+    assert call.ran_at and call.ran_at == result.ran_at and result.call_id == call.id
+    assert "https://" in result.content and said.citations[0].url.startswith("https://")
 
 
 WEB: dict[str, object] = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {"type": "search"}}
@@ -172,40 +168,33 @@ def evil_gemini() -> Strict:
 
 
 @pytest.mark.parametrize(("provider", "evil"), list(zip(PROVIDERS, [evil_claude, evil_gpt, evil_gemini], strict=True)))
-def test_a_citation_that_is_no_address_of_the_web_is_only_a_title(
+async def test_a_citation_that_is_no_address_of_the_web_is_only_a_title(
     provider: Provider, evil: Callable[[], Strict | StrictMessages]
 ) -> None:
-    async def run() -> None:
-        server = evil()
-        async with (
-            server.serving() as base_url,
-            opened(provider.made(base_url=base_url, model=provider.model, api_key="k")) as model,
-        ):
-            turn = ended(await events_of(model, request([HI], tools=offer(PLAIN_SEARCH))))
-        (said,) = [item for item in turn.items if isinstance(item, ModelText)]
-        assert [(one.url, one.title) for one in said.citations] == [("", EVIL)]
-
-    asyncio.run(run())
+    server = evil()
+    async with (
+        server.serving() as base_url,
+        opened(provider.made(base_url=base_url, model=provider.model, api_key="k")) as model,
+    ):
+        turn = ended(await events_of(model, request([HI], tools=offer(PLAIN_SEARCH))))
+    (said,) = [item for item in turn.items if isinstance(item, ModelText)]
+    assert [(one.url, one.title) for one in said.citations] == [("", EVIL)]
 
 
 @pytest.mark.parametrize("letter", ["x", "é", "🥛"])
-def test_a_huge_result_is_told_in_part_and_goes_back_whole(letter: str) -> None:
+async def test_a_huge_result_is_told_in_part_and_goes_back_whole(letter: str) -> None:
     found = [{**SEARCHED[0], "title": letter * 100_000}]
-
-    async def run() -> None:
-        packets = [begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1", found), cited(2, "So."), ends()]
-        server = StrictMessages(Reply(packets=packets), says("Yes."))
-        async with (
-            server.serving() as base_url,
-            opened(Anthropic(base_url=base_url, model="claude", api_key="k")) as model,
-        ):
-            turn = ended(await events_of(model, request([HI], tools=offer(PLAIN_SEARCH))))
-            history = [HI, *turn.items, user("sure?", "u2")]
-            ended(await events_of(model, request(history, tools=offer(PLAIN_SEARCH))))
-        (result,) = [item for item in turn.items if isinstance(item, Result)]
-        assert len(result.content.encode()) < 33_000 and "bytes in all" in result.content
-        assert server.refusals == [] and json.loads(server.bodies[1])["messages"][1]["content"][1]["content"] == found
-        other = openai_input(history)
-        assert len(json.dumps(other, ensure_ascii=False).encode()) < 40_000
-
-    asyncio.run(run())
+    packets = [begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1", found), cited(2, "So."), ends()]
+    server = StrictMessages(Reply(packets=packets), says("Yes."))
+    async with (
+        server.serving() as base_url,
+        opened(Anthropic(base_url=base_url, model="claude", api_key="k")) as model,
+    ):
+        turn = ended(await events_of(model, request([HI], tools=offer(PLAIN_SEARCH))))
+        history = [HI, *turn.items, user("sure?", "u2")]
+        ended(await events_of(model, request(history, tools=offer(PLAIN_SEARCH))))
+    (result,) = [item for item in turn.items if isinstance(item, Result)]
+    assert len(result.content.encode()) < 33_000 and "bytes in all" in result.content
+    assert server.refusals == [] and json.loads(server.bodies[1])["messages"][1]["content"][1]["content"] == found
+    other = openai_input(history)
+    assert len(json.dumps(other, ensure_ascii=False).encode()) < 40_000

@@ -1,6 +1,5 @@
 """OpenRouter's variant: a signed thought goes back as it was, to the model that signed it and to nobody else."""
 
-import asyncio
 import json
 
 import pytest
@@ -53,10 +52,10 @@ def details(body: bytes) -> list[object]:
     return [message["reasoning_details"] for message in json.loads(body)["messages"] if "reasoning_details" in message]
 
 
-def test_a_run_with_signed_thoughts_goes_through_and_each_body_begins_with_the_one_before() -> None:
+async def test_a_run_with_signed_thoughts_goes_through_and_each_body_begins_with_the_one_before() -> None:
     first, second = claude_asks(("add", {"a": 1}), thought="Hm, 加."), claude_asks(("add", {"a": 2}), thought="So.")
     server = strict_openrouter(first, second, says("Done."))
-    history = asyncio.run(talked(CLAUDE, server, 3))
+    history = await talked(CLAUDE, server, 3)
     assert server.refusals == []
     thoughts = [[signed("Hm, 加.")], [signed("So.")]]
     assert [details(body) for body in server.bodies] == [[], thoughts[:1], thoughts]
@@ -65,9 +64,9 @@ def test_a_run_with_signed_thoughts_goes_through_and_each_body_begins_with_the_o
     assert [item.text for item in history if isinstance(item, Reasoning)] == ["xx", "xx"]
 
 
-def test_a_seal_names_the_call_that_it_is_for_by_the_id_that_the_call_is_sent_with() -> None:
+async def test_a_seal_names_the_call_that_it_is_for_by_the_id_that_the_call_is_sent_with() -> None:
     server = strict_openrouter(gemini_asks(("add", {"a": 1}), ("add", {"a": 2})), says("Done."))
-    history = asyncio.run(talked(GEMINI, server, 2))
+    history = await talked(GEMINI, server, 2)
     assert server.refusals == []
     call = next(item for item in history if isinstance(item, Call))
     assert details(server.bodies[1]) == [[{**SEALED, "data": "c2VhbA==", "id": call.id}]]

@@ -95,21 +95,18 @@ def gemini() -> Provider:
 
 @pytest.mark.proves("002.provider-agnostic", "002.mcp-result-linked")
 @pytest.mark.parametrize("made", [chat, responses, messages, gemini])
-def test_a_tool_of_a_real_server_works_with_every_provider(made: Callable[[], Provider]) -> None:
-    async def run() -> None:
-        provider, servers = made(), {"everything": npm_server("everything", trust=True)}
-        async with (
-            asyncio.timeout(120),
-            provider.server.serving() as url,
-            Yard(model=provider.made(url), servers=servers, budget=ALL) as yard,
-        ):
-            going = yard.run("say hello there")
-            events = [event async for event in going]
-            history = await yard.history(going.conversation)
-        assert provider.server.refusals == [] and len(provider.server.bodies) == 2
-        assert isinstance(events[-1], RunEnded) and events[-1].ending == "done"
-        (call,) = [item for item in history if isinstance(item, Call)]
-        (result,) = [item for item in history if isinstance(item, Result)]
-        assert (result.call_id, result.content) == (call.id, "Echo: hello there")
-
-    asyncio.run(run())
+async def test_a_tool_of_a_real_server_works_with_every_provider(made: Callable[[], Provider]) -> None:
+    provider, servers = made(), {"everything": npm_server("everything", trust=True)}
+    async with (
+        asyncio.timeout(120),
+        provider.server.serving() as url,
+        Yard(model=provider.made(url), servers=servers, budget=ALL) as yard,
+    ):
+        going = yard.run("say hello there")
+        events = [event async for event in going]
+        history = await yard.history(going.conversation)
+    assert provider.server.refusals == [] and len(provider.server.bodies) == 2
+    assert isinstance(events[-1], RunEnded) and events[-1].ending == "done"
+    (call,) = [item for item in history if isinstance(item, Call)]
+    (result,) = [item for item in history if isinstance(item, Result)]
+    assert (result.call_id, result.content) == (call.id, "Echo: hello there")

@@ -1,6 +1,5 @@
 """Every Responses stream is read to what it holds: by us always, by the official SDK where it can."""
 
-import asyncio
 import json
 
 import pytest
@@ -24,17 +23,17 @@ from wire.strict_responses import PATH
 
 
 @pytest.mark.parametrize("stream", [stream for stream in STREAMS if stream.sdk], ids=lambda stream: stream.name)
-def test_the_official_sdk_reads_the_same_text_calls_and_usage(stream: Stream) -> None:
-    text, calls, usage = asyncio.run(read_by_sdk(stream))
+async def test_the_official_sdk_reads_the_same_text_calls_and_usage(stream: Stream) -> None:
+    text, calls, usage = await read_by_sdk(stream)
     turn = ended(from_wire([stream.body], request()))
     assert (text, calls, usage) == (stream.text, list(stream.calls), turn.usage)
     assert usage == Usage(input_tokens=10, output_tokens=5, cached_tokens=4)
 
 
-def test_the_sdk_reads_what_was_cut_off_as_if_it_were_whole_so_the_comparison_can_fail() -> None:
+async def test_the_sdk_reads_what_was_cut_off_as_if_it_were_whole_so_the_comparison_can_fail() -> None:
     """A negative control."""
     stream = next(stream for stream in STREAMS if stream.name == "cut off after what looks like a whole call")
-    assert asyncio.run(read_by_sdk(stream))[1] != list(stream.calls)
+    assert (await read_by_sdk(stream))[1] != list(stream.calls)
 
 
 async def read_by_sdk(stream: Stream) -> tuple[str, list[Asked], Usage]:

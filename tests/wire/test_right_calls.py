@@ -1,6 +1,5 @@
 """Right calls of tools with hard schemas run over every wire with what was written; wrong ones do not."""
 
-import asyncio
 import json
 from collections.abc import Callable
 
@@ -103,20 +102,16 @@ def google(calls: Calls) -> Made:
 
 @pytest.mark.parametrize("made", [chat, qwen, gpt, claude, google])
 @pytest.mark.parametrize("calls", [RIGHT, WRONG], ids=["right", "wrong"])
-def test_right_calls_run_as_they_were_written_and_wrong_ones_do_not(
+async def test_right_calls_run_as_they_were_written_and_wrong_ones_do_not(
     made: Callable[[Calls], Made], calls: Calls
 ) -> None:
     ran: dict[str, Json] = {}
     tools = [Noting(name, ran) for name, _ in RIGHT]
-
-    async def run() -> None:
-        server, model = made(calls)
-        async with server.serving() as url, Yard(tools=tools, model=model(url), budget=ALL) as yard:
-            events = [event async for event in yard.run("go on")]
-        assert server.refusals == [] and len(server.bodies) == 2
-        assert isinstance(events[-1], RunEnded) and events[-1].ending == "done"
-        outcomes = [event.result.outcome for event in events if isinstance(event, CallEnded)]
-        assert outcomes == ["ok" if calls is RIGHT else "error"] * len(calls)
-        assert ran == (dict(RIGHT) if calls is RIGHT else {})
-
-    asyncio.run(run())
+    server, model = made(calls)
+    async with server.serving() as url, Yard(tools=tools, model=model(url), budget=ALL) as yard:
+        events = [event async for event in yard.run("go on")]
+    assert server.refusals == [] and len(server.bodies) == 2
+    assert isinstance(events[-1], RunEnded) and events[-1].ending == "done"
+    outcomes = [event.result.outcome for event in events if isinstance(event, CallEnded)]
+    assert outcomes == ["ok" if calls is RIGHT else "error"] * len(calls)
+    assert ran == (dict(RIGHT) if calls is RIGHT else {})

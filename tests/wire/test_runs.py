@@ -1,6 +1,5 @@
 """Whole runs over each wire: the loop asks, runs our tools, leaves the provider's alone, and ends with the answer."""
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -73,25 +72,22 @@ def google() -> Provider:
 
 @pytest.mark.proves("002.native-not-intercepted")
 @pytest.mark.parametrize("made", [claude, gpt, google])
-def test_a_run_over_every_wire(made: Callable[[], Provider]) -> None:
-    async def run() -> None:
-        provider = made()
-        async with (
-            provider.server.serving() as url,
-            Yard(tools=[add], model=provider.made(url), system_prompt="You add.") as yard,
-        ):
-            going = yard.run("add 1 and 2")
-            events = [event async for event in going]
-            history = await yard.history(going.conversation)
-        assert provider.server.refusals == [] and len(provider.server.bodies) == 2
-        assert isinstance(events[-1], RunEnded) and events[-1].ending == "done"
-        calls = [item for item in history if isinstance(item, Call)]
-        assert [(call.tool, call.ran_at) for call in calls] == [("web_search", provider.name), ("add", "")]
-        assert [event.call_id for event in events if isinstance(event, CallStarted)] == [calls[1].id]
-        results = {item.call_id: item for item in history if isinstance(item, Result)}
-        assert results[calls[1].id].content == "3" and results.keys() == {call.id for call in calls}
-
-    asyncio.run(run())
+async def test_a_run_over_every_wire(made: Callable[[], Provider]) -> None:
+    provider = made()
+    async with (
+        provider.server.serving() as url,
+        Yard(tools=[add], model=provider.made(url), system_prompt="You add.") as yard,
+    ):
+        going = yard.run("add 1 and 2")
+        events = [event async for event in going]
+        history = await yard.history(going.conversation)
+    assert provider.server.refusals == [] and len(provider.server.bodies) == 2
+    assert isinstance(events[-1], RunEnded) and events[-1].ending == "done"
+    calls = [item for item in history if isinstance(item, Call)]
+    assert [(call.tool, call.ran_at) for call in calls] == [("web_search", provider.name), ("add", "")]
+    assert [event.call_id for event in events if isinstance(event, CallStarted)] == [calls[1].id]
+    results = {item.call_id: item for item in history if isinstance(item, Result)}
+    assert results[calls[1].id].content == "3" and results.keys() == {call.id for call in calls}
 
 
 @pytest.mark.proves("003.call-structure-checked")
@@ -107,7 +103,9 @@ def test_a_run_over_every_wire(made: Callable[[], Provider]) -> None:
         (piece("add", "[1]", index=0, id="call_1"), "json_parse_error"),
     ],
 )
-def test_a_call_without_a_name_or_arguments_does_not_run_and_the_model_is_told_why(sent: bytes, outcome: str) -> None:
+async def test_a_call_without_a_name_or_arguments_does_not_run_and_the_model_is_told_why(
+    sent: bytes, outcome: str
+) -> None:
     """A missing id is made up for: ours is the one that counts."""
     ran: list[int] = []
 
@@ -116,16 +114,13 @@ def test_a_call_without_a_name_or_arguments_does_not_run_and_the_model_is_told_w
         ran.append(a)
         return a
 
-    async def run() -> None:
-        calls = strict_chat.Reply(packets=[sent, chunk("tool_calls"), b"data: [DONE]\n\n"])
-        server = StrictChat(calls, strict_chat.says("So."))
-        async with server.serving() as url, Yard(model=OpenAIChat(base_url=url, model="m"), tools=[add]) as yard:
-            done = await yard.execute("add")
-            history = await yard.history(done.conversation)
-        (call,) = [item for item in history if isinstance(item, Call)]
-        (result,) = [item for item in history if isinstance(item, Result)]
-        assert call.id and result.call_id == call.id and done.text == "So." and server.refusals == []
-        assert (result.error.error_type if result.error else result.outcome) == outcome
-        assert ran == ([1] if outcome == "ok" else [])
-
-    asyncio.run(run())
+    calls = strict_chat.Reply(packets=[sent, chunk("tool_calls"), b"data: [DONE]\n\n"])
+    server = StrictChat(calls, strict_chat.says("So."))
+    async with server.serving() as url, Yard(model=OpenAIChat(base_url=url, model="m"), tools=[add]) as yard:
+        done = await yard.execute("add")
+        history = await yard.history(done.conversation)
+    (call,) = [item for item in history if isinstance(item, Call)]
+    (result,) = [item for item in history if isinstance(item, Result)]
+    assert call.id and result.call_id == call.id and done.text == "So." and server.refusals == []
+    assert (result.error.error_type if result.error else result.outcome) == outcome
+    assert ran == ([1] if outcome == "ok" else [])

@@ -1,6 +1,5 @@
 """Every stream is read to the text and calls that it holds: by us always, by the official SDK where it can."""
 
-import asyncio
 import json
 from collections import defaultdict
 
@@ -16,17 +15,17 @@ from wire.streams import STREAMS
 
 
 @pytest.mark.parametrize("stream", [stream for stream in STREAMS if stream.sdk], ids=lambda stream: stream.name)
-def test_the_official_sdk_reads_the_same_text_and_calls(stream: Stream) -> None:
-    text, calls = asyncio.run(read_by_sdk(stream))
+async def test_the_official_sdk_reads_the_same_text_and_calls(stream: Stream) -> None:
+    text, calls = await read_by_sdk(stream)
     assert text == stream.text
     assert calls == list(stream.calls)
 
 
-def test_the_official_sdk_misreads_a_shared_index_so_the_comparison_can_fail() -> None:
+async def test_the_official_sdk_misreads_a_shared_index_so_the_comparison_can_fail() -> None:
     """A negative control."""
     stream = next(stream for stream in STREAMS if stream.name == "two calls with one index")
     with pytest.raises(json.JSONDecodeError):
-        asyncio.run(read_by_sdk(stream))
+        await read_by_sdk(stream)
 
 
 async def read_by_sdk(stream: Stream) -> tuple[str, list[tuple[str, dict[str, object]]]]:

@@ -1,6 +1,5 @@
 """The strict server does refuse what it says it refuses, and takes what is in order."""
 
-import asyncio
 import json
 
 import pytest
@@ -87,19 +86,16 @@ def test_what_is_not_in_order_is_refused(bad: bytes, says: str) -> None:
     assert says in "; ".join(faults_of(bad))
 
 
-def test_it_answers_by_script_and_refuses_with_400_so_that_the_official_sdk_agrees() -> None:
-    async def run() -> None:
-        strict = StrictChat(says("Hel", "lo"), asks(("add", {"a": 1})), refuses(403, "no"))
-        async with strict.serving() as base_url, AsyncOpenAI(base_url=base_url, api_key="k", max_retries=0) as client:
-            hi: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hi"}]
-            stream = await client.chat.completions.create(model="m", messages=hi, stream=True)
-            read = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
-            assert "".join(read) == "Hello"
-            orphan: ChatCompletionMessageParam = {"role": "tool", "tool_call_id": "x", "content": ""}
-            with pytest.raises(BadRequestError, match="does not follow its call"):
-                await client.chat.completions.create(model="m", messages=[orphan], stream=True)
-        assert len(strict.bodies) == 2
-        assert len(strict.refusals) == 1
-        assert len(strict.replies) == 2
-
-    asyncio.run(run())
+async def test_it_answers_by_script_and_refuses_with_400_so_that_the_official_sdk_agrees() -> None:
+    strict = StrictChat(says("Hel", "lo"), asks(("add", {"a": 1})), refuses(403, "no"))
+    async with strict.serving() as base_url, AsyncOpenAI(base_url=base_url, api_key="k", max_retries=0) as client:
+        hi: list[ChatCompletionMessageParam] = [{"role": "user", "content": "hi"}]
+        stream = await client.chat.completions.create(model="m", messages=hi, stream=True)
+        read = [chunk.choices[0].delta.content or "" async for chunk in stream if chunk.choices]
+        assert "".join(read) == "Hello"
+        orphan: ChatCompletionMessageParam = {"role": "tool", "tool_call_id": "x", "content": ""}
+        with pytest.raises(BadRequestError, match="does not follow its call"):
+            await client.chat.completions.create(model="m", messages=[orphan], stream=True)
+    assert len(strict.bodies) == 2
+    assert len(strict.refusals) == 1
+    assert len(strict.replies) == 2

@@ -172,14 +172,11 @@ def ask(base_url: str, *said: types.Content) -> str:
         return "".join(one.text or "" for one in received)
 
 
-def test_the_server_answers_400_with_the_reason_and_keeps_its_script() -> None:
-    async def run() -> None:
-        strict = strict_gemini(says("Done."))
-        hello = types.Content(role="user", parts=[types.Part(text="hi")])
-        async with strict.serving() as base_url:
-            with pytest.raises(errors.ClientError, match="alternate"):
-                await asyncio.to_thread(partial(ask, base_url, hello, hello))
-            assert await asyncio.to_thread(partial(ask, base_url, hello)) == "Done."
-        assert (len(strict.refusals), strict.replies) == (1, [])
-
-    asyncio.run(run())
+async def test_the_server_answers_400_with_the_reason_and_keeps_its_script() -> None:
+    strict = strict_gemini(says("Done."))
+    hello = types.Content(role="user", parts=[types.Part(text="hi")])
+    async with strict.serving() as base_url:
+        with pytest.raises(errors.ClientError, match="alternate"):
+            await asyncio.to_thread(partial(ask, base_url, hello, hello))
+        assert await asyncio.to_thread(partial(ask, base_url, hello)) == "Done."
+    assert (len(strict.refusals), strict.replies) == (1, [])

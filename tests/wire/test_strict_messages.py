@@ -1,6 +1,5 @@
 """The strict Messages server does refuse what it says it refuses, and takes what is in order."""
 
-import asyncio
 import json
 from typing import Any
 
@@ -168,22 +167,19 @@ def test_what_is_not_in_order_is_refused(bad: bytes, says: str) -> None:
     assert says in "; ".join(faults_of(bad))
 
 
-def test_it_answers_by_script_and_refuses_with_400_so_that_the_official_sdk_agrees() -> None:
-    async def run() -> None:
-        strict = StrictMessages(says("Hel", "lo"), asks(("add", {"a": 1})), refuses(403, "no"))
-        async with (
-            strict.serving() as base_url,
-            AsyncAnthropic(base_url=base_url.removesuffix("/v1"), api_key="k", max_retries=0) as client,
-        ):
-            hi: MessageParam = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
-            async with client.messages.stream(model="m", max_tokens=9, messages=[hi]) as stream:
-                assert await stream.get_final_text() == "Hello"
-            orphan: MessageParam = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x"}]}
-            with pytest.raises(BadRequestError, match="unexpected tool_use_id"):
-                async with client.messages.stream(model="m", max_tokens=9, messages=[orphan]):
-                    pass
-        assert len(strict.bodies) == 2
-        assert len(strict.refusals) == 1
-        assert len(strict.replies) == 2
-
-    asyncio.run(run())
+async def test_it_answers_by_script_and_refuses_with_400_so_that_the_official_sdk_agrees() -> None:
+    strict = StrictMessages(says("Hel", "lo"), asks(("add", {"a": 1})), refuses(403, "no"))
+    async with (
+        strict.serving() as base_url,
+        AsyncAnthropic(base_url=base_url.removesuffix("/v1"), api_key="k", max_retries=0) as client,
+    ):
+        hi: MessageParam = {"role": "user", "content": [{"type": "text", "text": "hi"}]}
+        async with client.messages.stream(model="m", max_tokens=9, messages=[hi]) as stream:
+            assert await stream.get_final_text() == "Hello"
+        orphan: MessageParam = {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "x"}]}
+        with pytest.raises(BadRequestError, match="unexpected tool_use_id"):
+            async with client.messages.stream(model="m", max_tokens=9, messages=[orphan]):
+                pass
+    assert len(strict.bodies) == 2
+    assert len(strict.refusals) == 1
+    assert len(strict.replies) == 2

@@ -1,6 +1,5 @@
 """The strict Responses server does refuse what it says it refuses, and takes what is in order."""
 
-import asyncio
 import json
 
 import pytest
@@ -157,26 +156,23 @@ def test_what_is_not_in_order_is_refused(bad: bytes, says: str) -> None:
     assert says in "; ".join(faults_of(bad))
 
 
-def test_the_server_answers_400_with_the_reason_and_keeps_its_script() -> None:
-    async def run() -> None:
-        strict = strict_responses(says("Done."))
-        async with (
-            strict.serving() as base_url,
-            AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0) as client,
+async def test_the_server_answers_400_with_the_reason_and_keeps_its_script() -> None:
+    strict = strict_responses(says("Done."))
+    async with (
+        strict.serving() as base_url,
+        AsyncOpenAI(base_url=base_url, api_key="none", max_retries=0) as client,
+    ):
+        with pytest.raises(BadRequestError, match="No tool call found"):
+            await client.responses.create(
+                model=MODEL,
+                input=[{"type": "function_call_output", "call_id": "a", "output": "3"}],
+                stream=True,
+                store=False,
+            )
+        last = None
+        async for event in await client.responses.create(
+            model=MODEL, input=[{"role": "user", "content": "hi"}], stream=True, store=False
         ):
-            with pytest.raises(BadRequestError, match="No tool call found"):
-                await client.responses.create(
-                    model=MODEL,
-                    input=[{"type": "function_call_output", "call_id": "a", "output": "3"}],
-                    stream=True,
-                    store=False,
-                )
-            last = None
-            async for event in await client.responses.create(
-                model=MODEL, input=[{"role": "user", "content": "hi"}], stream=True, store=False
-            ):
-                last = event
-        assert isinstance(last, ResponseCompletedEvent) and last.response.output_text == "Done."
-        assert (len(strict.refusals), strict.replies) == (1, [])
-
-    asyncio.run(run())
+            last = event
+    assert isinstance(last, ResponseCompletedEvent) and last.response.output_text == "Done."
+    assert (len(strict.refusals), strict.replies) == (1, [])

@@ -1,6 +1,5 @@
 """A conversation that changes its provider every turn: whatever one said, did and sealed, every other one takes it."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -94,24 +93,21 @@ def answers(turn: TurnEnded, number: int) -> list[Item]:
     ]
 
 
-def test_thirty_turns_over_five_providers_are_taken_by_all_of_them() -> None:
-    async def run() -> None:
-        mint, memo, tools = CountingMint(), dict[str, object](), offer(ADD, PLAIN_SEARCH)
-        field = sides(TURNS)
-        history = History()
-        async with AsyncExitStack() as stack:
-            urls = [await stack.enter_async_context(side.server.serving()) for side in field]
-            models = [
-                await stack.enter_async_context(opened(side.made(url))) for side, url in zip(field, urls, strict=True)
-            ]
-            for number in range(TURNS):
-                if number % 2 == 0:
-                    history = history.plus([user(f"question {number}", f"u{number}")])
-                asked = request(history, system="You help.", tools=tools, memo=memo, mint=mint)
-                turn = ended(await events_of(models[number % len(models)], asked))
-                history = history.plus(turn.items).plus(answers(turn, number))
-        assert [side.server.refusals for side in field] == [[]] * len(field)
-        assert sum(len(side.server.bodies) for side in field) == TURNS
-        assert len(history) > 4 * TURNS
-
-    asyncio.run(run())
+async def test_thirty_turns_over_five_providers_are_taken_by_all_of_them() -> None:
+    mint, memo, tools = CountingMint(), dict[str, object](), offer(ADD, PLAIN_SEARCH)
+    field = sides(TURNS)
+    history = History()
+    async with AsyncExitStack() as stack:
+        urls = [await stack.enter_async_context(side.server.serving()) for side in field]
+        models = [
+            await stack.enter_async_context(opened(side.made(url))) for side, url in zip(field, urls, strict=True)
+        ]
+        for number in range(TURNS):
+            if number % 2 == 0:
+                history = history.plus([user(f"question {number}", f"u{number}")])
+            asked = request(history, system="You help.", tools=tools, memo=memo, mint=mint)
+            turn = ended(await events_of(models[number % len(models)], asked))
+            history = history.plus(turn.items).plus(answers(turn, number))
+    assert [side.server.refusals for side in field] == [[]] * len(field)
+    assert sum(len(side.server.bodies) for side in field) == TURNS
+    assert len(history) > 4 * TURNS

@@ -39,81 +39,71 @@ HI = [user("hi")]
 KEY = "sk-very-secret-0123456789"
 
 
-def test_it_is_a_model() -> None:
+async def test_it_is_a_model() -> None:
     model: Model = OpenAIChat(base_url="http://127.0.0.1:1/v1")
-    asyncio.run(model.close())
+    await model.close()
 
 
 def answer(call: Call) -> Result:
     return Result(id=f"{call.id}.result", at=NOW, call_id=call.id, tool=call.tool, outcome="ok", content="3")
 
 
-def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_for() -> None:
+async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_for() -> None:
     """Arguments that are broken, names that are none, and the same provider's ids in every turn."""
-
-    async def run() -> None:
-        odd = asks(("add", '{"a":1,}'), ("add", '{"a": 1, "b'), ("", "{}"), ("no such/tool", "[]"))
-        strict = StrictChat(odd, odd, asks(("add", {"a": 1}), text="Again."), says("Done."))
-        tools, memo, mint = offer(Tool(name="add")), dict[str, object](), CountingMint()
-        history = History(HI)
-        async with strict.serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
-            for _ in range(4):
-                asked = request(history, system="You add.", tools=tools, memo=memo, mint=mint)
-                last = (await events_of(model, asked))[-1]
-                assert isinstance(last, TurnEnded), last
-                history = history.plus(last.items)
-                history = history.plus([answer(item) for item in last.items if isinstance(item, Call)])
-        assert (strict.refusals, strict.replies) == ([], [])
-        calls = [item for item in history if isinstance(item, Call)]
-        assert [bool(call.unreadable) for call in calls] == [False, True, False, True] * 2 + [False]
-        assert calls[0].arguments == {"a": 1}
-
-    asyncio.run(run())
+    odd = asks(("add", '{"a":1,}'), ("add", '{"a": 1, "b'), ("", "{}"), ("no such/tool", "[]"))
+    strict = StrictChat(odd, odd, asks(("add", {"a": 1}), text="Again."), says("Done."))
+    tools, memo, mint = offer(Tool(name="add")), dict[str, object](), CountingMint()
+    history = History(HI)
+    async with strict.serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+        for _ in range(4):
+            asked = request(history, system="You add.", tools=tools, memo=memo, mint=mint)
+            last = (await events_of(model, asked))[-1]
+            assert isinstance(last, TurnEnded), last
+            history = history.plus(last.items)
+            history = history.plus([answer(item) for item in last.items if isinstance(item, Call)])
+    assert (strict.refusals, strict.replies) == ([], [])
+    calls = [item for item in history if isinstance(item, Call)]
+    assert [bool(call.unreadable) for call in calls] == [False, True, False, True] * 2 + [False]
+    assert calls[0].arguments == {"a": 1}
 
 
-def test_one_connection_serves_turn_after_turn() -> None:
-    async def run() -> None:
-        peers: set[object] = set()
+async def test_one_connection_serves_turn_after_turn() -> None:
+    peers: set[object] = set()
 
-        async def handler(received: web.Request) -> web.StreamResponse:
-            assert received.transport is not None
-            peers.add(received.transport.get_extra_info("peername"))
-            response = web.StreamResponse()
-            await response.prepare(received)
-            for packet in says("a", "b").packets:
-                await response.write(packet)
-            return response
+    async def handler(received: web.Request) -> web.StreamResponse:
+        assert received.transport is not None
+        peers.add(received.transport.get_extra_info("peername"))
+        response = web.StreamResponse()
+        await response.prepare(received)
+        for packet in says("a", "b").packets:
+            await response.write(packet)
+        return response
 
-        async with serving(handler) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
-            for _ in range(5):
-                assert isinstance((await events_of(model, request(HI)))[-1], TurnEnded)
-        assert len(peers) == 1
-
-    asyncio.run(run())
+    async with serving(handler) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+        for _ in range(5):
+            assert isinstance((await events_of(model, request(HI)))[-1], TurnEnded)
+    assert len(peers) == 1
 
 
-def test_an_answer_whose_end_comes_a_moment_after_its_last_word_does_not_cost_the_connection() -> None:
-    async def run() -> None:
-        connections = 0
+async def test_an_answer_whose_end_comes_a_moment_after_its_last_word_does_not_cost_the_connection() -> None:
+    connections = 0
 
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            nonlocal connections
-            connections += 1
-            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-                while head := await reader.readuntil(b"\r\n\r\n"):
-                    length = head.lower().split(b"content-length:")[1].split(b"\r\n")[0]
-                    await reader.readexactly(int(length))
-                    writer.write(STREAM_HEAD + chunked(chunk(content="a") + STOP + DONE))
-                    for _ in range(20):
-                        await asyncio.sleep(0)
-                    writer.write(b"0\r\n\r\n")
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                length = head.lower().split(b"content-length:")[1].split(b"\r\n")[0]
+                await reader.readexactly(int(length))
+                writer.write(STREAM_HEAD + chunked(chunk(content="a") + STOP + DONE))
+                for _ in range(20):
+                    await asyncio.sleep(0)
+                writer.write(b"0\r\n\r\n")
 
-        async with raw_server(talk) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
-            for _ in range(3):
-                assert isinstance((await events_of(model, request(HI)))[-1], TurnEnded)
-        assert connections == 1
-
-    asyncio.run(run())
+    async with raw_server(talk) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+        for _ in range(3):
+            assert isinstance((await events_of(model, request(HI)))[-1], TurnEnded)
+    assert connections == 1
 
 
 class Endless:
@@ -131,65 +121,53 @@ class Endless:
         self.hung_up.set()
 
 
-def test_closing_the_stream_hangs_up() -> None:
-    async def run() -> None:
-        endless = Endless()
-        async with raw_server(endless.talk) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
-            async with aclosing(model.stream(request(HI))) as events:
-                assert isinstance(await anext(events), TextAppended)
-            await asyncio.wait_for(endless.hung_up.wait(), 5)
-
-    asyncio.run(run())
+async def test_closing_the_stream_hangs_up() -> None:
+    endless = Endless()
+    async with raw_server(endless.talk) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+        async with aclosing(model.stream(request(HI))) as events:
+            assert isinstance(await anext(events), TextAppended)
+        await asyncio.wait_for(endless.hung_up.wait(), 5)
 
 
-def test_cancelling_the_reader_hangs_up() -> None:
-    async def run() -> None:
-        endless = Endless()
-        begun = asyncio.Event()
+async def test_cancelling_the_reader_hangs_up() -> None:
+    endless = Endless()
+    begun = asyncio.Event()
 
-        async def read(model: OpenAIChat) -> None:
-            async with aclosing(model.stream(request(HI))) as events:
-                async for _ in events:
-                    begun.set()
+    async def read(model: OpenAIChat) -> None:
+        async with aclosing(model.stream(request(HI))) as events:
+            async for _ in events:
+                begun.set()
 
-        async with raw_server(endless.talk) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
-            reading = asyncio.ensure_future(read(model))
-            await begun.wait()
-            reading.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await reading
-            await asyncio.wait_for(endless.hung_up.wait(), 5)
-
-    asyncio.run(run())
+    async with raw_server(endless.talk) as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+        reading = asyncio.ensure_future(read(model))
+        await begun.wait()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await asyncio.wait_for(endless.hung_up.wait(), 5)
 
 
-def test_the_key_the_headers_and_the_correlation_id_are_sent() -> None:
-    async def run() -> None:
-        strict = StrictChat(says("ok"), says("ok"))
-        async with strict.serving() as base_url:
-            model = OpenAIChat(base_url=f"{base_url}/", api_key=f" {KEY}\n", headers={"X-Title": "yard"}, model="m-7")
-            async with opened(model):
-                await events_of(model, request(HI, correlation_id="cor-1"))
-                await events_of(model, request(HI, correlation_id="not\nsendable"))
-        first, second = strict.headers
-        assert first["Authorization"] == f"Bearer {KEY}"
-        assert (first["X-Title"], first["X-Correlation-ID"]) == ("yard", "cor-1")
-        assert first["Content-Type"] == "application/json"
-        assert "X-Correlation-ID" not in second
-        assert [asked.model for asked in strict.requests] == ["m-7", "m-7"]
-
-    asyncio.run(run())
+async def test_the_key_the_headers_and_the_correlation_id_are_sent() -> None:
+    strict = StrictChat(says("ok"), says("ok"))
+    async with strict.serving() as base_url:
+        model = OpenAIChat(base_url=f"{base_url}/", api_key=f" {KEY}\n", headers={"X-Title": "yard"}, model="m-7")
+        async with opened(model):
+            await events_of(model, request(HI, correlation_id="cor-1"))
+            await events_of(model, request(HI, correlation_id="not\nsendable"))
+    first, second = strict.headers
+    assert first["Authorization"] == f"Bearer {KEY}"
+    assert (first["X-Title"], first["X-Correlation-ID"]) == ("yard", "cor-1")
+    assert first["Content-Type"] == "application/json"
+    assert "X-Correlation-ID" not in second
+    assert [asked.model for asked in strict.requests] == ["m-7", "m-7"]
 
 
-def test_without_a_key_no_authorization_is_sent() -> None:
-    async def run() -> None:
-        strict = StrictChat(says("ok"))
-        async with strict.serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
-            await events_of(model, request(HI))
-        assert "Authorization" not in strict.headers[0]
-        assert strict.requests[0].model == "test-model"
-
-    asyncio.run(run())
+async def test_without_a_key_no_authorization_is_sent() -> None:
+    strict = StrictChat(says("ok"))
+    async with strict.serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+        await events_of(model, request(HI))
+    assert "Authorization" not in strict.headers[0]
+    assert strict.requests[0].model == "test-model"
 
 
 @pytest.mark.parametrize(
@@ -202,40 +180,31 @@ def test_without_a_key_no_authorization_is_sent() -> None:
         Reply(packets=[f"data: {KEY} token-abcdef\n\n".encode()]),
     ],
 )
-def test_a_key_that_the_provider_repeats_is_masked(reply: Reply) -> None:
-    async def run() -> None:
-        async with StrictChat(reply).serving() as base_url:
-            headers = {"X-Proxy-Token": "Basic token-abcdef"}
-            model = OpenAIChat(base_url=base_url, api_key=KEY, headers=headers, retry=Retry(attempts=1), sleep=Naps())
-            async with opened(model):
-                failed = await failure_of(model, request(HI))
-        told = json.dumps([failed.problem.error, failed.problem.details])
-        assert KEY[:8] not in told
-        assert "token-abcdef" not in told
-
-    asyncio.run(run())
-
-
-def test_a_redirect_is_told_and_not_followed() -> None:
-    async def run() -> None:
-        reply = Reply(status=308, packets=[b""], headers={"Location": "https://elsewhere.example/v1"})
-        async with StrictChat(reply).serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+async def test_a_key_that_the_provider_repeats_is_masked(reply: Reply) -> None:
+    async with StrictChat(reply).serving() as base_url:
+        headers = {"X-Proxy-Token": "Basic token-abcdef"}
+        model = OpenAIChat(base_url=base_url, api_key=KEY, headers=headers, retry=Retry(attempts=1), sleep=Naps())
+        async with opened(model):
             failed = await failure_of(model, request(HI))
-        assert failed.problem.error_type == "model_error"
-        assert "redirects to https://elsewhere.example/v1" in failed.problem.error
+    told = json.dumps([failed.problem.error, failed.problem.details])
+    assert KEY[:8] not in told
+    assert "token-abcdef" not in told
 
-    asyncio.run(run())
+
+async def test_a_redirect_is_told_and_not_followed() -> None:
+    reply = Reply(status=308, packets=[b""], headers={"Location": "https://elsewhere.example/v1"})
+    async with StrictChat(reply).serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+        failed = await failure_of(model, request(HI))
+    assert failed.problem.error_type == "model_error"
+    assert "redirects to https://elsewhere.example/v1" in failed.problem.error
 
 
-def test_a_body_of_many_megabytes_is_sent() -> None:
-    async def run() -> None:
-        strict = StrictChat(says("ok"))
-        big = UserMessage(id="u", at=NOW, parts=(TextPart(text="x" * 5_000_000),))
-        async with strict.serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
-            assert isinstance((await events_of(model, request([big])))[-1], TurnEnded)
-        assert len(strict.bodies[0]) > 5_000_000
-
-    asyncio.run(run())
+async def test_a_body_of_many_megabytes_is_sent() -> None:
+    strict = StrictChat(says("ok"))
+    big = UserMessage(id="u", at=NOW, parts=(TextPart(text="x" * 5_000_000),))
+    async with strict.serving() as base_url, opened(OpenAIChat(base_url=base_url)) as model:
+        assert isinstance((await events_of(model, request([big])))[-1], TurnEnded)
+    assert len(strict.bodies[0]) > 5_000_000
 
 
 @pytest.mark.parametrize(

@@ -20,98 +20,82 @@ HI = [user("hi")]
     ("sent", "deadline"),
     [(b"", "first_byte"), (STREAM_HEAD, "first_byte"), (STREAM_HEAD + chunked(chunk(content="a")), "idle")],
 )
-def test_a_server_that_falls_silent_is_given_up_at_the_deadline_that_is_named(sent: bytes, deadline: str) -> None:
-    async def run() -> None:
-        over = asyncio.Event()
+async def test_a_server_that_falls_silent_is_given_up_at_the_deadline_that_is_named(sent: bytes, deadline: str) -> None:
+    over = asyncio.Event()
 
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(sent)
-            await over.wait()
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(sent)
+        await over.wait()
 
-        naps = Naps()
-        deadlines = Deadlines(first_byte_s=0.2, idle_s=0.05)
-        async with raw_server(talk) as base_url:
-            async with opened(OpenAIChat(base_url=base_url, deadlines=deadlines, sleep=naps)) as model:
-                problem = (await failure_of(model, request(HI))).problem
-            over.set()
-        assert (problem.error_type, problem.details["deadline"], naps.taken) == ("timeout", deadline, [])
-        assert f"the {deadline.replace('_', ' ')} deadline" in problem.error
-
-    asyncio.run(run())
+    naps = Naps()
+    deadlines = Deadlines(first_byte_s=0.2, idle_s=0.05)
+    async with raw_server(talk) as base_url:
+        async with opened(OpenAIChat(base_url=base_url, deadlines=deadlines, sleep=naps)) as model:
+            problem = (await failure_of(model, request(HI))).problem
+        over.set()
+    assert (problem.error_type, problem.details["deadline"], naps.taken) == ("timeout", deadline, [])
+    assert f"the {deadline.replace('_', ' ')} deadline" in problem.error
 
 
-def test_where_another_can_answer_the_first_byte_is_waited_for_less_long(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_where_another_can_answer_the_first_byte_is_waited_for_less_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_http, "HASTY_FIRST_BYTE_S", 0.1)
+    over = asyncio.Event()
 
-    async def run() -> None:
-        over = asyncio.Event()
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await over.wait()
 
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await over.wait()
-
-        async with raw_server(talk) as base_url, asyncio.timeout(60):
-            async with opened(OpenAIChat(base_url=base_url)) as model:
-                problem = (await failure_of(model, replace(request(HI), hasty=True))).problem
-            over.set()
-        assert (problem.error_type, problem.details["deadline"]) == ("timeout", "first_byte")
-        assert problem.error.startswith("no answer within 0.1 s")
-
-    asyncio.run(run())
+    async with raw_server(talk) as base_url, asyncio.timeout(60):
+        async with opened(OpenAIChat(base_url=base_url)) as model:
+            problem = (await failure_of(model, replace(request(HI), hasty=True))).problem
+        over.set()
+    assert (problem.error_type, problem.details["deadline"]) == ("timeout", "first_byte")
+    assert problem.error.startswith("no answer within 0.1 s")
 
 
-def test_a_server_that_does_not_take_the_connection_is_given_up_at_the_connect_deadline() -> None:
-    async def run() -> None:
-        with socket.socket() as full:
-            full.bind(("127.0.0.1", 0))
-            full.listen(0)
-            taken = [socket.socket() for _ in range(3)]
-            for one in taken:
-                one.setblocking(False)
-                one.connect_ex(full.getsockname())
-            naps = Naps()
-            base_url = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
-            model = OpenAIChat(
-                base_url=base_url, deadlines=Deadlines(connect_s=0.05), retry=Retry(attempts=2), sleep=naps
-            )
-            async with opened(model):
-                problem = (await failure_of(model, request(HI))).problem
-            for one in taken:
-                one.close()
-        assert (problem.error_type, problem.details["deadline"], len(naps.taken)) == ("timeout", "connect", 1)
-
-    asyncio.run(run())
+async def test_a_server_that_does_not_take_the_connection_is_given_up_at_the_connect_deadline() -> None:
+    with socket.socket() as full:
+        full.bind(("127.0.0.1", 0))
+        full.listen(0)
+        taken = [socket.socket() for _ in range(3)]
+        for one in taken:
+            one.setblocking(False)
+            one.connect_ex(full.getsockname())
+        naps = Naps()
+        base_url = f"http://127.0.0.1:{full.getsockname()[1]}/v1"
+        model = OpenAIChat(base_url=base_url, deadlines=Deadlines(connect_s=0.05), retry=Retry(attempts=2), sleep=naps)
+        async with opened(model):
+            problem = (await failure_of(model, request(HI))).problem
+        for one in taken:
+            one.close()
+    assert (problem.error_type, problem.details["deadline"], len(naps.taken)) == ("timeout", "connect", 1)
 
 
-def test_a_reader_that_takes_its_time_is_not_taken_for_a_silent_provider() -> None:
+async def test_a_reader_that_takes_its_time_is_not_taken_for_a_silent_provider() -> None:
     """The second stream, which does fall silent, is given up while the first one's reader is busy."""
+    steps = [asyncio.Event(), asyncio.Event(), asyncio.Event()]
+    pieces = [chunk(content="b"), chunk(content="c") + STOP + DONE]
 
-    async def run() -> None:
-        steps = [asyncio.Event(), asyncio.Event(), asyncio.Event()]
-        pieces = [chunk(content="b"), chunk(content="c") + STOP + DONE]
+    async def handler(received: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(received)
+        await response.write(chunk(content="a"))
+        for step in steps:
+            await step.wait()
+            if pieces:
+                await response.write(pieces.pop(0))
+        return response
 
-        async def handler(received: web.Request) -> web.StreamResponse:
-            response = web.StreamResponse()
-            await response.prepare(received)
-            await response.write(chunk(content="a"))
-            for step in steps:
-                await step.wait()
-                if pieces:
-                    await response.write(pieces.pop(0))
-            return response
-
-        deadlines = Deadlines(idle_s=0.05)
-        async with serving(handler) as base_url, opened(OpenAIChat(base_url=base_url, deadlines=deadlines)) as model:
-            slow = model.stream(request(HI))
-            await anext(slow)
-            steps[0].set()
-            assert isinstance(await anext(slow), TextAppended)
-            pieces.insert(0, b": the silent one gets no more than this\n\n")
-            silent = await failure_of(model, request(HI))
-            assert silent.problem.details["deadline"] == "idle"
-            steps[1].set()
-            rest = [event async for event in slow]
-            steps[2].set()
-        assert isinstance(rest[-1], TurnEnded)
-
-    asyncio.run(run())
+    deadlines = Deadlines(idle_s=0.05)
+    async with serving(handler) as base_url, opened(OpenAIChat(base_url=base_url, deadlines=deadlines)) as model:
+        slow = model.stream(request(HI))
+        await anext(slow)
+        steps[0].set()
+        assert isinstance(await anext(slow), TextAppended)
+        pieces.insert(0, b": the silent one gets no more than this\n\n")
+        silent = await failure_of(model, request(HI))
+        assert silent.problem.details["deadline"] == "idle"
+        steps[1].set()
+        rest = [event async for event in slow]
+        steps[2].set()
+    assert isinstance(rest[-1], TurnEnded)

@@ -33,10 +33,10 @@ def ended(event: object) -> TurnEnded:
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504, 529])
-def test_what_may_pass_is_tried_again_with_twice_the_wait_each_time(status: int) -> None:
+async def test_what_may_pass_is_tried_again_with_twice_the_wait_each_time(status: int) -> None:
     naps = Naps()
     strict = StrictChat(*[refuses(status, "later")] * 3, says("ok"))
-    assert isinstance(asyncio.run(against(strict, naps)), TurnEnded)
+    assert isinstance((await against(strict, naps)), TurnEnded)
     assert naps.taken == [0.5, 1.0, 2.0]
     assert len(strict.bodies) == 4
     assert len(set(strict.bodies)) == 1
@@ -54,8 +54,8 @@ TOO_LONG = [
 
 
 @pytest.mark.parametrize("said", TOO_LONG)
-def test_a_request_that_is_too_long_is_known_by_the_provider_s_words(said: str) -> None:
-    problem = asyncio.run(against(StrictChat(refuses(400, said)), Naps()))
+async def test_a_request_that_is_too_long_is_known_by_the_provider_s_words(said: str) -> None:
+    problem = await against(StrictChat(refuses(400, said)), Naps())
     assert isinstance(problem, Problem) and problem.error_type == "too_large"
 
 
@@ -66,8 +66,8 @@ def test_a_request_that_is_too_long_is_known_by_the_provider_s_words(said: str) 
         "max_tokens is too large: 99999. This model supports at most 16384 completion tokens, whereas you…",
     ],
 )
-def test_where_more_is_asked_for_than_a_model_gives_it_is_told_what_to_set(said: str) -> None:
-    problem = asyncio.run(against(StrictChat(refuses(400, said)), Naps()))
+async def test_where_more_is_asked_for_than_a_model_gives_it_is_told_what_to_set(said: str) -> None:
+    problem = await against(StrictChat(refuses(400, said)), Naps())
     assert isinstance(problem, Problem) and problem.error_type == "model_error"
     assert said in problem.error
     assert problem.error.endswith("; set a smaller max_tokens for this model in [model_options]")
@@ -82,9 +82,9 @@ def test_the_wait_is_bounded_and_shortened_by_chance() -> None:
 @pytest.mark.parametrize(
     ("status", "error_type"), [(400, "model_error"), (401, "model_error"), (404, "model_error"), (413, "model_error")]
 )
-def test_what_will_not_pass_is_told_at_once_in_the_provider_s_words(status: int, error_type: str) -> None:
+async def test_what_will_not_pass_is_told_at_once_in_the_provider_s_words(status: int, error_type: str) -> None:
     naps = Naps()
-    problem = asyncio.run(against(StrictChat(refuses(status, "so it is", x_request_id="req_9")), naps))
+    problem = await against(StrictChat(refuses(status, "so it is", x_request_id="req_9")), naps)
     assert isinstance(problem, Problem)
     assert problem.error_type == error_type
     assert "so it is" in problem.error
@@ -93,17 +93,17 @@ def test_what_will_not_pass_is_told_at_once_in_the_provider_s_words(status: int,
 
 
 @pytest.mark.parametrize(("status", "error_type"), [(429, "rate_limited"), (503, "unavailable"), (504, "timeout")])
-def test_the_last_attempt_s_failure_is_told_with_their_number(status: int, error_type: str) -> None:
+async def test_the_last_attempt_s_failure_is_told_with_their_number(status: int, error_type: str) -> None:
     naps = Naps()
-    problem = asyncio.run(against(StrictChat(*[refuses(status, "busy")] * 9), naps, Retry(attempts=3)))
+    problem = await against(StrictChat(*[refuses(status, "busy")] * 9), naps, Retry(attempts=3))
     assert isinstance(problem, Problem)
     assert (problem.error_type, problem.details["attempts"], len(naps.taken)) == (error_type, 3, 2)
 
 
-def test_a_quota_that_is_used_up_is_not_waited_for() -> None:
+async def test_a_quota_that_is_used_up_is_not_waited_for() -> None:
     body = b'{"error": {"message": "pay first", "code": "insufficient_quota"}}'
     naps = Naps()
-    problem = asyncio.run(against(StrictChat(Reply(status=429, packets=[body])), naps))
+    problem = await against(StrictChat(Reply(status=429, packets=[body])), naps)
     assert isinstance(problem, Problem)
     assert (problem.error_type, naps.taken) == ("rate_limited", [])
 
@@ -112,15 +112,15 @@ def test_a_quota_that_is_used_up_is_not_waited_for() -> None:
     ("retry_after", "waited"),
     [("7", 7.0), ("0.25", 0.25), (formatdate(NOW + 30, usegmt=True), 30.0), (formatdate(0), 0.0), ("soon", 0.5)],
 )
-def test_retry_after_is_honoured(retry_after: str, waited: float) -> None:
+async def test_retry_after_is_honoured(retry_after: str, waited: float) -> None:
     naps = Naps()
-    asyncio.run(against(StrictChat(refuses(429, "slow", Retry_After=retry_after), says("ok")), naps))
+    await against(StrictChat(refuses(429, "slow", Retry_After=retry_after), says("ok")), naps)
     assert naps.taken == [waited]
 
 
-def test_a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() -> None:
+async def test_a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() -> None:
     naps = Naps()
-    problem = asyncio.run(against(StrictChat(refuses(429, "slow", Retry_After="3600"), says("ok")), naps))
+    problem = await against(StrictChat(refuses(429, "slow", Retry_After="3600"), says("ok")), naps)
     assert isinstance(problem, Problem)
     assert problem.error_type == "rate_limited"
     assert "asks to wait 3600 s, and at most 60 s" in problem.error
@@ -143,44 +143,38 @@ def test_a_provider_that_asks_for_too_long_a_wait_is_not_waited_for() -> None:
         (b"[" * 5_000, "[[["),
     ],
 )
-def test_errors_in_every_shape_are_read(body: bytes, says: str) -> None:
-    problem = asyncio.run(against(StrictChat(Reply(status=418, packets=[body])), Naps()))
+async def test_errors_in_every_shape_are_read(body: bytes, says: str) -> None:
+    problem = await against(StrictChat(Reply(status=418, packets=[body])), Naps())
     assert isinstance(problem, Problem)
     assert says in problem.error
     assert len(problem.error) < 450
 
 
-def test_a_server_that_is_not_there_is_tried_again_and_then_told() -> None:
-    async def run() -> None:
-        with socket.socket() as unused:
-            unused.bind(("127.0.0.1", 0))
-            naps = Naps()
-            base_url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
-            async with opened(OpenAIChat(base_url=base_url, sleep=naps)) as model:
-                problem = (await failure_of(model, request(HI))).problem
-        assert (problem.error_type, len(naps.taken)) == ("unavailable", 3)
-        assert "cannot be reached" in problem.error
-
-    asyncio.run(run())
-
-
-def test_a_connection_that_breaks_before_the_first_byte_is_tried_again_and_after_it_never() -> None:
-    async def run() -> None:
-        answers = [b"", STREAM_HEAD, STREAM_HEAD + chunked(chunk(content="a"))]
+async def test_a_server_that_is_not_there_is_tried_again_and_then_told() -> None:
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
         naps = Naps()
+        base_url = f"http://127.0.0.1:{unused.getsockname()[1]}/v1"
+        async with opened(OpenAIChat(base_url=base_url, sleep=naps)) as model:
+            problem = (await failure_of(model, request(HI))).problem
+    assert (problem.error_type, len(naps.taken)) == ("unavailable", 3)
+    assert "cannot be reached" in problem.error
 
-        async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.readuntil(b"\r\n\r\n")
-            writer.write(answers.pop(0))
 
-        async with raw_server(talk) as base_url, opened(OpenAIChat(base_url=base_url, sleep=naps)) as model:
-            events = await events_of(model, request(HI))
-        assert isinstance(events[0], TextAppended)
-        assert len(naps.taken) == 2
-        assert not answers
-        last = events[-1]
-        assert isinstance(last, TurnFailed)
-        assert last.problem.error_type == "unavailable"
-        assert "broke off in the middle" in last.problem.error
+async def test_a_connection_that_breaks_before_the_first_byte_is_tried_again_and_after_it_never() -> None:
+    answers = [b"", STREAM_HEAD, STREAM_HEAD + chunked(chunk(content="a"))]
+    naps = Naps()
 
-    asyncio.run(run())
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answers.pop(0))
+
+    async with raw_server(talk) as base_url, opened(OpenAIChat(base_url=base_url, sleep=naps)) as model:
+        events = await events_of(model, request(HI))
+    assert isinstance(events[0], TextAppended)
+    assert len(naps.taken) == 2
+    assert not answers
+    last = events[-1]
+    assert isinstance(last, TurnFailed)
+    assert last.problem.error_type == "unavailable"
+    assert "broke off in the middle" in last.problem.error

@@ -301,76 +301,60 @@ async def _pump(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> Non
     sink.close()
 
 
-def test_tls_holds_for_the_authority_that_ssl_cert_file_names(
+async def test_tls_holds_for_the_authority_that_ssl_cert_file_names(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-
-    async def run() -> None:
-        async with tls_server(certificate, saying(OK, OK)) as port:
-            http = posting(f"https://127.0.0.1:{port}/v1")
-            assert [await post(http), await post(http)] == [b"hi", b"hi"]
-            await http.close()
-
-    asyncio.run(run())
+    async with tls_server(certificate, saying(OK, OK)) as port:
+        http = posting(f"https://127.0.0.1:{port}/v1")
+        assert [await post(http), await post(http)] == [b"hi", b"hi"]
+        await http.close()
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused_and_not_tried_again(
+async def test_a_certificate_that_nobody_vouches_for_is_refused_and_not_tried_again(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("SSL_CERT_FILE", raising=False)
     naps = Naps()
-
-    async def run() -> None:
-        async with tls_server(certificate, saying(OK)) as port:
-            with pytest.raises(WireFailure, match="CERTIFICATE_VERIFY_FAILED"):
-                await post(posting(f"https://127.0.0.1:{port}/v1", naps))
-
-    asyncio.run(run())
+    async with tls_server(certificate, saying(OK)) as port:
+        with pytest.raises(WireFailure, match="CERTIFICATE_VERIFY_FAILED"):
+            await post(posting(f"https://127.0.0.1:{port}/v1", naps))
     assert naps.taken == []
 
 
-def test_a_proxy_of_the_environment_is_tunnelled_through_with_its_credentials(
+async def test_a_proxy_of_the_environment_is_tunnelled_through_with_its_credentials(
     certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
-
-    async def run() -> None:
-        async with tls_server(certificate, saying(OK)) as port:
-            proxy = Proxy(port)
-            async with raw_server(proxy.talk) as url:
-                monkeypatch.setenv("https_proxy", f"http://me:s%40fe@127.0.0.1:{urlsplit(url).port}")
-                http = posting(f"https://{HOST}/v1")
-                assert await post(http) == b"hi"
-                await http.close()
-            [head] = proxy.heads
-            assert head.startswith(b"CONNECT provider.test:443 HTTP/1.1\r\n")
-            assert b"Basic " + base64.b64encode(b"me:s@fe") in head
-
-    asyncio.run(run())
-
-
-def test_a_plain_address_is_asked_of_the_proxy_whole_and_this_machine_never(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        proxy = Proxy(0, OK)
-        async with raw_server(proxy.talk) as url, raw_server(saying(OK)) as here:
-            monkeypatch.setenv("http_proxy", url)
-            for address in (f"http://{HOST}/v1?a=1", here):
-                http = posting(address)
-                assert await post(http) == b"hi"
-                await http.close()
-        [head] = proxy.heads
-        assert head.startswith(b"POST http://provider.test/v1?a=1 HTTP/1.1\r\nHost: provider.test\r\n")
-
-    asyncio.run(run())
-
-
-def test_a_proxy_that_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        proxy = Proxy(0, b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+    async with tls_server(certificate, saying(OK)) as port:
+        proxy = Proxy(port)
         async with raw_server(proxy.talk) as url:
-            monkeypatch.setenv("https_proxy", url)
-            with pytest.raises(WireFailure, match="the proxy answers 407 Proxy Authentication Required"):
-                await post(posting(f"https://{HOST}/v1"))
+            monkeypatch.setenv("https_proxy", f"http://me:s%40fe@127.0.0.1:{urlsplit(url).port}")
+            http = posting(f"https://{HOST}/v1")
+            assert await post(http) == b"hi"
+            await http.close()
+        [head] = proxy.heads
+        assert head.startswith(b"CONNECT provider.test:443 HTTP/1.1\r\n")
+        assert b"Basic " + base64.b64encode(b"me:s@fe") in head
 
-    asyncio.run(run())
+
+async def test_a_plain_address_is_asked_of_the_proxy_whole_and_this_machine_never(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    proxy = Proxy(0, OK)
+    async with raw_server(proxy.talk) as url, raw_server(saying(OK)) as here:
+        monkeypatch.setenv("http_proxy", url)
+        for address in (f"http://{HOST}/v1?a=1", here):
+            http = posting(address)
+            assert await post(http) == b"hi"
+            await http.close()
+    [head] = proxy.heads
+    assert head.startswith(b"POST http://provider.test/v1?a=1 HTTP/1.1\r\nHost: provider.test\r\n")
+
+
+async def test_a_proxy_that_refuses_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = Proxy(0, b"HTTP/1.1 407 Proxy Authentication Required\r\nContent-Length: 0\r\n\r\n")
+    async with raw_server(proxy.talk) as url:
+        monkeypatch.setenv("https_proxy", url)
+        with pytest.raises(WireFailure, match="the proxy answers 407 Proxy Authentication Required"):
+            await post(posting(f"https://{HOST}/v1"))

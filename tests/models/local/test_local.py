@@ -128,37 +128,31 @@ def test_without_tools_a_line_of_json_is_told_as_it_comes() -> None:
     assert isinstance(item, ModelText) and item.text == CALL
 
 
-def test_an_error_of_llama_cpp_fails_the_turn_with_its_words() -> None:
-    async def test() -> None:
+async def test_an_error_of_llama_cpp_fails_the_turn_with_its_words() -> None:
+    async with asyncio.timeout(60):
         error = {"error": {"message": "exceeds the context size", "type": "exceed_context_size_error"}}
         async with opened(played([error])) as model:
             (last,) = await events_of(model, request([user("hi")]))
             assert isinstance(last, TurnFailed)
             assert (last.problem.error, last.problem.error_type) == ("exceeds the context size", "too_large")
 
-    asyncio.run(asyncio.wait_for(test(), 60))
 
-
-def test_a_process_that_dies_fails_the_turn_and_is_started_anew() -> None:
-    async def test() -> None:
+async def test_a_process_that_dies_fails_the_turn_and_is_started_anew() -> None:
+    async with asyncio.timeout(60):
         async with opened(played([*pieces("one"), "die"])) as model:
             for _ in range(2):
                 *_, last = await events_of(model, request([user("hi")]))
                 assert isinstance(last, TurnFailed) and "starts it anew" in last.problem.error
 
-    asyncio.run(asyncio.wait_for(test(), 60))
 
-
-def test_what_is_left_of_an_answer_that_was_left_is_skipped_by_the_next() -> None:
-    async def test() -> None:
+async def test_what_is_left_of_an_answer_that_was_left_is_skipped_by_the_next() -> None:
+    async with asyncio.timeout(60):
         async with opened(played(pieces("one ", "two"))) as model:
             stream = model.stream(request([user("hi")]))
             assert isinstance(await anext(stream), TextAppended)
             await stream.aclose()
             *_, last = await events_of(model, request([user("hi")]))
             assert isinstance(last, TurnEnded) and [str(getattr(one, "text", "")) for one in last.items] == ["one two"]
-
-    asyncio.run(asyncio.wait_for(test(), 60))
 
 
 @pytest.mark.parametrize("name", ["local:/nowhere/model.gguf", "local:", "local:/etc"])
@@ -175,30 +169,26 @@ def test_a_setting_that_is_none_is_refused(query: str) -> None:
         Local(f"{smollm()}?{query}")
 
 
-def test_a_real_model_calls_tools_with_arguments_that_fit() -> None:
+async def test_a_real_model_calls_tools_with_arguments_that_fit() -> None:
     """It is a very small one: the calls are valid, not clever. All that is asked of it is asked of one process."""
-
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), opened(Local(f"{smollm()}?context=1024")) as model:
-            for choice in ("required", "set_light"):
-                asked = request(
-                    [user("Switch on the light in the hall, and what is 2 and 3?")], tools=TOOLS, tool_choice=choice
-                )
-                *deltas, last = await events_of(model, asked)
-                assert isinstance(last, TurnEnded) and last.finish == "calls", last
-                for call in last.items:
-                    assert isinstance(call, Call) and not call.unreadable
-                    schema = {one.name: one.parameters for one in TOOLS.tools}[call.tool]
-                    jsonschema_rs.validate(schema, call.arguments)
-                    assert choice in ("required", call.tool)
-                written = [event.text for event in deltas if isinstance(event, ArgumentsAppended)]
-                assert [json.loads(text) for text in written] == [
-                    call.arguments for call in last.items if isinstance(call, Call)
-                ]
-            stream = model.stream(request([user("Tell a story.")]))
-            assert isinstance(await anext(stream), TextAppended)
-            await stream.aclose()
-            *_, last = await events_of(model, request([user("word " * 2000)]))
-            assert isinstance(last, TurnFailed) and last.problem.error_type == "too_large"
-
-    asyncio.run(test())
+    async with asyncio.timeout(PATIENCE_S), opened(Local(f"{smollm()}?context=1024")) as model:
+        for choice in ("required", "set_light"):
+            asked = request(
+                [user("Switch on the light in the hall, and what is 2 and 3?")], tools=TOOLS, tool_choice=choice
+            )
+            *deltas, last = await events_of(model, asked)
+            assert isinstance(last, TurnEnded) and last.finish == "calls", last
+            for call in last.items:
+                assert isinstance(call, Call) and not call.unreadable
+                schema = {one.name: one.parameters for one in TOOLS.tools}[call.tool]
+                jsonschema_rs.validate(schema, call.arguments)
+                assert choice in ("required", call.tool)
+            written = [event.text for event in deltas if isinstance(event, ArgumentsAppended)]
+            assert [json.loads(text) for text in written] == [
+                call.arguments for call in last.items if isinstance(call, Call)
+            ]
+        stream = model.stream(request([user("Tell a story.")]))
+        assert isinstance(await anext(stream), TextAppended)
+        await stream.aclose()
+        *_, last = await events_of(model, request([user("word " * 2000)]))
+        assert isinstance(last, TurnFailed) and last.problem.error_type == "too_large"

@@ -30,61 +30,52 @@ def answer(call: Call) -> Result:
     return Result(id=f"{call.id}.result", at=NOW, call_id=call.id, tool=call.tool, outcome="ok", content="3")
 
 
-def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_for() -> None:
+async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_for() -> None:
     """Arguments that are broken, names that are none, thoughts that want to come back, a search that pauses."""
-
-    async def run() -> None:
-        odd = asks(("add", '{"a":1,}'), ("add", '{"a": 1, "b'), ("", "{}"), ("no such/tool", "[]"), thinking="Hm")
-        pauses = Reply(packets=[begins(), thought(0, "Let me see"), search(1), ends("pause_turn")])
-        goes_on = Reply(packets=[begins(), searched(0, "srvtoolu_1"), said(1, "So. "), ends()])
-        mixed = [
-            begins(),
-            thought(0, "Both"),
-            search(1, "srvtoolu_2"),
-            called(2, "toolu_9", "add", "{}"),
-            ends("tool_use"),
-        ]
-        rest = Reply(packets=[begins(), searched(0, "srvtoolu_2"), said(1, "Done."), ends()])
-        script = [odd, odd, asks(("add", {"a": 1}), text="Again."), pauses, goes_on, Reply(packets=mixed), rest]
-        strict = StrictMessages(*script, says("And?"))
-        tools = offer(Tool(name="add"), Tool(name="web_search", venue="provider"))
-        memo, mint, history = dict[str, object](), CountingMint(), History(HI)
-        async with (
-            strict.serving() as base_url,
-            opened(Anthropic(base_url=base_url, options=Options(thinking=2_000))) as model,
-        ):
-            for number in range(8):
-                asked = request(history, system="You add.", tools=tools, memo=memo, mint=mint)
-                last = (await events_of(model, asked))[-1]
-                assert isinstance(last, TurnEnded), last
-                history = history.plus(last.items)
-                history = history.plus(
-                    [answer(item) for item in last.items if isinstance(item, Call) and not item.ran_at]
-                )
-                if last.finish == "stop":
-                    history = history.plus([user("more", f"u{number}")])
-        assert (strict.refusals, strict.replies) == ([], [])
-        calls = [item for item in history if isinstance(item, Call) and not item.ran_at]
-        assert [bool(call.unreadable) for call in calls] == [False, True, False, True] * 2 + [False] * 2
-        assert [asked.thinking is not None for asked in strict.requests] == [True] * 8
-
-    asyncio.run(run())
+    odd = asks(("add", '{"a":1,}'), ("add", '{"a": 1, "b'), ("", "{}"), ("no such/tool", "[]"), thinking="Hm")
+    pauses = Reply(packets=[begins(), thought(0, "Let me see"), search(1), ends("pause_turn")])
+    goes_on = Reply(packets=[begins(), searched(0, "srvtoolu_1"), said(1, "So. "), ends()])
+    mixed = [
+        begins(),
+        thought(0, "Both"),
+        search(1, "srvtoolu_2"),
+        called(2, "toolu_9", "add", "{}"),
+        ends("tool_use"),
+    ]
+    rest = Reply(packets=[begins(), searched(0, "srvtoolu_2"), said(1, "Done."), ends()])
+    script = [odd, odd, asks(("add", {"a": 1}), text="Again."), pauses, goes_on, Reply(packets=mixed), rest]
+    strict = StrictMessages(*script, says("And?"))
+    tools = offer(Tool(name="add"), Tool(name="web_search", venue="provider"))
+    memo, mint, history = dict[str, object](), CountingMint(), History(HI)
+    async with (
+        strict.serving() as base_url,
+        opened(Anthropic(base_url=base_url, options=Options(thinking=2_000))) as model,
+    ):
+        for number in range(8):
+            asked = request(history, system="You add.", tools=tools, memo=memo, mint=mint)
+            last = (await events_of(model, asked))[-1]
+            assert isinstance(last, TurnEnded), last
+            history = history.plus(last.items)
+            history = history.plus([answer(item) for item in last.items if isinstance(item, Call) and not item.ran_at])
+            if last.finish == "stop":
+                history = history.plus([user("more", f"u{number}")])
+    assert (strict.refusals, strict.replies) == ([], [])
+    calls = [item for item in history if isinstance(item, Call) and not item.ran_at]
+    assert [bool(call.unreadable) for call in calls] == [False, True, False, True] * 2 + [False] * 2
+    assert [asked.thinking is not None for asked in strict.requests] == [True] * 8
 
 
-def test_the_key_the_version_and_the_headers_are_sent_to_whatever_base_url() -> None:
-    async def run() -> None:
-        strict = StrictMessages(says("ok"), says("ok"))
-        async with strict.serving() as base_url:
-            for given in (base_url, base_url.removesuffix("/v1") + "/"):
-                model = Anthropic(base_url=given, api_key=f" {KEY}\n", headers={"anthropic-beta": "x"}, model="m-7")
-                async with opened(model):
-                    await events_of(model, request(HI, correlation_id="cor-1"))
-        for sent in strict.headers:
-            assert (sent["x-api-key"], sent["anthropic-version"]) == (KEY, "2023-06-01")
-            assert (sent["anthropic-beta"], sent["X-Correlation-ID"]) == ("x", "cor-1")
-        assert [asked.model for asked in strict.requests] == ["m-7", "m-7"]
-
-    asyncio.run(run())
+async def test_the_key_the_version_and_the_headers_are_sent_to_whatever_base_url() -> None:
+    strict = StrictMessages(says("ok"), says("ok"))
+    async with strict.serving() as base_url:
+        for given in (base_url, base_url.removesuffix("/v1") + "/"):
+            model = Anthropic(base_url=given, api_key=f" {KEY}\n", headers={"anthropic-beta": "x"}, model="m-7")
+            async with opened(model):
+                await events_of(model, request(HI, correlation_id="cor-1"))
+    for sent in strict.headers:
+        assert (sent["x-api-key"], sent["anthropic-version"]) == (KEY, "2023-06-01")
+        assert (sent["anthropic-beta"], sent["X-Correlation-ID"]) == ("x", "cor-1")
+    assert [asked.model for asked in strict.requests] == ["m-7", "m-7"]
 
 
 @pytest.mark.parametrize(
@@ -98,21 +89,18 @@ def test_the_key_the_version_and_the_headers_are_sent_to_whatever_base_url() -> 
         (refuses(504, "bad thing", "timeout_error", request_id="req_h"), "timeout", 2),
     ],
 )
-def test_an_error_is_told_in_the_providers_words_with_its_request_id(
+async def test_an_error_is_told_in_the_providers_words_with_its_request_id(
     reply: Reply, error_type: str, attempts: int
 ) -> None:
-    async def run() -> None:
-        strict = StrictMessages(*[reply] * attempts)
-        async with strict.serving() as base_url:
-            model = Anthropic(base_url=base_url, api_key=KEY, retry=Retry(attempts=2), sleep=Naps())
-            async with opened(model):
-                problem = (await failure_of(model, request(HI))).problem
-        assert (problem.error_type, len(strict.bodies)) == (error_type, attempts)
-        assert "bad thing" in problem.error and problem.details["request_id"] == "req_h"
-        assert problem.details["provider"] == "anthropic"
-        assert KEY not in json.dumps([problem.error, problem.details])
-
-    asyncio.run(run())
+    strict = StrictMessages(*[reply] * attempts)
+    async with strict.serving() as base_url:
+        model = Anthropic(base_url=base_url, api_key=KEY, retry=Retry(attempts=2), sleep=Naps())
+        async with opened(model):
+            problem = (await failure_of(model, request(HI))).problem
+    assert (problem.error_type, len(strict.bodies)) == (error_type, attempts)
+    assert "bad thing" in problem.error and problem.details["request_id"] == "req_h"
+    assert problem.details["provider"] == "anthropic"
+    assert KEY not in json.dumps([problem.error, problem.details])
 
 
 @tool
@@ -121,51 +109,43 @@ def add(a: int, b: int) -> int:
     return a + b
 
 
-def test_a_run_of_the_whole_loop_with_a_search_that_pauses_and_a_tool_of_ours() -> None:
-    async def run() -> None:
-        strict = StrictMessages(
-            Reply(packets=[begins(), said(0, "I look. "), search(1), ends("pause_turn")]),
-            Reply(
-                packets=[begins(), searched(0, "srvtoolu_1"), called(1, "x", "add", '{"a":1,"b":2}'), ends("tool_use")]
-            ),
-            says("It is 3."),
-        )
-        async with (
-            asyncio.timeout(20),
-            strict.serving() as base_url,
-            Yard(tools=[add], model=Anthropic(base_url=base_url, model="m")) as yard,
-        ):
-            events = await events_of_run(yard.run("1 + 2?"))
-        assert strict.refusals == []
-        assert ending(events).ending == "done"
-        assert result(events).content == "3"
-        assert text(events) == "I look. It is 3."
-
-    asyncio.run(run())
+async def test_a_run_of_the_whole_loop_with_a_search_that_pauses_and_a_tool_of_ours() -> None:
+    strict = StrictMessages(
+        Reply(packets=[begins(), said(0, "I look. "), search(1), ends("pause_turn")]),
+        Reply(packets=[begins(), searched(0, "srvtoolu_1"), called(1, "x", "add", '{"a":1,"b":2}'), ends("tool_use")]),
+        says("It is 3."),
+    )
+    async with (
+        asyncio.timeout(20),
+        strict.serving() as base_url,
+        Yard(tools=[add], model=Anthropic(base_url=base_url, model="m")) as yard,
+    ):
+        events = await events_of_run(yard.run("1 + 2?"))
+    assert strict.refusals == []
+    assert ending(events).ending == "done"
+    assert result(events).content == "3"
+    assert text(events) == "I look. It is 3."
 
 
 @pytest.mark.proves("002.native-not-intercepted", "002.native-one-request")
-def test_a_call_that_the_provider_ran_is_not_run_again() -> None:
-    async def run() -> None:
-        strict = StrictMessages(Reply(packets=[begins(), search(0), searched(1, "srvtoolu_1"), said(2, "So."), ends()]))
-        async with (
-            asyncio.timeout(20),
-            strict.serving() as base_url,
-            Yard(tools=[add], model=Anthropic(base_url=base_url, model="m")) as yard,
-        ):
-            events = await events_of_run(yard.run("so?"))
-        assert len(strict.bodies) == 1
-        assert [event for event in events if "Call" in type(event).__name__] == []
-        assert text(events) == "So."
-
-    asyncio.run(run())
+async def test_a_call_that_the_provider_ran_is_not_run_again() -> None:
+    strict = StrictMessages(Reply(packets=[begins(), search(0), searched(1, "srvtoolu_1"), said(2, "So."), ends()]))
+    async with (
+        asyncio.timeout(20),
+        strict.serving() as base_url,
+        Yard(tools=[add], model=Anthropic(base_url=base_url, model="m")) as yard,
+    ):
+        events = await events_of_run(yard.run("so?"))
+    assert len(strict.bodies) == 1
+    assert [event for event in events if "Call" in type(event).__name__] == []
+    assert text(events) == "So."
 
 
-def test_a_name_leads_to_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_leads_to_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     model = named_model("anthropic:claude-sonnet-4-5")
     assert isinstance(model, Anthropic)
-    asyncio.run(model.close())
+    await model.close()
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(Misconfigured, match="ANTHROPIC_API_KEY"):
         named_model("anthropic:claude-sonnet-4-5")

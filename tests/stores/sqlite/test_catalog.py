@@ -3,7 +3,8 @@
 import asyncio
 import sys
 import unicodedata
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -40,28 +41,24 @@ async def found(store: Store, text: str, most: int = 50) -> list[str]:
     return [card.id for card in await store.cards(Selection(tenant="acme", text=text, most=most))]
 
 
-def with_store(path: Path, use: Callable[[SqliteStore], Awaitable[None]]) -> None:
-    async def main() -> None:
-        store = await SqliteStore.open(path)
-        try:
-            await use(store)
-        finally:
-            await store.close()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def open_store(path: Path) -> AsyncGenerator[SqliteStore, None]:
+    store = await SqliteStore.open(path)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
-def test_the_catalog_and_the_keys_outlive_a_close_and_so_does_what_was_forgotten(tmp_path: Path) -> None:
+async def test_the_catalog_and_the_keys_outlive_a_close_and_so_does_what_was_forgotten(tmp_path: Path) -> None:
     key = Key(name="shop", hash="h", user="shop", roles=frozenset({"admin"}))
-
-    async def first(store: SqliteStore) -> None:
+    async with open_store(tmp_path / "store.db") as store:
         await talk(store, "a", "milk", title="one")
         await talk(store, "b", "milk", title="two")
         await store.put("b", "blob_1", b"whole")
         await store.save_key(key)
         await store.forget("b")
-
-    async def again(store: SqliteStore) -> None:
+    async with open_store(tmp_path / "store.db") as store:
         assert await found(store, "milk") == await found(store, "") == ["a"]
         assert await store.traced("trace one") == [("a", "run_1")]
         assert await store.traced("trace two") == []
@@ -69,22 +66,17 @@ def test_the_catalog_and_the_keys_outlive_a_close_and_so_does_what_was_forgotten
         assert await store.keys() == [key]
         assert await store.claim("b") == 2
 
-    with_store(tmp_path / "store.db", first)
-    with_store(tmp_path / "store.db", again)
 
-
-def test_a_card_and_its_entries_are_one_commit(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_card_and_its_entries_are_one_commit(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db") as store:
         await store.claim("c")
         before = store.commits
         await talk(store, "c", "milk")
         assert store.commits == before + 2  # the claim and the batch
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_who_reads_is_let_in_between_the_steps_of_a_long_search(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_who_reads_is_let_in_between_the_steps_of_a_long_search(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db") as store:
         names = [f"c{number:03d}" for number in range(5 * SEARCHED_AT_ONCE)]
         for at, name in enumerate(names):
             await talk(store, name, "milk" if at % 2 else "bread", at=float(at))
@@ -95,18 +87,14 @@ def test_who_reads_is_let_in_between_the_steps_of_a_long_search(tmp_path: Path) 
         assert await searching == names[1::2][::-1]
         assert await found(store, "milk", most=3) == names[-1:-6:-2]
 
-    with_store(tmp_path / "store.db", use)
 
-
-def test_a_search_that_stopped_early_does_not_hide_what_comes_later(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_search_that_stopped_early_does_not_hide_what_comes_later(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db") as store:
         await talk(store, "a", "milk")
         assert await found(store, "milk") == ["a"]
         await talk(store, "b", "milk", at=2.0)
         assert len(await store.read("b")) == 3
         assert await found(store, "milk") == ["b", "a"]
-
-    with_store(tmp_path / "store.db", use)
 
 
 def test_folding_is_one_to_one_and_keeps_ascii_and_letters_without_case_to_themselves() -> None:

@@ -1,11 +1,9 @@
 """A file of an earlier schema opens, gets the tables of today and fills them from its entries; or is left as it is."""
 
-import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
-from contextlib import closing
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -14,8 +12,6 @@ from toolyard.core.events import Entry, StopRequested
 from toolyard.core.store import Card, Key, Selection
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.stores.sqlite.schema import SCHEMA_VERSION
-
-_T = TypeVar("_T")
 
 VERSION_1 = """
 PRAGMA journal_mode = WAL;
@@ -76,15 +72,13 @@ def old_file(path: Path, *more: tuple[str, int, bytes]) -> Path:
     return path
 
 
-def with_store(path: Path, use: Callable[[SqliteStore], Awaitable[_T]]) -> _T:
-    async def main() -> _T:
-        store = await SqliteStore.open(path)
-        try:
-            return await use(store)
-        finally:
-            await store.close()
-
-    return asyncio.run(main())
+@asynccontextmanager
+async def open_store(path: Path) -> AsyncGenerator[SqliteStore, None]:
+    store = await SqliteStore.open(path)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 def version_and_tables(path: Path) -> tuple[int, list[tuple[str, ...]]]:
@@ -98,8 +92,10 @@ MILK = Card(
 )  # fmt: skip
 
 
-def test_a_file_of_the_first_version_keeps_what_it_held_and_gets_a_catalog(tmp_path: Path) -> None:
-    async def first(store: SqliteStore) -> None:
+async def test_a_file_of_the_first_version_keeps_what_it_held_and_gets_a_catalog(tmp_path: Path) -> None:
+
+    path = old_file(tmp_path / "store.db", ("d", 1, batch(DEFAULTS)))
+    async with open_store(path) as store:
         assert [entry.seq for entry in await store.read("c")] == [1, 2, 3, 4]
         assert await store.due(5.0) == (["c"], None)
         assert await store.get("c", "blob_1") == b"\x00\xff"
@@ -113,46 +109,37 @@ def test_a_file_of_the_first_version_keeps_what_it_held_and_gets_a_catalog(tmp_p
         assert await store.claim("c") == 8
         await store.append("c", 8, [Entry(conversation="c", seq=5, at=6.5, event=StopRequested(by="bo"))], None)
         await store.save_key(Key(name="k", hash="h", user="u"))
-
-    async def again(store: SqliteStore) -> None:
+    async with open_store(path) as store:
         card = await store.card("c")
         assert card and (card.title, card.updated_at) == ("Bread", 6.5)
         assert [key.name for key in await store.keys()] == ["k"]
         await store.forget("c")
         assert await store.claim("c") == 9
 
-    path = old_file(tmp_path / "store.db", ("d", 1, batch(DEFAULTS)))
-    with_store(path, first)
-    with_store(path, again)
 
-
-def test_it_gets_the_same_tables_as_a_new_file(tmp_path: Path) -> None:
-    async def nothing(store: SqliteStore) -> None:
-        pass
-
+async def test_it_gets_the_same_tables_as_a_new_file(tmp_path: Path) -> None:
     old, new = old_file(tmp_path / "old.db"), tmp_path / "new.db"
     assert version_and_tables(old)[0] == 1
     for path in (old, new):
-        with_store(path, nothing)
+        async with open_store(path):
+            pass
     assert version_and_tables(old) == version_and_tables(new)
     assert version_and_tables(new)[0] == SCHEMA_VERSION == 4
 
 
-def test_an_entry_that_only_the_code_of_then_could_read_does_not_keep_the_file_shut(tmp_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_an_entry_that_only_the_code_of_then_could_read_does_not_keep_the_file_shut(tmp_path: Path) -> None:
+    async with open_store(old_file(tmp_path / "store.db", ("d", 1, batch(UNREADABLE)))) as store:
         card = await store.card("d")
         assert card and card.title == "Odd"
         with pytest.raises(StoreDown, match="holds an entry that cannot be read"):
             await store.read("d")
 
-    with_store(old_file(tmp_path / "store.db", ("d", 1, batch(UNREADABLE))), use)
 
-
-def test_a_file_whose_entries_cannot_be_read_is_left_as_it_is(tmp_path: Path) -> None:
+async def test_a_file_whose_entries_cannot_be_read_is_left_as_it_is(tmp_path: Path) -> None:
     path = old_file(tmp_path / "store.db", ("f", 1, batch(BROKEN)))
     before = path.read_bytes()
     for _ in range(2):
         with pytest.raises(StoreDown, match=f"{path}: it holds an entry that cannot be read.*left as it is"):
-            asyncio.run(SqliteStore.open(path))
+            await SqliteStore.open(path)
     assert version_and_tables(path)[0] == 1
     assert path.read_bytes() == before

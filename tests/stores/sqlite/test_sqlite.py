@@ -1,6 +1,7 @@
 """What the SQLite store does beyond the contract: files, crashes, other processes and disks that fail."""
 
 import asyncio
+import gc
 import os
 import resource
 import shutil
@@ -9,10 +10,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Generator
-from contextlib import closing, contextmanager
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
-from typing import TypeVar
 
 import pytest
 
@@ -24,7 +24,6 @@ from toolyard.stores.sqlite.schema import SCHEMA_VERSION
 
 APPENDER = Path(__file__).parents[1] / "appender.py"
 NOBODY = 65534
-_T = TypeVar("_T")
 
 
 def entries(first: int, count: int = 1, by: str = "ana") -> list[Entry]:
@@ -34,21 +33,24 @@ def entries(first: int, count: int = 1, by: str = "ana") -> list[Entry]:
     ]
 
 
-def with_store(path: Path, use: Callable[[SqliteStore], Awaitable[_T]]) -> _T:
-    """Open the store, use it and close it; what the event loop complains about is an error."""
+@pytest.fixture(autouse=True)
+async def complaints() -> AsyncGenerator[list[dict[str, object]], None]:
+    """Treat as an error what the event loop complains about."""
     complaints: list[dict[str, object]] = []
-
-    async def main() -> _T:
-        asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
-        store = await SqliteStore.open(path)
-        try:
-            return await use(store)
-        finally:
-            await store.close()
-
-    used = asyncio.run(main())
+    asyncio.get_running_loop().set_exception_handler(lambda _, complaint: complaints.append(complaint))
+    yield complaints
+    await asyncio.sleep(0)  # callbacks that are due have their turn
+    gc.collect()  # an error that nobody asked for complains when it is collected
     assert complaints == []
-    return used
+
+
+@asynccontextmanager
+async def open_store(path: Path) -> AsyncGenerator[SqliteStore, None]:
+    store = await SqliteStore.open(path)
+    try:
+        yield store
+    finally:
+        await store.close()
 
 
 async def start(store: SqliteStore) -> None:
@@ -56,22 +58,19 @@ async def start(store: SqliteStore) -> None:
     await store.put("c", "blob_1", b"whole")
 
 
-def refusal(error: type[Exception], path: Path) -> str:
+async def refusal(error: type[Exception], path: Path) -> str:
     """Why the path cannot be opened; the message names the file."""
-
-    async def main() -> None:
-        store = await SqliteStore.open(path)
-        await store.close()
-
     with pytest.raises(error, match=str(path)) as caught:
-        asyncio.run(main())
+        async with open_store(path):
+            pass
     return str(caught.value)
 
 
 @pytest.fixture
-def store_path(tmp_path: Path) -> Path:
+async def store_path(tmp_path: Path) -> Path:
     path = tmp_path / "store.db"
-    with_store(path, start)
+    async with open_store(path) as store:
+        await start(store)
     return path
 
 
@@ -82,20 +81,18 @@ async def is_all_there(store: SqliteStore) -> None:
     assert await store.claim("c") == 2
 
 
-def test_everything_outlives_a_close(store_path: Path) -> None:
-    with_store(store_path, is_all_there)
+async def test_everything_outlives_a_close(store_path: Path) -> None:
+    async with open_store(store_path) as store:
+        await is_all_there(store)
 
 
-def test_a_new_file_is_made_with_its_directories_and_is_private(tmp_path: Path) -> None:
+async def test_a_new_file_is_made_with_its_directories_and_is_private(tmp_path: Path) -> None:
     path = tmp_path / "new" / "deep" / "store.db"
 
-    async def modes(store: SqliteStore) -> dict[str, int]:
+    async with open_store(path) as store:
         await start(store)
-        return {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
-
-    assert with_store(path, modes) == dict.fromkeys(
-        ("store.db", "store.db-wal", "store.db-shm", "store.db.lock"), 0o600
-    )
+        modes = {file.name: file.stat().st_mode & 0o777 for file in path.parent.iterdir()}
+    assert modes == dict.fromkeys(("store.db", "store.db-wal", "store.db-shm", "store.db.lock"), 0o600)
 
 
 def test_a_close_leaves_one_file_and_no_thread(store_path: Path) -> None:
@@ -103,31 +100,25 @@ def test_a_close_leaves_one_file_and_no_thread(store_path: Path) -> None:
     assert not [thread.name for thread in threading.enumerate() if thread.name.startswith("toolyard")]
 
 
-def test_it_can_be_opened_again_at_once_in_the_same_process(store_path: Path) -> None:
-    async def main() -> None:
-        for _ in range(5):
-            store = await SqliteStore.open(store_path)
-            await store.claim("other")
-            await store.close()
-
-    asyncio.run(main())
+async def test_it_can_be_opened_again_at_once_in_the_same_process(store_path: Path) -> None:
+    for _ in range(5):
+        store = await SqliteStore.open(store_path)
+        await store.claim("other")
+        await store.close()
 
 
-def test_a_second_store_of_this_process_is_refused_under_any_name(store_path: Path, tmp_path: Path) -> None:
+async def test_a_second_store_of_this_process_is_refused_under_any_name(store_path: Path, tmp_path: Path) -> None:
     link = tmp_path / "link.db"
     link.symlink_to(store_path)
-
-    async def second(store: SqliteStore) -> None:
+    async with open_store(store_path) as store:
         for path in (store_path, link):
             with pytest.raises(Misconfigured, match="is in use by this process"):
                 await SqliteStore.open(path)
         await is_all_there(store)
 
-    with_store(store_path, second)
 
-
-def test_a_second_process_is_refused_and_told_who_owns_the_file(store_path: Path) -> None:
-    async def second(store: SqliteStore) -> None:
+async def test_a_second_process_is_refused_and_told_who_owns_the_file(store_path: Path) -> None:
+    async with open_store(store_path) as store:
         command = [sys.executable, str(APPENDER), str(store_path)]
         process = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         out, err = await process.communicate()
@@ -136,12 +127,11 @@ def test_a_second_process_is_refused_and_told_who_owns_the_file(store_path: Path
         assert f"Misconfigured: {store_path} is in use by process {os.getpid()}" in err.decode()
         await is_all_there(store)
 
-    with_store(store_path, second)
 
-
-def test_a_lock_file_without_an_owner_does_not_matter(store_path: Path) -> None:
+async def test_a_lock_file_without_an_owner_does_not_matter(store_path: Path) -> None:
     Path(f"{store_path}.lock").write_text("1\n")
-    with_store(store_path, is_all_there)
+    async with open_store(store_path) as store:
+        await is_all_there(store)
 
 
 def what_is_wrong(told: list[int], kept: list[int]) -> list[str]:
@@ -163,12 +153,8 @@ def test_the_crash_check_finds_what_is_lost_torn_or_missing() -> None:
     assert what_is_wrong([3], [1, 3, 4]) == ["gap"]
 
 
-def test_what_was_told_committed_outlives_a_kill_at_any_moment(tmp_path: Path) -> None:
+async def test_what_was_told_committed_outlives_a_kill_at_any_moment(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-
-    async def kept(store: SqliteStore) -> list[int]:
-        return [entry.seq for entry in await store.read(CONVERSATION)]
-
     for lines in (1, 2, 9, 50, 3, 400, 1):
         command = [sys.executable, str(APPENDER), str(path)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
@@ -178,11 +164,13 @@ def test_what_was_told_committed_outlives_a_kill_at_any_moment(tmp_path: Path) -
             told += process.stdout.readlines()
         whole = [int(line) for line in told if line.endswith("\n")]
         assert len(whole) >= lines
-        assert what_is_wrong(whole, with_store(path, kept)) == []
+        async with open_store(path) as store:
+            kept = [entry.seq for entry in await store.read(CONVERSATION)]
+        assert what_is_wrong(whole, kept) == []
 
 
-def test_an_append_whose_waiter_is_cancelled_is_still_committed(tmp_path: Path) -> None:
-    async def cancel(store: SqliteStore) -> None:
+async def test_an_append_whose_waiter_is_cancelled_is_still_committed(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db") as store:
         epoch = await store.claim("c")
         task = asyncio.ensure_future(store.append("c", epoch, entries(1, 3), None))
         await asyncio.sleep(0)
@@ -192,29 +180,22 @@ def test_an_append_whose_waiter_is_cancelled_is_still_committed(tmp_path: Path) 
         await store.append("c", epoch, entries(4), None)
         assert list(await store.read("c")) == entries(1, 4)
 
-    with_store(tmp_path / "store.db", cancel)
 
-
-def test_a_close_commits_what_was_asked_for(tmp_path: Path) -> None:
+async def test_a_close_commits_what_was_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "store.db"
-
-    async def leave(store: SqliteStore) -> None:
+    async with open_store(path) as store:
         epoch = await store.claim("c")
         async with asyncio.TaskGroup() as tasks:
             for first in range(1, 40):
                 tasks.create_task(store.append("c", epoch, entries(first), None))
             await asyncio.sleep(0)
             await store.close()
-
-    async def kept(store: SqliteStore) -> None:
+    async with open_store(path) as store:
         assert list(await store.read("c")) == entries(1, 39)
 
-    with_store(path, leave)
-    with_store(path, kept)
 
-
-def test_appends_that_come_together_share_commits_and_a_fenced_one_hurts_no_other(tmp_path: Path) -> None:
-    async def crowd(store: SqliteStore) -> None:
+async def test_appends_that_come_together_share_commits_and_a_fenced_one_hurts_no_other(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "store.db") as store:
         names = [f"c{number}" for number in range(200)]
         epochs = await asyncio.gather(*map(store.claim, names))
         before = store.commits
@@ -229,46 +210,43 @@ def test_appends_that_come_together_share_commits_and_a_fenced_one_hurts_no_othe
         assert [type(outcome) for outcome in outcomes] == [type(None), Fenced] * 100
         assert [len(await store.read(name)) for name in names] == [1, 0] * 100
 
-    with_store(tmp_path / "store.db", crowd)
 
-
-def test_a_file_of_a_newer_version_is_refused(store_path: Path) -> None:
+async def test_a_file_of_a_newer_version_is_refused(store_path: Path) -> None:
     with closing(sqlite3.connect(store_path)) as connection:
         connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION + 1}")
-    assert "use a newer one" in refusal(Misconfigured, store_path)
+    assert "use a newer one" in await refusal(Misconfigured, store_path)
 
 
-def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
+async def test_a_database_of_another_program_is_refused_and_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "photos.db"
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE photos (id)")
     before = path.read_bytes()
-    assert "give another path" in refusal(Misconfigured, path)
+    assert "give another path" in await refusal(Misconfigured, path)
     assert path.read_bytes() == before
 
 
-def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
+async def test_an_unknown_setting_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="NORMAL or FULL"):
-        asyncio.run(SqliteStore.open(tmp_path / "store.db", synchronous="OFF"))  # pyright: ignore[reportArgumentType]
+        (await SqliteStore.open(tmp_path / "store.db", synchronous="OFF"))  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.parametrize("content", [b"hello", b"not a database. " * 1000], ids=["short", "long"])
-def test_a_file_that_is_no_database_is_refused_and_left_alone(content: bytes, tmp_path: Path) -> None:
+async def test_a_file_that_is_no_database_is_refused_and_left_alone(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.write_bytes(content)
-    assert "left as it is" in refusal(StoreDown, path)
+    assert "left as it is" in await refusal(StoreDown, path)
     assert path.read_bytes() == content
 
 
-def test_a_corrupt_file_is_down_with_advice_and_its_good_parts_stay_readable(store_path: Path) -> None:
+async def test_a_corrupt_file_is_down_with_advice_and_its_good_parts_stay_readable(store_path: Path) -> None:
     page = 4096
     with closing(sqlite3.connect(store_path)) as connection:
         (root,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'blobs'").fetchone()
     with store_path.open("r+b") as file:
         file.seek((root - 1) * page)
         file.write(b"\xff" * page)
-
-    async def use(store: SqliteStore) -> None:
+    async with open_store(store_path) as store:
         with pytest.raises(StoreDown, match=f"{store_path}.*malformed.*restore a copy"):
             await store.put("c", "blob_2", b"more")
         with pytest.raises(StoreDown, match="restore a copy"):
@@ -276,27 +254,22 @@ def test_a_corrupt_file_is_down_with_advice_and_its_good_parts_stay_readable(sto
         assert list(await store.read("c")) == entries(1, 3)
         await store.append("c", await store.claim("c"), entries(4), None)
 
-    with_store(store_path, use)
 
-
-def test_an_entry_that_cannot_be_decoded_is_down_not_skipped(store_path: Path) -> None:
+async def test_an_entry_that_cannot_be_decoded_is_down_not_skipped(store_path: Path) -> None:
     with closing(sqlite3.connect(store_path)) as connection, connection:
         connection.execute(
             "UPDATE batches SET entries = CAST(replace(entries, 'stop.requested', 'stop.dreamt') AS BLOB)"
         )
-
-    async def use(store: SqliteStore) -> None:
+    async with open_store(store_path) as store:
         with pytest.raises(StoreDown, match=f"{store_path}: it holds an entry that cannot be read.*stop.dreamt"):
             await store.read("c")
 
-    with_store(store_path, use)
 
-
-def test_a_path_that_cannot_be_a_file_is_down_with_advice(tmp_path: Path) -> None:
+async def test_a_path_that_cannot_be_a_file_is_down_with_advice(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "directory").mkdir()
     for path in (tmp_path / "directory", tmp_path / "file" / "store.db", Path("/proc/store.db")):
-        assert "Give a path to a file that this user may read and write" in refusal(StoreDown, path)
+        assert "Give a path to a file that this user may read and write" in await refusal(StoreDown, path)
 
 
 @contextmanager
@@ -320,20 +293,22 @@ def open_directory() -> Generator[Path]:
     shutil.rmtree(directory)
 
 
-def test_a_read_only_file_or_directory_is_down_with_advice(open_directory: Path) -> None:
+async def test_a_read_only_file_or_directory_is_down_with_advice(open_directory: Path) -> None:
     path = open_directory / "store.db"
-    with_store(path, start)
+    async with open_store(path) as store:
+        await start(store)
     path.chmod(0o444)
     Path(f"{path}.lock").chmod(0o666)
     with without_privileges():
-        assert "Permission denied. Give a path to a file that this user may" in refusal(StoreDown, path)
+        assert "Permission denied. Give a path to a file that this user may" in await refusal(StoreDown, path)
     path.chmod(0o666)
     open_directory.chmod(0o555)
     with without_privileges():
-        assert "writable" in refusal(StoreDown, path)
-        assert "Permission denied" in refusal(StoreDown, open_directory / "new.db")
-        assert "Permission denied" in refusal(StoreDown, open_directory / "new" / "store.db")
-    with_store(path, is_all_there)
+        assert "writable" in await refusal(StoreDown, path)
+        assert "Permission denied" in await refusal(StoreDown, open_directory / "new.db")
+        assert "Permission denied" in await refusal(StoreDown, open_directory / "new" / "store.db")
+    async with open_store(path) as store:
+        await is_all_there(store)
 
 
 @contextmanager
@@ -347,8 +322,8 @@ def files_no_larger_than(size: int) -> Generator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_a_disk_that_takes_no_more_loses_nothing_and_work_goes_on_when_it_does(store_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_disk_that_takes_no_more_loses_nothing_and_work_goes_on_when_it_does(store_path: Path) -> None:
+    async with open_store(store_path) as store:
         epoch = await store.claim("c")
         with files_no_larger_than(64 * 1024):
             await store.append("c", epoch, entries(4), None)
@@ -357,22 +332,14 @@ def test_a_disk_that_takes_no_more_loses_nothing_and_work_goes_on_when_it_does(s
             assert list(await store.read("c")) == entries(1, 4)
             assert await store.due(9.0) == ([], None)
         await store.append("c", epoch, entries(5, by="x" * 200_000), None)
-
-    async def kept(store: SqliteStore) -> None:
+    async with open_store(store_path) as store:
         assert list(await store.read("c")) == [*entries(1, 4), *entries(5, by="x" * 200_000)]
 
-    with_store(store_path, use)
-    with_store(store_path, kept)
 
-
-def test_a_store_can_be_closed_while_the_disk_takes_no_more(store_path: Path) -> None:
-    async def use(store: SqliteStore) -> None:
+async def test_a_store_can_be_closed_while_the_disk_takes_no_more(store_path: Path) -> None:
+    async with open_store(store_path) as store:
         await store.append("c", await store.claim("c"), entries(4, by="x" * 200_000), None)
         with files_no_larger_than(32 * 1024):
             await store.close()
-
-    async def kept(store: SqliteStore) -> None:
+    async with open_store(store_path) as store:
         assert len(await store.read("c")) == 4
-
-    with_store(store_path, use)
-    with_store(store_path, kept)

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from surfaces.app_talk import TOOLS, App, ran, user
-from surfaces.talk import Talk, both_ways, talk
+from surfaces.talk import both_ways, open_talk
 from toolyard import Scripted, call, say, tool
 from toolyard.core.items import ImagePart, Result, TextPart, UserMessage
 from toolyard.models.scripted import together
@@ -27,10 +27,10 @@ CART_SCRIPT = [
     "000.final-response",
 )
 @both_ways
-def test_milk_gets_into_the_cart_as_the_seed_draws_it(way: str) -> None:
+async def test_milk_gets_into_the_cart_as_the_seed_draws_it(way: str) -> None:
     model = Scripted(CART_SCRIPT)
 
-    async def test(http: Talk) -> None:
+    async with open_talk(model, way, system_prompt="You keep a shop.") as http:
         app = App(http)
         first = await app.ask("Add milk to my cart", systemPrompt="Speak as a grocer.", context={"cart": {"items": 0}})
         (search,) = first["toolCalls"]
@@ -43,18 +43,15 @@ def test_milk_gets_into_the_cart_as_the_seed_draws_it(way: str) -> None:
         assert last["message"] == {"role": "assistant", "content": "I've added Full Cream Milk to your cart!"}
         assert first["conversationId"] == second["conversationId"] == last["conversationId"]
         assert first["correlationId"] == last["correlationId"] and first["runId"] == last["runId"]
-
-    talk(test, model, way, system_prompt="You keep a shop.")
     assert [one.system for one in model.requests] == ['You keep a shop.\n\nSpeak as a grocer.\n\ncart: {"items":0}'] * 3
     assert [tool.name for tool in model.requests[0].offer.tools] == ["search_products", "add_to_cart", "go_to_checkout"]
     told = [item.content for item in model.requests[2].history if isinstance(item, Result)]
     assert told == ['{"products":[{"code":"M1","name":"Full Cream Milk"}]}', '{"ok":true}']
 
 
-def test_the_stateless_way_leads_back_by_the_ids_that_were_handed_out() -> None:
+async def test_the_stateless_way_leads_back_by_the_ids_that_were_handed_out() -> None:
     model = Scripted(CART_SCRIPT)
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         app, messages = App(http), [user("Add milk to my cart")]
         answer = await app.post({"messages": messages, "tools": TOOLS})
         for result in (MILK, {"ok": True}):
@@ -63,14 +60,12 @@ def test_the_stateless_way_leads_back_by_the_ids_that_were_handed_out() -> None:
             answer = await app.post({"messages": messages, "tools": TOOLS})
         assert answer["message"]["content"] == "I've added Full Cream Milk to your cart!"
         assert len(await app.kept()) == 1
-
-    talk(test, model)
     kinds = [type(item).__name__ for item in model.requests[2].history]
     assert kinds == ["UserMessage", "Call", "Result", "Call", "Result"]
 
 
-def test_calls_in_the_shape_of_chat_completions_are_taken_as_well() -> None:
-    async def test(http: Talk) -> None:
+async def test_calls_in_the_shape_of_chat_completions_are_taken_as_well() -> None:
+    async with open_talk([call("search_products", query="milk"), say("found")]) as http:
         app = App(http)
         (handed,) = (await app.ask("milk"))["toolCalls"]
         function = {"name": "search_products", "arguments": '{"query": "milk"}'}
@@ -78,10 +73,8 @@ def test_calls_in_the_shape_of_chat_completions_are_taken_as_well() -> None:
         given = {"role": "tool", "tool_call_id": handed["id"], "content": "Full Cream Milk"}
         assert (await app.post({"messages": [user("milk"), asked, given]}))["stopReason"] == "done"
 
-    talk(test, [call("search_products", query="milk"), say("found")])
 
-
-def test_images_of_a_message_reach_the_model_however_they_are_written() -> None:
+async def test_images_of_a_message_reach_the_model_however_they_are_written() -> None:
     model = Scripted([say("a cat"), say("another")])
     inline = "data:image/png;base64,iVBORw0KGgo="
     content = [
@@ -89,15 +82,12 @@ def test_images_of_a_message_reach_the_model_however_they_are_written() -> None:
         {"type": "image_url", "image_url": {"url": "https://a.example/cat.png"}},
         {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"},
     ]
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         app = App(http)
         first = await app.post({"messages": [{"role": "user", "content": content}]})
         later = [{"type": "image", "url": inline}]
         body = {"conversationId": first["conversationId"], "messages": [{"role": "user", "content": later}]}
         assert (await app.post(body))["message"]["content"] == "another"
-
-    talk(test, model)
     told = [item.parts for item in model.requests[1].history if isinstance(item, UserMessage)]
     assert told == [
         (TextPart(text="What is this?"), ImagePart(url="https://a.example/cat.png"), ImagePart(url=inline)),
@@ -105,10 +95,9 @@ def test_images_of_a_message_reach_the_model_however_they_are_written() -> None:
     ]
 
 
-def test_a_request_that_carries_its_history_is_not_kept_unless_it_says_so() -> None:
+async def test_a_request_that_carries_its_history_is_not_kept_unless_it_says_so() -> None:
     history = [user("I am Ann"), {"role": "assistant", "content": "Hi Ann"}, user("Who am I?")]
-
-    async def test(http: Talk) -> None:
+    async with open_talk([say("Ann"), say("Ann"), say("Hello"), say("Ann")]) as http:
         app = App(http)
         answer = await app.post({"messages": history})
         assert answer["message"]["content"] == "Ann" and answer["kept"] is False
@@ -121,13 +110,10 @@ def test_a_request_that_carries_its_history_is_not_kept_unless_it_says_so() -> N
         assert streamed[-2]["kept"] is False
         await app.keeps(asked_for["conversationId"])
 
-    talk(test, [say("Ann"), say("Ann"), say("Hello"), say("Ann")])
 
-
-def test_respond_with_a_history_is_not_kept_either() -> None:
+async def test_respond_with_a_history_is_not_kept_either() -> None:
     history = [{"role": "user", "content": "I am Ann"}, {"role": "assistant", "content": "Hi Ann"}]
-
-    async def test(http: Talk) -> None:
+    async with open_talk([say("Ann"), say("Ann")]) as http:
         app = App(http)
         async for _ in http.post_stream("/ai/respond", {"prompt": "Who am I?", "history": history}):
             pass
@@ -136,10 +122,8 @@ def test_respond_with_a_history_is_not_kept_either() -> None:
             pass
         assert len(await app.kept()) == 1
 
-    talk(test, [say("Ann"), say("Ann")])
 
-
-def test_a_run_that_nobody_reads_any_more_ends_and_is_forgotten() -> None:
+async def test_a_run_that_nobody_reads_any_more_ends_and_is_forgotten() -> None:
     go_on = asyncio.Event()
 
     @tool
@@ -148,7 +132,7 @@ def test_a_run_that_nobody_reads_any_more_ends_and_is_forgotten() -> None:
         await go_on.wait()
         return "done"
 
-    async def test(http: Talk) -> None:
+    async with open_talk([call("slow"), say("ok")], tools=[slow]) as http:
         app = App(http)
         body = {"messages": [user("a"), {"role": "assistant", "content": "b"}, user("c")]}
         async for _, one in app.stream(body):
@@ -158,27 +142,22 @@ def test_a_run_that_nobody_reads_any_more_ends_and_is_forgotten() -> None:
         go_on.set()
         await app.keeps()
 
-    talk(test, [call("slow"), say("ok")], tools=[slow])
 
-
-def test_a_conversation_goes_on_by_its_id_and_only_what_is_new_is_added() -> None:
+async def test_a_conversation_goes_on_by_its_id_and_only_what_is_new_is_added() -> None:
     model = Scripted([say("Hi Ann"), say("Ann"), say("Ann again")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         app = App(http)
         first = await app.post({"messages": [user("I am Ann")], "context": {"page": "home"}})
         more = {"conversationId": first["conversationId"]}
         await app.post({**more, "messages": [user("Who am I?")], "context": {"page": "cart"}})
         said = {"role": "assistant", "content": "Ann"}
         await app.post({**more, "messages": [user("I am Ann"), said, user("And now?")], "systemPrompt": "Be short."})
-
-    talk(test, model)
     texts = [item.text for item in model.requests[2].history if isinstance(item, UserMessage)]
     assert texts == ["I am Ann", "Who am I?", "And now?"]
     assert [one.system for one in model.requests] == ["page: home", "page: cart", "Be short.\n\npage: cart"]
 
 
-def test_app_calls_are_returned_together_while_a_sibling_runs_on_the_server() -> None:
+async def test_app_calls_are_returned_together_while_a_sibling_runs_on_the_server() -> None:
     go_on = asyncio.Event()
 
     @tool
@@ -187,7 +166,10 @@ def test_app_calls_are_returned_together_while_a_sibling_runs_on_the_server() ->
         await go_on.wait()
         return 7
 
-    async def test(http: Talk) -> None:
+    model = Scripted(
+        [together(call("search_products", query="a"), call("stock"), call("add_to_cart", code="M1")), say("ok")]
+    )
+    async with open_talk(model, tools=[stock]) as http:
         app = App(http)
         first = await app.ask("go")
         assert [one["name"] for one in first["toolCalls"]] == ["search_products", "add_to_cart"]
@@ -196,17 +178,12 @@ def test_app_calls_are_returned_together_while_a_sibling_runs_on_the_server() ->
         waiting = asyncio.ensure_future(app.post(ran(rest, {"ok": True})))
         go_on.set()
         assert (await waiting)["message"]["content"] == "ok"
-
-    model = Scripted(
-        [together(call("search_products", query="a"), call("stock"), call("add_to_cart", code="M1")), say("ok")]
-    )
-    talk(test, model, tools=[stock])
     told = [item.content for item in model.requests[1].history if isinstance(item, Result)]
     assert told[1:] == ["7", '{"ok":true}']
 
 
-def test_a_stream_shows_our_objects_then_the_answer_then_done() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_stream_shows_our_objects_then_the_answer_then_done() -> None:
+    async with open_talk([call("search_products", query="milk"), say("I am ", "done")]) as http:
         app = App(http)
         first = await app.objects({"messages": [user("go")], "tools": TOOLS})
         assert [one["type"] for one in first] == ["started", "tool.status", "client.call", "tool_calls", "done"]
@@ -222,11 +199,9 @@ def test_a_stream_shows_our_objects_then_the_answer_then_done() -> None:
         ]
         assert rest[1]["state"] == "finished" and rest[-2]["message"]["content"] == "I am done"
 
-    talk(test, [call("search_products", query="milk"), say("I am ", "done")])
 
-
-def test_whoever_lost_the_answer_learns_how_it_went_on_by_the_conversations_id() -> None:
-    async def test(http: Talk) -> None:
+async def test_whoever_lost_the_answer_learns_how_it_went_on_by_the_conversations_id() -> None:
+    async with open_talk([call("search_products", query="milk"), say("found it")]) as http:
         app = App(http)
         seen = [pair async for pair in app.stream({"messages": [user("go")], "tools": TOOLS})]
         places = [place for place, _ in seen]
@@ -241,11 +216,9 @@ def test_whoever_lost_the_answer_learns_how_it_went_on_by_the_conversations_id()
         over = await app.objects(conversation)
         assert [one["type"] for one in over] == ["started", "message", "done"]
 
-    talk(test, [call("search_products", query="milk"), say("found it")])
 
-
-def test_a_message_behind_a_run_that_waits_is_told_what_that_waits_for_and_may_interrupt_it() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_message_behind_a_run_that_waits_is_told_what_that_waits_for_and_may_interrupt_it() -> None:
+    async with open_talk([call("search_products", query="milk"), say("2"), say("3")]) as http:
         app = App(http)
         first = await app.ask("one")
         named = {"conversationId": first["conversationId"]}
@@ -254,5 +227,3 @@ def test_a_message_behind_a_run_that_waits_is_told_what_that_waits_for_and_may_i
         third = await app.ask("three", **named, interrupt=True)
         assert third["message"]["content"] == "3"  # after the one that was in line before it
         await app.post(ran(first, MILK), expect=409)
-
-    talk(test, [call("search_products", query="milk"), say("2"), say("3")])

@@ -4,7 +4,7 @@ import pytest
 from msgspec.json import encode
 
 from surfaces.app_talk import PATH, SEARCH, TOOLS, App, ran, user
-from surfaces.talk import Talk, talk
+from surfaces.talk import open_talk
 from toolyard import Scripted, Settings, call, say, tool
 from toolyard.core.items import Result
 
@@ -34,12 +34,10 @@ GIVEN = {"role": "tool", "toolCallId": "c1", "content": "ok"}
          "messages.0"),
     ],
 )  # fmt: skip
-def test_a_history_that_no_provider_would_take_is_422_with_the_index(messages: list[object], where: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_history_that_no_provider_would_take_is_422_with_the_index(messages: list[object], where: str) -> None:
+    async with open_talk() as http:
         told = await App(http).post({"messages": messages, "tools": TOOLS}, expect=422)
         assert [field["key"] for field in told["details"]["fields"]] == [where]
-
-    talk(test)
 
 
 @pytest.mark.parametrize(
@@ -64,66 +62,54 @@ def test_a_history_that_no_provider_would_take_is_422_with_the_index(messages: l
         ({"conversationId": "c", "messages": [user("a"), GIVEN, user("b")]}, "hand in the results first"),
     ],
 )
-def test_what_is_wrong_is_said(body: dict[str, object], why: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_what_is_wrong_is_said(body: dict[str, object], why: str) -> None:
+    async with open_talk() as http:
         assert why in (await App(http).post(body, expect=422))["error"]
 
-    talk(test)
 
-
-def test_300_tools_are_too_many_and_the_number_is_told() -> None:
-    async def test(http: Talk) -> None:
+async def test_300_tools_are_too_many_and_the_number_is_told() -> None:
+    async with open_talk() as http:
         body = {"messages": [user("a")], "tools": [{"name": f"t{n}"} for n in range(300)]}
         (field,) = (await App(http).post(body, expect=422))["details"]["fields"]
         assert "128" in field["message"] and field["key"] == "tools"
 
-    talk(test)
 
+async def test_a_result_of_20_mb_is_413_and_the_call_goes_on_waiting() -> None:
 
-def test_a_result_of_20_mb_is_413_and_the_call_goes_on_waiting() -> None:
-    async def test(http: Talk) -> None:
+    model = Scripted([call("search_products", query="milk"), say("ok")])
+    async with open_talk(model, way="socket") as http:
         app = App(http)
         first = await app.ask("go")
         answers = [await http.answer("POST", PATH, encode(ran(first, "x" * size))) for size in (20_000_000, 2_000_000)]
         assert [(status, told.get("error_type")) for status, told, _ in answers] == [(413, "too_large"), (200, None)]
-
-    model = Scripted([call("search_products", query="milk"), say("ok")])
-    talk(test, model, way="socket")
     (result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert result.whole_bytes == 2_000_000 and len(result.content) <= 16_384
 
 
-def test_a_result_that_is_not_json_is_a_text_and_a_body_that_is_none_is_400() -> None:
+async def test_a_result_that_is_not_json_is_a_text_and_a_body_that_is_none_is_400() -> None:
     model = Scripted([call("search_products", query="milk"), say("ok")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         app = App(http)
         first = await app.ask("go")
         status, told, _ = await http.answer("POST", PATH, b'{"toolResults": [}')
         assert (status, told["error_type"]) == (400, "invalid_json")
         await app.post(ran(first, "{not json"))
-
-    talk(test, model)
     assert [item.content for item in model.requests[1].history if isinstance(item, Result)] == ["{not json"]
 
 
-def test_the_servers_tool_wins_over_one_of_the_same_name_and_the_answer_says_so() -> None:
+async def test_the_servers_tool_wins_over_one_of_the_same_name_and_the_answer_says_so() -> None:
     @tool
     async def search_products(query: str) -> str:
         """The server's own."""
         return f"server {query}"
 
-    async def test(http: Talk) -> None:
+    model = Scripted([call("search_products", query="milk"), say("ok")])
+    async with open_talk(model, tools=[search_products]) as http:
         answer = await App(http).ask("go")
         assert answer["overriddenTools"] == ["search_products"] and answer["stopReason"] == "done"
-
-    model = Scripted([call("search_products", query="milk"), say("ok")])
-    talk(test, model, tools=[search_products])
     assert [item.content for item in model.requests[1].history if isinstance(item, Result)] == ["server milk"]
 
 
-def test_where_no_tool_is_enabled_the_apps_own_still_are() -> None:
-    async def test(http: Talk) -> None:
+async def test_where_no_tool_is_enabled_the_apps_own_still_are() -> None:
+    async with open_talk([call("search_products", query="milk")], default_settings=Settings(tools=frozenset())) as http:
         assert (await App(http).ask("go"))["toolCalls"][0]["name"] == "search_products"
-
-    talk(test, [call("search_products", query="milk")], default_settings=Settings(tools=frozenset()))

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from surfaces.app_talk import PATH, TOOLS, App, ran, user
-from surfaces.talk import Json, Talk, talk
+from surfaces.talk import Json, open_talk
 from toolyard import Limits, Scripted, call, say
 from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
@@ -28,10 +28,9 @@ async def driven(app: App, answer: Json) -> Json:
 
 
 @pytest.mark.proves("000.limit-ends-loop", "000.limit-turns-per-request", "000.limit-turns-per-session")
-def test_a_request_gets_50_tool_turns_and_a_session_200() -> None:
+async def test_a_request_gets_50_tool_turns_and_a_session_200() -> None:
     model = Scripted(for_ever)
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         app, asked, named = App(http), list[int](), dict[str, Json]()
         for _ in range(4):
             last = await driven(app, await app.ask("go", **named))
@@ -43,25 +42,19 @@ def test_a_request_gets_50_tool_turns_and_a_session_200() -> None:
         over = await app.ask("go", **named)
         assert over["stopReason"] == "max_session_turns" and len(model.requests) == 200
 
-    talk(test, model)
 
-
-def test_a_session_ends_in_the_middle_of_a_request() -> None:
+async def test_a_session_ends_in_the_middle_of_a_request() -> None:
     model = Scripted(for_ever)
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model, limits=Limits(turns_per_conversation=7)) as http:
         app = App(http)
         last = await driven(app, await app.ask("go"))
         assert last["stopReason"] == "max_session_turns" and len(model.requests) == 7
 
-    talk(test, model, limits=Limits(turns_per_conversation=7))
-
 
 @pytest.mark.parametrize(("before", "asked"), [(199, 1), (200, 0)])
-def test_the_tool_turns_of_a_history_that_came_along_count(before: int, asked: int) -> None:
+async def test_the_tool_turns_of_a_history_that_came_along_count(before: int, asked: int) -> None:
     model = Scripted(for_ever)
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         history: list[object] = [user("go")]
         for number in range(before):
             made = {"id": f"c{number}", "name": "search_products", "arguments": {"query": "x"}}
@@ -74,12 +67,14 @@ def test_the_tool_turns_of_a_history_that_came_along_count(before: int, asked: i
         last = await driven(app, await app.post({"messages": history, "tools": TOOLS}))
         assert last["stopReason"] == "max_session_turns" and len(model.requests) == asked
 
-    talk(test, model)
-
 
 @pytest.mark.proves("000.limit-30-a-minute")
-def test_the_31st_request_of_a_minute_is_429_and_results_do_not_count() -> None:
-    async def test(http: Talk) -> None:
+async def test_the_31st_request_of_a_minute_is_429_and_results_do_not_count() -> None:
+
+    def once(request: ModelRequest) -> Turn:
+        return say("done") if isinstance(request.history[-1], Result) else FOR_EVER
+
+    async with open_talk(Scripted(once), requests_per_minute=30) as http:
         body, began = {"messages": [user("go")], "tools": TOOLS}, time.monotonic()
         asked = await asyncio.gather(*(http.answer("POST", PATH, body) for _ in range(40)))
         freed = int((time.monotonic() - began) / 2)  # one in two seconds, should this machine be so slow
@@ -95,14 +90,9 @@ def test_the_31st_request_of_a_minute_is_429_and_results_do_not_count() -> None:
         waiting = {"conversationId": answers[-1]["conversationId"]}
         assert (await app.post(waiting))["type"] == "message"  # to ask how it went is no new request
 
-    def once(request: ModelRequest) -> Turn:
-        return say("done") if isinstance(request.history[-1], Result) else FOR_EVER
 
-    talk(test, Scripted(once), requests_per_minute=30)
-
-
-def test_what_ended_a_run_is_told() -> None:
-    async def test(http: Talk) -> None:
+async def test_what_ended_a_run_is_told() -> None:
+    async with open_talk([fail("overloaded", "unavailable"), FOR_EVER]) as http:
         app = App(http)
         failed = await app.ask("go")
         assert (failed["stopReason"], failed["detail"]) == ("failed", "unavailable: overloaded")
@@ -110,12 +100,12 @@ def test_what_ended_a_run_is_told() -> None:
         await http.post(f"/conversations/{waiting['conversationId']}/cancel")
         assert (await app.post({"conversationId": waiting["conversationId"]}))["stopReason"] == "cancelled"
 
-    talk(test, [fail("overloaded", "unavailable"), FOR_EVER])
-
 
 @pytest.mark.parametrize(("language", "sentence"), [("en", "Sorry"), ("zh-CN", "抱歉"), ("tlh", "Sorry")])
-def test_a_model_failure_is_a_sentence_in_the_callers_language_beside_the_error(language: str, sentence: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_model_failure_is_a_sentence_in_the_callers_language_beside_the_error(
+    language: str, sentence: str
+) -> None:
+    async with open_talk([fail("overloaded", "unavailable"), fail("overloaded", "unavailable")]) as http:
         app, body = App(http), {"messages": [user("go")], "tools": TOOLS}
         answer = await app.post(body, accept_language=language)
         events = {event["type"]: event for event in await app.objects(body, accept_language=language)}
@@ -128,20 +118,14 @@ def test_a_model_failure_is_a_sentence_in_the_callers_language_beside_the_error(
         resumed = await app.post({"conversationId": answer["conversationId"]}, accept_language=language)
         assert (resumed["message"], resumed["error"]) == (answer["message"], answer["error"])
 
-    talk(test, [fail("overloaded", "unavailable"), fail("overloaded", "unavailable")])
 
-
-def test_an_answer_that_did_not_fail_has_no_error() -> None:
-    async def test(http: Talk) -> None:
+async def test_an_answer_that_did_not_fail_has_no_error() -> None:
+    async with open_talk([say("hello")]) as http:
         assert (await App(http).ask("go"))["error"] is None
 
-    talk(test, [say("hello")])
 
-
-def test_a_limit_of_another_kind_is_called_so() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_limit_of_another_kind_is_called_so() -> None:
+    async with open_talk([FOR_EVER], limits=Limits(run_tokens=1)) as http:
         app = App(http)
         last = await driven(app, await app.ask("go"))
         assert (last["stopReason"], last["detail"]) == ("limit", "run_tokens")
-
-    talk(test, [FOR_EVER], limits=Limits(run_tokens=1))

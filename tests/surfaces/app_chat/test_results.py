@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from surfaces.app_talk import SEARCH, App, ran, user
 from surfaces.fuzzed import bounded
-from surfaces.talk import Json, Talk, key, talk
+from surfaces.talk import Json, key, open_talk
 from toolyard import Scripted, call, say
 from toolyard.core.items import Result
 from toolyard.core.store import Key
@@ -22,10 +22,9 @@ DEVICES = [Key(name=name, hash=key_hash(name), user="ann") for name in ("phone",
 ASKED = call("search_products", query="milk")
 
 
-def test_a_second_a_late_and_a_wrong_result_are_409_and_change_nothing() -> None:
+async def test_a_second_a_late_and_a_wrong_result_are_409_and_change_nothing() -> None:
     model = Scripted([together(ASKED, ASKED), say("ok")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         app = App(http)
         first = await app.ask("go")
         named = {"conversationId": first["conversationId"]}
@@ -39,14 +38,12 @@ def test_a_second_a_late_and_a_wrong_result_are_409_and_change_nothing() -> None
         await app.post({"toolResults": [{"toolCallId": two, "error": "sold out"}]})
         for late in ("result", "error"):
             await app.post({"toolResults": [{"toolCallId": two, late: "late"}]}, expect=409)
-
-    talk(test, model)
     told = [item.content for item in model.requests[1].history if isinstance(item, Result)]
     assert told[0] == "first" and '"error":"sold out"' in told[1]
 
 
-def test_the_whole_history_may_tell_again_what_it_told_but_not_only_that() -> None:
-    async def test(http: Talk) -> None:
+async def test_the_whole_history_may_tell_again_what_it_told_but_not_only_that() -> None:
+    async with open_talk([together(ASKED, ASKED), say("ok")]) as http:
         app = App(http)
         first = await app.ask("go")
         asked = [user("go"), {"role": "assistant", "toolCalls": first["toolCalls"]}]
@@ -56,11 +53,9 @@ def test_the_whole_history_may_tell_again_what_it_told_but_not_only_that() -> No
         assert (await app.post({"messages": [*asked, one, two]}))["stopReason"] == "done"
         await app.post({"messages": [*asked, one, two]}, expect=409)
 
-    talk(test, [together(ASKED, ASKED), say("ok")])
 
-
-def test_a_result_after_the_run_was_stopped_is_409() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_result_after_the_run_was_stopped_is_409() -> None:
+    async with open_talk([ASKED]) as http:
         app = App(http)
         first = await app.ask("go")
         await http.post(f"/conversations/{first['conversationId']}/cancel")
@@ -70,11 +65,9 @@ def test_a_result_after_the_run_was_stopped_is_409() -> None:
         nameless = {"toolResults": ran(first, "late")["toolResults"]}
         await app.post(nameless, expect=409)
 
-    talk(test, [ASKED])
 
-
-def test_a_second_device_takes_over_a_waiting_call_and_a_stranger_does_not() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_second_device_takes_over_a_waiting_call_and_a_stranger_does_not() -> None:
+    async with open_talk([ASKED, say("ok")], keys=[key("ann"), key("bob")]) as http:
         phone, tablet, stranger = App(http.by("ann")), App(http.by("ann")), App(http.by("bob"))
         first = await phone.ask("go")
         named = {"conversationId": first["conversationId"]}
@@ -88,21 +81,16 @@ def test_a_second_device_takes_over_a_waiting_call_and_a_stranger_does_not() -> 
         await phone.post(ran(first, "from the phone"), expect=409)
         assert (await phone.post(named))["message"]["content"] == "ok"
 
-    talk(test, [ASKED, say("ok")], keys=[key("ann"), key("bob")])
 
-
-def test_a_call_that_is_not_answered_in_time_is_a_timeout_that_the_model_is_told() -> None:
+async def test_a_call_that_is_not_answered_in_time_is_a_timeout_that_the_model_is_told() -> None:
     model = Scripted([ASKED, say("sorry")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         app = App(http, [{**SEARCH, "timeoutSeconds": 0.05}])
         first = await app.ask("go")
         ended = await http.until_done(f"/conversations/{first['conversationId']}")
         assert ended[-1][1]["ending"] == "done"
         await app.post(ran(first, "late"), expect=409)
         assert (await app.post({"conversationId": first["conversationId"]}))["message"]["content"] == "sorry"
-
-    talk(test, model)
     (result,) = [item for item in model.requests[1].history if isinstance(item, Result)]
     assert result.outcome == "timeout"
 
@@ -128,13 +116,12 @@ scenarios: st.SearchStrategy[Scenario] = st.integers(1, 4).flatmap(
 
 @bounded(60)
 @given(scenarios)
-def test_whatever_two_devices_deliver_each_call_takes_one_result_and_no_other(scenario: Scenario) -> None:
+async def test_whatever_two_devices_deliver_each_call_takes_one_result_and_no_other(scenario: Scenario) -> None:
     """The posts of a round are sent at once; at the end what is left is answered, and the run ends."""
     calls, rounds = scenario
     model = Scripted([together(*(call("search_products", query=str(number)) for number in range(calls))), say("ok")])
     answers: list[tuple[Post, int, dict[int, str]]] = []
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model, keys=DEVICES) as http:
         devices = [App(http.by("phone")), App(http.by("tablet"))]
         first = await devices[0].ask("go")
         numbers = itertools.count()
@@ -149,8 +136,6 @@ def test_whatever_two_devices_deliver_each_call_takes_one_result_and_no_other(sc
         for number in range(calls):
             await send(Post(device=0, calls=frozenset({number}), whole_history=False))
         assert (await devices[1].post({"conversationId": first["conversationId"]}))["stopReason"] == "done"
-
-    talk(test, model, keys=DEVICES)
     told = dict(enumerate(item.content for item in model.requests[1].history if isinstance(item, Result)))
     assert len(model.requests) == 2 and sorted(told) == list(range(calls))
     for post, status, words in answers:
@@ -168,18 +153,13 @@ def body_of(post: Post, handed: Sequence[Json], words: Mapping[int, str]) -> dic
     return {"messages": [user("go"), {"role": "assistant", "toolCalls": handed}, *results]}
 
 
-def test_an_id_that_was_handed_out_leads_back_after_a_restart(tmp_path: Path) -> None:
+async def test_an_id_that_was_handed_out_leads_back_after_a_restart(tmp_path: Path) -> None:
     store, handed = f"sqlite:///{tmp_path}/yard.db", list[Json]()
     history = [user("a"), {"role": "assistant", "content": "b"}, user("go")]
-
-    async def before(http: Talk) -> None:
+    async with open_talk([ASKED], store=store) as http:
         handed.append(await App(http).post({"messages": history, "tools": [SEARCH]}))
-
-    async def after(http: Talk) -> None:
+    async with open_talk([say("ok")], store=store) as http:
         asked = {"role": "assistant", "toolCalls": handed[0]["toolCalls"]}
         given = {"role": "tool", "toolCallId": handed[0]["toolCalls"][0]["id"], "content": "found"}
         answer = await App(http).post({"messages": [*history, asked, given]})
         assert answer["message"]["content"] == "ok" and answer["conversationId"] == handed[0]["conversationId"]
-
-    talk(before, [ASKED], store=store)
-    talk(after, [say("ok")], store=store)

@@ -1,7 +1,8 @@
 """`GET /models`: what a request may name as its model, what each can do, and what is missing for it."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -27,16 +28,14 @@ def only_an_openai_key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
 
 
-def configured(folder: Path, toml: str, test: Callable[[Talk], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def open_configured(folder: Path, toml: str) -> AsyncGenerator[Talk, None]:
+    """Open a client of a yard that is configured by a file."""
     file = folder / "toolyard.toml"
     file.write_text(f"store = 'memory:'\n{toml}")
-
-    async def run() -> None:
-        yard = Yard.wired(wiring(load(file, {}, {}), folder))
-        async with asyncio.timeout(30), yard, talking(yard) as http:
-            await test(http)
-
-    asyncio.run(run())
+    yard = Yard.wired(wiring(load(file, {}, {}), folder))
+    async with asyncio.timeout(30), yard, talking(yard) as http:
+        yield http
 
 
 async def listed(http: Talk) -> dict[str, Json]:
@@ -44,8 +43,8 @@ async def listed(http: Talk) -> dict[str, Json]:
     return {model["id"]: model for model in answer["models"]}
 
 
-def test_the_configured_models_are_listed_with_what_they_can_do_and_what_is_missing(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_the_configured_models_are_listed_with_what_they_can_do_and_what_is_missing(tmp_path: Path) -> None:
+    async with open_configured(tmp_path, LISTED) as http:
         models = await listed(http)
         assert list(models) == ["openai:gpt-4o-mini", "ollama:qwen3", "anthropic:claude-sonnet-4"]
         assert models["openai:gpt-4o-mini"] == {
@@ -62,65 +61,54 @@ def test_the_configured_models_are_listed_with_what_they_can_do_and_what_is_miss
         assert (ollama["default"], ollama["context_tokens"], ollama["input"]) == (False, 9000, ["text"])
         assert (claude["available"], claude["reason"]) == (False, "needs ANTHROPIC_API_KEY")
 
-    configured(tmp_path, LISTED, test)
-
 
 @pytest.mark.parametrize("body", [{"model": "openai:gpt-5"}, {"model": "openai:gpt-4o/../x"}, {"model": "mistral"}])
-def test_a_model_that_is_not_listed_is_422_that_names_what_is_allowed(tmp_path: Path, body: Json) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_model_that_is_not_listed_is_422_that_names_what_is_allowed(tmp_path: Path, body: Json) -> None:
+    async with open_configured(tmp_path, LISTED) as http:
         conversation = await http.create()
         refused = await http.post(f"{conversation}/chat", {"content": "hi", **body}, expect=422)
         for name in ("openai:gpt-4o-mini", "ollama:qwen3", "anthropic:claude-sonnet-4", "openai:gpt-4o*", "groq:*"):
             assert name in refused["error"]
         await http.put(conversation, body, expect=422)
 
-    configured(tmp_path, LISTED, test)
 
-
-def test_a_name_that_fits_a_pattern_may_be_used(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_name_that_fits_a_pattern_may_be_used(tmp_path: Path) -> None:
+    async with open_configured(tmp_path, LISTED) as http:
         changed = await http.put(await http.create(), {"model": "openai:gpt-4o-2024-08-06"})
         assert changed["success"]
         assert "openai:gpt-4o-2024-08-06" not in await listed(http), "the list is what is configured"
-
-    configured(tmp_path, LISTED, test)
 
 
 @pytest.mark.parametrize(
     ("model", "variable"), [("anthropic:claude-sonnet-4", "ANTHROPIC_API_KEY"), ("groq:llama", "GROQ_API_KEY")]
 )
-def test_a_model_whose_key_is_missing_is_422_that_says_so(tmp_path: Path, model: str, variable: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_model_whose_key_is_missing_is_422_that_says_so(tmp_path: Path, model: str, variable: str) -> None:
+    async with open_configured(tmp_path, LISTED) as http:
         refused = await http.post(f"{await http.create()}/chat", {"content": "hi", "model": model}, expect=422)
         assert f"needs {variable}" in refused["error"]
 
-    configured(tmp_path, LISTED, test)
 
-
-def test_without_a_model_the_planner_is_listed_and_what_to_set_for_others(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_without_a_model_the_planner_is_listed_and_what_to_set_for_others(tmp_path: Path) -> None:
+    async with open_configured(tmp_path, "") as http:
         answer = await http.get("/models")
         (planner,) = answer["models"]
         assert (planner["id"], planner["default"], planner["available"]) == ("toolyard:offline", True, True)
         assert (planner["input"], planner["context_tokens"]) == (["text"], None)
         assert "ANTHROPIC_API_KEY" in answer["hint"] and "sk-secret" not in answer["hint"]
 
-    configured(tmp_path, "", test)
 
-
-def test_credentials_in_the_address_of_a_model_are_not_shown(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_credentials_in_the_address_of_a_model_are_not_shown(tmp_path: Path) -> None:
+    async with open_configured(tmp_path, 'models = ["http://ann:hunter2@127.0.0.1:9/v1#phi"]') as http:
         model = (await http.get("/models"))["models"][-1]
         assert (model["provider"], model["name"]) == ("127.0.0.1", "phi") and "hunter2" not in str(model)
         refused = await http.post(f"{await http.create()}/chat", {"content": "hi", "model": "other"}, expect=422)
         assert "phi" in refused["error"] and "hunter2" not in refused["error"]
 
-    configured(tmp_path, 'models = ["http://ann:hunter2@127.0.0.1:9/v1#phi"]', test)
-
 
 @pytest.mark.parametrize("pattern", ["*", "o*:gpt", "http://127.0.0.1:9/*", "local:*", ":x*", "opnai:gpt*"])
-def test_a_pattern_that_would_open_other_places_than_one_provider_is_refused(tmp_path: Path, pattern: str) -> None:
-    async def test(http: Talk) -> None: ...
-
+async def test_a_pattern_that_would_open_other_places_than_one_provider_is_refused(
+    tmp_path: Path, pattern: str
+) -> None:
     with pytest.raises(Misconfigured, match="models"):
-        configured(tmp_path, f'models = ["{pattern}"]', test)
+        async with open_configured(tmp_path, f'models = ["{pattern}"]'):
+            pass

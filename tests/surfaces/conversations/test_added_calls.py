@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from surfaces.talk import Json, Talk, talk
+from surfaces.talk import Json, Talk, open_talk
 from toolyard import Scripted, call, say, tool
 from toolyard.core.history import faults
 from toolyard.core.items import Call, Result
@@ -32,10 +32,9 @@ async def add(http: Talk, path: str, *messages: Json) -> list[Json]:
     return [(await http.post(f"{path}/messages", message, expect=201))["message"] for message in messages]
 
 
-def test_a_call_and_its_result_are_added_and_given_to_the_model() -> None:
+async def test_a_call_and_its_result_are_added_and_given_to_the_model() -> None:
     model = Scripted([say("ok")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model, tools=[list_directory]) as http:
         path = await http.create()
         user = {"role": "user", "content": "What files are in /docs?"}
         added = await add(http, path, user, called("call_123"), result("call_123"))
@@ -50,17 +49,13 @@ def test_a_call_and_its_result_are_added_and_given_to_the_model() -> None:
         assert faults(history) == []
         assert [type(item) for item in history[1:3]] == [Call, Result]
 
-    talk(test, model, tools=[list_directory])
 
-
-def test_the_results_of_several_calls_come_in_any_order() -> None:
-    async def test(http: Talk) -> None:
+async def test_the_results_of_several_calls_come_in_any_order() -> None:
+    async with open_talk([say("ok")], tools=[list_directory]) as http:
         path = await http.create()
         added = await add(http, path, called("a", "b", content="I look."), result("b"), result("a"))
         assert (added[0]["content"], len(added[0]["tool_calls"])) == ("I look.", 2)
         await http.post(f"{path}/chat", {"content": "go on"})
-
-    talk(test, [say("ok")], tools=[list_directory])
 
 
 @pytest.mark.parametrize(
@@ -80,32 +75,27 @@ def test_the_results_of_several_calls_come_in_any_order() -> None:
         called(*(f"c{number}" for number in range(65))),
     ],
 )
-def test_what_would_have_no_counterpart_or_cannot_be_read_is_422(message: Json) -> None:
-    async def test(http: Talk) -> None:
+async def test_what_would_have_no_counterpart_or_cannot_be_read_is_422(message: Json) -> None:
+    async with open_talk() as http:
         path = await http.create()
         refused = await http.post(f"{path}/messages", message, expect=422)
         assert refused["details"]["fields"]
         assert await http.messages(path) == []
 
-    talk(test)
 
-
-def test_a_result_is_taken_once() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_result_is_taken_once() -> None:
+    async with open_talk() as http:
         path = await http.create()
         await add(http, path, called("a"), result("a"))
         await http.post(f"{path}/messages", result("a"), expect=422)
         await add(http, path, {"role": "user", "content": "x"})
         await http.post(f"{path}/messages", result("a"), expect=422)
 
-    talk(test)
-
 
 @pytest.mark.parametrize("answered", [[], ["a"]])
-def test_a_chat_after_a_call_without_its_result_goes_on(answered: list[str]) -> None:
+async def test_a_chat_after_a_call_without_its_result_goes_on(answered: list[str]) -> None:
     model = Scripted([say("ok"), say("ok")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         path = await http.create()
         await add(http, path, called("a", "b"), *map(result, answered))
         done = await http.post(f"{path}/chat", {"content": "go on"})
@@ -118,27 +108,22 @@ def test_a_chat_after_a_call_without_its_result_goes_on(answered: list[str]) -> 
         await http.post(f"{path}/messages", result("b"), expect=422)
         await http.post(f"{path}/chat", {"content": "and on"})
 
-    talk(test, model)
-
 
 @pytest.mark.parametrize(
     "next_one", [{"role": "user", "content": "x"}, {"role": "system", "content": "x"}, called("b")]
 )
-def test_a_message_after_a_call_without_its_result_closes_it(next_one: Json) -> None:
+async def test_a_message_after_a_call_without_its_result_closes_it(next_one: Json) -> None:
     model = Scripted([say("ok")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         path = await http.create()
         await add(http, path, called("a"), next_one)
         assert [message["role"] for message in await http.messages(path)][:2] == ["assistant", "tool"]
         await http.post(f"{path}/chat", {"content": "go on"})
         assert faults(model.requests[0].history) == []
 
-    talk(test, model)
 
-
-def test_a_direct_call_after_a_call_without_its_result_goes_on() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_direct_call_after_a_call_without_its_result_goes_on() -> None:
+    async with open_talk(tools=[list_directory]) as http:
         path = await http.create()
         await add(http, path, called("a"))
         made = await http.answer("POST", f"{path}/calls", {"tool": "list_directory", "arguments": {"path": "/x"}})
@@ -146,13 +131,10 @@ def test_a_direct_call_after_a_call_without_its_result_goes_on() -> None:
         await http.until_done(path)
         assert [message["role"] for message in await http.messages(path)] == ["assistant", "tool", "assistant", "tool"]
 
-    talk(test, tools=[list_directory])
 
-
-def test_an_id_that_is_taken_gets_another_and_its_result_still_finds_it() -> None:
+async def test_an_id_that_is_taken_gets_another_and_its_result_still_finds_it() -> None:
     model = Scripted([say("ok")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         path = await http.create()
         added = await add(http, path, called("a"), result("a", "1"), called("a"), result("a", "2"))
         first, second = added[0]["tool_calls"][0]["id"], added[2]["tool_calls"][0]["id"]
@@ -164,41 +146,30 @@ def test_an_id_that_is_taken_gets_another_and_its_result_still_finds_it() -> Non
         await http.post(f"{path}/chat", {"content": "go on"})
         assert faults(model.requests[0].history) == []
 
-    talk(test, model)
 
-
-def test_calls_without_a_text_join_the_assistants_text_before_them() -> None:
-    async def test(http: Talk) -> None:
+async def test_calls_without_a_text_join_the_assistants_text_before_them() -> None:
+    async with open_talk() as http:
         path = await http.create()
         added = await add(http, path, {"role": "assistant", "content": "I look."}, called("a"), result("a"))
         assert await http.messages(path) == added[1:]
         assert (added[1]["id"], added[1]["content"]) == (added[0]["id"], "I look.")
 
-    talk(test)
 
-
-def test_deleting_takes_calls_and_results_along() -> None:
-    async def test(http: Talk) -> None:
+async def test_deleting_takes_calls_and_results_along() -> None:
+    async with open_talk() as http:
         path = await http.create()
         added = await add(http, path, called("a"), result("a"), called("b"))
         await http.delete(f"{path}/messages/{added[2]['id']}")
         await http.delete(f"{path}/messages/{added[1]['id']}")
         assert await http.messages(path) == []
 
-    talk(test)
 
-
-def test_they_are_there_after_a_restart(tmp_path: object) -> None:
+async def test_they_are_there_after_a_restart(tmp_path: object) -> None:
     store = f"sqlite:///{tmp_path}/x.db"
     paths: list[str] = []
-
-    async def before(http: Talk) -> None:
+    async with open_talk(store=store) as http:
         paths.append(await http.create())
         await add(http, paths[0], called("a"))
-
-    async def after(http: Talk) -> None:
+    async with open_talk([call("list_directory", path="/"), say("ok")], tools=[list_directory], store=store) as http:
         await add(http, paths[0], result("a"))
         await http.post(f"{paths[0]}/chat", {"content": "go on"})
-
-    talk(before, store=store)
-    talk(after, [call("list_directory", path="/"), say("ok")], tools=[list_directory], store=store)

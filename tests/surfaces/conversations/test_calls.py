@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from surfaces.inside import Inside
-from surfaces.talk import Json, Talk, both_ways, key, talk, talking, wired
+from surfaces.talk import Json, Talk, both_ways, key, open_talk, talking, wired
 from toolyard import Caller, Scripted, Tool, call, say, tool
 from toolyard.app import App, Models, Wiring
 from toolyard.core.events import RunSuspended
@@ -44,10 +44,9 @@ async def results(http: Talk, path: str) -> list[Json]:
 
 
 @both_ways
-def test_calls_are_decided_one_by_one_in_any_order_and_each_only_once(way: str) -> None:
+async def test_calls_are_decided_one_by_one_in_any_order_and_each_only_once(way: str) -> None:
     ran: list[str] = []
-
-    async def test(http: Talk) -> None:
+    async with open_talk([THREE, say("done")], way=way, tools=[deleting(ran)]) as http:
         path, (first, second, third) = await waiting(http)
         approved = await http.post(f"{third}/approve")
         assert set(approved) == {"success", "call_id", "message"} and third.endswith(approved["call_id"])
@@ -65,26 +64,20 @@ def test_calls_are_decided_one_by_one_in_any_order_and_each_only_once(way: str) 
             await http.post(f"{late}/approve", expect=409)
         assert ran == ["/c", "/b2"]
 
-    talk(test, [THREE, say("done")], way=way, tools=[deleting(ran)])
 
-
-def test_of_many_who_decide_at_once_one_is_heard() -> None:
+async def test_of_many_who_decide_at_once_one_is_heard() -> None:
     ran: list[str] = []
-
-    async def test(http: Talk) -> None:
+    async with open_talk([call("delete_file", path="/"), say("ok")], tools=[deleting(ran)]) as http:
         path, (only,) = await waiting(http)
         answers = await asyncio.gather(*(http.answer("POST", f"{only}/approve") for _ in range(50)))
         assert sorted(status for status, _, _ in answers) == [200] + [409] * 49
         await http.until_done(path)
         assert ran == ["/"]
 
-    talk(test, [call("delete_file", path="/"), say("ok")], tools=[deleting(ran)])
 
-
-def test_edited_arguments_are_checked_and_a_wrong_edit_leaves_the_call_waiting() -> None:
+async def test_edited_arguments_are_checked_and_a_wrong_edit_leaves_the_call_waiting() -> None:
     ran: list[str] = []
-
-    async def test(http: Talk) -> None:
+    async with open_talk([call("delete_file", path="/"), say("ok")], tools=[deleting(ran)]) as http:
         path, (only,) = await waiting(http)
         for wrong in ({"path": 1}, {}, {"path": "/x", "force": True}):
             told = await http.post(f"{only}/approve", {"arguments": wrong}, expect=422)
@@ -93,42 +86,36 @@ def test_edited_arguments_are_checked_and_a_wrong_edit_leaves_the_call_waiting()
         await http.until_done(path)
         assert ran == ["/x"]
 
-    talk(test, [call("delete_file", path="/"), say("ok")], tools=[deleting(ran)])
-
 
 @pytest.mark.parametrize(("remember", "asked_again"), [("no", True), ("tool", False), ("conversation", False)])
-def test_an_approval_is_remembered_where_the_caller_says_so(remember: str, asked_again: bool) -> None:
+async def test_an_approval_is_remembered_where_the_caller_says_so(remember: str, asked_again: bool) -> None:
     ran: list[str] = []
 
-    async def test(http: Talk) -> None:
+    again = call("delete_file", path="/2")
+    script = [call("delete_file", path="/1"), say("ok"), again, *(() if asked_again else (say("ok"),))]
+    async with open_talk(script, tools=[deleting(ran)]) as http:
         path, (only,) = await waiting(http)
         await http.post(f"{only}/approve", {"remember": remember})
         await http.until_done(path)
         status, _, _ = await http.answer("POST", f"{path}/chat", {"content": "again"})
         assert status == (202 if asked_again else 200)
 
-    again = call("delete_file", path="/2")
-    script = [call("delete_file", path="/1"), say("ok"), again, *(() if asked_again else (say("ok"),))]
-    talk(test, script, tools=[deleting(ran)])
 
-
-def test_a_decision_after_the_time_to_decide_is_refused_and_nothing_runs() -> None:
+async def test_a_decision_after_the_time_to_decide_is_refused_and_nothing_runs() -> None:
     ran: list[str] = []
-
-    async def test(http: Talk) -> None:
+    async with open_talk([call("delete_file", path="/"), say("ok")], tools=[deleting(ran, approval_s=0.05)]) as http:
         path, (only,) = await waiting(http)
         await http.until_done(path)  # nobody decided
         await http.post(f"{only}/approve", expect=409)
         assert json.loads((await results(http, path))[0])["error_type"] == "approval_expired"
         assert ran == []
 
-    talk(test, [call("delete_file", path="/"), say("ok")], tools=[deleting(ran, approval_s=0.05)])
 
-
-def test_the_owner_and_the_approvers_of_the_tenant_decide_and_nobody_else() -> None:
+async def test_the_owner_and_the_approvers_of_the_tenant_decide_and_nobody_else() -> None:
     ran: list[str] = []
 
-    async def test(http: Talk) -> None:
+    keys = [key("ann"), key("bob"), key("op", "operator"), key("boss", "approver"), key("eve", "approver", tenant="e")]
+    async with open_talk([THREE, say("ok")], tools=[deleting(ran)], keys=keys) as http:
         path, (first, second, third) = await waiting(http.by("ann"))
         for who in ("bob", "op", "eve"):
             for verb, body in VERBS:
@@ -140,14 +127,10 @@ def test_the_owner_and_the_approvers_of_the_tenant_decide_and_nobody_else() -> N
         trace = await http.by("op").get(path)
         assert trace["conversation"]["status"] == "idle" and sorted(ran) == ["/a", "/b"]
 
-    keys = [key("ann"), key("bob"), key("op", "operator"), key("boss", "approver"), key("eve", "approver", tenant="e")]
-    talk(test, [THREE, say("ok")], tools=[deleting(ran)], keys=keys)
 
-
-def test_what_a_call_does_not_wait_for_is_a_conflict_and_a_call_that_never_was_is_not_found() -> None:
+async def test_what_a_call_does_not_wait_for_is_a_conflict_and_a_call_that_never_was_is_not_found() -> None:
     ran: list[str] = []
-
-    async def test(http: Talk) -> None:
+    async with open_talk([call("delete_file", path="/")], tools=[deleting(ran)]) as http:
         path, (only,) = await waiting(http)
         await http.post(f"{only}/result", {"result": "forged"}, expect=409)
         await http.post(f"{only}/answer", {"content": {}}, expect=409)
@@ -156,8 +139,6 @@ def test_what_a_call_does_not_wait_for_is_a_conflict_and_a_call_that_never_was_i
         await http.post(f"{only}/approve", {"remember": "for ever"}, expect=422)
         await http.post(f"{only}/approve", {"argument": {}}, expect=422)
         assert ran == [] and (await http.get(path))["conversation"]["status"] == "waiting"
-
-    talk(test, [call("delete_file", path="/")], tools=[deleting(ran)])
 
 
 SEARCH = Tool(name="search", venue="client")
@@ -239,28 +220,23 @@ class Asking:
         ({"reply": "declined"}, {"reply": "declined", "content": {}}),
     ],
 )
-def test_a_question_that_a_tool_asks_is_shown_and_answered_once(body: Json, told: Json) -> None:
-    async def run() -> None:
-        model, store = Scripted([call("book"), say("booked")]), MemoryStore()
-        async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
-            app = App(Wiring(model=model), Models(model), store, tasks)
-            app.registry.add(Asking())
-            await app.service.start()
-            http = Talk(Inside(await app.asgi(), {}))
-            path = await http.create()
-            (asked,) = (await http.post(f"{path}/chat", {"content": "book"}, expect=202))["waiting"]
-            assert (asked["name"], asked["for"]) == ("book", "answer")
-            shown = await http.get(f"{path}/tools/available")
-            assert shown["available_tools"][0]["server_id"] == "mcp"
-            answer = f"{path}/calls/{asked['call_id']}/answer"
-            await http.post(answer, {"content": "Monday"}, expect=422)
-            await http.post(answer, body)
-            await http.post(answer, body, expect=409)
-            seen = await http.until_done(path)
-            assert [one["question"] for _, one in seen if one["type"] == "question.asked"] == [
-                {"message": "Which day?"}
-            ]
-            assert [json.loads(one) for one in await results(http, path)] == [told]
-            await app.close()
-
-    asyncio.run(run())
+async def test_a_question_that_a_tool_asks_is_shown_and_answered_once(body: Json, told: Json) -> None:
+    model, store = Scripted([call("book"), say("booked")]), MemoryStore()
+    async with asyncio.timeout(30), asyncio.TaskGroup() as tasks:
+        app = App(Wiring(model=model), Models(model), store, tasks)
+        app.registry.add(Asking())
+        await app.service.start()
+        http = Talk(Inside(await app.asgi(), {}))
+        path = await http.create()
+        (asked,) = (await http.post(f"{path}/chat", {"content": "book"}, expect=202))["waiting"]
+        assert (asked["name"], asked["for"]) == ("book", "answer")
+        shown = await http.get(f"{path}/tools/available")
+        assert shown["available_tools"][0]["server_id"] == "mcp"
+        answer = f"{path}/calls/{asked['call_id']}/answer"
+        await http.post(answer, {"content": "Monday"}, expect=422)
+        await http.post(answer, body)
+        await http.post(answer, body, expect=409)
+        seen = await http.until_done(path)
+        assert [one["question"] for _, one in seen if one["type"] == "question.asked"] == [{"message": "Which day?"}]
+        assert [json.loads(one) for one in await results(http, path)] == [told]
+        await app.close()

@@ -43,32 +43,26 @@ async def chat_cost_s(http: Talk, path: str) -> float:
     return time.process_time() - started_at
 
 
-def test_a_chat_costs_as_much_after_5000_messages_as_after_10() -> None:
-    async def run() -> None:
-        yard = wired(ConstantModel())
-        async with asyncio.timeout(120), yard, talking(yard) as http:
-            short, long = await begin_with(http, 10), await begin_with(http, 5000)
-            for path in (short, long) * WARM_UP:
-                await chat_cost_s(http, path)
-            gc.collect()
-            gc.disable()  # a collection costs by what is alive, which is both histories: it is nobody's own
-            try:
-                costs = [(await chat_cost_s(http, short), await chat_cost_s(http, long)) for _ in range(ROUNDS)]
-            finally:
-                gc.enable()
-            ratio = statistics.median(long for _, long in costs) / statistics.median(short for short, _ in costs)
-            assert ratio <= MAX_RATIO, f"{ratio:.2f} times as much"
-
-    asyncio.run(run())
+async def test_a_chat_costs_as_much_after_5000_messages_as_after_10() -> None:
+    yard = wired(ConstantModel())
+    async with asyncio.timeout(120), yard, talking(yard) as http:
+        short, long = await begin_with(http, 10), await begin_with(http, 5000)
+        for path in (short, long) * WARM_UP:
+            await chat_cost_s(http, path)
+        gc.collect()
+        gc.disable()  # a collection costs by what is alive, which is both histories: it is nobody's own
+        try:
+            costs = [(await chat_cost_s(http, short), await chat_cost_s(http, long)) for _ in range(ROUNDS)]
+        finally:
+            gc.enable()
+        ratio = statistics.median(long for _, long in costs) / statistics.median(short for short, _ in costs)
+        assert ratio <= MAX_RATIO, f"{ratio:.2f} times as much"
 
 
-def test_the_answer_counts_the_messages_of_its_last_model_request() -> None:
-    async def run() -> None:
-        yard = wired(lambda _: say("yes"))
-        async with asyncio.timeout(30), yard, talking(yard) as http:
-            path = await begin_with(http, 10)
-            for count in (13, 15, 17):  # 10 before, the first prompt and its answer, then two for each chat
-                answer = await http.post(f"{path}/chat", {"content": "and?"})
-                assert answer["messages_in_context"] == count
-
-    asyncio.run(run())
+async def test_the_answer_counts_the_messages_of_its_last_model_request() -> None:
+    yard = wired(lambda _: say("yes"))
+    async with asyncio.timeout(30), yard, talking(yard) as http:
+        path = await begin_with(http, 10)
+        for count in (13, 15, 17):  # 10 before, the first prompt and its answer, then two for each chat
+            answer = await http.post(f"{path}/chat", {"content": "and?"})
+            assert answer["messages_in_context"] == count

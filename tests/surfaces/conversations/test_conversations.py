@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, Talk, both_ways, key, talk, talking, wired
+from surfaces.talk import NOTHING_ENABLED, both_ways, key, open_talk, talking, wired
 from toolyard import Limits, call, say, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.ports import ModelRequest
@@ -20,8 +20,8 @@ def add(a: int, b: int) -> int:
 
 
 @both_ways
-def test_a_conversation_has_the_fields_of_the_contract_with_and_without_a_closing_slash(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_conversation_has_the_fields_of_the_contract_with_and_without_a_closing_slash(way: str) -> None:
+    async with open_talk(way=way) as http:
         body = {"title": "Kitchen", "description": "food", "system_prompt": "Be brief.", "max_messages": 7}
         made = await http.post("/conversations/", body, expect=201)
         assert set(made) == {"success", "conversation", "message"} and isinstance(made["message"], str)
@@ -34,11 +34,9 @@ def test_a_conversation_has_the_fields_of_the_contract_with_and_without_a_closin
         for path in (f"/conversations/{conversation['id']}", f"/conversations/{conversation['id']}/"):
             assert (await http.get(path))["conversation"] == conversation
 
-    talk(test, way=way)
 
-
-def test_a_change_changes_what_it_names_and_leaves_the_rest() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_change_changes_what_it_names_and_leaves_the_rest() -> None:
+    async with open_talk() as http:
         path = await http.create("Before", description="d", system_prompt="p", max_turns=3)
         changed = await http.put(path, {"title": "After", "description": None, "max_turns": 4})
         shown = changed["conversation"]
@@ -48,17 +46,15 @@ def test_a_change_changes_what_it_names_and_leaves_the_rest() -> None:
         assert (await http.get("/conversations"))["conversations"][0]["title"] == "After"
         assert (await http.put(path, {}))["conversation"]["title"] == "After"
 
-    talk(test)
 
-
-def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> None:
+async def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> None:
     shown: list[int] = []
 
     def echo(request: ModelRequest) -> Turn:
         shown.append(request.history.messages)
         return say("fine")
 
-    async def test(http: Talk) -> None:
+    async with open_talk(echo) as http:
         path = await http.create(max_messages=4)
         for _ in range(6):
             await http.post(f"{path}/chat", {"content": "go on"})
@@ -74,23 +70,19 @@ def test_a_window_bounds_what_the_model_is_shown_and_people_see_all() -> None:
         await http.delete(f"{path}/messages/{first}")
         assert (await http.get(path))["conversation"]["messages_in_context"] == 13
 
-    talk(test, echo)
-
 
 @pytest.mark.parametrize("allowed", [5, 50])
-def test_max_turns_is_ten_unless_said_otherwise_and_never_more_than_the_server_allows(allowed: int) -> None:
-    async def test(http: Talk) -> None:
+async def test_max_turns_is_ten_unless_said_otherwise_and_never_more_than_the_server_allows(allowed: int) -> None:
+    async with open_talk(limits=Limits(turns_per_request=allowed)) as http:
         path = await http.create()
         assert (await http.get(path))["conversation"]["max_turns"] == min(10, allowed)
         refused = await http.put(path, {"max_turns": allowed + 1}, expect=422)
         assert refused["details"]["fields"][0]["key"] == "max_turns" and str(allowed) in refused["error"]
         await http.post("/conversations", {"title": "x", "max_turns": allowed + 1}, expect=422)
 
-    talk(test, limits=Limits(turns_per_request=allowed))
 
-
-def test_the_list_is_paged_and_the_one_that_changed_last_comes_first() -> None:
-    async def test(http: Talk) -> None:
+async def test_the_list_is_paged_and_the_one_that_changed_last_comes_first() -> None:
+    async with open_talk() as http:
         made = [await http.create(f"number {number}") for number in range(7)]
         await http.put(made[2], {"title": "changed"})
         seen: list[str] = []
@@ -103,11 +95,9 @@ def test_the_list_is_paged_and_the_one_that_changed_last_comes_first() -> None:
         assert after is None
         assert seen == ["changed", "number 6", "number 5", "number 4", "number 3", "number 1", "number 0"]
 
-    talk(test)
 
-
-def test_search_finds_titles_descriptions_and_what_was_said() -> None:
-    async def test(http: Talk) -> None:
+async def test_search_finds_titles_descriptions_and_what_was_said() -> None:
+    async with open_talk() as http:
         title = await http.create("Große Küche")
         described = await http.create("b", description="everything about the küche")
         told = await http.create("c")
@@ -119,12 +109,10 @@ def test_search_finds_titles_descriptions_and_what_was_said() -> None:
         assert (await http.get("/conversations/search?q=cellar"))["conversations"] == []
         await http.get("/conversations/search", expect=422)
 
-    talk(test)
-
 
 @both_ways
-def test_what_is_deleted_is_gone_and_its_readers_are_told(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_what_is_deleted_is_gone_and_its_readers_are_told(way: str) -> None:
+    async with open_talk([say("hi")], way=way) as http:
         path = await http.create()
         reading = asyncio.ensure_future(http.until_error(path))
         await http.post(f"{path}/chat", {"content": "hello"})
@@ -135,10 +123,8 @@ def test_what_is_deleted_is_gone_and_its_readers_are_told(way: str) -> None:
         await http.post(f"{path}/chat", {"content": "x"}, expect=404)
         assert (await http.get("/conversations"))["count"] == 0
 
-    talk(test, [say("hi")], way=way)
 
-
-def test_deleting_stops_what_runs() -> None:
+async def test_deleting_stops_what_runs() -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -150,15 +136,13 @@ def test_deleting_stops_what_runs() -> None:
         finally:
             stopped.set()
 
-    async def test(http: Talk) -> None:
+    async with open_talk([call("forever")], tools=[forever]) as http:
         path = await http.create()
         chat = asyncio.ensure_future(http.answer("POST", f"{path}/chat", {"content": "go"}))
         await started.wait()
         await http.delete(path)
         await stopped.wait()
         assert (await chat)[0] == 404
-
-    talk(test, [call("forever")], tools=[forever])
 
 
 KEYS = [
@@ -198,8 +182,8 @@ def everything(path: str) -> list[tuple[str, str, object]]:
 
 
 @pytest.mark.parametrize("who", ["bob", "eve"])
-def test_what_is_anothers_is_not_found_whatever_is_asked_of_it(who: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_what_is_anothers_is_not_found_whatever_is_asked_of_it(who: str) -> None:
+    async with open_talk(keys=KEYS, tools=[add]) as http:
         path = await http.by("ann").create("secret plans")
         for method, where, body in everything(path):
             status, told, _ = await http.by(who).answer(method, where, body)
@@ -208,11 +192,9 @@ def test_what_is_anothers_is_not_found_whatever_is_asked_of_it(who: str) -> None
         assert (await http.by(who).get("/conversations/search?q=secret"))["count"] == 0
         assert (await http.by("ann").get(path))["conversation"]["messages"] == []
 
-    talk(test, keys=KEYS, tools=[add])
 
-
-def test_an_operator_sees_the_tenants_conversations_and_changes_none() -> None:
-    async def test(http: Talk) -> None:
+async def test_an_operator_sees_the_tenants_conversations_and_changes_none() -> None:
+    async with open_talk(keys=KEYS) as http:
         path = await http.by("ann").create("hers")
         for who, count in (("op", 1), ("boss", 1), ("eve", 0)):
             assert (await http.by(who).get("/conversations"))["count"] == 0
@@ -226,11 +208,9 @@ def test_an_operator_sees_the_tenants_conversations_and_changes_none() -> None:
         await http.by("op").post(f"{path}/cancel", expect=404)
         await http.by("boss").post(f"{path}/cancel", expect=409)  # may decide, but nothing runs
 
-    talk(test, keys=KEYS)
 
-
-def test_a_model_that_is_not_allowed_cannot_be_set() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_model_that_is_not_allowed_cannot_be_set() -> None:
+    async with open_talk(allowed_models=frozenset({"given"})) as http:
         path = await http.create(model="given")
         assert (await http.get(path))["conversation"]["model"] == "given"
         for wrong in (
@@ -240,34 +220,24 @@ def test_a_model_that_is_not_allowed_cannot_be_set() -> None:
         ):
             assert "is not one of: given" in wrong["error"]
 
-    talk(test, allowed_models=frozenset({"given"}))
 
-
-def test_what_a_new_conversation_may_use_is_the_servers_default() -> None:
-    async def test(http: Talk) -> None:
+async def test_what_a_new_conversation_may_use_is_the_servers_default() -> None:
+    async with open_talk(tools=[add], default_settings=NOTHING_ENABLED) as http:
         assert (await http.get(await http.create()))["conversation"]["enabled_tools"] == []
-
-    async def test_all(http: Talk) -> None:
+    async with open_talk(tools=[add], default_settings=Settings(system_prompt="p")) as http:
         enabled = (await http.get(await http.create()))["conversation"]["enabled_tools"]
         assert enabled == [{"server_id": "function", "tool_name": "add"}]
 
-    talk(test, tools=[add], default_settings=NOTHING_ENABLED)
-    talk(test_all, tools=[add], default_settings=Settings(system_prompt="p"))
 
-
-def test_conversations_are_there_after_a_restart(tmp_path: Path) -> None:
+async def test_conversations_are_there_after_a_restart(tmp_path: Path) -> None:
     store = f"sqlite:///{tmp_path}/yard.db"
-
-    async def run() -> None:
-        async with wired([say("hi")], store=store) as yard, talking(yard) as http:
-            path = await http.create("kept", system_prompt="p")
-            await http.post(f"{path}/chat", {"content": "hello"})
-            before = (await http.get(path))["conversation"]
-        async with wired([], store=store) as yard, talking(yard) as http:
-            assert (await http.get(path))["conversation"] == before
-            assert (await http.get("/conversations/search?q=HELLO"))["count"] == 1
-            await http.delete(path)
-        async with wired([], store=store) as yard, talking(yard) as http:
-            await http.get(path, expect=404)
-
-    asyncio.run(run())
+    async with wired([say("hi")], store=store) as yard, talking(yard) as http:
+        path = await http.create("kept", system_prompt="p")
+        await http.post(f"{path}/chat", {"content": "hello"})
+        before = (await http.get(path))["conversation"]
+    async with wired([], store=store) as yard, talking(yard) as http:
+        assert (await http.get(path))["conversation"] == before
+        assert (await http.get("/conversations/search?q=HELLO"))["count"] == 1
+        await http.delete(path)
+    async with wired([], store=store) as yard, talking(yard) as http:
+        await http.get(path, expect=404)

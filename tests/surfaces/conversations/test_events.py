@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, both_ways, is_over, others, said, talk, talking, wired
+from surfaces.talk import Json, Talk, both_ways, is_over, open_talk, others, said, talking, wired
 from toolyard import call, say, tool
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
@@ -58,8 +58,8 @@ async def some(http: Talk, path: str, count: int, last: str = "") -> list[tuple[
 
 
 @both_ways
-def test_a_client_that_drops_after_any_event_and_rejoins_has_no_gap_and_no_repeat(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_client_that_drops_after_any_event_and_rejoins_has_no_gap_and_no_repeat(way: str) -> None:
+    async with open_talk([together(say("Eins. "), call("add", a=1, b=2)), say(*WORDS)], way=way, tools=[add]) as http:
         path = await http.create()
         reading = asyncio.ensure_future(http.until_done(path))  # live, in the model's own pieces
         await http.post(f"{path}/chat", {"content": "go"})
@@ -74,14 +74,11 @@ def test_a_client_that_drops_after_any_event_and_rejoins_has_no_gap_and_no_repea
             joined = [*first, *await http.until_done(path, first[-1][0])]
             assert (said(joined), others(joined)) == (said(whole), others(whole))
 
-    talk(test, [together(say("Eins. "), call("add", a=1, b=2)), say(*WORDS)], way=way, tools=[add])
-
 
 @both_ways
-def test_a_client_that_drops_after_every_piece_of_an_answer_in_progress_gets_it_whole(way: str) -> None:
+async def test_a_client_that_drops_after_every_piece_of_an_answer_in_progress_gets_it_whole(way: str) -> None:
     model = Stepwise()
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model, way=way) as http:
         path = await http.create()
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
         seen: list[tuple[str, Json]] = []
@@ -94,14 +91,11 @@ def test_a_client_that_drops_after_every_piece_of_an_answer_in_progress_gets_it_
         assert said(seen) == "".join(WORDS) == (await chat)["assistant_message"]["content"]
         assert len(others(seen)) == 1
 
-    talk(test, model, way=way)
-
 
 @both_ways
-def test_any_number_of_readers_see_the_same_from_wherever_they_begin(way: str) -> None:
+async def test_any_number_of_readers_see_the_same_from_wherever_they_begin(way: str) -> None:
     model = Stepwise()
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model, way=way) as http:
         path = await http.create()
         early = [asyncio.ensure_future(http.until_done(path)) for _ in range(3)]
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
@@ -117,13 +111,10 @@ def test_any_number_of_readers_see_the_same_from_wherever_they_begin(way: str) -
             assert said(seen) == "".join(WORDS) and is_over(seen[-1][1])
         assert said(half) == "".join(WORDS[:3])
 
-    talk(test, model, way=way)
 
-
-def test_a_reader_that_takes_nothing_slows_nobody_and_misses_nothing() -> None:
+async def test_a_reader_that_takes_nothing_slows_nobody_and_misses_nothing() -> None:
     pieces = ["x" * 10_000] * (3 * RING)  # more than any buffer on the way holds
-
-    async def test(http: Talk) -> None:
+    async with open_talk(Stepwise(pieces, let=len(pieces) + 1), way="socket") as http:
         path = await http.create()
         async with aclosing(http.events(f"{path}/events")) as events:
             chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
@@ -136,32 +127,27 @@ def test_a_reader_that_takes_nothing_slows_nobody_and_misses_nothing() -> None:
         assert said(seen) == "".join(pieces)
         assert len(seen) < len(pieces)  # it was overrun, and got the rest from the log
 
-    talk(test, Stepwise(pieces, let=len(pieces) + 1), way="socket")
 
-
-def test_a_reader_that_has_left_is_not_kept() -> None:
-    async def run() -> None:
-        async with asyncio.timeout(30), wired([say("ok"), say("ok")]) as yard, talking(yard) as http:
-            path = await http.create()
-            await http.post(f"{path}/chat", {"content": "go"})
-            async with (
-                aclosing(http.events(f"{path}/events")) as waiting,
-                aclosing(http.events(f"{path}/events")) as cut,
-            ):
-                await anext(cut)  # left with events still to come
-                assert [(await anext(waiting))[1]["type"] for _ in range(2)] == ["text.delta", "done"]
-                assert (await yard.service.load()).open_streams == 2
-            assert (await yard.service.load()).open_streams == 0
-            async with aclosing(http.chat_stream(path, "again")) as events:
-                await anext(events)
-            assert (await yard.service.load()).open_streams == 0
-
-    asyncio.run(run())
+async def test_a_reader_that_has_left_is_not_kept() -> None:
+    async with asyncio.timeout(30), wired([say("ok"), say("ok")]) as yard, talking(yard) as http:
+        path = await http.create()
+        await http.post(f"{path}/chat", {"content": "go"})
+        async with (
+            aclosing(http.events(f"{path}/events")) as waiting,
+            aclosing(http.events(f"{path}/events")) as cut,
+        ):
+            await anext(cut)  # left with events still to come
+            assert [(await anext(waiting))[1]["type"] for _ in range(2)] == ["text.delta", "done"]
+            assert (await yard.service.load()).open_streams == 2
+        assert (await yard.service.load()).open_streams == 0
+        async with aclosing(http.chat_stream(path, "again")) as events:
+            await anext(events)
+        assert (await yard.service.load()).open_streams == 0
 
 
 @both_ways
-def test_the_stream_stays_open_and_shows_every_run_each_closed_by_its_done(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_the_stream_stays_open_and_shows_every_run_each_closed_by_its_done(way: str) -> None:
+    async with open_talk([say("to one"), say("to two")], way=way) as http:
         path = await http.create()
         async with aclosing(http.events(f"{path}/events")) as events:
             for content in ("one", "two"):
@@ -173,12 +159,10 @@ def test_the_stream_stays_open_and_shows_every_run_each_closed_by_its_done(way: 
                         break
                 assert (said(seen), seen[-1][1]["run_id"]) == (f"to {content}", answer["run_id"])
 
-    talk(test, [say("to one"), say("to two")], way=way)
-
 
 @both_ways
-def test_the_logs_own_entries_are_served_where_they_are_asked_for(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_the_logs_own_entries_are_served_where_they_are_asked_for(way: str) -> None:
+    async with open_talk([say("ok")], way=way) as http:
         path = await http.create()
         await http.post(f"{path}/chat", {"content": "go"})
         seen: list[tuple[str, Json]] = []
@@ -196,13 +180,11 @@ def test_the_logs_own_entries_are_served_where_they_are_asked_for(way: str) -> N
         async with aclosing(http.events(f"{path}/events?after=1", last=entries[-2][0])) as events:
             assert (await anext(events))[1]["type"] == "done"  # the header wins over the address
 
-    talk(test, [say("ok")], way=way)
-
 
 @both_ways
 @pytest.mark.parametrize("last", ["x", "1.2", "-1", "1.2.3.4", "9" * 40, "1e3", "999", "999.1.2"])
-def test_a_place_that_was_never_given_out_is_refused(way: str, last: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_place_that_was_never_given_out_is_refused(way: str, last: str) -> None:
+    async with open_talk(way=way) as http:
         path = await http.create()
         for status, told, _ in (
             await http.answer("GET", f"{path}/events", last_event_id=last),
@@ -211,15 +193,12 @@ def test_a_place_that_was_never_given_out_is_refused(way: str, last: str) -> Non
             assert (status, told["error_type"]) == (422, "validation_error"), told
         await http.get(f"{path}/events?format=xml", expect=422)
 
-    talk(test, way=way)
-
 
 @both_ways
-def test_after_a_restart_in_the_middle_of_an_answer_the_stream_goes_on(way: str, tmp_path: Path) -> None:
+async def test_after_a_restart_in_the_middle_of_an_answer_the_stream_goes_on(way: str, tmp_path: Path) -> None:
     """The turn begins again, the stream says so, and what was said of it before is dropped."""
     store = f"sqlite:///{tmp_path}/yard.db"
-
-    async def run() -> None:
+    async with asyncio.timeout(30):
         model = Stepwise()
         async with wired(model, store=store, grace_s=0.0) as yard, talking(yard, way) as http:
             path = await http.create()
@@ -236,10 +215,8 @@ def test_after_a_restart_in_the_middle_of_an_answer_the_stream_goes_on(way: str,
             assert said(after) == "".join(WORDS)
             assert (await http.messages(path))[-1]["content"] == "".join(WORDS)
 
-    asyncio.run(asyncio.wait_for(run(), 30))
 
-
-def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_each_call_once(tmp_path: Path) -> None:
+async def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_each_call_once(tmp_path: Path) -> None:
     store, ran = f"sqlite:///{tmp_path}/yard.db", list[str]()
     stuck = asyncio.Event()
 
@@ -257,7 +234,7 @@ def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_each_call
         ran.append("second")
         return "seen"
 
-    async def run() -> None:
+    async with asyncio.timeout(30):
         first_yard = wired([call("look")], store=store, grace_s=0.0, tools=[hanging])
         async with first_yard as yard, talking(yard, "socket") as http:
             path = await http.create()
@@ -271,6 +248,4 @@ def test_after_a_restart_during_a_call_the_reader_that_comes_back_sees_each_call
             assert (states, said(seen)) == (["started", "finished", "done"], "Seen.")
             assert seen[1][1]["name"] == "look"  # although this reader began after its start
             assert (await http.messages(path))[2]["content"] == "seen"
-
-    asyncio.run(asyncio.wait_for(run(), 30))
     assert ran == ["first", "second"]

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.mcp_host import Host, over_mcp
-from surfaces.talk import Talk, talk, talking
-from toolyard import Yard, say, tool
+from surfaces.mcp_host import open_host
+from surfaces.talk import open_talk, talking
+from toolyard import say, tool
 from venues.mcp.plain import Plain
 
 
@@ -16,8 +16,8 @@ def weigh(what: str) -> str:
     return f"{what}: 2 kg"
 
 
-def test_a_conversation_begun_by_respond_has_its_first_words_as_title() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_conversation_begun_by_respond_has_its_first_words_as_title() -> None:
+    async with open_talk(lambda _: say("ok")) as http:
         prompt = "  Add milk\nto the groceries, " + "and then some more " * 20
         async for _ in http.post_stream("/ai/respond", {"prompt": prompt}):
             pass
@@ -29,42 +29,41 @@ def test_a_conversation_begun_by_respond_has_its_first_words_as_title() -> None:
         assert titles[1].endswith("…")
         assert len(titles[1]) <= 60
 
-    talk(test, lambda _: say("ok"))
 
-
-def test_a_conversation_that_goes_on_keeps_its_title() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_conversation_that_goes_on_keeps_its_title() -> None:
+    async with open_talk(lambda _: say("ok")) as http:
         path = await http.create("Mine")
         body = {"prompt": "Another thing", "conversation_id": path.rpartition("/")[2]}
         async for _ in http.post_stream("/ai/respond", body):
             pass
         assert (await http.get(path))["conversation"]["title"] == "Mine"
 
-    talk(test, lambda _: say("ok"))
-
 
 @pytest.mark.parametrize("store", ["memory:", "sqlite"])
-def test_direct_calls_are_not_among_peoples_conversations_but_traces_find_them(tmp_path: Path, store: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
-        async with talking(yard) as http:
-            await http.create("A person's")
-            call = {"tool_name": "add"}
-            status, called, _ = await http.answer("POST", "/servers/plain/tools/call", call, x_correlation_id="t-1")
-            assert (status, called["outcome"]) == (200, "ok")
-            weighed = await host.call("weigh", {"what": "flour"})
-            assert "2 kg" in weighed.text
-            for path in ("/conversations", "/conversations/search?q=e", "/conversations?limit=1"):
-                listed = await http.get(path)
-                assert [one["title"] for one in listed["conversations"]] == ["A person's"]
-                assert listed["next"] is None
-            direct = f"/conversations/{called['conversation_id']}"
-            assert (await http.get(direct))["conversation"]["id"] == called["conversation_id"]
-            for trace in ("t-1", weighed.headers["x-correlation-id"]):
-                _, found, _ = await http.answer("GET", f"/traces/{trace}")
-                assert len(found["runs"]) == 1
-            _, runs, _ = await http.answer("GET", "/traces")
-            assert {call["tool"] for run in runs["runs"] for call in run["calls"]} >= {"add", "weigh"}
+async def test_direct_calls_are_not_among_peoples_conversations_but_traces_find_them(
+    tmp_path: Path, store: str
+) -> None:
 
     plain = Plain(tmp_path, trust=True)
     name = "memory:" if store == "memory:" else f"sqlite:///{tmp_path}/x.db"
-    over_mcp(test, servers={"plain": plain.spec}, tools=[weigh], store=name)
+    async with (
+        open_host(servers={"plain": plain.spec}, tools=[weigh], store=name) as (host, yard),
+        talking(yard) as http,
+    ):
+        await http.create("A person's")
+        call = {"tool_name": "add"}
+        status, called, _ = await http.answer("POST", "/servers/plain/tools/call", call, x_correlation_id="t-1")
+        assert (status, called["outcome"]) == (200, "ok")
+        weighed = await host.call("weigh", {"what": "flour"})
+        assert "2 kg" in weighed.text
+        for path in ("/conversations", "/conversations/search?q=e", "/conversations?limit=1"):
+            listed = await http.get(path)
+            assert [one["title"] for one in listed["conversations"]] == ["A person's"]
+            assert listed["next"] is None
+        direct = f"/conversations/{called['conversation_id']}"
+        assert (await http.get(direct))["conversation"]["id"] == called["conversation_id"]
+        for trace in ("t-1", weighed.headers["x-correlation-id"]):
+            _, found, _ = await http.answer("GET", f"/traces/{trace}")
+            assert len(found["runs"]) == 1
+        _, runs, _ = await http.answer("GET", "/traces")
+        assert {call["tool"] for run in runs["runs"] for call in run["calls"]} >= {"add", "weigh"}

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from surfaces.talk import Json, Talk, both_ways, talk
+from surfaces.talk import Json, both_ways, open_talk
 from toolyard import Scripted, call, say, tool
 from toolyard.core.history import faults
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, UserMessage
@@ -41,8 +41,10 @@ TWO_CALLS = together(
     "004.shape-user",
 )
 @both_ways
-def test_every_message_has_the_shape_that_the_seed_shows(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_every_message_has_the_shape_that_the_seed_shows(way: str) -> None:
+
+    script = [call("list_directory", path="/docs"), say("README.md ", "and /docs.md")]
+    async with open_talk(script, way=way, tools=[list_directory]) as http:
         path = await http.create()
         await http.post(f"{path}/chat", {"content": "What files are in /docs?"})
         listed = await http.get(f"{path}/messages")
@@ -61,15 +63,11 @@ def test_every_message_has_the_shape_that_the_seed_shows(way: str) -> None:
         assert json.loads(result["content"]) == {"files": ["README.md", "/docs.md"]}
         assert (answer["content"], answer["tool_calls"]) == ("README.md and /docs.md", None)
 
-    script = [call("list_directory", path="/docs"), say("README.md ", "and /docs.md")]
-    talk(test, script, way=way, tools=[list_directory])
-
 
 @pytest.mark.proves("004.message-add")
-def test_messages_of_three_roles_are_added_and_given_to_the_model() -> None:
+async def test_messages_of_three_roles_are_added_and_given_to_the_model() -> None:
     model = Scripted([say("ok")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         path = await http.create()
         for role in ("system", "user", "assistant"):
             added = await http.post(f"{path}/messages", {"role": role, "content": f"from {role}"}, expect=201)
@@ -81,11 +79,9 @@ def test_messages_of_three_roles_are_added_and_given_to_the_model() -> None:
         await http.post(f"{path}/chat", {"content": "go"})
         assert len(model.requests[0].history) == 4
 
-    talk(test, model)
 
-
-def test_messages_are_paged_from_the_oldest_on() -> None:
-    async def test(http: Talk) -> None:
+async def test_messages_are_paged_from_the_oldest_on() -> None:
+    async with open_talk() as http:
         path = await http.create()
         for number in range(5):
             await http.post(f"{path}/messages", {"role": "user", "content": str(number)}, expect=201)
@@ -94,8 +90,6 @@ def test_messages_are_paged_from_the_oldest_on() -> None:
         assert [one["content"] for one in (*first["messages"], *second["messages"])] == list("01234")
         assert (first["count"], first["total"], second["next"]) == (3, 5, None)
         await http.get(f"{path}/messages?after=nowhere", expect=422)
-
-    talk(test)
 
 
 def model_text(request: ModelRequest) -> Turn:
@@ -115,8 +109,8 @@ def model_text(request: ModelRequest) -> Turn:
         (4, ["user", "assistant", "tool", "tool"]),
     ],
 )
-def test_a_message_that_is_deleted_takes_along_what_cannot_stay_alone(index: int, left: list[str]) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_message_that_is_deleted_takes_along_what_cannot_stay_alone(index: int, left: list[str]) -> None:
+    async with open_talk(model_text, tools=[list_directory]) as http:
         path = await http.create()
         await http.post(f"{path}/chat", {"content": "look"})
         before = await http.messages(path)
@@ -128,8 +122,6 @@ def test_a_message_that_is_deleted_takes_along_what_cannot_stay_alone(index: int
         assert {made["id"] for one in after for made in one["tool_calls"] or ()} == answered
         await http.delete(f"{path}/messages/{before[index]['id']}", expect=404)
         await http.post(f"{path}/chat", {"content": "and now?"})  # a strict provider takes what is left
-
-    talk(test, model_text, tools=[list_directory])
 
 
 def items(*kinds: type[Item]) -> list[Item]:
@@ -155,26 +147,23 @@ def test_what_the_model_thought_goes_with_what_it_said_or_called() -> None:
     assert not faults(item for item in history if item.id not in {"1", "2", "3"})
 
 
-def test_messages_are_not_changed_while_a_run_is_open() -> None:
+async def test_messages_are_not_changed_while_a_run_is_open() -> None:
     @tool(approval="ask")
     def dangerous() -> None:
         """Asks."""
 
-    async def test(http: Talk) -> None:
+    async with open_talk([call("dangerous")], tools=[dangerous]) as http:
         path = await http.create()
         waiting = await http.post(f"{path}/chat", {"content": "go"}, expect=202)
         refused = await http.post(f"{path}/messages", {"role": "user", "content": "x"}, expect=409)
         assert refused["error_type"] == "conflict" and "stop it" in refused["error"]
         await http.delete(f"{path}/messages/{waiting['user_message']['id']}", expect=409)
 
-    talk(test, [call("dangerous")], tools=[dangerous])
-
 
 @both_ways
-def test_named_context_is_kept_by_id_and_given_to_the_model(way: str) -> None:
+async def test_named_context_is_kept_by_id_and_given_to_the_model(way: str) -> None:
     model = Scripted([say("ok"), say("ok")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model, way=way) as http:
         path = await http.create(system_prompt="Be brief.")
         note: dict[str, object] = {
             "descriptive_name": "Pantry",
@@ -196,12 +185,10 @@ def test_named_context_is_kept_by_id_and_given_to_the_model(way: str) -> None:
         await http.post(f"{path}/chat", {"content": "go"})
         assert model.requests[1].system == "Be brief."
 
-    talk(test, model, way=way)
-
 
 @both_ways
-def test_of_many_who_add_context_at_once_every_one_counts_up_to_the_bound(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_of_many_who_add_context_at_once_every_one_counts_up_to_the_bound(way: str) -> None:
+    async with open_talk(way=way) as http:
         path = await http.create()
 
         async def add(number: int) -> tuple[int, Json]:
@@ -213,5 +200,3 @@ def test_of_many_who_add_context_at_once_every_one_counts_up_to_the_bound(way: s
         assert sorted(status for status, _ in answers) == [201] * 100 + [422] * 5
         kept = (await http.get(f"{path}/context"))["context"]
         assert set(kept) == {told["context_id"] for status, told in answers if status == 201}
-
-    talk(test, way=way)

@@ -6,7 +6,7 @@ from contextlib import aclosing
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, Talk, both_ways, is_over, key, others, said, talk
+from surfaces.talk import NOTHING_ENABLED, both_ways, is_over, key, open_talk, others, said
 from toolyard import Limits, Scripted, call, say, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.items import ModelText, Result, Usage, UserMessage
@@ -45,10 +45,9 @@ def echo(request: ModelRequest) -> Turn:
     "004.script",
 )
 @both_ways
-def test_the_steps_of_the_seeds_script(way: str) -> None:
+async def test_the_steps_of_the_seeds_script(way: str) -> None:
     model = Scripted([call("list_directory", path="/docs"), say("There are ", "README.md and API.md.")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model, way=way, tools=[list_directory], default_settings=NOTHING_ENABLED) as http:
         made = await http.post(
             "/conversations",
             {"title": "Test Chat with Tools", "description": "Testing", "system_prompt": "Use the tools."},
@@ -73,14 +72,13 @@ def test_the_steps_of_the_seeds_script(way: str) -> None:
         assert [type(item) for item in model.requests[0].history] == [UserMessage]
         assert isinstance(model.requests[1].history[-1], Result)
 
-    talk(test, model, way=way, tools=[list_directory], default_settings=NOTHING_ENABLED)
-
 
 @pytest.mark.proves("004.chat-loads-conversation")
-def test_a_chat_uses_the_conversations_prompt_context_history_and_tools() -> None:
+async def test_a_chat_uses_the_conversations_prompt_context_history_and_tools() -> None:
     model = Scripted([say("first"), say("second")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(
+        model, tools=[list_directory, delete_file], default_settings=NOTHING_ENABLED, system_prompt="You serve."
+    ) as http:
         path = await http.create(system_prompt="Be brief.")
         await http.post(f"{path}/context", {"descriptive_name": "Place", "content": "/docs"}, expect=201)
         await http.post(f"{path}/tools", {"server_id": "function", "tool_name": "list_directory"})
@@ -95,19 +93,16 @@ def test_a_chat_uses_the_conversations_prompt_context_history_and_tools() -> Non
         ]
         assert [one.name for one in last.offer.tools] == ["list_directory"]
 
-    talk(
-        test,
-        model,
-        tools=[list_directory, delete_file],
-        default_settings=NOTHING_ENABLED,
-        system_prompt="You serve.",
-    )
-
 
 @pytest.mark.proves("004.chat-streamed")
 @both_ways
-def test_the_same_run_as_a_stream_and_leaving_it_does_not_stop_it(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_the_same_run_as_a_stream_and_leaving_it_does_not_stop_it(way: str) -> None:
+
+    script = [
+        *(call("list_directory", path="/"), say("Two ", "files.")),
+        *(call("list_directory", path="/"), say("Still two.")),
+    ]
+    async with open_talk(script, way=way, tools=[list_directory]) as http:
         path = await http.create()
         seen = [event async for event in http.chat_stream(path, "look")]
         assert [one.get("state") or one["type"] for one in others(seen)] == ["started", "finished", "done"]
@@ -118,14 +113,8 @@ def test_the_same_run_as_a_stream_and_leaving_it_does_not_stop_it(way: str) -> N
         assert is_over(rest[-1][1]) and said(rest) == "Still two."
         assert (await http.messages(path))[-1]["content"] == "Still two."
 
-    script = [
-        *(call("list_directory", path="/"), say("Two ", "files.")),
-        *(call("list_directory", path="/"), say("Still two.")),
-    ]
-    talk(test, script, way=way, tools=[list_directory])
 
-
-def test_a_client_that_hangs_up_on_a_json_answer_does_not_stop_the_run() -> None:
+async def test_a_client_that_hangs_up_on_a_json_answer_does_not_stop_the_run() -> None:
     started, go_on = asyncio.Event(), asyncio.Event()
 
     @tool
@@ -135,7 +124,7 @@ def test_a_client_that_hangs_up_on_a_json_answer_does_not_stop_the_run() -> None
         await go_on.wait()
         return "at last"
 
-    async def test(http: Talk) -> None:
+    async with open_talk([call("slow"), say("Here it is.")], way="socket", tools=[slow]) as http:
         path = await http.create()
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
         await started.wait()
@@ -145,27 +134,23 @@ def test_a_client_that_hangs_up_on_a_json_answer_does_not_stop_the_run() -> None
         assert (await http.until_done(path))[-1][1]["ending"] == "done"
         assert (await http.messages(path))[-1]["content"] == "Here it is."
 
-    talk(test, [call("slow"), say("Here it is.")], way="socket", tools=[slow])
-
 
 @pytest.mark.proves("004.errors-as-tool-response")
-def test_a_tool_that_fails_is_told_to_the_model_as_json() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_tool_that_fails_is_told_to_the_model_as_json() -> None:
+    async with open_talk([call("list_directory", path="/secret"), say("I may not.")], tools=[list_directory]) as http:
         path = await http.create()
         await http.post(f"{path}/chat", {"content": "look"})
         told = json.loads((await http.messages(path))[2]["content"])
         assert (told["ok"], told["error_type"]) == (False, "execution_error") and "/secret" in told["error"]
 
-    talk(test, [call("list_directory", path="/secret"), say("I may not.")], tools=[list_directory])
-
 
 @pytest.mark.proves("004.chat-limit-10")
-def test_after_ten_tool_turns_the_caller_is_told_in_their_language() -> None:
+async def test_after_ten_tool_turns_the_caller_is_told_in_their_language() -> None:
     def always(request: ModelRequest) -> Turn:
         assert request.turn <= 10
         return call("list_directory", path="/")
 
-    async def test(http: Talk) -> None:
+    async with open_talk(always, tools=[list_directory]) as http:
         path = await http.create()
         status, answer, _ = await http.answer("POST", f"{path}/chat", {"content": "go"}, accept_language="de-DE")
         assert (status, answer["status"], answer["detail"]) == (200, "limit", "turns_per_request")
@@ -173,24 +158,21 @@ def test_after_ten_tool_turns_the_caller_is_told_in_their_language() -> None:
         assert (await http.messages(path))[-1] == answer["assistant_message"]
         assert sum(one["role"] == "tool" for one in await http.messages(path)) == 10
 
-    talk(test, always, tools=[list_directory])
-
 
 @pytest.mark.parametrize("limits", [None, Limits(turns_per_request=2)])
-def test_the_turns_of_one_conversation_can_be_fewer(limits: Limits | None) -> None:
-    async def test(http: Talk) -> None:
+async def test_the_turns_of_one_conversation_can_be_fewer(limits: Limits | None) -> None:
+
+    looking = call("list_directory", path="/")
+    settings = Settings(limits=limits)
+    async with open_talk([looking, looking], tools=[list_directory], default_settings=settings) as http:
         path = await (http.create() if limits else http.create(max_turns=2))
         assert (await http.post(f"{path}/chat", {"content": "go"}))["status"] == "limit"
         assert sum(one["role"] == "tool" for one in await http.messages(path)) == 2
 
-    looking = call("list_directory", path="/")
-    settings = Settings(limits=limits)
-    talk(test, [looking, looking], tools=[list_directory], default_settings=settings)
-
 
 @pytest.mark.proves("004.chat-saves-user-message")
-def test_a_model_that_fails_is_a_502_with_the_reason_and_the_next_message_works() -> None:
-    async def test(http: Talk) -> None:
+async def test_a_model_that_fails_is_a_502_with_the_reason_and_the_next_message_works() -> None:
+    async with open_talk([fail("no answer from the provider", "overloaded"), say("Here I am.")]) as http:
         path = await http.create()
         failed = await http.post(f"{path}/chat", {"content": "go"}, expect=502)
         assert (failed["error_type"], failed["error"]) == ("model_error", "no answer from the provider")
@@ -200,12 +182,12 @@ def test_a_model_that_fails_is_a_502_with_the_reason_and_the_next_message_works(
         assert run["run"]["ending"] == "failed"
         assert (await http.post(f"{path}/chat", {"content": "again"}))["assistant_message"]["content"] == "Here I am."
 
-    talk(test, [fail("no answer from the provider", "overloaded"), say("Here I am.")])
-
 
 @both_ways
-def test_a_run_that_waits_says_for_what_and_the_next_message_waits_in_line(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_run_that_waits_says_for_what_and_the_next_message_waits_in_line(way: str) -> None:
+
+    script = [call("delete_file", path="/docs/API.md"), say("gone"), say("nothing")]
+    async with open_talk(script, way=way, tools=[delete_file]) as http:
         path = await http.create()
         waiting = await http.post(f"{path}/chat", {"content": "delete it"}, expect=202)
         (asked,) = waiting["waiting"]
@@ -228,12 +210,9 @@ def test_a_run_that_waits_says_for_what_and_the_next_message_waits_in_line(way: 
             "and then?",
         ]
 
-    script = [call("delete_file", path="/docs/API.md"), say("gone"), say("nothing")]
-    talk(test, script, way=way, tools=[delete_file])
 
-
-def test_an_interrupt_stops_the_run_in_front() -> None:
-    async def test(http: Talk) -> None:
+async def test_an_interrupt_stops_the_run_in_front() -> None:
+    async with open_talk([call("delete_file", path="/"), say("as you wish")], tools=[delete_file]) as http:
         path = await http.create()
         await http.post(f"{path}/chat", {"content": "delete it"}, expect=202)
         answer = await http.post(f"{path}/chat", {"content": "never mind", "interrupt": True})
@@ -241,11 +220,9 @@ def test_an_interrupt_stops_the_run_in_front() -> None:
         told = json.loads((await http.messages(path))[2]["content"])
         assert told["error_type"] == "cancelled"
 
-    talk(test, [call("delete_file", path="/"), say("as you wish")], tools=[delete_file])
-
 
 @both_ways
-def test_a_run_can_be_stopped_and_the_conversation_goes_on(way: str) -> None:
+async def test_a_run_can_be_stopped_and_the_conversation_goes_on(way: str) -> None:
     started = asyncio.Event()
 
     @tool
@@ -254,7 +231,7 @@ def test_a_run_can_be_stopped_and_the_conversation_goes_on(way: str) -> None:
         started.set()
         await asyncio.Event().wait()
 
-    async def test(http: Talk) -> None:
+    async with open_talk([call("forever"), say("here")], way=way, tools=[forever]) as http:
         path = await http.create()
         assert (await http.post(f"{path}/cancel", expect=409))["error_type"] == "conflict"
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
@@ -266,10 +243,8 @@ def test_a_run_can_be_stopped_and_the_conversation_goes_on(way: str) -> None:
         await http.post(f"{path}/cancel", expect=409)
         assert (await http.post(f"{path}/chat", {"content": "go on"}))["status"] == "done"
 
-    talk(test, [call("forever"), say("here")], way=way, tools=[forever])
 
-
-def test_one_call_can_be_stopped_and_the_run_goes_on() -> None:
+async def test_one_call_can_be_stopped_and_the_run_goes_on() -> None:
     started = asyncio.Event()
 
     @tool
@@ -278,7 +253,7 @@ def test_one_call_can_be_stopped_and_the_run_goes_on() -> None:
         started.set()
         await asyncio.Event().wait()
 
-    async def test(http: Talk) -> None:
+    async with open_talk([call("forever"), say("then not")], tools=[forever]) as http:
         path = await http.create()
         chat = asyncio.ensure_future(http.post(f"{path}/chat", {"content": "go"}))
         async with aclosing(http.events(f"{path}/events")) as events:
@@ -289,43 +264,37 @@ def test_one_call_can_be_stopped_and_the_run_goes_on() -> None:
         assert (await chat)["assistant_message"]["content"] == "then not"
         await http.post(f"{path}/cancel", {"call_id": "call_x"}, expect=409)
 
-    talk(test, [call("forever"), say("then not")], tools=[forever])
-
 
 @pytest.mark.proves("004.timeout-configurable")
-def test_a_tool_that_takes_longer_than_its_timeout_is_given_up() -> None:
+async def test_a_tool_that_takes_longer_than_its_timeout_is_given_up() -> None:
     @tool(timeout_s=0.05)
     async def forever() -> None:
         """Never ends by itself."""
         await asyncio.Event().wait()
 
-    async def test(http: Talk) -> None:
+    async with open_talk([call("forever"), say("too slow")], tools=[forever]) as http:
         path = await http.create()
         await http.post(f"{path}/chat", {"content": "go"})
         told = json.loads((await http.messages(path))[2]["content"])
         assert (told["error_type"], told["details"]) == ("timeout", {"timeout_s": 0.05})
 
-    talk(test, [call("forever"), say("too slow")], tools=[forever])
 
-
-def test_a_run_that_takes_too_long_is_ended_and_answered() -> None:
+async def test_a_run_that_takes_too_long_is_ended_and_answered() -> None:
     @tool
     async def forever() -> None:
         """Never ends by itself."""
         await asyncio.Event().wait()
 
-    async def test(http: Talk) -> None:
+    async with open_talk([call("forever")], tools=[forever], limits=Limits(run_seconds=0.1)) as http:
         path = await http.create()
         answer = await http.post(f"{path}/chat", {"content": "go"})
         assert (answer["status"], answer["detail"]) == ("limit", "run_seconds")
         assert answer["assistant_message"]["content"].startswith("Sorry")
 
-    talk(test, [call("forever")], tools=[forever], limits=Limits(run_seconds=0.1))
-
 
 @both_ways
-def test_a_hundred_posts_at_once_are_queued_or_refused_and_never_interleaved(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_hundred_posts_at_once_are_queued_or_refused_and_never_interleaved(way: str) -> None:
+    async with open_talk(echo, way=way) as http:
         path = await http.create()
         answers = await asyncio.gather(
             *(http.answer("POST", f"{path}/chat", {"content": f"number {number}"}) for number in range(100))
@@ -342,12 +311,10 @@ def test_a_hundred_posts_at_once_are_queued_or_refused_and_never_interleaved(way
         for asked, answered in zip(messages[::2], messages[1::2], strict=True):
             assert answered["content"] == f"you said {asked['content']}"
 
-    talk(test, echo, way=way)
-
 
 @both_ways
-def test_what_is_left_of_the_rate_is_told_with_every_answer_that_starts_a_run(way: str) -> None:
-    async def test(http: Talk) -> None:
+async def test_what_is_left_of_the_rate_is_told_with_every_answer_that_starts_a_run(way: str) -> None:
+    async with open_talk(echo, way=way, keys=[key("ann"), key("bob")], requests_per_minute=3) as http:
         ann = http.by("ann")
         path = await ann.create()
         for left in ("2", "1", "0"):
@@ -364,23 +331,18 @@ def test_what_is_left_of_the_rate_is_told_with_every_answer_that_starts_a_run(wa
         assert len(await ann.messages(path)) == 6
         await http.by("bob").create()
 
-    talk(test, echo, way=way, keys=[key("ann"), key("bob")], requests_per_minute=3)
 
-
-def test_a_tool_can_be_forced_or_forbidden_for_one_message() -> None:
+async def test_a_tool_can_be_forced_or_forbidden_for_one_message() -> None:
     model = Scripted([say("a"), call("list_directory", path="/"), say("b")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model, tools=[list_directory]) as http:
         path = await http.create()
         await http.post(f"{path}/chat", {"content": "x", "tool_choice": "none"})
         await http.post(f"{path}/chat", {"content": "x", "tool_choice": "list_directory"})
         await http.post(f"{path}/chat", {"content": "x", "tool_choice": "nope"}, expect=422)
         assert [request.tool_choice for request in model.requests] == ["none", "list_directory", "auto"]
 
-    talk(test, model, tools=[list_directory])
 
-
-def test_a_summary_counts_among_the_tokens_of_the_run_that_needed_it() -> None:
+async def test_a_summary_counts_among_the_tokens_of_the_run_that_needed_it() -> None:
     words = "word " * 1000
 
     def script(request: ModelRequest) -> Turn:
@@ -389,9 +351,7 @@ def test_a_summary_counts_among_the_tokens_of_the_run_that_needed_it() -> None:
             return Turn(text=("Words.",), usage=Usage(input_tokens=700, output_tokens=7))
         return Turn(text=(words,), usage=Usage(output_tokens=1))
 
-    async def test(http: Talk) -> None:
+    async with open_talk(script, windows={"given": 10_000}) as http:
         path = await http.create()
         spent = [(await http.post(f"{path}/chat", {"content": words}))["token_count"] for _ in range(4)]
         assert spent == [1, 1, 1, 708]
-
-    talk(test, script, windows={"given": 10_000})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, Talk, talk
+from surfaces.talk import NOTHING_ENABLED, open_talk
 from toolyard import Scripted, say
 from venues.mcp.plain import Plain
 
@@ -12,10 +12,11 @@ ADD = {"server_id": "plain", "tool_name": "add"}
 
 
 @pytest.mark.proves("004.chat-tools-of-running-servers", "004.server-running-checked")
-def test_a_chat_is_offered_an_enabled_tool_only_while_its_server_runs(tmp_path: Path) -> None:
+async def test_a_chat_is_offered_an_enabled_tool_only_while_its_server_runs(tmp_path: Path) -> None:
     model = Scripted([say("ok")] * 3)
 
-    async def test(http: Talk) -> None:
+    servers = {"plain": Plain(tmp_path, trust=True).spec}
+    async with open_talk(model, servers=servers, default_settings=NOTHING_ENABLED) as http:
         conversation = await http.create()
         await http.post(f"{conversation}/tools", ADD)
         for action in ("", "stop", "start"):
@@ -23,6 +24,3 @@ def test_a_chat_is_offered_an_enabled_tool_only_while_its_server_runs(tmp_path: 
                 await http.post(f"/servers/plain/{action}", None)
             await http.post(f"{conversation}/chat", {"content": "go"})
         assert [[tool.name for tool in request.offer.tools] for request in model.requests] == [["add"], [], ["add"]]
-
-    servers = {"plain": Plain(tmp_path, trust=True).spec}
-    talk(test, model, servers=servers, default_settings=NOTHING_ENABLED)

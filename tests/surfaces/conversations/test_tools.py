@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from surfaces.talk import NOTHING_ENABLED, Talk, both_ways, key, talk
+from surfaces.talk import NOTHING_ENABLED, both_ways, key, open_talk
 from toolyard import Scripted, call, say, tool
 
 
@@ -39,10 +39,9 @@ SUBTRACT = {"server_id": "function", "tool_name": "subtract"}
 
 @pytest.mark.proves("004.tools-available", "004.tools-enable", "004.tools-enabled", "004.tools-off-by-default")
 @both_ways
-def test_a_tool_is_offered_once_it_is_enabled_and_not_before(way: str) -> None:
+async def test_a_tool_is_offered_once_it_is_enabled_and_not_before(way: str) -> None:
     model = Scripted([say("none"), call("add", a=1, b=2), say("three"), say("none again")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model, way=way, tools=TOOLS, default_settings=NOTHING_ENABLED) as http:
         path = await http.create()
         available = await http.get(f"{path}/tools/available")
         assert set(available) == {"success", "available_tools", "count"} and available["count"] == 2
@@ -63,22 +62,20 @@ def test_a_tool_is_offered_once_it_is_enabled_and_not_before(way: str) -> None:
         offered = [[one.name for one in request.offer.tools] for request in model.requests]
         assert offered == [[], ["add"], ["add"], []]
 
-    talk(test, model, way=way, tools=TOOLS, default_settings=NOTHING_ENABLED)
 
-
-def test_where_everything_is_enabled_the_first_that_is_taken_leaves_the_others() -> None:
-    async def test(http: Talk) -> None:
+async def test_where_everything_is_enabled_the_first_that_is_taken_leaves_the_others() -> None:
+    async with open_talk(tools=TOOLS) as http:
         path = await http.create()
         assert (await http.get(f"{path}/tools"))["enabled_tools"] == [ADD, SUBTRACT]
         assert (await http.post(f"{path}/tools", ADD))["enabled_tools"] == [ADD, SUBTRACT]
         assert (await http.delete(f"{path}/tools?server_id=function&tool_name=add"))["enabled_tools"] == [SUBTRACT]
         assert (await http.post(f"{path}/tools", ADD))["enabled_tools"] == [ADD, SUBTRACT]
 
-    talk(test, tools=TOOLS)
 
+async def test_a_tool_that_is_not_there_for_the_caller_cannot_be_enabled() -> None:
 
-def test_a_tool_that_is_not_there_for_the_caller_cannot_be_enabled() -> None:
-    async def test(http: Talk) -> None:
+    keys = [key("ann"), key("boss", "boss")]
+    async with open_talk(tools=TOOLS, keys=keys, default_settings=NOTHING_ENABLED) as http:
         ann, boss = http.by("ann"), http.by("boss")
         path = await ann.create()
         for name in ("fire", "retired", "nope"):
@@ -95,11 +92,8 @@ def test_a_tool_that_is_not_there_for_the_caller_cannot_be_enabled() -> None:
         fire = {"server_id": "function", "tool_name": "fire"}
         assert (await boss.post(f"{hers}/tools", fire))["enabled_tools"] == [fire]
 
-    keys = [key("ann"), key("boss", "boss")]
-    talk(test, tools=TOOLS, keys=keys, default_settings=NOTHING_ENABLED)
 
-
-def test_a_tool_that_is_disabled_while_its_call_waits_does_not_run() -> None:
+async def test_a_tool_that_is_disabled_while_its_call_waits_does_not_run() -> None:
     ran: list[str] = []
 
     @tool(approval="ask")
@@ -107,7 +101,7 @@ def test_a_tool_that_is_disabled_while_its_call_waits_does_not_run() -> None:
         """Asks."""
         ran.append("dangerous")
 
-    async def test(http: Talk) -> None:
+    async with open_talk([call("dangerous"), say("ok")], tools=[dangerous]) as http:
         path = await http.create()
         waiting = await http.post(f"{path}/chat", {"content": "go"}, expect=202)
         await http.delete(f"{path}/tools?server_id=function&tool_name=dangerous")
@@ -116,22 +110,17 @@ def test_a_tool_that_is_disabled_while_its_call_waits_does_not_run() -> None:
         assert [(one["ok"], one["error_type"]) for one in finished] == [(False, "permission_denied")]
         assert ran == []
 
-    talk(test, [call("dangerous"), say("ok")], tools=[dangerous])
 
-
-def test_of_many_who_enable_at_once_every_one_counts() -> None:
+async def test_of_many_who_enable_at_once_every_one_counts() -> None:
     @tool(name="t0")
     def first() -> None:
         """One of many."""
 
     many = [tool(name=f"t{number}")(first.function) for number in range(40)]
-
-    async def test(http: Talk) -> None:
+    async with open_talk(tools=many, default_settings=NOTHING_ENABLED) as http:
         path = await http.create()
         names = [f"t{number}" for number in range(40)]
         await asyncio.gather(
             *(http.post(f"{path}/tools", {"server_id": "function", "tool_name": name}) for name in names)
         )
         assert [one["tool_name"] for one in (await http.get(f"{path}/tools"))["enabled_tools"]] == names
-
-    talk(test, tools=many, default_settings=NOTHING_ENABLED)

@@ -73,22 +73,15 @@ async def use(target: Any, mode: Mode) -> None:
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_official_client_over_http(mode: Mode) -> None:
-    async def test() -> None:
-        async with asyncio.timeout(30), AsyncExitStack() as stack:
-            yard = await stack.enter_async_context(wired((), tools=[opening_hours, delete_order]))
-            await use(f"{await stack.enter_async_context(served(yard))}/mcp", mode)
-
-    asyncio.run(test())
+async def test_the_official_client_over_http(mode: Mode) -> None:
+    async with asyncio.timeout(30), AsyncExitStack() as stack:
+        yard = await stack.enter_async_context(wired((), tools=[opening_hours, delete_order]))
+        await use(f"{await stack.enter_async_context(served(yard))}/mcp", mode)
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])
-def test_the_official_client_over_standard_streams(mode: Mode, tmp_path: Path) -> None:
+async def test_the_official_client_over_standard_streams(mode: Mode, tmp_path: Path) -> None:
     (tmp_path / "my_tools.py").write_text(TOOLS)
     words = ["-m", "toolyard", "mcp", "--tools", "./my_tools.py", "--store", "memory:"]
-
-    async def test() -> None:
-        async with asyncio.timeout(30):
-            await use(StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path), mode)
-
-    asyncio.run(test())
+    async with asyncio.timeout(30):
+        await use(StdioServerParameters(command=sys.executable, args=words, cwd=tmp_path), mode)

@@ -7,9 +7,9 @@ from contextlib import aclosing
 import pytest
 
 from hosting import Hosting
-from surfaces.mcp_host import MODERN, OWN, Answer, Host, Json, Legacy, over_mcp
+from surfaces.mcp_host import MODERN, OWN, Answer, Host, Json, Legacy, open_host
 from surfaces.talk import key
-from toolyard import Context, ToolError, Yard, tool
+from toolyard import Context, ToolError, tool
 from toolyard.core.events import CallEnded, RunEnded
 from toolyard.engine.authentication import LOCAL
 from toolyard.surfaces.mcp import sessions as _mcp_sessions
@@ -69,8 +69,8 @@ def problem(answer: Answer) -> Json:
     return json.loads(answer.text)
 
 
-def test_a_modern_client_discovers_lists_and_calls_without_any_session() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_modern_client_discovers_lists_and_calls_without_any_session() -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         found = await host.modern("server/discover")
         assert found.result["supportedVersions"] == [MODERN]
         assert found.result["capabilities"]["tools"] is not None
@@ -87,28 +87,23 @@ def test_a_modern_client_discovers_lists_and_calls_without_any_session() -> None
         assert json.loads(called.text) == called.result["structuredContent"]
         assert called.result["resultType"] == "complete" and called.result["isError"] is False
 
-    over_mcp(test, tools=TOOLS)
-
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2025-06-18", "2025-03-26"])
-def test_a_legacy_client_opens_a_session_lists_calls_and_ends_it(version: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
-        async with host.session(version) as client:
-            assert client.told["protocolVersion"] == version
-            assert "opening_hours" in names(await client.ask("tools/list"))
-            called = await client.ask("tools/call", {"name": "opening_hours", "arguments": {"day": "Monday"}})
-            assert json.loads(called.text) == {"day": "Monday", "open": "9 to 18"}
-            assert "resultType" not in called.result
-            assert (await client.ask("ping")).result == {}
-            assert (await client.ask("no/such")).error["code"] == -32601
-            assert (await client.send("DELETE")).status == 200
-            assert (await client.ask("ping")).status == 404
-
-    over_mcp(test, tools=TOOLS)
+async def test_a_legacy_client_opens_a_session_lists_calls_and_ends_it(version: str) -> None:
+    async with open_host(tools=TOOLS) as (host, _), host.session(version) as client:
+        assert client.told["protocolVersion"] == version
+        assert "opening_hours" in names(await client.ask("tools/list"))
+        called = await client.ask("tools/call", {"name": "opening_hours", "arguments": {"day": "Monday"}})
+        assert json.loads(called.text) == {"day": "Monday", "open": "9 to 18"}
+        assert "resultType" not in called.result
+        assert (await client.ask("ping")).result == {}
+        assert (await client.ask("no/such")).error["code"] == -32601
+        assert (await client.send("DELETE")).status == 200
+        assert (await client.ask("ping")).status == 404
 
 
-def test_a_version_that_we_do_not_speak_is_answered_with_one_that_we_do() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_version_that_we_do_not_speak_is_answered_with_one_that_we_do() -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         async with host.session("1999-01-01") as client:
             assert client.told["protocolVersion"] == "2025-11-25"
         body, headers = host.modern_body("tools/list", {"_meta": {f"{OWN}protocolVersion": "2030-01-01"}})
@@ -116,11 +111,9 @@ def test_a_version_that_we_do_not_speak_is_answered_with_one_that_we_do() -> Non
         assert (answer.status, answer.error["code"]) == (400, -32022)
         assert answer.error["data"] == {"supported": [MODERN], "requested": "2030-01-01"}
 
-    over_mcp(test, tools=TOOLS)
 
-
-def test_failures_of_tools_are_results_that_a_model_can_read() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_failures_of_tools_are_results_that_a_model_can_read() -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         assert problem(await host.call("fails"))["error_type"] == "locked"
         wrong = problem(await host.call("opening_hours", {"dya": 1}))
         assert wrong["error_type"] == "validation_error" and wrong["details"]["fields"]
@@ -128,18 +121,14 @@ def test_failures_of_tools_are_results_that_a_model_can_read() -> None:
         assert (unknown.status, unknown.error["code"]) == (400, -32602)
         assert unknown.messages[-1]["id"] == 3
 
-    over_mcp(test, tools=TOOLS)
 
-
-def test_a_result_that_is_cut_for_models_is_passed_on_whole() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_result_that_is_cut_for_models_is_passed_on_whole() -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         assert (await host.call("long_list")).text == "milk " * 5000
 
-    over_mcp(test, tools=TOOLS)
 
-
-def test_keys_and_roles_hold_here_as_everywhere() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_keys_and_roles_hold_here_as_everywhere() -> None:
+    async with open_host(tools=TOOLS, keys=[key("anna"), key("maria", "manager")]) as (host, _):
         refused = await host.modern("tools/list")
         assert (refused.status, refused.messages[0]["error_type"]) == (401, "unauthenticated")
         assert (await host.by("nobody").modern("tools/list")).status == 401
@@ -150,27 +139,23 @@ def test_keys_and_roles_hold_here_as_everywhere() -> None:
         assert "raise_prices" in names(await maria.modern("tools/list"))
         assert (await maria.call("raise_prices", {"percent": 5})).text == "done"
 
-    over_mcp(test, tools=TOOLS, keys=[key("anna"), key("maria", "manager")])
+
+async def test_a_session_belongs_to_the_caller_who_opened_it() -> None:
+    async with (
+        open_host(tools=TOOLS, keys=[key("anna"), key("maria", "manager")]) as (host, _),
+        host.by("anna").session() as client,
+    ):
+        stolen = Legacy(host._session, host._url, **(client.headers | {"x-api-key": "maria"}))  # pyright: ignore[reportPrivateUsage]
+        assert (await stolen.ask("tools/list")).status == 404
+        assert (await stolen.send("DELETE")).status == 404
+        assert (await client.ask("tools/list")).status == 200
 
 
-def test_a_session_belongs_to_the_caller_who_opened_it() -> None:
-    async def test(host: Host, yard: Yard) -> None:
-        async with host.by("anna").session() as client:
-            stolen = Legacy(host._session, host._url, **(client.headers | {"x-api-key": "maria"}))  # pyright: ignore[reportPrivateUsage]
-            assert (await stolen.ask("tools/list")).status == 404
-            assert (await stolen.send("DELETE")).status == 404
-            assert (await client.ask("tools/list")).status == 200
-
-    over_mcp(test, tools=TOOLS, keys=[key("anna"), key("maria", "manager")])
-
-
-def test_a_web_page_of_another_origin_cannot_drive_it() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_web_page_of_another_origin_cannot_drive_it() -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         body, headers = host.modern_body("tools/list")
         assert (await host.send("POST", body, **headers, origin="https://evil.example")).status == 403
         assert (await host.send("POST", body, **headers, host="evil.example")).status == 403
-
-    over_mcp(test, tools=TOOLS)
 
 
 @pytest.mark.parametrize(
@@ -183,34 +168,28 @@ def test_a_web_page_of_another_origin_cannot_drive_it() -> None:
         ({f"{OWN}protocolVersion": "v9"}, {}, -32020),
     ],
 )
-def test_a_modern_request_must_say_what_it_is_twice_and_the_same(meta: Json, headers: Json, code: int) -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_modern_request_must_say_what_it_is_twice_and_the_same(meta: Json, headers: Json, code: int) -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         body, sent = host.modern_body("tools/list", {"_meta": meta})
         answer = await host.send("POST", body, **(sent | headers))
         assert (answer.status, answer.error["code"], answer.messages[-1]["id"]) == (400, code, 1)
 
-    over_mcp(test, tools=TOOLS)
-
 
 @pytest.mark.parametrize("left_out", ["mcp-protocol-version", "mcp-method", "mcp-name"])
-def test_a_modern_call_needs_its_headers(left_out: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_modern_call_needs_its_headers(left_out: str) -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         body, sent = host.modern_body("tools/call", {"name": "opening_hours", "arguments": {"day": "Sunday"}})
         answer = await host.send("POST", body, **{name: value for name, value in sent.items() if name != left_out})
         assert (answer.status, answer.error["code"]) == (400, -32020)
         encoded = await host.send("POST", body, **(sent | {"mcp-name": "=?base64?b3BlbmluZ19ob3Vycw==?="}))
         assert encoded.status == 200
 
-    over_mcp(test, tools=TOOLS)
-
 
 @pytest.mark.parametrize("method", ["initialize", "ping", "logging/setLevel", "no/such"])
-def test_methods_that_the_newest_revision_does_not_have_are_not_found(method: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_methods_that_the_newest_revision_does_not_have_are_not_found(method: str) -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         answer = await host.modern(method)
         assert (answer.status, answer.error["code"]) == (404, -32601)
-
-    over_mcp(test, tools=TOOLS)
 
 
 @pytest.mark.parametrize(
@@ -230,31 +209,25 @@ def test_methods_that_the_newest_revision_does_not_have_are_not_found(method: st
         (b"", 400, -32700),
     ],
 )  # fmt: skip
-def test_what_is_no_message_is_refused_in_words(body: bytes, status: int, code: int) -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_what_is_no_message_is_refused_in_words(body: bytes, status: int, code: int) -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         answer = await host.send("POST", body, content_type="application/json")
         assert (answer.status, answer.error["code"]) == (status, code)
         assert answer.error["message"]
 
-    over_mcp(test, tools=TOOLS)
 
-
-def test_a_body_that_is_too_large_is_refused() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_body_that_is_too_large_is_refused() -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         assert (await host.send("POST", b" " * (MOST_BODY_BYTES + 1))).status == 413
 
-    over_mcp(test, tools=TOOLS)
 
-
-def test_other_methods_of_http_are_not_allowed() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_other_methods_of_http_are_not_allowed() -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         assert (await host.send("PUT", b"{}")).status == 405
 
-    over_mcp(test, tools=TOOLS)
 
-
-def test_progress_comes_before_the_result_for_whoever_gave_a_token() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_progress_comes_before_the_result_for_whoever_gave_a_token() -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         told = await host.call("counts", _meta={"progressToken": "p1"})
         assert [one["params"] for one in told.messages[:-1]] == [
             {"progressToken": "p1", "progress": step, "total": 2, "message": f"step {step}"} for step in range(3)
@@ -265,20 +238,16 @@ def test_progress_comes_before_the_result_for_whoever_gave_a_token() -> None:
             told = await client.ask("tools/call", {"name": "counts", "_meta": {"progressToken": 7}})
             assert [one["params"]["progress"] for one in told.messages[:-1]] == [0, 1, 2]
 
-    over_mcp(test, tools=TOOLS)
 
-
-def test_a_client_that_takes_no_stream_gets_the_result_alone() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_client_that_takes_no_stream_gets_the_result_alone() -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         body, headers = host.modern_body("tools/call", {"name": "counts", "_meta": {"progressToken": 1}})
         answer = await host.send("POST", body, **headers, accept="application/json")
         assert (answer.headers["content-type"], answer.text) == ("application/json", "counted")
 
-    over_mcp(test, tools=TOOLS)
 
-
-def test_a_call_over_mcp_is_a_run_in_the_journal_under_its_correlation_id() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_call_over_mcp_is_a_run_in_the_journal_under_its_correlation_id() -> None:
+    async with open_host(tools=TOOLS) as (host, yard):
         body, headers = host.modern_body("tools/call", {"name": "opening_hours", "arguments": {"day": "Sunday"}})
         await host.send("POST", body, **headers, x_correlation_id="my-trace")
         ((conversation, _),) = await yard.service.traced("my-trace")
@@ -288,18 +257,14 @@ def test_a_call_over_mcp_is_a_run_in_the_journal_under_its_correlation_id() -> N
         card = await yard.service.known(conversation, yard.access.caller({}))
         assert card.title == "MCP: opening_hours"
 
-    over_mcp(test, tools=TOOLS)
 
-
-def test_too_many_calls_in_a_minute_are_told_to_the_model() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_too_many_calls_in_a_minute_are_told_to_the_model() -> None:
+    async with open_host(tools=TOOLS, requests_per_minute=2) as (host, _):
         for _ in range(2):
             assert (await host.call("opening_hours", {"day": "Sunday"})).result["isError"] is False
         limited = problem(await host.call("opening_hours", {"day": "Sunday"}))
         assert limited["error_type"] == "rate_limited" and "come again in" in limited["error"]
         assert (await host.modern("tools/list")).status == 200
-
-    over_mcp(test, tools=TOOLS, requests_per_minute=2)
 
 
 def slow(started: asyncio.Event, stopped: asyncio.Event) -> object:
@@ -316,10 +281,9 @@ def slow(started: asyncio.Event, stopped: asyncio.Event) -> object:
     return slow
 
 
-def test_a_modern_client_that_leaves_stops_its_call() -> None:
+async def test_a_modern_client_that_leaves_stops_its_call() -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
-
-    async def test(host: Host, yard: Yard) -> None:
+    async with open_host(tools=[slow(started, stopped)]) as (host, _):
         body, headers = host.modern_body("tools/call", {"name": "slow"})
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.5):
@@ -327,41 +291,36 @@ def test_a_modern_client_that_leaves_stops_its_call() -> None:
         assert started.is_set()
         await asyncio.wait_for(stopped.wait(), 10)
 
-    over_mcp(test, tools=[slow(started, stopped)])
 
-
-def test_a_legacy_client_cancels_by_a_notification_and_the_tool_is_stopped() -> None:
+async def test_a_legacy_client_cancels_by_a_notification_and_the_tool_is_stopped() -> None:
     started, stopped = asyncio.Event(), asyncio.Event()
+    async with open_host(tools=[slow(started, stopped)]) as (host, _), host.session() as client:
+        body = client.body("tools/call", {"name": "slow"})
 
-    async def test(host: Host, yard: Yard) -> None:
-        async with host.session() as client:
-            body = client.body("tools/call", {"name": "slow"})
+        async def cancel() -> None:
+            await started.wait()
+            said = {"requestId": body["id"], "reason": "changed my mind"}
+            assert (await client.say(method="notifications/cancelled", params=said)).status == 202
 
-            async def cancel() -> None:
-                await started.wait()
-                said = {"requestId": body["id"], "reason": "changed my mind"}
-                assert (await client.say(method="notifications/cancelled", params=said)).status == 202
-
-            answer, _ = await asyncio.gather(client.send("POST", body), cancel())
-            assert problem(answer)["error_type"] == "cancelled"
-            assert stopped.is_set()
-            assert (await client.say(method="notifications/cancelled", params={"requestId": 99})).status == 202
-
-    over_mcp(test, tools=[slow(started, stopped)])
+        answer, _ = await asyncio.gather(client.send("POST", body), cancel())
+        assert problem(answer)["error_type"] == "cancelled"
+        assert stopped.is_set()
+        assert (await client.say(method="notifications/cancelled", params={"requestId": 99})).status == 202
 
 
-def test_sessions_are_bounded_and_the_idlest_of_a_caller_makes_room() -> None:
-    async def test(host: Host, yard: Yard) -> None:
-        async with host.by("maria").session() as other, host.by("anna").session() as first:
-            for _ in range(_mcp_sessions.MOST_OF_ONE - 1):
-                async with host.by("anna").session():
-                    pass
+async def test_sessions_are_bounded_and_the_idlest_of_a_caller_makes_room() -> None:
+    async with (
+        open_host(tools=TOOLS, keys=[key("anna"), key("maria", "manager")]) as (host, _),
+        host.by("maria").session() as other,
+        host.by("anna").session() as first,
+    ):
+        for _ in range(_mcp_sessions.MOST_OF_ONE - 1):
+            async with host.by("anna").session():
+                pass
+        assert (await first.ask("ping")).status == 200
+        async with host.by("anna").session(), host.by("anna").session():
             assert (await first.ask("ping")).status == 200
-            async with host.by("anna").session(), host.by("anna").session():
-                assert (await first.ask("ping")).status == 200
-                assert (await other.ask("ping")).status == 200
-
-    over_mcp(test, tools=TOOLS, keys=[key("anna"), key("maria", "manager")])
+            assert (await other.ask("ping")).status == 200
 
 
 # What a call waits for
@@ -393,24 +352,21 @@ async def asked(client: Legacy, tool: str, arguments: Json, **reply: Json) -> tu
         ({"error": {"code": -32603, "message": "no window"}}, "denied_by_user"),
     ],
 )
-def test_a_legacy_client_is_asked_for_an_approval_on_the_stream(reply: Json, error_type: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
-        async with host.session(elicitation={}) as client:
-            answer, question = await asked(client, "delete_order", {"number": 7}, **reply)
-            assert question["method"] == "elicitation/create"
-            assert '"number": 7' in question["params"]["message"]
-            assert question["params"]["requestedSchema"]["required"] == ["approve"]
-            if error_type:
-                assert problem(answer)["error_type"] == error_type
-            else:
-                assert answer.text == "order 7 is gone"
-
-    over_mcp(test, tools=TOOLS)
+async def test_a_legacy_client_is_asked_for_an_approval_on_the_stream(reply: Json, error_type: str) -> None:
+    async with open_host(tools=TOOLS) as (host, _), host.session(elicitation={}) as client:
+        answer, question = await asked(client, "delete_order", {"number": 7}, **reply)
+        assert question["method"] == "elicitation/create"
+        assert '"number": 7' in question["params"]["message"]
+        assert question["params"]["requestedSchema"]["required"] == ["approve"]
+        if error_type:
+            assert problem(answer)["error_type"] == error_type
+        else:
+            assert answer.text == "order 7 is gone"
 
 
 @pytest.mark.parametrize(("approve", "text"), [(True, "order 7 is gone"), (False, "denied_by_user")])
-def test_a_modern_client_comes_again_with_the_decision(approve: bool, text: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_modern_client_comes_again_with_the_decision(approve: bool, text: str) -> None:
+    async with open_host(tools=TOOLS) as (host, _):
         order = {"number": 7}
         first = (await host.call("delete_order", order, capabilities=FORM)).result
         assert first["resultType"] == "input_required" and "content" not in first
@@ -425,11 +381,9 @@ def test_a_modern_client_comes_again_with_the_decision(approve: bool, text: str)
         repeated = await host.call("delete_order", order, **again, inputResponses=decided)
         assert repeated.text == last.text, "an answer that got lost can be asked for again; nothing runs twice"
 
-    over_mcp(test, tools=TOOLS)
 
-
-def test_a_place_leads_only_to_the_callers_own_call_and_only_to_that_one() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_place_leads_only_to_the_callers_own_call_and_only_to_that_one() -> None:
+    async with open_host(tools=TOOLS, keys=[key("anna"), key("maria", "manager")]) as (host, _):
         anna, maria = host.by("anna"), host.by("maria")
         first = (await anna.call("delete_order", {"number": 7}, capabilities=FORM)).result
         other = (await anna.call("delete_order", {"number": 8}, capabilities=FORM)).result
@@ -448,53 +402,43 @@ def test_a_place_leads_only_to_the_callers_own_call_and_only_to_that_one() -> No
         assert await refused(anna, 7, other["requestState"]), "another call"
         assert await refused(anna, 7, "/".join(["conversation_x", *state.split("/")[1:]]))
 
-    over_mcp(test, tools=TOOLS, keys=[key("anna"), key("maria", "manager")])
-
 
 @pytest.mark.parametrize("era", ["modern", "legacy"])
-def test_a_client_that_cannot_be_asked_is_told_where_and_finds_the_result_once_it_is_decided(era: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
-        async with host.session() as client:
+async def test_a_client_that_cannot_be_asked_is_told_where_and_finds_the_result_once_it_is_decided(era: str) -> None:
+    async with open_host(tools=TOOLS) as (host, yard), host.session() as client:
 
-            async def call() -> Answer:
-                if era == "modern":
-                    return await host.call("delete_order", {"number": 7})
-                return await client.ask("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
+        async def call() -> Answer:
+            if era == "modern":
+                return await host.call("delete_order", {"number": 7})
+            return await client.ask("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
 
-            told = problem(await call())
-            assert told["error_type"] == "approval_required"
-            assert problem(await call()) == told, "still undecided: the same call, not a second one"
-            conversation, call_id = told["details"]["conversation_id"], told["details"]["call_id"]
-            assert f"/conversations/{conversation}/calls/{call_id}/approve" in told["error"]
-            await yard.approve(conversation, call_id, caller=yard.access.caller({}))
-            assert (await call()).text == "order 7 is gone"
-            assert problem(await call())["details"]["call_id"] != call_id, "the next one is a call of its own"
-
-    over_mcp(test, tools=TOOLS)
+        told = problem(await call())
+        assert told["error_type"] == "approval_required"
+        assert problem(await call()) == told, "still undecided: the same call, not a second one"
+        conversation, call_id = told["details"]["conversation_id"], told["details"]["call_id"]
+        assert f"/conversations/{conversation}/calls/{call_id}/approve" in told["error"]
+        await yard.approve(conversation, call_id, caller=yard.access.caller({}))
+        assert (await call()).text == "order 7 is gone"
+        assert problem(await call())["details"]["call_id"] != call_id, "the next one is a call of its own"
 
 
-def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
-    async def test(host: Host, yard: Yard) -> None:
-        async with host.session(elicitation={}) as client:
-            body = client.body("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
-            async with client.open("POST", body) as (_, _, stream), aclosing(stream):
-                question = await anext(stream)
-                (card,) = await yard.service.conversations(yard.access.caller({}), unlisted=True)
-                (call_id,) = (await yard.service.state(card.id)).calls
-                await yard.approve(card.id, call_id, caller=yard.access.caller({}))
-                rest = [message async for message in stream]
-            assert rest[0]["method"] == "notifications/cancelled"
-            assert rest[0]["params"]["requestId"] == question["id"]
-            assert rest[1]["result"]["content"][0]["text"] == "order 7 is gone"
-            assert (await client.say(id=question["id"], result={"action": "decline"})).status == 202
-
-    over_mcp(test, tools=TOOLS)
+async def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
+    async with open_host(tools=TOOLS) as (host, yard), host.session(elicitation={}) as client:
+        body = client.body("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
+        async with client.open("POST", body) as (_, _, stream), aclosing(stream):
+            question = await anext(stream)
+            (card,) = await yard.service.conversations(yard.access.caller({}), unlisted=True)
+            (call_id,) = (await yard.service.state(card.id)).calls
+            await yard.approve(card.id, call_id, caller=yard.access.caller({}))
+            rest = [message async for message in stream]
+        assert rest[0]["method"] == "notifications/cancelled"
+        assert rest[0]["params"]["requestId"] == question["id"]
+        assert rest[1]["result"]["content"][0]["text"] == "order 7 is gone"
+        assert (await client.say(id=question["id"], result={"action": "decline"})).status == 202
 
 
-def test_a_host_is_not_offered_what_only_a_provider_can_call() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_host_is_not_offered_what_only_a_provider_can_call() -> None:
+    async with open_host(Hosting([]), tools=TOOLS) as (host, yard):
         assert "web_search" in [one.name for one in yard.service.tools(LOCAL)]
         assert "web_search" not in names(await host.modern("tools/list"))
         assert (await host.call("web_search", {"query": "x"})).error["code"] == -32602
-
-    over_mcp(test, Hosting([]), tools=TOOLS)

@@ -2,8 +2,8 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -30,19 +30,16 @@ def child(script: Path, *args: str, **more: object) -> ServerSpec:
     return ServerSpec(command=sys.executable, args=(str(script), *args), **about)
 
 
-def behind(
-    test: Callable[[Host, Yard], Awaitable[None]], servers: dict[str, ServerSpec], way: str = "stdio", **wiring: object
-) -> None:
-    """With these servers behind us; over `http` each is another process, which we do not start."""
-
-    async def run() -> None:
-        async with asyncio.timeout(PATIENCE_S * 2), AsyncExitStack() as stack:
-            there = servers if way == "stdio" else {name: await _apart(servers[name], stack) for name in servers}
-            yard = await stack.enter_async_context(wired((), servers=there, **wiring))
-            await settled(yard)
-            await test(await stack.enter_async_context(hosting(yard)), yard)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_host_before(
+    servers: dict[str, ServerSpec], way: str = "stdio", **wiring: object
+) -> AsyncGenerator[tuple[Host, Yard], None]:
+    """Open a client of a yard with these servers; over `http` each is a process that the yard does not start."""
+    async with asyncio.timeout(PATIENCE_S * 2), AsyncExitStack() as stack:
+        there = servers if way == "stdio" else {name: await _apart(servers[name], stack) for name in servers}
+        yard = await stack.enter_async_context(wired((), servers=there, **wiring))
+        await settled(yard)
+        yield await stack.enter_async_context(hosting(yard)), yard
 
 
 async def _apart(spec: ServerSpec, stack: AsyncExitStack) -> ServerSpec:
@@ -56,84 +53,79 @@ both_ways = pytest.mark.parametrize("way", ["stdio", "http"])
 
 @both_ways
 @both_eras
-def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(era: str, way: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
-        async with host.session() as legacy:
+async def test_definitions_and_results_pass_with_fields_that_nobody_here_knows(era: str, way: str) -> None:
+    async with open_host_before({"odd": child(ODD)}, way) as (host, _), host.session() as legacy:
 
-            async def ask(method: str, params: Json = None) -> Answer:
-                return await (host.modern(method, params) if era == "modern" else legacy.ask(method, params))
+        async def ask(method: str, params: Json = None) -> Answer:
+            return await (host.modern(method, params) if era == "modern" else legacy.ask(method, params))
 
-            (listed,) = (await ask("tools/list")).result["tools"]
-            assert listed["outputSchema"]["description"] == "kept" and listed["title"] == "An odd tool"
-            assert listed["x-nobody-knows"] == [1, {"a": None}]
-            assert listed["icons"] == [{"src": "https://example.org/i.png", "theme": "dark"}]
-            assert listed["annotations"] == {"readOnlyHint": True, "x-hint": 1}
-            assert listed["_meta"] == {"example.org/a": "b"}
-            called = (await ask("tools/call", {"name": "odd", "arguments": {}})).result
-            kinds = [part["type"] for part in called["content"]]
-            assert kinds == ["text", "image", "audio", "resource_link", "resource", "x-new-kind"]
-            assert called["content"][0]["annotations"] == {"audience": ["user"], "priority": 0.5}
-            assert called["content"][3]["_meta"] == {"example.org/link": 1}
-            assert called["content"][5] == {"type": "x-new-kind", "of": {"the": "future"}}
-            assert called["structuredContent"] == {"big": 12345678901234567890, "half": 0.5, "none": None}
-            assert called["_meta"]["example.org/result"] == "yes" and called["x-more"] == "passes"
-            read = (await ask("resources/read", {"uri": "odd://one"})).result
-            assert read["contents"] == [{"uri": "odd://one", "text": "1", "x-also": True}]
-            prompted = (await ask("prompts/get", {"name": "odd"})).result
-            assert prompted["messages"][0]["content"]["x-deep"] == {"er": 1}
-
-    behind(test, {"odd": child(ODD)}, way)
+        (listed,) = (await ask("tools/list")).result["tools"]
+        assert listed["outputSchema"]["description"] == "kept" and listed["title"] == "An odd tool"
+        assert listed["x-nobody-knows"] == [1, {"a": None}]
+        assert listed["icons"] == [{"src": "https://example.org/i.png", "theme": "dark"}]
+        assert listed["annotations"] == {"readOnlyHint": True, "x-hint": 1}
+        assert listed["_meta"] == {"example.org/a": "b"}
+        called = (await ask("tools/call", {"name": "odd", "arguments": {}})).result
+        kinds = [part["type"] for part in called["content"]]
+        assert kinds == ["text", "image", "audio", "resource_link", "resource", "x-new-kind"]
+        assert called["content"][0]["annotations"] == {"audience": ["user"], "priority": 0.5}
+        assert called["content"][3]["_meta"] == {"example.org/link": 1}
+        assert called["content"][5] == {"type": "x-new-kind", "of": {"the": "future"}}
+        assert called["structuredContent"] == {"big": 12345678901234567890, "half": 0.5, "none": None}
+        assert called["_meta"]["example.org/result"] == "yes" and called["x-more"] == "passes"
+        read = (await ask("resources/read", {"uri": "odd://one"})).result
+        assert read["contents"] == [{"uri": "odd://one", "text": "1", "x-also": True}]
+        prompted = (await ask("prompts/get", {"name": "odd"})).result
+        assert prompted["messages"][0]["content"]["x-deep"] == {"er": 1}
 
 
 @both_ways
 @both_eras
-def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: str, way: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
-        async with host.session() as legacy:
+async def test_two_servers_look_like_one_and_what_both_have_is_told_apart(era: str, way: str) -> None:
+    async with (
+        open_host_before({"one": child(ODD, "one"), "two": child(ODD, "two")}, way) as (host, _),
+        host.session() as legacy,
+    ):
 
-            async def ask(method: str, params: Json = None) -> Answer:
-                return await (host.modern(method, params) if era == "modern" else legacy.ask(method, params))
+        async def ask(method: str, params: Json = None) -> Answer:
+            return await (host.modern(method, params) if era == "modern" else legacy.ask(method, params))
 
-            found = await host.modern("server/discover")
-            assert set(found.result["capabilities"]) == {"tools", "resources", "prompts", "completions"}
-            prompts = [one["name"] for one in (await ask("prompts/list")).result["prompts"]]
-            assert prompts == ["odd", "two__odd"]
-            for name, words in (("odd", "from one"), ("two__odd", "from two")):
-                said = (await ask("prompts/get", {"name": name})).result["messages"][0]["content"]["text"]
-                assert said == words
-            resources = [one["uri"] for one in (await ask("resources/list")).result["resources"]]
-            assert resources == ["odd://one", "odd://two"]
-            for uri in ("odd://one", "odd://two"):
-                assert (await ask("resources/read", {"uri": uri})).result["contents"][0]["uri"] == uri
-            unknown = await ask("resources/read", {"uri": "odd://three"})
-            assert unknown.error["code"] == (-32602 if era == "modern" else -32002)
-            assert (await ask("prompts/get", {"name": "three"})).error["code"] == -32602
-            ref = {"type": "ref/prompt", "name": "two__odd"}
-            completed = await ask("completion/complete", {"ref": ref, "argument": {"name": "a", "value": "b"}})
-            assert completed.result["completion"]["values"] == ["from two: odd"]
-            assert (await ask("resources/list", {"cursor": "x"})).error["code"] == -32602
-
-    behind(test, {"one": child(ODD, "one"), "two": child(ODD, "two")}, way)
+        found = await host.modern("server/discover")
+        assert set(found.result["capabilities"]) == {"tools", "resources", "prompts", "completions"}
+        prompts = [one["name"] for one in (await ask("prompts/list")).result["prompts"]]
+        assert prompts == ["odd", "two__odd"]
+        for name, words in (("odd", "from one"), ("two__odd", "from two")):
+            said = (await ask("prompts/get", {"name": name})).result["messages"][0]["content"]["text"]
+            assert said == words
+        resources = [one["uri"] for one in (await ask("resources/list")).result["resources"]]
+        assert resources == ["odd://one", "odd://two"]
+        for uri in ("odd://one", "odd://two"):
+            assert (await ask("resources/read", {"uri": uri})).result["contents"][0]["uri"] == uri
+        unknown = await ask("resources/read", {"uri": "odd://three"})
+        assert unknown.error["code"] == (-32602 if era == "modern" else -32002)
+        assert (await ask("prompts/get", {"name": "three"})).error["code"] == -32602
+        ref = {"type": "ref/prompt", "name": "two__odd"}
+        completed = await ask("completion/complete", {"ref": ref, "argument": {"name": "a", "value": "b"}})
+        assert completed.result["completion"]["values"] == ["from two: odd"]
+        assert (await ask("resources/list", {"cursor": "x"})).error["code"] == -32602
 
 
-def test_a_server_that_does_not_answer_is_left_out_and_keeps_nobody() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_server_that_does_not_answer_is_left_out_and_keeps_nobody() -> None:
+    async with open_host_before({"one": child(ODD, "one"), "two": child(ODD, "refuses")}) as (host, _):
         listed = (await host.modern("resources/list")).result["resources"]
         assert [one["uri"] for one in listed] == ["odd://one"]
 
-    behind(test, {"one": child(ODD, "one"), "two": child(ODD, "refuses")})
 
-
-def test_a_resource_is_read_whatever_becomes_of_the_servers_that_do_not_have_it() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_resource_is_read_whatever_becomes_of_the_servers_that_do_not_have_it() -> None:
+    async with open_host_before(
+        {"dies": child(ODD, "dies"), "silent": child(ODD, "silent"), "one": child(ODD, "one")}
+    ) as (host, _):
         read = await host.modern("resources/read", {"uri": "odd://one"})
         assert read.result["contents"][0]["uri"] == "odd://one"
 
-    behind(test, {"dies": child(ODD, "dies"), "silent": child(ODD, "silent"), "one": child(ODD, "one")})
 
-
-def test_a_server_that_sleeps_or_is_started_anew_still_has_its_resources() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_server_that_sleeps_or_is_started_anew_still_has_its_resources() -> None:
+    async with open_host_before({"one": child(ODD, "one", idle_s=0.1), "dies": child(ODD, "dies")}) as (host, yard):
         uris: Json = [{"uri": "odd://one", "name": "one"}, {"uri": "odd://dies", "name": "dies"}]
         await condition(lambda: yard.servers.cards()[0].status == "idle")
         assert (await host.modern("resources/list")).result["resources"] == uris
@@ -141,31 +133,25 @@ def test_a_server_that_sleeps_or_is_started_anew_still_has_its_resources() -> No
             gone = await host.modern("resources/read", {"uri": "odd://dies"})
             assert "not available" in gone.error["message"], gone.error
 
-    behind(test, {"one": child(ODD, "one", idle_s=0.1), "dies": child(ODD, "dies")})
 
-
-def test_what_no_server_has_is_not_found_though_one_of_them_is_away() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_what_no_server_has_is_not_found_though_one_of_them_is_away() -> None:
+    async with open_host_before({"dies": child(ODD, "dies"), "one": child(ODD, "one")}) as (host, _):
         await host.modern("resources/list")
         assert "not available" in (await host.modern("resources/read", {"uri": "odd://dies"})).error["message"]
         assert (await host.modern("resources/read", {"uri": "odd://three"})).error["code"] == -32602
 
-    behind(test, {"dies": child(ODD, "dies"), "one": child(ODD, "one")})
 
-
-def test_a_client_listens_to_what_can_be_watched_though_a_server_is_away() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_client_listens_to_what_can_be_watched_though_a_server_is_away() -> None:
+    async with open_host_before({"dies": child(ODD, "dies"), "one": child(ODD, "one")}) as (host, _):
         wants: Json = {"notifications": {"resourceSubscriptions": ["odd://dies", "odd://one", "odd://none"]}}
         body, headers = host.modern_body("subscriptions/listen", wants)
         async with host.open("POST", body, **headers) as (_, _, stream), aclosing(stream):
             first = await anext(stream)
             assert first["params"]["notifications"] == {"resourceSubscriptions": ["odd://one"]}
 
-    behind(test, {"dies": child(ODD, "dies"), "one": child(ODD, "one")})
 
-
-def test_a_server_that_lists_nothing_in_its_time_takes_none_of_the_others() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_server_that_lists_nothing_in_its_time_takes_none_of_the_others() -> None:
+    async with open_host_before({"mute": child(ODD, "mute"), "one": child(ODD, "one")}) as (host, _):
         body, headers = host.modern_body(
             "subscriptions/listen", {"notifications": {"resourceSubscriptions": ["odd://one"]}}
         )
@@ -173,14 +159,14 @@ def test_a_server_that_lists_nothing_in_its_time_takes_none_of_the_others() -> N
             first = await anext(stream)
             assert first["params"]["notifications"] == {"resourceSubscriptions": ["odd://one"]}
 
-    behind(test, {"mute": child(ODD, "mute"), "one": child(ODD, "one")})
 
-
-def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> None:
+async def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> None:
     def ruled(tool: Tool) -> Tool:
         return replace(tool, roles=frozenset({"manager"}))
 
-    async def test(host: Host, yard: Yard) -> None:
+    async with open_host_before(
+        {"one": child(ODD, "one")}, keys=[key("anna"), key("maria", "manager")], ruled=ruled
+    ) as (host, _):
         anna, maria = host.by("anna"), host.by("maria")
         assert (await anna.modern("resources/list")).result["resources"] == []
         assert (await anna.modern("resources/read", {"uri": "odd://one"})).error["code"] == -32602
@@ -188,16 +174,15 @@ def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> None:
         assert len((await maria.modern("resources/list")).result["resources"]) == 1
         assert (await maria.modern("prompts/get", {"name": "odd"})).status == 200
 
-    behind(test, {"one": child(ODD, "one")}, keys=[key("anna"), key("maria", "manager")], ruled=ruled)
 
-
-def test_what_a_name_stands_for_is_each_callers_own() -> None:
+async def test_what_a_name_stands_for_is_each_callers_own() -> None:
     """To one who sees a single server its prompt has the name that for others is another server's."""
 
     def ruled(tool: Tool) -> Tool:
         return replace(tool, roles=frozenset({"manager"})) if tool.server == "one" else tool
 
-    async def test(host: Host, yard: Yard) -> None:
+    servers = {"one": child(ODD, "one"), "two": child(ODD, "two")}
+    async with open_host_before(servers, keys=[key("anna"), key("maria", "manager")], ruled=ruled) as (host, _):
         anna, maria = host.by("anna"), host.by("maria")
 
         async def names(who: Host) -> list[str]:
@@ -209,23 +194,18 @@ def test_what_a_name_stands_for_is_each_callers_own() -> None:
         assert (await names(maria), await names(anna)) == (["odd", "two__odd"], ["odd"])
         assert (await said(maria), await said(anna)) == ("from one", "from two")
 
-    servers = {"one": child(ODD, "one"), "two": child(ODD, "two")}
-    behind(test, servers, keys=[key("anna"), key("maria", "manager")], ruled=ruled)
-
 
 @both_ways
-def test_a_servers_own_error_is_passed_on_with_its_code(way: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_servers_own_error_is_passed_on_with_its_code(way: str) -> None:
+    async with open_host_before({"odd": child(ODD)}, way) as (host, _):
         answer = await host.call("odd", {"fail": True})
         assert (answer.status, answer.error) == (200, {"code": -31999, "message": "odd", "data": {"why": "asked"}})
-
-    behind(test, {"odd": child(ODD)}, way)
 
 
 @both_ways
 @both_eras
-def test_a_question_of_either_era_reaches_a_client_of_either_era(era: str, way: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_question_of_either_era_reaches_a_client_of_either_era(era: str, way: str) -> None:
+    async with open_host_before({"fixtures": child(FIXTURES, "--era", era)}, way) as (host, _):
         asks: Json = {"name": "test_input_required_result_multi_round", "arguments": {}}
         answers = [{"name": "Anna"}, {"color": "blue"}]
         form: Json = {"elicitation": {}}
@@ -246,12 +226,10 @@ def test_a_question_of_either_era_reaches_a_client_of_either_era(era: str, way: 
                         said = message["result"]["content"][0]["text"]
             assert said == "Anna likes blue"
 
-    behind(test, {"fixtures": child(FIXTURES, "--era", era)}, way)
-
 
 @both_eras
-def test_a_client_that_cannot_be_asked_is_told_so_and_the_call_is_over(era: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_client_that_cannot_be_asked_is_told_so_and_the_call_is_over(era: str) -> None:
+    async with open_host_before({"fixtures": child(FIXTURES, "--era", era)}) as (host, yard):
         answer = await host.call("test_elicitation", {"message": "who?"})
         assert (answer.status, answer.error["code"]) == (400, -32021)
         assert answer.error["data"] == {"requiredCapabilities": {"elicitation": {"form": {}}}}
@@ -259,13 +237,11 @@ def test_a_client_that_cannot_be_asked_is_told_so_and_the_call_is_over(era: str)
         ended = (await entries(yard, card.id))[-1].event
         assert isinstance(ended, RunEnded) and ended.ending == "cancelled"
 
-    behind(test, {"fixtures": child(FIXTURES, "--era", era)})
-
 
 @both_ways
 @both_eras
-def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: str, way: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: str, way: str) -> None:
+    async with open_host_before({"fixtures": child(FIXTURES, "--era", era)}, way) as (host, _):
         wants = {"notifications": {"toolsListChanged": True}}
         body, headers = host.modern_body("subscriptions/listen", wants)
         async with host.open("POST", body, **headers) as (status, _, stream), aclosing(stream):
@@ -282,12 +258,10 @@ def test_clients_that_listen_are_told_of_changes_and_of_nothing_else(era: str, w
                 assert news["params"]["_meta"] == {f"{OWN}subscriptionId": 1}
                 assert (await anext(told))["method"] == "notifications/tools/list_changed"
 
-    behind(test, {"fixtures": child(FIXTURES, "--era", era)}, way)
-
 
 @both_ways
-def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(way: str) -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(way: str) -> None:
+    async with open_host_before({"fixtures": child(FIXTURES, "--era", "legacy")}, way) as (host, _):
         uri = "test://watched-resource"
         async with (
             host.session() as client,
@@ -302,8 +276,6 @@ def test_a_resource_that_is_watched_is_told_of_to_whoever_watches_it(way: str) -
             assert (await anext(elsewhere))["method"] == "notifications/prompts/list_changed", "and nothing before it"
             assert (await client.ask("resources/unsubscribe", {"uri": uri})).result == {}
             assert (await client.ask("resources/subscribe", {"uri": "test://none"})).error["code"] == -32602
-
-    behind(test, {"fixtures": child(FIXTURES, "--era", "legacy")}, way)
 
 
 ELICITS: Json = {"elicitation": {"form": {}}}
@@ -320,33 +292,26 @@ async def called(client: Legacy, tool: str, answers: dict[str, Json]) -> Json:
     raise AssertionError("no answer came")
 
 
-def test_a_legacy_client_is_served_in_its_own_era_by_a_server_that_speaks_both() -> None:
+async def test_a_legacy_client_is_served_in_its_own_era_by_a_server_that_speaks_both() -> None:
     """Its server's tools ask by requests of their own, which the new era does not have."""
-
-    async def test(host: Host, yard: Yard) -> None:
+    async with open_host_before({"both": child(MODERN_SERVER)}) as (host, yard):
         assert yard.servers.cards()[0].protocol == "2026-07-28"
         async with host.session(**ELICITS) as legacy:
             answer = {"action": "accept", "content": {"name": "Ann"}}
             result = await called(legacy, "push", {"elicitation/create": answer})
             assert result["content"][0]["text"] == "hello Ann after 1 calls"
 
-    behind(test, {"both": child(MODERN_SERVER)})
+
+async def test_a_server_that_speaks_only_the_new_era_serves_legacy_clients_in_it() -> None:
+    async with open_host_before({"modern": child(FIXTURES, "--era", "modern")}) as (host, _), host.session() as legacy:
+        for _ in range(2):
+            answer = await legacy.ask("tools/call", {"name": "test_simple_text", "arguments": {}})
+            assert "simple text" in answer.text
 
 
-def test_a_server_that_speaks_only_the_new_era_serves_legacy_clients_in_it() -> None:
-    async def test(host: Host, yard: Yard) -> None:
-        async with host.session() as legacy:
-            for _ in range(2):
-                answer = await legacy.ask("tools/call", {"name": "test_simple_text", "arguments": {}})
-                assert "simple text" in answer.text
-
-    behind(test, {"modern": child(FIXTURES, "--era", "modern")})
-
-
-def test_towards_a_server_of_the_old_era_a_call_claims_what_its_own_client_has(tmp_path: Path) -> None:
+async def test_towards_a_server_of_the_old_era_a_call_claims_what_its_own_client_has(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "typed", trust=True, sampling=True)
-
-    async def test(host: Host, yard: Yard) -> None:
+    async with open_host_before({"plain": plain.spec}) as (host, _):
         async with host.session(**ELICITS) as without:
             refused = await called(without, "asks_model", {})
             assert "-3260" in refused["content"][0]["text"], "the server is told that there is no model"
@@ -354,18 +319,14 @@ def test_towards_a_server_of_the_old_era_a_call_claims_what_its_own_client_has(t
             words = {"role": "assistant", "model": "m", "content": WORDS}
             result = await called(able, "asks_model", {"sampling/createMessage": words})
             assert "the model says" in result["content"][0]["text"]
-
-    behind(test, {"plain": plain.spec})
     first, second = plain.noted("client")
     assert "sampling" not in first and "sampling" in second and "roots" not in second
 
 
-def test_towards_a_server_of_the_new_era_a_request_claims_what_its_own_client_has() -> None:
-    async def test(host: Host, yard: Yard) -> None:
+async def test_towards_a_server_of_the_new_era_a_request_claims_what_its_own_client_has() -> None:
+    async with open_host_before({"modern": child(FIXTURES, "--era", "modern", sampling=True)}) as (host, _):
         tool = "test_input_required_result_capabilities"  # it asks for what it may
         assert (await host.call(tool)).text == "done"
         able: dict[str, Json] = {"answer": ELICITS, "completion": {"sampling": {}}}
         for name, capabilities in able.items():
             assert list((await host.call(tool, capabilities=capabilities)).result["inputRequests"]) == [name]
-
-    behind(test, {"modern": child(FIXTURES, "--era", "modern", sampling=True)})

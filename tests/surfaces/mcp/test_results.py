@@ -5,7 +5,7 @@ import json
 import pytest
 
 from surfaces.app_talk import App, ran, user
-from surfaces.talk import Json, Talk, talk
+from surfaces.talk import Json, open_talk
 from toolyard import Scripted, call, say
 from toolyard.core.items import ImagePart, Result
 
@@ -27,15 +27,12 @@ OTHER_SHAPES: list[object] = [
 ]
 
 
-def delivered_to_model(result: object) -> Result:
+async def delivered_to_model(result: object) -> Result:
     """Return the result as the model reads it, delivered by `toolResults`."""
     model = Scripted([ASKED, say("ok")])
-
-    async def test(http: Talk) -> None:
+    async with open_talk(model) as http:
         app = App(http)
         assert (await app.post(ran(await app.ask("go"), result)))["stopReason"] == "done"
-
-    talk(test, model)
     return result_in(model)
 
 
@@ -44,48 +41,45 @@ def result_in(model: Scripted) -> Result:
     return result
 
 
-def test_the_text_the_structured_content_and_the_images_are_what_the_model_reads() -> None:
-    result = delivered_to_model({"content": [TEXT, IMAGE], "structuredContent": {"count": 3}, "isError": False})
+async def test_the_text_the_structured_content_and_the_images_are_what_the_model_reads() -> None:
+    result = await delivered_to_model({"content": [TEXT, IMAGE], "structuredContent": {"count": 3}, "isError": False})
     assert result.outcome == "ok" and result.parts == (ImagePart(url="data:image/png;base64,iVBORw0KGgo="),)
     first, _, last = result.content.splitlines()
     assert (first, last) == ("3 in stock", '{"count":3}')
 
 
-def test_a_result_that_says_it_is_an_error_is_one() -> None:
-    result = delivered_to_model({**FAILED, "_meta": {"trace": "1"}, "structuredContent": {"error_type": "sold_out"}})
+async def test_a_result_that_says_it_is_an_error_is_one() -> None:
+    result = await delivered_to_model(
+        {**FAILED, "_meta": {"trace": "1"}, "structuredContent": {"error_type": "sold_out"}}
+    )
     assert result.outcome == "error" and result.error is not None
     assert (result.error.error, result.error.error_type) == ("sold out", "sold_out")
 
 
 @pytest.mark.parametrize("written", [json.dumps(FAILED), {"meta": None, "structured_content": None, **FAILED}])
-def test_a_result_written_as_text_or_with_python_names_is_the_same(written: object) -> None:
-    result = delivered_to_model(written)
+async def test_a_result_written_as_text_or_with_python_names_is_the_same(written: object) -> None:
+    result = await delivered_to_model(written)
     assert result.error is not None and result.error.error == "sold out"
 
 
 @pytest.mark.parametrize("value", OTHER_SHAPES, ids=json.dumps)
-def test_what_only_resembles_a_result_stays_as_it_is(value: object) -> None:
-    result = delivered_to_model(value)
+async def test_what_only_resembles_a_result_stays_as_it_is(value: object) -> None:
+    result = await delivered_to_model(value)
     assert (result.outcome, json.loads(result.content)) == ("ok", value)
 
 
-def test_the_other_ways_to_deliver_a_result_unwrap_it_too() -> None:
+async def test_the_other_ways_to_deliver_a_result_unwrap_it_too() -> None:
     stateless, direct = (Scripted([ASKED, say("ok")]) for _ in range(2))
-
-    async def by_message(http: Talk) -> None:
+    async with open_talk(stateless) as http:
         first = await App(http).ask("go")
         answered: Json = {"role": "tool", "toolCallId": first["toolCalls"][0]["id"], "content": json.dumps(FAILED)}
         history = [user("go"), {"role": "assistant", "toolCalls": first["toolCalls"]}, answered]
         assert (await App(http).post({"messages": history}))["stopReason"] == "done"
-
-    async def by_call(http: Talk) -> None:
+    async with open_talk(direct) as http:
         first = await App(http).ask("go")
         conversation, call_id = first["toolCalls"][0]["id"].split(".")
         await http.post(f"/conversations/{conversation}/calls/{call_id}/result", {"result": FAILED})
         await http.until_done(f"/conversations/{conversation}")
-
-    talk(by_message, stateless)
-    talk(by_call, direct)
     for model in (stateless, direct):
         error = result_in(model).error
         assert error is not None and error.error == "sold out"

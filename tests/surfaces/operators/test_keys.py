@@ -1,7 +1,8 @@
 """`/keys`: administrators only, each within their tenant, and never down to none."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from typing import cast
 
 from support import PATIENCE_S
@@ -16,17 +17,15 @@ def key(name: str, *roles: str, tenant: str = "") -> Key:
     return Key(name=name, hash=key_hash(name), user=name, roles=frozenset(roles), tenant=tenant)
 
 
-def with_keys(test: Callable[[Client], Awaitable[None]], *keys: Key) -> None:
-    async def opened() -> None:
-        wiring = Wiring(model=Scripted([]), keys=keys)
-        async with asyncio.timeout(PATIENCE_S), Yard.wired(wiring) as yard, client(yard) as one:
-            await test(one)
-
-    asyncio.run(opened())
+@asynccontextmanager
+async def open_client_with_keys(*keys: Key) -> AsyncGenerator[Client, None]:
+    wiring = Wiring(model=Scripted([]), keys=keys)
+    async with asyncio.timeout(PATIENCE_S), Yard.wired(wiring) as yard, client(yard) as http:
+        yield http
 
 
-def test_the_first_key_is_made_by_whoever_is_local_and_then_asked_for() -> None:
-    async def test(one: Client) -> None:
+async def test_the_first_key_is_made_by_whoever_is_local_and_then_asked_for() -> None:
+    async with open_client_with_keys() as one:
         status, made, _ = await one.ask("POST", "/keys", {"name": "me", "user": "ann", "roles": ["admin"]})
         assert status == 201 and str(made["secret"]).startswith("ty_")
         assert (await one.ask("GET", "/keys"))[0] == 401
@@ -34,11 +33,9 @@ def test_the_first_key_is_made_by_whoever_is_local_and_then_asked_for() -> None:
         assert status == 200 and found["count"] == 1
         assert "hash" not in str(found) and str(made["secret"]) not in str(found)
 
-    with_keys(test)
 
-
-def test_keys_are_the_business_of_administrators() -> None:
-    async def test(one: Client) -> None:
+async def test_keys_are_the_business_of_administrators() -> None:
+    async with open_client_with_keys(key("guest", "operator", "approver"), key("boss", "admin")) as one:
         for method, path, body in (
             ("GET", "/keys", None),
             ("POST", "/keys", {"name": "x", "user": "x"}),
@@ -48,11 +45,9 @@ def test_keys_are_the_business_of_administrators() -> None:
             assert (status, told["error_type"]) == (403, "permission_denied")
             assert (await one.ask(method, path, body))[0] == 401
 
-    with_keys(test, key("guest", "operator", "approver"), key("boss", "admin"))
 
-
-def test_an_administrator_of_a_tenant_has_no_say_in_another() -> None:
-    async def test(one: Client) -> None:
+async def test_an_administrator_of_a_tenant_has_no_say_in_another() -> None:
+    async with open_client_with_keys(key("boss", "admin"), key("theirs", "admin", tenant="theirs")) as one:
         _, found, _ = await one.ask("GET", "/keys", x_api_key="theirs")
         assert [shown["name"] for shown in cast(list[dict[str, str]], found["keys"])] == ["theirs"]
         new = {"name": "new", "user": "ann"}
@@ -66,11 +61,9 @@ def test_an_administrator_of_a_tenant_has_no_say_in_another() -> None:
         assert (await one.ask("DELETE", "/keys/boss", x_api_key="theirs"))[0] == 404
         assert (await one.ask("DELETE", "/keys/new", x_api_key="boss"))[0] == 200
 
-    with_keys(test, key("boss", "admin"), key("theirs", "admin", tenant="theirs"))
 
-
-def test_the_last_key_and_those_of_the_file_stay() -> None:
-    async def test(one: Client) -> None:
+async def test_the_last_key_and_those_of_the_file_stay() -> None:
+    async with open_client_with_keys(key("boss", "admin")) as one:
         status, told, _ = await one.ask("DELETE", "/keys/boss", x_api_key="boss")
         assert status == 409 and "the last key" in str(told["error"])
         assert (await one.ask("POST", "/keys", {"name": "two", "user": "ann"}, x_api_key="boss"))[0] == 201
@@ -78,11 +71,10 @@ def test_the_last_key_and_those_of_the_file_stay() -> None:
         assert status == 409 and "configuration file" in str(told["error"])
         assert (await one.ask("POST", "/keys", {"name": "two", "user": "bob"}, x_api_key="boss"))[0] == 409
 
-    with_keys(test, key("boss", "admin"))
 
+async def test_the_last_key_of_an_administrator_stays() -> None:
+    async with open_client_with_keys() as one:
 
-def test_the_last_key_of_an_administrator_stays() -> None:
-    async def test(one: Client) -> None:
         async def made(name: str, *roles: str, tenant: str = "", by: str = "") -> str:
             body = {"name": name, "user": name, "roles": roles, "tenant": tenant}
             status, told, _ = await one.ask("POST", "/keys", body, **({"x_api_key": by} if by else {}))
@@ -98,15 +90,11 @@ def test_the_last_key_of_an_administrator_stays() -> None:
         await made("second", "admin", by=boss)
         assert (await one.ask("DELETE", "/keys/boss", x_api_key=boss))[0] == 200
 
-    with_keys(test)
 
-
-def test_a_key_without_a_proper_name_is_not_made() -> None:
-    async def test(one: Client) -> None:
+async def test_a_key_without_a_proper_name_is_not_made() -> None:
+    async with open_client_with_keys() as one:
         for name, user in (("", "ann"), ("a/b", "ann"), ("a\nb", "ann"), ("x" * 200, "ann"), ("me", " ")):
             assert (await one.ask("POST", "/keys", {"name": name, "user": user}))[0] == 422
         assert (await one.ask("POST", "/keys", {"name": "me"}))[0] == 422
         assert (await one.ask("POST", "/keys", {"name": "me", "user": "ann", "hash": "x"}))[0] == 422
         assert (await one.ask("GET", "/keys"))[1]["count"] == 0
-
-    with_keys(test)

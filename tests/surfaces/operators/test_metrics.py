@@ -36,16 +36,13 @@ async def scraped(yard: Yard, headers: dict[str, str]) -> tuple[int, str, str]:
         return answer.status, answer.headers["content-type"], await answer.text()
 
 
-def test_without_a_key_the_local_caller_reads_them_as_prometheus_wants_them() -> None:
-    async def test() -> None:
-        async with asyncio.timeout(30), Yard(model=Scripted([say("hi")])) as yard:
-            await events_of(yard.run("hello"))
-            status, kind, text = await scraped(yard, {})
-            assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
-            assert 'toolyard_runs_total{ending="done"} 1\n' in text
-            assert "toolyard_runs_waiting 0\n" in text
-
-    asyncio.run(test())
+async def test_without_a_key_the_local_caller_reads_them_as_prometheus_wants_them() -> None:
+    async with asyncio.timeout(30), Yard(model=Scripted([say("hi")])) as yard:
+        await events_of(yard.run("hello"))
+        status, kind, text = await scraped(yard, {})
+        assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        assert 'toolyard_runs_total{ending="done"} 1\n' in text
+        assert "toolyard_runs_waiting 0\n" in text
 
 
 @pytest.mark.parametrize(
@@ -53,10 +50,7 @@ def test_without_a_key_the_local_caller_reads_them_as_prometheus_wants_them() ->
     [("op", 200), ("root", 200), ("ann", 403), ("boss", 403), ("their-op", 403), ("their-root", 403), ("nobody", 401),
      ("", 401)],
 )  # fmt: skip
-def test_with_keys_only_operators_and_administrators_without_a_tenant_read_them(who: str, status: int) -> None:
-    async def test() -> None:
-        async with asyncio.timeout(30), Yard.wired(Wiring(model=Scripted([]), keys=KEYS)) as yard:
-            got, _, _ = await scraped(yard, {"x-api-key": who} if who else {})
-            assert got == status
-
-    asyncio.run(test())
+async def test_with_keys_only_operators_and_administrators_without_a_tenant_read_them(who: str, status: int) -> None:
+    async with asyncio.timeout(30), Yard.wired(Wiring(model=Scripted([]), keys=KEYS)) as yard:
+        got, _, _ = await scraped(yard, {"x-api-key": who} if who else {})
+        assert got == status

@@ -1,7 +1,5 @@
 """What went to a model and came back: kept where that was asked for, shown to operators, and never with a secret."""
 
-import asyncio
-
 from surfaces.talk import Talk, key, talking, wired
 from toolyard import Caller, Context, tool
 from toolyard.core.items import Call
@@ -28,7 +26,7 @@ async def kept(http: Talk, conversation: str, number: int, expect: int = 200) ->
     return answer["turn"] if expect == 200 else answer
 
 
-def test_each_turn_is_kept_as_it_went_over_the_wire_with_secrets_left_out() -> None:
+async def test_each_turn_is_kept_as_it_went_over_the_wire_with_secrets_left_out() -> None:
     async def run() -> None:
         strict = StrictChat(asks(("login", {"password": "hunter2"})), says("You are in."))
         async with strict.serving() as base_url:
@@ -49,60 +47,48 @@ def test_each_turn_is_kept_as_it_went_over_the_wire_with_secrets_left_out() -> N
                 (run,) = (await http.by("ann").get("/traces"))["runs"]
                 await http.by("ann").get(f"{conversation}/runs/{run['run_id']}/turns/1", expect=403)
 
-    asyncio.run(run())
+    await run()
 
 
-def test_operators_of_a_tenant_see_what_was_sent_but_not_where_to() -> None:
-    async def run() -> None:
-        async with StrictChat(says("Hi.")).serving() as base_url:
-            model = OpenAIChat(base_url=base_url, model="m")
-            keys = [key("ann"), key("olga", "operator")]
-            async with wired(model, keys=keys, keep_requests=True) as yard, talking(yard) as http:
-                conversation = await http.by("ann").create("Hi")
-                await http.by("ann").answer("POST", f"{conversation}/chat", {"content": "hello"})
-                turn = await kept(http, conversation, 1)
-                assert "hello" in str(turn["request"]) and base_url not in str(turn)
-                assert turn["url"] == "" and turn["headers"] == {}
-
-    asyncio.run(run())
+async def test_operators_of_a_tenant_see_what_was_sent_but_not_where_to() -> None:
+    async with StrictChat(says("Hi.")).serving() as base_url:
+        model = OpenAIChat(base_url=base_url, model="m")
+        keys = [key("ann"), key("olga", "operator")]
+        async with wired(model, keys=keys, keep_requests=True) as yard, talking(yard) as http:
+            conversation = await http.by("ann").create("Hi")
+            await http.by("ann").answer("POST", f"{conversation}/chat", {"content": "hello"})
+            turn = await kept(http, conversation, 1)
+            assert "hello" in str(turn["request"]) and base_url not in str(turn)
+            assert turn["url"] == "" and turn["headers"] == {}
 
 
-def test_nothing_is_kept_unless_it_was_asked_for() -> None:
-    async def run() -> None:
-        async with StrictChat(says("Hi.")).serving() as base_url:
-            model = OpenAIChat(base_url=base_url, model="m")
-            async with wired(model, keys=KEYS) as yard, talking(yard) as http:
-                conversation = await http.by("ann").create("Hi")
-                await http.by("ann").answer("POST", f"{conversation}/chat", {"content": "hi"})
-                await kept(http, conversation, 1, expect=404)
-
-    asyncio.run(run())
+async def test_nothing_is_kept_unless_it_was_asked_for() -> None:
+    async with StrictChat(says("Hi.")).serving() as base_url:
+        model = OpenAIChat(base_url=base_url, model="m")
+        async with wired(model, keys=KEYS) as yard, talking(yard) as http:
+            conversation = await http.by("ann").create("Hi")
+            await http.by("ann").answer("POST", f"{conversation}/chat", {"content": "hi"})
+            await kept(http, conversation, 1, expect=404)
 
 
-def test_a_turn_that_failed_is_kept_too() -> None:
-    async def run() -> None:
-        async with StrictChat(refuses(400, "no such model")).serving() as base_url:
-            model = OpenAIChat(base_url=base_url, model="m")
-            async with wired(model, keys=KEYS, keep_requests=True) as yard, talking(yard) as http:
-                conversation = await http.by("ann").create("Hi")
-                await http.by("ann").answer("POST", f"{conversation}/chat", {"content": "hi"})
-                turn = await kept(http, conversation, 1)
-                assert "'hi'" in str(turn["request"]) and turn["response"] == ""
-
-    asyncio.run(run())
+async def test_a_turn_that_failed_is_kept_too() -> None:
+    async with StrictChat(refuses(400, "no such model")).serving() as base_url:
+        model = OpenAIChat(base_url=base_url, model="m")
+        async with wired(model, keys=KEYS, keep_requests=True) as yard, talking(yard) as http:
+            conversation = await http.by("ann").create("Hi")
+            await http.by("ann").answer("POST", f"{conversation}/chat", {"content": "hi"})
+            turn = await kept(http, conversation, 1)
+            assert "'hi'" in str(turn["request"]) and turn["response"] == ""
 
 
-def test_a_model_cannot_read_what_was_kept() -> None:
-    async def run() -> None:
-        store = MemoryStore()
-        for handle in ("result_1", f"{KEPT_TURN}run_1.1"):
-            await store.put("c", handle, b"what was kept")
-        context = Context(
-            caller=Caller(), conversation="c", run_id="run_1", call_id="call_1", correlation_id="", idempotency_key="",
-            attempt=1, deadline=0.0, progress=print,
-        )  # fmt: skip
-        for handle, kind in (("result_1", Value), (f"{KEPT_TURN}run_1.1", Failure)):
-            call = Call(id="call_1", at=0.0, tool="read_result", arguments={"handle": handle})
-            assert isinstance(await ResultsVenue(store).run(call, READ_RESULT, context), kind)
-
-    asyncio.run(run())
+async def test_a_model_cannot_read_what_was_kept() -> None:
+    store = MemoryStore()
+    for handle in ("result_1", f"{KEPT_TURN}run_1.1"):
+        await store.put("c", handle, b"what was kept")
+    context = Context(
+        caller=Caller(), conversation="c", run_id="run_1", call_id="call_1", correlation_id="", idempotency_key="",
+        attempt=1, deadline=0.0, progress=print,
+    )  # fmt: skip
+    for handle, kind in (("result_1", Value), (f"{KEPT_TURN}run_1.1", Failure)):
+        call = Call(id="call_1", at=0.0, tool="read_result", arguments={"handle": handle})
+        assert isinstance(await ResultsVenue(store).run(call, READ_RESULT, context), kind)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, key, talk
+from surfaces.talk import Json, Talk, key, open_talk
 from toolyard import tool
 from toolyard.models.scripted import call, fail, say, together
 
@@ -44,8 +44,10 @@ async def runs(http: Talk, query: str = "") -> list[Json]:
     return (await http.get(f"/traces{query}"))["runs"]
 
 
-def test_runs_are_found_by_tool_outcome_ending_user_and_conversation() -> None:
-    async def ask(http: Talk) -> None:
+async def test_runs_are_found_by_tool_outcome_ending_user_and_conversation() -> None:
+
+    script = [call("stock", item="milk"), say("2"), call("stock", item="gold"), say("none"), fail("no")]
+    async with open_talk(script, keys=KEYS, tools=TOOLS) as http:
         ann, bob, olga = http.by("ann"), http.by("bob"), http.by("olga")
         good = await asked(ann, "milk?", "Milk")
         bad = await asked(ann, "gold?")
@@ -64,12 +66,9 @@ def test_runs_are_found_by_tool_outcome_ending_user_and_conversation() -> None:
         assert [(one["tool"], one["outcome"]) for one in run["calls"]] == [("stock", "ok")]
         assert len(run["turns"]) == 2
 
-    script = [call("stock", item="milk"), say("2"), call("stock", item="gold"), say("none"), fail("no")]
-    talk(ask, script, keys=KEYS, tools=TOOLS)
 
-
-def test_nobody_sees_the_runs_of_another() -> None:
-    async def ask(http: Talk) -> None:
+async def test_nobody_sees_the_runs_of_another() -> None:
+    async with open_talk([say("hi")], keys=KEYS) as http:
         mine = await asked(http.by("ann"), "hello")
         for query in ("", "?user=ann"):
             assert await runs(http.by("bob"), query) == []
@@ -79,11 +78,9 @@ def test_nobody_sees_the_runs_of_another() -> None:
         for path in ("/traces", "/overview", "/live"):
             await http.by("bob").get(f"{path}?whose=tenant", expect=403)
 
-    talk(ask, [say("hi")], keys=KEYS)
 
-
-def test_a_list_of_runs_leads_on_to_earlier_ones_and_none_is_missed() -> None:
-    async def ask(http: Talk) -> None:
+async def test_a_list_of_runs_leads_on_to_earlier_ones_and_none_is_missed() -> None:
+    async with open_talk([say("ok")] * 5) as http:
         made = [await asked(http, f"number {number}") for number in range(5)]
         found: list[str] = []
         after = ""
@@ -96,22 +93,20 @@ def test_a_list_of_runs_leads_on_to_earlier_ones_and_none_is_missed() -> None:
         assert found == made[::-1]
         await http.get("/traces?after=nonsense", expect=422)
 
-    talk(ask, [say("ok")] * 5)
 
-
-def test_the_list_tells_what_happened_since_it_was_asked_last() -> None:
-    async def ask(http: Talk) -> None:
+async def test_the_list_tells_what_happened_since_it_was_asked_last() -> None:
+    async with open_talk([say("1"), say("2")]) as http:
         conversation = await asked(http, "one")
         assert len(await runs(http)) == 1
         await http.answer("POST", f"/conversations/{conversation}/chat", {"content": "two"})
         first, second = await runs(http)
         assert first["queued_at"] > second["queued_at"]
 
-    talk(ask, [say("1"), say("2")])
 
+async def test_the_overview_counts_runs_calls_tokens_and_times() -> None:
 
-def test_the_overview_counts_runs_calls_tokens_and_times() -> None:
-    async def ask(http: Talk) -> None:
+    both = together(call("stock", item="milk"), call("stock", item="gold"))
+    async with open_talk([both, say("one of two"), fail("no")], tools=TOOLS) as http:
         await asked(http, "stock?")
         await asked(http, "hello")
         told = (await http.get("/overview?hours=1"))["overview"]
@@ -128,20 +123,15 @@ def test_the_overview_counts_runs_calls_tokens_and_times() -> None:
             ("given", 1, 1),
         ]
 
-    both = together(call("stock", item="milk"), call("stock", item="gold"))
-    talk(ask, [both, say("one of two"), fail("no")], tools=TOOLS)
-
 
 @pytest.mark.parametrize("hours", ["0", "-1", "99999", "x"])
-def test_an_overview_of_no_time_is_refused(hours: str) -> None:
-    async def ask(http: Talk) -> None:
+async def test_an_overview_of_no_time_is_refused(hours: str) -> None:
+    async with open_talk() as http:
         await http.get(f"/overview?hours={hours}", expect=422)
 
-    talk(ask)
 
-
-def test_live_shows_what_waits_and_what_it_waits_for() -> None:
-    async def ask(http: Talk) -> None:
+async def test_live_shows_what_waits_and_what_it_waits_for() -> None:
+    async with open_talk([call("sell", item="gold")], keys=KEYS, tools=TOOLS) as http:
         ann = http.by("ann")
         conversation = await asked(ann, "sell it", "Selling")
         for who, query, may_stop in (
@@ -161,11 +151,9 @@ def test_live_shows_what_waits_and_what_it_waits_for() -> None:
         await ann.until_done(f"/conversations/{conversation}")
         assert (await ann.get("/live"))["runs"] == []
 
-    talk(ask, [call("sell", item="gold")], keys=KEYS, tools=TOOLS)
 
-
-def test_a_tool_is_called_by_hand_and_judged_as_a_models_call_is() -> None:
-    async def ask(http: Talk) -> None:
+async def test_a_tool_is_called_by_hand_and_judged_as_a_models_call_is() -> None:
+    async with open_talk((), tools=TOOLS) as http:
         conversation = await http.create("By hand")
         called = await http.post(f"{conversation}/calls", {"tool": "stock", "arguments": {"item": "milk"}}, expect=202)
         seen = await http.until_done(conversation)
@@ -175,11 +163,9 @@ def test_a_tool_is_called_by_hand_and_judged_as_a_models_call_is() -> None:
         (run,) = (await http.get("/live"))["runs"]
         assert (run["calls"][0]["id"], run["calls"][0]["phase"]) == (asking["call_id"], "asking")
 
-    talk(ask, (), tools=TOOLS)
 
-
-def test_a_call_by_hand_that_does_not_fit_ends_as_an_error_and_one_of_a_stranger_is_not_found() -> None:
-    async def ask(http: Talk) -> None:
+async def test_a_call_by_hand_that_does_not_fit_ends_as_an_error_and_one_of_a_stranger_is_not_found() -> None:
+    async with open_talk((), keys=KEYS, tools=TOOLS) as http:
         ann = http.by("ann")
         conversation = await ann.create("By hand")
         await ann.post(f"{conversation}/calls", {"tool": "stock", "arguments": {"item": 7}}, expect=202)
@@ -189,10 +175,8 @@ def test_a_call_by_hand_that_does_not_fit_ends_as_an_error_and_one_of_a_stranger
         await http.by("bob").post(f"{conversation}/calls", {"tool": "stock"}, expect=404)
         await ann.post(f"{conversation}/calls", {"arguments": {}}, expect=422)
 
-    talk(ask, (), keys=KEYS, tools=TOOLS)
 
-
-def test_calls_of_a_tool_that_was_not_there_are_not_charged_to_one_that_is(tmp_path: Path) -> None:
+async def test_calls_of_a_tool_that_was_not_there_are_not_charged_to_one_that_is(tmp_path: Path) -> None:
     """The tool comes with the second process, under the name that the model had made up before."""
     store = f"sqlite:///{tmp_path}/toolyard.db"
 
@@ -201,15 +185,11 @@ def test_calls_of_a_tool_that_was_not_there_are_not_charged_to_one_that_is(tmp_p
         """Take stock."""
         return "all there"
 
-    async def before(http: Talk) -> None:
+    script = [call("stock_take"), say("ok")]
+    async with open_talk(script, store=store) as http:
         assert [one async for one in http.chat_stream(await http.create(), "count")]
-
-    async def after(http: Talk) -> None:
+    async with open_talk(script, store=store, tools=[stock_take]) as http:
         assert [one async for one in http.chat_stream(await http.create(), "count")]
         figures = {one["tool"]: one for one in (await http.get("/overview"))["overview"]["tools"]}
         assert (figures["stock_take"]["calls"], figures["stock_take"]["errors"]) == (1, 0)
         assert (figures["(unknown)"]["calls"], figures["(unknown)"]["errors"]) == (1, 1)
-
-    script = [call("stock_take"), say("ok")]
-    talk(before, script, store=store)
-    talk(after, script, store=store, tools=[stock_take])

@@ -62,20 +62,17 @@ async def check_http(http: Talk) -> None:
     assert (await root.get("/tools"))["count"] == 1, "who administers a server is still no caller of its tenants"
 
 
-def test_its_tools_are_neither_listed_offered_nor_callable_elsewhere() -> None:
-    async def run() -> None:
-        asks_for_it = [call("odd"), say("done")] * len(OUTSIDERS)
-        async with (
-            asyncio.timeout(2 * PATIENCE_S),
-            wired(asks_for_it, servers={"theirs": THEIRS}, keys=KEYS) as yard,
-            talking(yard) as http,
-        ):
-            await settled(yard)
-            added = {"name": "all", "config": {"command": ALL.command, "args": list(ALL.args), "trust": True}}
-            await http.by("root").post("/servers", added, expect=201)
-            await check_http(http)
-
-    asyncio.run(run())
+async def test_its_tools_are_neither_listed_offered_nor_callable_elsewhere() -> None:
+    asks_for_it = [call("odd"), say("done")] * len(OUTSIDERS)
+    async with (
+        asyncio.timeout(2 * PATIENCE_S),
+        wired(asks_for_it, servers={"theirs": THEIRS}, keys=KEYS) as yard,
+        talking(yard) as http,
+    ):
+        await settled(yard)
+        added = {"name": "all", "config": {"command": ALL.command, "args": list(ALL.args), "trust": True}}
+        await http.by("root").post("/servers", added, expect=201)
+        await check_http(http)
 
 
 async def check_mcp(host: Host) -> None:
@@ -97,14 +94,11 @@ async def check_mcp(host: Host) -> None:
             assert "resources" not in session.told["capabilities"]
 
 
-def test_its_tools_resources_and_prompts_are_not_passed_on_to_others() -> None:
-    async def run() -> None:
-        async with (
-            asyncio.timeout(2 * PATIENCE_S),
-            wired((), servers={"theirs": THEIRS}, keys=KEYS) as yard,
-            hosting(yard) as host,
-        ):
-            await settled(yard)
-            await check_mcp(host)
-
-    asyncio.run(run())
+async def test_its_tools_resources_and_prompts_are_not_passed_on_to_others() -> None:
+    async with (
+        asyncio.timeout(2 * PATIENCE_S),
+        wired((), servers={"theirs": THEIRS}, keys=KEYS) as yard,
+        hosting(yard) as host,
+    ):
+        await settled(yard)
+        await check_mcp(host)

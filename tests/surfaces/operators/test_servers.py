@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from support import condition
-from surfaces.talk import Talk, key, talk
+from surfaces.talk import key, open_talk
 from toolyard import Settings, call, say, tool
 from toolyard.core.mcp_servers import OAuth, ServerSpec
 from toolyard.server.config import OAuthConfig, Server
 from toolyard.surfaces.operators.servers import NewConfig, NewOAuth
-from venues.mcp.modern import PERSONAL, SIGNED, blocking
+from venues.mcp.modern import PERSONAL, SIGNED, over_http
 from venues.mcp.plain import Plain
 
 KEYS = [key("boss", "admin", tenant=""), key("ann")]
@@ -28,10 +28,9 @@ def add() -> str:
     return "ours"
 
 
-def test_a_server_is_added_used_stopped_started_and_removed(tmp_path: Path) -> None:
+async def test_a_server_is_added_used_stopped_started_and_removed(tmp_path: Path) -> None:
     plain = Plain(tmp_path)
-
-    async def test(http: Talk) -> None:
+    async with open_talk() as http:
         made = (await http.post("/servers", body(plain, trust=True, env={"SECRET": "s3cret"}), expect=201))["server"]
         assert (made["id"], made["status"], made["tools"]) == ("plain", "running", 9)
         assert made["process_id"] == plain.processes[-1] and "s3cret" not in str(made)
@@ -50,26 +49,20 @@ def test_a_server_is_added_used_stopped_started_and_removed(tmp_path: Path) -> N
         await http.get("/servers/plain", expect=404)
         await condition(lambda: plain.alive == [])
 
-    talk(test)
 
-
-def test_a_call_that_asks_waits_in_its_conversation(tmp_path: Path) -> None:
+async def test_a_call_that_asks_waits_in_its_conversation(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=False)
-
-    async def test(http: Talk) -> None:
+    async with open_talk(servers={"plain": plain.spec}) as http:
         waiting = await http.post("/servers/plain/tools/call", {"tool_name": "add"}, expect=202)
         path = f"/conversations/{waiting['conversation_id']}/calls/{waiting['call_id']}"
         assert waiting["status"] == "waiting"
         await http.post(f"{path}/approve", {})
         await condition(lambda: plain.noted("ended") == ["add"])
 
-    talk(test, servers={"plain": plain.spec})
 
-
-def test_only_administrators_change_servers_and_see_how_they_are_reached(tmp_path: Path) -> None:
+async def test_only_administrators_change_servers_and_see_how_they_are_reached(tmp_path: Path) -> None:
     plain = Plain(tmp_path)
-
-    async def test(http: Talk) -> None:
+    async with open_talk(servers={"plain": plain.spec}, keys=KEYS) as http:
         ann, boss = http.by("ann"), http.by("boss")
         await ann.post("/servers", body(plain), expect=403)
         for act in ("start", "stop", "accept", "reject"):
@@ -78,8 +71,6 @@ def test_only_administrators_change_servers_and_see_how_they_are_reached(tmp_pat
         assert "command" not in (await ann.get("/servers/plain"))["server"]["config"]
         assert (await boss.get("/servers/plain"))["server"]["config"]["command"] == plain.spec.command
         assert (await boss.get("/servers/plain"))["server"]["status"] == "running"
-
-    talk(test, servers={"plain": plain.spec}, keys=KEYS)
 
 
 @pytest.mark.parametrize(
@@ -93,101 +84,86 @@ def test_only_administrators_change_servers_and_see_how_they_are_reached(tmp_pat
         ({"name": "plain", "config": {"command": "a"}}, 409),
     ],
 )
-def test_what_is_wrong_with_a_new_server_is_said(tmp_path: Path, wrong: dict[str, object], status: int) -> None:
-    async def test(http: Talk) -> None:
+async def test_what_is_wrong_with_a_new_server_is_said(tmp_path: Path, wrong: dict[str, object], status: int) -> None:
+    async with open_talk(servers={"plain": Plain(tmp_path).spec}) as http:
         await http.post("/servers", wrong, expect=status)
 
-    talk(test, servers={"plain": Plain(tmp_path).spec})
 
-
-def test_a_servers_last_words_are_for_administrators(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_servers_last_words_are_for_administrators(tmp_path: Path) -> None:
+    async with open_talk(servers={"broken": Plain(tmp_path, "crashes").spec}, keys=KEYS) as http:
         ann, boss = http.by("ann"), http.by("boss")
         assert "cannot find its configuration" in (await boss.get("/servers/broken"))["server"]["error_message"]
         assert "cannot find" not in str(await ann.get("/servers/broken"))
         assert "cannot find" not in str((await ann.answer("GET", "/ai/tools/health"))[1])
 
-    talk(test, servers={"broken": Plain(tmp_path, "crashes").spec}, keys=KEYS)
 
-
-def test_everybody_signs_in_for_themselves_and_an_administrator_for_all() -> None:
+async def test_everybody_signs_in_for_themselves_and_an_administrator_for_all() -> None:
     back = {"redirect_uri": "http://127.0.0.1:8765/callback"}
-
-    async def test(http: Talk) -> None:
-        ann, boss = http.by("ann"), http.by("boss")
-        await ann.post("/servers/shared/login", back, expect=403)
-        await ann.post("/servers/shared/login/answer", {"state": "x", "code": "y"}, expect=403)
-        await ann.answer("DELETE", "/servers/shared/login")
-        page = await ann.post("/servers/own/login", back)
-        answer = {"state": page["state"], "error": "access_denied"}
-        await boss.post("/servers/own/login/answer", answer, expect=409)
-        denied = await ann.post("/servers/own/login/answer", answer, expect=409)
-        assert "not granted: access_denied" in denied["error"]
-        await ann.post("/servers/own/login", {"redirect_uri": "https://evil.example"}, expect=422)
-        page = await boss.post("/servers/shared/login", back)
-        assert page["authorization_url"].startswith("http://127.0.0.1:") and page["expires_at"]
-        assert "login shared" in (await boss.delete("/servers/shared/login"))["server"]["error_message"]
-        await boss.post("/servers/nowhere/login", back, expect=404)
-
-    with blocking(SIGNED) as server:
-        talk(test, servers={"shared": server.spec(), "own": server.spec(auth="caller")}, keys=KEYS)
+    async with over_http(SIGNED) as server:
+        async with open_talk(servers={"shared": server.spec(), "own": server.spec(auth="caller")}, keys=KEYS) as http:
+            ann, boss = http.by("ann"), http.by("boss")
+            await ann.post("/servers/shared/login", back, expect=403)
+            await ann.post("/servers/shared/login/answer", {"state": "x", "code": "y"}, expect=403)
+            await ann.answer("DELETE", "/servers/shared/login")
+            page = await ann.post("/servers/own/login", back)
+            answer = {"state": page["state"], "error": "access_denied"}
+            await boss.post("/servers/own/login/answer", answer, expect=409)
+            denied = await ann.post("/servers/own/login/answer", answer, expect=409)
+            assert "not granted: access_denied" in denied["error"]
+            await ann.post("/servers/own/login", {"redirect_uri": "https://evil.example"}, expect=422)
+            page = await boss.post("/servers/shared/login", back)
+            assert page["authorization_url"].startswith("http://127.0.0.1:") and page["expires_at"]
+            assert "login shared" in (await boss.delete("/servers/shared/login"))["server"]["error_message"]
+            await boss.post("/servers/nowhere/login", back, expect=404)
 
 
-def test_what_only_some_callers_get_is_shown_to_administrators_alone() -> None:
-    async def test(http: Talk) -> None:
-        ann, eve, boss = http.by("ann"), http.by("eve"), http.by("boss")
-        asked: dict[str, object] = {"tool_name": "look", "arguments": {}}
-        while (await boss.get("/servers/own"))["server"]["status"] != "running":
-            pass
-        _, told, _ = await ann.answer("POST", "/servers/own/tools/call", asked)
-        assert told["outcome"] == "error", told
-        shown = [tool for tool in (await boss.get("/servers/own/tools"))["tools"] if "ann's" in tool["difference"]]
-        assert [(tool["name"], tool["state"]) for tool in shown] == [("look", "changed")]
-        for who in (ann, eve):
-            tools = (await who.get("/servers/own/tools"))["tools"]
-            assert [(tool["name"], tool["state"]) for tool in tools] == [("add", "accepted"), ("look", "accepted")]
-            assert "ann's" not in str(tools)
-
-    with blocking(PERSONAL) as server:
+async def test_what_only_some_callers_get_is_shown_to_administrators_alone() -> None:
+    async with over_http(PERSONAL) as server:
         words = urllib.parse.urlencode({"user": "ann", "look": "Looks into ann's papers."})
         urllib.request.urlopen(f"http://127.0.0.1:{server.port}/control?{words}").close()
         spec = server.spec(auth="caller", headers={"x-user-name": "{user}"})
-        talk(test, servers={"own": spec}, keys=[*KEYS, key("eve")])
+        async with open_talk(servers={"own": spec}, keys=[*KEYS, key("eve")]) as http:
+            ann, eve, boss = http.by("ann"), http.by("eve"), http.by("boss")
+            asked: dict[str, object] = {"tool_name": "look", "arguments": {}}
+            while (await boss.get("/servers/own"))["server"]["status"] != "running":
+                pass
+            _, told, _ = await ann.answer("POST", "/servers/own/tools/call", asked)
+            assert told["outcome"] == "error", told
+            shown = [tool for tool in (await boss.get("/servers/own/tools"))["tools"] if "ann's" in tool["difference"]]
+            assert [(tool["name"], tool["state"]) for tool in shown] == [("look", "changed")]
+            for who in (ann, eve):
+                tools = (await who.get("/servers/own/tools"))["tools"]
+                assert [(tool["name"], tool["state"]) for tool in tools] == [("add", "accepted"), ("look", "accepted")]
+                assert "ann's" not in str(tools)
 
 
-def test_a_server_of_the_file_is_removed_only_there(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_server_of_the_file_is_removed_only_there(tmp_path: Path) -> None:
+    async with open_talk(servers={"plain": Plain(tmp_path).spec}) as http:
         status, told, _ = await http.answer("DELETE", "/servers/plain")
         assert status == 409 and "configuration" in told["error"]
 
-    talk(test, servers={"plain": Plain(tmp_path).spec})
 
-
-def test_added_servers_their_state_and_their_names_outlive_the_process(tmp_path: Path) -> None:
+async def test_added_servers_their_state_and_their_names_outlive_the_process(tmp_path: Path) -> None:
     (tmp_path / "two").mkdir()
     one, two, store = Plain(tmp_path), Plain(tmp_path / "two"), f"sqlite:///{tmp_path}/toolyard.db"
-
-    async def first(http: Talk) -> None:
+    async with open_talk(store=store) as http:
         for plain, name in ((one, "one"), (two, "two")):
             await http.post("/servers", body(plain, name, trust=True), expect=201)
         await http.post("/servers/one/stop", None)
-
-    async def second(http: Talk) -> None:
+    async with open_talk(store=store) as http:
         known = {server["id"]: server["status"] for server in (await http.get("/servers"))["servers"]}
         assert known["one"] == "stopped" and known["two"] in ("starting", "running")
         offered = {tool["name"]: tool["offered_as"] for tool in (await http.get("/servers/two/tools"))["tools"]}
         assert (offered["add"], offered["look"]) == ("two__add", "two__look"), "the other one had the names first"
 
-    talk(first, store=store)
-    talk(second, store=store)
-
 
 @pytest.mark.proves("004.server-mapping", "004.chat-tools-of-running-servers", "004.server-running-checked")
-def test_a_conversation_enables_tools_by_server_and_name_there(tmp_path: Path) -> None:
+async def test_a_conversation_enables_tools_by_server_and_name_there(tmp_path: Path) -> None:
     plain = Plain(tmp_path)
     script = [call("plain__add"), say("done")]
 
-    async def test(http: Talk) -> None:
+    servers = {"plain": Plain(tmp_path, trust=True).spec}
+    async with open_talk(script, servers=servers, tools=[add], default_settings=Settings(tools=frozenset())) as http:
         made = await http.create()
         there = (await http.get(f"{made}/tools/available"))["available_tools"]
         assert {(one["server_id"], one["tool_name"]) for one in there} >= {("function", "add"), ("plain", "add")}
@@ -199,15 +175,13 @@ def test_a_conversation_enables_tools_by_server_and_name_there(tmp_path: Path) -
         gone = (await http.get(f"{made}/tools/available"))["available_tools"]
         assert [one["server_id"] for one in gone] == ["function"]
 
-    servers = {"plain": Plain(tmp_path, trust=True).spec}
-    talk(test, script, servers=servers, tools=[add], default_settings=Settings(tools=frozenset()))
 
-
-def test_enabled_tools_of_a_stopped_server_stay_and_are_marked_unavailable(tmp_path: Path) -> None:
+async def test_enabled_tools_of_a_stopped_server_stay_and_are_marked_unavailable(tmp_path: Path) -> None:
     named = {"server_id": "plain", "tool_name": "add"}
     absent = {**named, "available": False}
 
-    async def test(http: Talk) -> None:
+    spec = Plain(tmp_path, trust=True).spec
+    async with open_talk(servers={"plain": spec}, default_settings=Settings(tools=frozenset())) as http:
         chosen, path = await http.create(), await http.create()
         await http.post(f"{chosen}/tools", named)
         await http.post("/servers/plain/stop", None)
@@ -218,12 +192,9 @@ def test_enabled_tools_of_a_stopped_server_stay_and_are_marked_unavailable(tmp_p
         await http.post("/servers/plain/start", None)
         assert (await http.get(f"{chosen}/tools"))["enabled_tools"] == [named]
 
-    spec = Plain(tmp_path, trust=True).spec
-    talk(test, servers={"plain": spec}, default_settings=Settings(tools=frozenset()))
 
-
-def test_disabling_one_tool_keeps_those_of_a_stopped_server_enabled(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_disabling_one_tool_keeps_those_of_a_stopped_server_enabled(tmp_path: Path) -> None:
+    async with open_talk(servers={"plain": Plain(tmp_path, trust=True).spec}, tools=[add]) as http:
         path = await http.create()
         await http.post("/servers/plain/stop", None)
         await http.delete(f"{path}/tools", {"server_id": "function", "tool_name": "add"})
@@ -231,21 +202,16 @@ def test_disabling_one_tool_keeps_those_of_a_stopped_server_enabled(tmp_path: Pa
         enabled = (await http.get(f"{path}/tools"))["enabled_tools"]
         assert {"server_id": "plain", "tool_name": "look"} in enabled
 
-    talk(test, servers={"plain": Plain(tmp_path, trust=True).spec}, tools=[add])
 
-
-def test_the_health_of_the_tools_tells_how_each_server_is(tmp_path: Path) -> None:
+async def test_the_health_of_the_tools_tells_how_each_server_is(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     good, bad = Plain(tmp_path), Plain(tmp_path / "bad", "crashes")
-
-    async def test(http: Talk) -> None:
+    async with open_talk(servers={"good": good.spec, "bad": bad.spec}) as http:
         _, told, _ = await http.answer("GET", "/ai/tools/health")
         states = {one["id"]: one["status"] for one in told["servers"]}
         assert states["good"] == "running" and states["bad"] in ("restarting", "failed")
         assert "cannot find its configuration" in next(one["error"] for one in told["servers"] if one["id"] == "bad")
         assert told["status"] == "warning" and told["tools"]["schema_only"] == []
-
-    talk(test, servers={"good": good.spec, "bad": bad.spec})
 
 
 def test_a_server_can_be_told_the_same_in_the_file_and_over_http() -> None:

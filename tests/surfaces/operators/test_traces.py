@@ -1,7 +1,8 @@
 """Runs by their correlation id: who may see them, and what is told of one that is open or over."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
@@ -40,21 +41,19 @@ def show_id(context: Context) -> str:
     return context.correlation_id
 
 
-def at_the_door(test: Callable[[Yard, Client], Awaitable[None]], script: Script, **wiring: object) -> None:
-    async def run() -> None:
-        given = Wiring(model=Scripted(script), tools=(order, show_id), **wiring)  # pyright: ignore[reportArgumentType]
-        async with asyncio.timeout(30), Yard.wired(given) as yard, client(yard) as http:
-            await test(yard, http)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_yard_and_client(script: Script, **options: object) -> AsyncGenerator[tuple[Yard, Client], None]:
+    wiring = Wiring(model=Scripted(script), tools=(order, show_id), **options)  # pyright: ignore[reportArgumentType]
+    async with asyncio.timeout(30), Yard.wired(wiring) as yard, client(yard) as http:
+        yield yard, http
 
 
 def runs_of(body: dict[str, object]) -> list[Trace]:
     return msgspec.convert(body["runs"], list[Trace])
 
 
-def test_a_run_that_waits_and_then_ends_is_shown_as_it_stands_and_can_be_drawn() -> None:
-    async def test(yard: Yard, http: Client) -> None:
+async def test_a_run_that_waits_and_then_ends_is_shown_as_it_stands_and_can_be_drawn() -> None:
+    async with open_yard_and_client([call("order", item="milk"), say("done")]) as (yard, http):
         run = yard.run("order milk", correlation_id="abc-123")
         suspended, _ = await until(run, RunSuspended)
         _, body, _ = await http.ask("GET", "/traces/abc-123")
@@ -70,11 +69,9 @@ def test_a_run_that_waits_and_then_ends_is_shown_as_it_stands_and_can_be_drawn()
         _, one, _ = await http.ask("GET", f"/conversations/{run.conversation}/runs/{run.id}")
         assert msgspec.convert(one["run"], Trace) == over
 
-    at_the_door(test, [call("order", item="milk"), say("done")])
 
-
-def test_all_runs_of_an_id_are_shown_oldest_first_whatever_their_conversation() -> None:
-    async def test(yard: Yard, http: Client) -> None:
+async def test_all_runs_of_an_id_are_shown_oldest_first_whatever_their_conversation() -> None:
+    async with open_yard_and_client(lambda request: say("ok")) as (yard, http):
         runs = [yard.run("hi", correlation_id="abc", conversation=name) for name in ("k1", "k2", "k1")]
         for run in runs:
             await events_of(run)
@@ -83,25 +80,21 @@ def test_all_runs_of_an_id_are_shown_oldest_first_whatever_their_conversation() 
         shown = [(run.conversation, run.run_id) for run in runs_of(body)]
         assert shown == [(run.conversation, run.id) for run in runs]
 
-    at_the_door(test, lambda request: say("ok"))
-
 
 @pytest.mark.parametrize(("who", "status"), [("ann", 200), ("operator", 200), ("bob", 404), ("stranger", 404)])
-def test_a_trace_is_seen_by_its_owner_and_the_tenant_s_operators_and_is_not_there_for_others(
+async def test_a_trace_is_seen_by_its_owner_and_the_tenant_s_operators_and_is_not_there_for_others(
     who: str, status: int
 ) -> None:
-    async def test(yard: Yard, http: Client) -> None:
+    async with open_yard_and_client([say("ok")], keys=list(WHO.values())) as (yard, http):
         run = yard.run("hi", correlation_id="abc", caller=ANN)
         await events_of(run)
         for path in ("/traces/abc", f"/conversations/{run.conversation}/runs/{run.id}"):
             got, body, _ = await http.ask("GET", path, x_api_key=who)
             assert (got, body.get("error_type")) == (status, None if status == 200 else "not_found")
 
-    at_the_door(test, [say("ok")], keys=list(WHO.values()))
 
-
-def test_one_id_used_by_two_callers_shows_each_only_what_is_theirs() -> None:
-    async def test(yard: Yard, http: Client) -> None:
+async def test_one_id_used_by_two_callers_shows_each_only_what_is_theirs() -> None:
+    async with open_yard_and_client(lambda request: say("ok"), keys=list(WHO.values())) as (yard, http):
         for user in ("ann", "bob"):
             await events_of(yard.run("hi", correlation_id="abc", caller=Caller(user=user, tenant="t")))
         _, body, _ = await http.ask("GET", "/traces/abc", x_api_key="bob")
@@ -109,37 +102,29 @@ def test_one_id_used_by_two_callers_shows_each_only_what_is_theirs() -> None:
         _, body, _ = await http.ask("GET", "/traces/abc", x_api_key="operator")
         assert [run.user for run in runs_of(body)] == ["ann", "bob"]
 
-    at_the_door(test, lambda request: say("ok"), keys=list(WHO.values()))
-
 
 @pytest.mark.parametrize("path", ["/traces/nope", "/traces/%00", "/traces/a%2Fb", "/conversations/k/runs/r"])
-def test_what_is_not_there_is_not_found(path: str) -> None:
-    async def test(yard: Yard, http: Client) -> None:
+async def test_what_is_not_there_is_not_found(path: str) -> None:
+    async with open_yard_and_client([]) as (_, http):
         status, body, _ = await http.ask("GET", path)
         assert (status, body["error_type"]) == (404, "not_found")
 
-    at_the_door(test, [])
 
-
-def test_a_run_is_not_found_in_another_conversation() -> None:
-    async def test(yard: Yard, http: Client) -> None:
+async def test_a_run_is_not_found_in_another_conversation() -> None:
+    async with open_yard_and_client(lambda request: say("ok")) as (yard, http):
         first, second = yard.run("hi"), yard.run("hi")
         await events_of(first)
         await events_of(second)
         status, _, _ = await http.ask("GET", f"/conversations/{first.conversation}/runs/{second.id}")
         assert status == 404
 
-    at_the_door(test, lambda request: say("ok"))
 
-
-def test_an_id_with_slashes_is_found_by_its_path() -> None:
-    async def test(yard: Yard, http: Client) -> None:
+async def test_an_id_with_slashes_is_found_by_its_path() -> None:
+    async with open_yard_and_client([say("ok")]) as (yard, http):
         await events_of(yard.run("hi", correlation_id="shop/order:17"))
         for path in ("/traces/shop/order:17", "/traces/shop%2Forder%3A17", "/traces/shop/order:17/"):
             status, body, _ = await http.ask("GET", path)
             assert (status, body.get("correlation_id")) == (200, "shop/order:17"), path
-
-    at_the_door(test, [say("ok")])
 
 
 @pytest.mark.parametrize(
@@ -154,22 +139,20 @@ def test_an_id_with_slashes_is_found_by_its_path() -> None:
         (f"00-{TRACE}", False),
     ],
 )
-def test_a_sound_traceparent_names_the_trace_and_a_broken_one_does_not(traceparent: str, taken: bool) -> None:
-    async def test(yard: Yard, http: Client) -> None:
+async def test_a_sound_traceparent_names_the_trace_and_a_broken_one_does_not(traceparent: str, taken: bool) -> None:
+    async with open_yard_and_client([]) as (_, http):
         _, _, headers = await http.ask("GET", "/healthz", traceparent=traceparent)
         assert (headers["x-correlation-id"] == TRACE) is taken
 
-    at_the_door(test, [])
 
-
-def test_the_trace_id_of_a_traceparent_reaches_the_model_the_tool_and_the_trace() -> None:
+async def test_the_trace_id_of_a_traceparent_reaches_the_model_the_tool_and_the_trace() -> None:
     asked: list[str] = []
 
     def script(request: ModelRequest) -> object:
         asked.append(request.correlation_id)
         return call("show_id") if len(asked) == 1 else say("done")
 
-    async def test(yard: Yard, http: Client) -> None:
+    async with open_yard_and_client(script) as (yard, http):
         parent = f"00-{TRACE}-00f067aa0ba902b7-01"
         seen = [one async for _, one in http.stream("POST", "/ai/respond", {"prompt": "x"}, traceparent=parent)]
         assert {one.get("correlation_id", TRACE) for one in seen} == {TRACE}
@@ -181,5 +164,3 @@ def test_the_trace_id_of_a_traceparent_reaches_the_model_the_tool_and_the_trace(
         entries = await yard.service.entries(run.conversation)
         assert {entry.correlation_id for entry in entries} == {TRACE}
         assert any(TRACE in str(entry.event) for entry in entries if "Result" in str(entry.event))
-
-    at_the_door(test, script)  # pyright: ignore[reportArgumentType]

@@ -1,6 +1,5 @@
 """The page's own files: open to all, from this origin only, and honest where they were not built."""
 
-import asyncio
 import gzip
 from pathlib import Path
 
@@ -8,7 +7,7 @@ from litestar import Litestar, Response
 from litestar.testing import TestClient
 
 from surfaces.inside import Exchange, inside
-from surfaces.talk import Talk, key, talk, wired
+from surfaces.talk import key, open_talk, wired
 from toolyard import Yard, tool
 from toolyard.core.errors import NotFound
 from toolyard.surfaces.page import routes as page
@@ -75,31 +74,24 @@ async def status(yard: Yard, path: str) -> int:
     return (await asking.begin())[0]
 
 
-def test_the_page_asks_for_no_key_and_everything_that_it_shows_does() -> None:
-    async def visit() -> None:
-        async with wired((), keys=[key("ann")]) as yard, inside(yard) as http:
-            assert await status(yard, "/") == 200
-            assert await status(yard, "/assets/none.js") == 404
-            for path in ("/me", "/tools", "/conversations"):
-                assert (await http.ask("GET", path))[0] == 401
-
-    asyncio.run(visit())
+async def test_the_page_asks_for_no_key_and_everything_that_it_shows_does() -> None:
+    async with wired((), keys=[key("ann")]) as yard, inside(yard) as http:
+        assert await status(yard, "/") == 200
+        assert await status(yard, "/assets/none.js") == 404
+        for path in ("/me", "/tools", "/conversations"):
+            assert (await http.ask("GET", path))[0] == 401
 
 
-def test_me_is_who_the_key_stands_for() -> None:
-    async def ask(http: Talk) -> None:
+async def test_me_is_who_the_key_stands_for() -> None:
+    async with open_talk(keys=[key("ann", "operator", "approver")]) as http:
         me = await http.by("ann").get("/me")
         assert (me["user"], me["roles"], me["tenant"], me["keyless"]) == ("ann", ["approver", "operator"], "t", False)
 
-    talk(ask, keys=[key("ann", "operator", "approver")])
 
-
-def test_without_any_key_everybody_is_the_local_administrator() -> None:
-    async def ask(http: Talk) -> None:
+async def test_without_any_key_everybody_is_the_local_administrator() -> None:
+    async with open_talk() as http:
         me = await http.get("/me")
         assert (me["user"], me["keyless"]) == ("local", True) and "admin" in me["roles"]
-
-    talk(ask)
 
 
 @tool(roles=["chef"], approval="ask", idempotent=True, destructive=True, open_world=True, examples=["cook"])
@@ -114,8 +106,8 @@ def taste() -> str:
     return "good"
 
 
-def test_the_tools_are_those_that_the_caller_may_use_with_their_rules() -> None:
-    async def ask(http: Talk) -> None:
+async def test_the_tools_are_those_that_the_caller_may_use_with_their_rules() -> None:
+    async with open_talk(keys=[key("ann"), key("bob", "chef")], tools=[cook, taste]) as http:
         assert [one["name"] for one in (await http.by("ann").get("/tools"))["tools"]] == ["taste"]
         cooking = (await http.by("bob").get("/tools"))["tools"][0]
         assert cooking["name"] == "cook" and cooking["roles"] == ["chef"] and cooking["approval"] == "ask"
@@ -124,5 +116,3 @@ def test_the_tools_are_those_that_the_caller_may_use_with_their_rules() -> None:
         assert (cooking["read_only"], cooking["destructive"], cooking["open_world"]) == (False, True, True)
         tasting = (await http.by("ann").get("/tools"))["tools"][0]
         assert (tasting["read_only"], tasting["destructive"], tasting["idempotent"]) == (True, False, False)
-
-    talk(ask, keys=[key("ann"), key("bob", "chef")], tools=[cook, taste])

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from surfaces.talk import Json, Talk, key, talk, talking, wired
+from surfaces.talk import Json, Talk, key, open_talk, talking, wired
 from toolyard import tool
 from toolyard.core.mcp_servers import ServerSpec
 from venues.mcp.plain import SCRIPT, Plain
@@ -34,10 +34,11 @@ async def health_when(http: Talk, holds: Callable[[Json], bool]) -> Json:
             return health
 
 
-def test_a_yard_of_seven_tools_counts_seven_and_each_caller_sees_their_own() -> None:
+async def test_a_yard_of_seven_tools_counts_seven_and_each_caller_sees_their_own() -> None:
     seven = [tool_named(f"tool_{number}") for number in range(6)]
 
-    async def test(http: Talk) -> None:
+    keys = [key("ann"), key("chef", "chef")]
+    async with open_talk(tools=[*seven, tool_named("cook", roles=["chef"])], keys=keys) as http:
         for user, count in (("ann", 6), ("chef", 7)):
             _, health, _ = await http.by(user).answer("GET", "/ai/tools/health")
             tools = health["tools"]
@@ -45,17 +46,13 @@ def test_a_yard_of_seven_tools_counts_seven_and_each_caller_sees_their_own() -> 
             assert ("cook" in str(health)) == (user == "chef")
             assert tools["built_in_names"] == ["read_result", "find_tools"]
 
-    keys = [key("ann"), key("chef", "chef")]
-    talk(test, tools=[*seven, tool_named("cook", roles=["chef"])], keys=keys)
-
 
 @pytest.mark.proves("003.health-mismatch")
-def test_a_tool_that_is_offered_while_its_server_is_gone_is_told_and_unhealthy(tmp_path: Path) -> None:
+async def test_a_tool_that_is_offered_while_its_server_is_gone_is_told_and_unhealthy(tmp_path: Path) -> None:
     plain, program = Plain(tmp_path), tmp_path / "server.py"
     shutil.copy(SCRIPT, program)
     spec = ServerSpec(command=sys.executable, args=("-S", "-E", str(program), str(plain.notes)), trust=True)
-
-    async def test(http: Talk) -> None:
+    async with open_talk(servers={"plain": spec}, tools=[tool_named("here")]) as http:
         whole = await health_when(http, lambda health: health["tools"]["total_schemas"] == 10)
         assert whole["status"] == "healthy"
         program.write_text(STUCK)
@@ -64,17 +61,13 @@ def test_a_tool_that_is_offered_while_its_server_is_gone_is_told_and_unhealthy(t
         assert "add" in health["tools"]["schema_only"] and "here" not in health["tools"]["schema_only"]
         assert len(health["tools"]["schema_only"]) == 9 and health["tools"]["dispatcher_only"] == []
 
-    talk(test, servers={"plain": spec}, tools=[tool_named("here")])
-
 
 @pytest.mark.proves("003.health-mismatch")
-def test_a_tool_that_a_server_would_run_but_nobody_can_be_offered_is_told_and_unhealthy(tmp_path: Path) -> None:
-    async def test(http: Talk) -> None:
+async def test_a_tool_that_a_server_would_run_but_nobody_can_be_offered_is_told_and_unhealthy(tmp_path: Path) -> None:
+    async with open_talk(servers={"plain": Plain(tmp_path, "misshapen", trust=True).spec}) as http:
         health = await health_when(http, lambda health: health["tools"]["total_schemas"] == 9)
         assert health["status"] == "unhealthy"
         assert health["tools"]["dispatcher_only"] == ["misshapen"] and health["tools"]["schema_only"] == []
-
-    talk(test, servers={"plain": Plain(tmp_path, "misshapen", trust=True).spec})
 
 
 def locked(path: Path) -> sqlite3.Connection:
@@ -84,10 +77,11 @@ def locked(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def test_a_server_whose_store_takes_no_write_is_not_ready_and_says_so_without_paths(tmp_path: Path) -> None:
+async def test_a_server_whose_store_takes_no_write_is_not_ready_and_says_so_without_paths(tmp_path: Path) -> None:
     path = tmp_path / "yard.db"
 
-    async def test(http: Talk) -> None:
+    keys = [key("ann"), key("boss", "admin", tenant="")]
+    async with open_talk(store=f"sqlite:///{path}", keys=keys) as http:
         assert (await http.answer("GET", "/readyz"))[:2] == (200, {"status": "ready", "ok": True})
         assert (await http.answer("GET", "/ai/tools/health", x_api_key="ann"))[1]["store"] == "ok"
         other = locked(path)
@@ -111,17 +105,14 @@ def test_a_server_whose_store_takes_no_write_is_not_ready_and_says_so_without_pa
             assert status == 503 and "no such table" in error["error"] and str(tmp_path) not in str(error)
         connection.close()
 
-    keys = [key("ann"), key("boss", "admin", tenant="")]
-    talk(test, store=f"sqlite:///{path}", keys=keys)
 
-
-def test_many_probes_at_once_cost_one_write(tmp_path: Path) -> None:
+async def test_many_probes_at_once_cost_one_write(tmp_path: Path) -> None:
     path = tmp_path / "yard.db"
 
     def probes_of(connection: sqlite3.Connection) -> int:
         return connection.execute("SELECT total FROM probes").fetchone()[0]
 
-    async def test(http: Talk) -> None:
+    async with open_talk(store=f"sqlite:///{path}") as http:
         with sqlite3.connect(path) as connection:
             connection.execute("CREATE TABLE probes (total INTEGER)")
             connection.execute("INSERT INTO probes VALUES (0)")
@@ -135,16 +126,11 @@ def test_many_probes_at_once_cost_one_write(tmp_path: Path) -> None:
         assert 1 <= probes_of(connection) < 50
         connection.close()
 
-    talk(test, store=f"sqlite:///{path}")
 
-
-def test_a_server_that_is_about_to_stop_is_not_ready() -> None:
-    async def run() -> None:
-        async with asyncio.timeout(30), wired(()) as yard, talking(yard) as http:
-            assert (await http.answer("GET", "/readyz"))[0] == 200
-            await yard.service.close(0)
-            status, error, _ = await http.answer("GET", "/readyz")
-            assert status == 503 and "about to stop" in error["error"]
-            assert (await http.answer("GET", "/healthz"))[0] == 200
-
-    asyncio.run(run())
+async def test_a_server_that_is_about_to_stop_is_not_ready() -> None:
+    async with asyncio.timeout(30), wired(()) as yard, talking(yard) as http:
+        assert (await http.answer("GET", "/readyz"))[0] == 200
+        await yard.service.close(0)
+        status, error, _ = await http.answer("GET", "/readyz")
+        assert status == 503 and "about to stop" in error["error"]
+        assert (await http.answer("GET", "/healthz"))[0] == 200

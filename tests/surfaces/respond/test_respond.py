@@ -1,7 +1,8 @@
 """`POST /ai/respond` over a real socket: the objects of the contract, in order, under one correlation id."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -28,16 +29,14 @@ def delete_list() -> str:
     return "gone"
 
 
-def over_http(script: Script, test: Callable[[Client], Awaitable[None]]) -> None:
-    async def run() -> None:
-        async with (
-            asyncio.timeout(30),
-            Yard(tools=[add_to_groceries, broken, delete_list], model=Scripted(script)) as yard,
-            client(yard) as http,
-        ):
-            await test(http)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def open_client(script: Script) -> AsyncGenerator[Client, None]:
+    async with (
+        asyncio.timeout(30),
+        Yard(tools=[add_to_groceries, broken, delete_list], model=Scripted(script)) as yard,
+        client(yard) as http,
+    ):
+        yield http
 
 
 async def objects(http: Client, **body: object) -> list[dict[str, object]]:
@@ -54,8 +53,8 @@ async def objects(http: Client, **body: object) -> list[dict[str, object]]:
     "003.mode-tools-chat",
     "003.respond-endpoint",
 )
-def test_a_prompt_is_answered_as_the_seed_shows_it() -> None:
-    async def test(http: Client) -> None:
+async def test_a_prompt_is_answered_as_the_seed_shows_it() -> None:
+    async with open_client([call("add_to_groceries", item="milk", qty=1), say("I've ", "added ", "milk.")]) as http:
         seen = await objects(http, prompt="Add milk to groceries", mode="tools+chat")
         shapes = [(one["type"], one.get("state"), one.get("content")) for one in seen]
         assert shapes == [
@@ -75,11 +74,9 @@ def test_a_prompt_is_answered_as_the_seed_shows_it() -> None:
             "cached_tokens": 0,
         }
 
-    over_http([call("add_to_groceries", item="milk", qty=1), say("I've ", "added ", "milk.")], test)
 
-
-def test_every_call_shows_a_start_and_an_end_also_one_that_never_ran() -> None:
-    async def test(http: Client) -> None:
+async def test_every_call_shows_a_start_and_an_end_also_one_that_never_ran() -> None:
+    async with open_client([together(call("add_to_groceries"), call("nowhere"), call("broken")), say("sorry")]) as http:
         seen = await objects(http, prompt="go")
         status = [(one["name"], one["state"], one.get("error_type")) for one in seen if one["type"] == "tool.status"]
         assert status == [
@@ -91,30 +88,24 @@ def test_every_call_shows_a_start_and_an_end_also_one_that_never_ran() -> None:
             ("broken", "finished", "locked"),
         ]
 
-    over_http([together(call("add_to_groceries"), call("nowhere"), call("broken")), say("sorry")], test)
 
-
-def test_a_run_that_waits_says_for_what_and_ends_the_stream() -> None:
-    async def test(http: Client) -> None:
+async def test_a_run_that_waits_says_for_what_and_ends_the_stream() -> None:
+    async with open_client([call("delete_list")]) as http:
         seen = await objects(http, prompt="go")
         assert [one["type"] for one in seen] == ["approval.required", "done"]
         assert seen[0]["name"] == "delete_list" and seen[1]["ending"] == "waiting"
 
-    over_http([call("delete_list")], test)
 
-
-def test_a_model_failure_streams_one_error_and_a_failed_end() -> None:
-    async def test(http: Client) -> None:
+async def test_a_model_failure_streams_one_error_and_a_failed_end() -> None:
+    async with open_client([fail("overloaded", "unavailable")]) as http:
         streamed = await objects(http, prompt="go")
         assert [event["type"] for event in streamed] == ["error", "done"]
         assert (streamed[0]["error"], streamed[0]["error_type"]) == ("overloaded", "unavailable")
         assert streamed[-1]["ending"] == "failed"
 
-    over_http([fail("overloaded", "unavailable")], test)
 
-
-def test_the_chat_and_the_events_of_a_conversation_show_one_error_for_a_failed_run() -> None:
-    async def test(http: Client) -> None:
+async def test_the_chat_and_the_events_of_a_conversation_show_one_error_for_a_failed_run() -> None:
+    async with open_client([fail("overloaded", "unavailable")]) as http:
         _, created, _ = await http.ask("POST", "/conversations", {"title": "Test"})
         conversation = created["conversation"]
         assert isinstance(conversation, dict)
@@ -127,25 +118,19 @@ def test_the_chat_and_the_events_of_a_conversation_show_one_error_for_a_failed_r
                 break
         assert chat == replayed == ["error", "done"]
 
-    over_http([fail("overloaded", "unavailable")], test)
-
 
 @pytest.mark.proves("003.mode-tools-chat")
-def test_chat_only_offers_no_tool_and_history_is_given_to_the_model() -> None:
+async def test_chat_only_offers_no_tool_and_history_is_given_to_the_model() -> None:
     model = Scripted([say("Ann")])
-
-    async def run() -> None:
-        async with Yard(tools=[add_to_groceries], model=model) as yard, client(yard) as http:
-            history = [
-                {"role": "user", "content": "I am Ann"},
-                {"role": "assistant", "content": None, "tool_calls": [_called("c1")]},
-                {"role": "tool", "tool_call_id": "c1", "content": "ok"},
-                {"role": "assistant", "content": "Hi Ann"},
-            ]
-            seen = await objects(http, prompt="Who am I?", mode="chat-only", history=history, context={"shop": "open"})
-            assert [one["type"] for one in seen] == ["text.delta", "done"]
-
-    asyncio.run(run())
+    async with Yard(tools=[add_to_groceries], model=model) as yard, client(yard) as http:
+        history = [
+            {"role": "user", "content": "I am Ann"},
+            {"role": "assistant", "content": None, "tool_calls": [_called("c1")]},
+            {"role": "tool", "tool_call_id": "c1", "content": "ok"},
+            {"role": "assistant", "content": "Hi Ann"},
+        ]
+        seen = await objects(http, prompt="Who am I?", mode="chat-only", history=history, context={"shop": "open"})
+        assert [one["type"] for one in seen] == ["text.delta", "done"]
     (request,) = model.requests
     assert request.offer.tools == () and request.system == "shop: open"
     kinds = [type(item).__name__ for item in request.history]
@@ -168,28 +153,24 @@ def _called(call_id: str) -> dict[str, object]:
         ([{"role": "wizard", "content": "x"}], "message 0: role 'wizard'"),
     ],
 )
-def test_a_history_that_no_provider_would_take_is_refused_by_index(history: list[object], why: str) -> None:
-    async def test(http: Client) -> None:
+async def test_a_history_that_no_provider_would_take_is_refused_by_index(history: list[object], why: str) -> None:
+    async with open_client([]) as http:
         status, body, _ = await http.ask("POST", "/ai/respond", {"prompt": "x", "history": history})
         assert status == 422 and why in str(body["error"])
 
-    over_http([], test)
 
-
-def test_a_conversation_goes_on_by_its_id_and_an_unknown_id_is_not_found() -> None:
-    async def test(http: Client) -> None:
+async def test_a_conversation_goes_on_by_its_id_and_an_unknown_id_is_not_found() -> None:
+    async with open_client([say("1"), say("2")]) as http:
         first = await objects(http, prompt="one")
         second = await objects(http, prompt="two", conversation_id=first[-1]["conversation_id"])
         assert second[-1]["conversation_id"] == first[-1]["conversation_id"]
         status, body, _ = await http.ask("POST", "/ai/respond", {"prompt": "x", "conversation_id": "nope"})
         assert (status, body["error_type"]) == (404, "not_found")
 
-    over_http([say("1"), say("2")], test)
-
 
 @pytest.mark.proves("003.health-endpoint", "003.health-healthy")
-def test_the_health_of_the_tools_compares_schemas_and_dispatchers() -> None:
-    async def test(http: Client) -> None:
+async def test_the_health_of_the_tools_compares_schemas_and_dispatchers() -> None:
+    async with open_client([]) as http:
         status, body, _ = await http.ask("GET", "/ai/tools/health")
         assert status == 200 and body["status"] == "healthy"
         tools = body["tools"]
@@ -199,5 +180,3 @@ def test_the_health_of_the_tools_compares_schemas_and_dispatchers() -> None:
         assert tools["total_schemas"] == tools["total_dispatchers"] == 3
         assert tools["built_in_names"] == ["read_result", "find_tools"] and tools["total_built_in"] == 2
         assert tools["schema_only"] == tools["dispatcher_only"] == []
-
-    over_http([], test)

@@ -11,8 +11,8 @@ from typing import Annotated, Literal
 import pytest
 from pydantic import BaseModel, Field
 
-from support import STAFF, events_of, in_yard, problem, result, until
-from toolyard import Caller, Context, Yard, call, say, tool
+from support import STAFF, events_of, open_yard, problem, result, until
+from toolyard import Caller, Context, call, say, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import CallProgressed, CallStarted, Event
 from toolyard.venues.function import FunctionTool
@@ -63,16 +63,15 @@ def test_a_signature_becomes_a_schema_without_the_context() -> None:
     assert order.definition.examples == ("order flour",) and order.definition.sources == {"code": "search"}
 
 
-def test_arguments_arrive_as_the_functions_own_types() -> None:
-    async def test(yard: Yard) -> None:
-        assert result(await events_of(yard.run("go"))).content == '["flour KG","milk L"]'
+async def test_arguments_arrive_as_the_functions_own_types() -> None:
 
     arguments: dict[str, object] = {
         "orders": [{"item": "flour"}, {"item": "milk", "unit": "l", "parent": {"item": "x"}}],
         "place": {"shelf": "A"},
         "day": "2026-11-15",
     }
-    in_yard(test, [call("order", **arguments), say("ok")], [order])
+    async with open_yard([call("order", **arguments), say("ok")], [order]) as yard:
+        assert result(await events_of(yard.run("go"))).content == '["flour KG","milk L"]'
 
 
 @pytest.mark.parametrize(
@@ -85,28 +84,25 @@ def test_arguments_arrive_as_the_functions_own_types() -> None:
         ({"extra": 1}, "extra"),
     ],
 )
-def test_a_wrong_field_is_named_however_deep_it_lies(changes: dict[str, object], field: str) -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_wrong_field_is_named_however_deep_it_lies(changes: dict[str, object], field: str) -> None:
+
+    arguments: dict[str, object] = {"orders": [], "place": {"shelf": "A"}, "day": "2026-11-15", **changes}
+    async with open_yard([call("order", **arguments), say("ok")], [order]) as yard:
         found = result(await events_of(yard.run("go")))
         assert problem(found) == ("error", "validation_error") and field in found.content
 
-    arguments: dict[str, object] = {"orders": [], "place": {"shelf": "A"}, "day": "2026-11-15", **changes}
-    in_yard(test, [call("order", **arguments), say("ok")], [order])
 
-
-def test_deeply_nested_arguments_are_answered_not_crashed_on() -> None:
+async def test_deeply_nested_arguments_are_answered_not_crashed_on() -> None:
     deep: dict[str, object] = {"item": "x"}
     for _ in range(400):
         deep = {"item": "x", "parent": deep}
 
-    async def test(yard: Yard) -> None:
+    arguments: dict[str, object] = {"orders": [deep], "place": {"shelf": "A"}, "day": "2026-11-15"}
+    async with open_yard([call("order", **arguments), say("ok")], [order]) as yard:
         assert result(await events_of(yard.run("go"))).outcome in ("ok", "error")
 
-    arguments: dict[str, object] = {"orders": [deep], "place": {"shelf": "A"}, "day": "2026-11-15"}
-    in_yard(test, [call("order", **arguments), say("ok")], [order])
 
-
-def test_the_context_carries_caller_ids_deadline_and_progress() -> None:
+async def test_the_context_carries_caller_ids_deadline_and_progress() -> None:
     seen: list[Context] = []
 
     @tool(timeout_s=7)
@@ -117,7 +113,7 @@ def test_the_context_carries_caller_ids_deadline_and_progress() -> None:
         context.progress(2, total=2)
         return "ok"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("look"), say("ok")], [look]) as yard:
         run = yard.run("go", caller=STAFF, correlation_id="abc")
         progress: list[Event] = []
         async for event in run:
@@ -129,25 +125,21 @@ def test_the_context_carries_caller_ids_deadline_and_progress() -> None:
         assert context.idempotency_key == f"{run.conversation}:{context.call_id}" and context.attempt == 1
         assert [(e.progress, e.message) for e in progress if isinstance(e, CallProgressed)] == [(1, "half"), (2, "")]
 
-    in_yard(test, [call("look"), say("ok")], [look])
 
-
-def test_progress_may_be_reported_from_a_thread() -> None:
+async def test_progress_may_be_reported_from_a_thread() -> None:
     @tool
     def work(context: Context) -> str:
         """Report from a thread."""
         context.progress(0.5)
         return "ok"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([call("work"), say("ok")], [work]) as yard:
         progressed, run = await until(yard.run("go"), CallProgressed)
         assert progressed.progress == 0.5
         await events_of(run)
 
-    in_yard(test, [call("work"), say("ok")], [work])
 
-
-def test_a_plain_function_is_a_tool_and_a_tool_is_still_a_function() -> None:
+async def test_a_plain_function_is_a_tool_and_a_tool_is_still_a_function() -> None:
     @tool
     def double(x: int) -> int:
         """Twice."""
@@ -157,11 +149,9 @@ def test_a_plain_function_is_a_tool_and_a_tool_is_still_a_function() -> None:
         """Thrice."""
         return 3 * x
 
-    async def test(yard: Yard) -> None:
-        assert yard.tool_names == ["double", "triple", "read_result", "find_tools"]
-
     assert double(4) == 8
-    in_yard(test, [], [double, triple])
+    async with open_yard([], [double, triple]) as yard:
+        assert yard.tool_names == ["double", "triple", "read_result", "find_tools"]
 
 
 def no_type(x: int) -> None: ...
@@ -188,8 +178,8 @@ def test_a_rule_of_the_wrong_type_is_refused_by_name() -> None:
         tool(timeout_s="soon")(lambda: None)  # pyright: ignore[reportArgumentType, reportCallIssue]
 
 
-def test_sync_tools_run_side_by_side_in_threads_up_to_the_bound() -> None:
-    async def test() -> None:
+async def test_sync_tools_run_side_by_side_in_threads_up_to_the_bound() -> None:
+    async with asyncio.timeout(20):
         threads = Threads(2)
         both, names = threading.Barrier(2), set[str]()
 
@@ -201,8 +191,6 @@ def test_sync_tools_run_side_by_side_in_threads_up_to_the_bound() -> None:
         assert len(names) == 2
         threads.close()
 
-    asyncio.run(asyncio.wait_for(test(), 20))
-
 
 @pytest.fixture
 def release() -> Iterator[threading.Event]:
@@ -211,7 +199,7 @@ def release() -> Iterator[threading.Event]:
     event.set()
 
 
-def test_a_tool_that_hangs_takes_no_threads_of_other_tools(release: threading.Event) -> None:
+async def test_a_tool_that_hangs_takes_no_threads_of_other_tools(release: threading.Event) -> None:
     @tool(timeout_s=0.02)
     def block() -> None:
         """Hangs."""
@@ -222,17 +210,15 @@ def test_a_tool_that_hangs_takes_no_threads_of_other_tools(release: threading.Ev
         """Needs a thread."""
         return "ok"
 
-    async def test(yard: Yard) -> None:
+    script = [step for name in ("block", "block", "block", "fine") for step in (call(name), say("ok"))]
+    async with open_yard(script, [block, fine], threads=4) as yard:
         outcomes = [problem(result(await events_of(yard.run("go")))) for _ in range(3)]
         assert outcomes == [("timeout", "timeout"), ("timeout", "timeout"), ("error", "unavailable")]
         assert result(await events_of(yard.run("go"))).outcome == "ok"
         assert yard.service.warnings() == ["2 synchronous call(s) hang past the deadline, each in a thread of its own"]
 
-    script = [step for name in ("block", "block", "block", "fine") for step in (call(name), say("ok"))]
-    in_yard(test, script, [block, fine], threads=4)
 
-
-def test_a_caller_whose_calls_hang_takes_no_threads_of_other_callers(release: threading.Event) -> None:
+async def test_a_caller_whose_calls_hang_takes_no_threads_of_other_callers(release: threading.Event) -> None:
     ann, bob = Caller(user="ann"), Caller(user="bob")
 
     def hanging(name: str) -> FunctionTool:
@@ -253,7 +239,7 @@ def test_a_caller_whose_calls_hang_takes_no_threads_of_other_callers(release: th
         """Needs no thread."""
         return "ok"
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([], [*map(hanging, "abc"), fine, quick], threads=4) as yard:
         hung = [problem(result(await events_of(yard.call(name, {}, caller=ann)))) for name in "abc"]
         assert hung == [("timeout", "timeout")] * 3
         refused = result(await events_of(yard.call("fine", {}, caller=ann)))
@@ -261,10 +247,8 @@ def test_a_caller_whose_calls_hang_takes_no_threads_of_other_callers(release: th
         assert result(await events_of(yard.call("fine", {}, caller=bob))).outcome == "ok"
         assert result(await events_of(yard.call("quick", {}, caller=ann))).outcome == "ok"
 
-    in_yard(test, [], [*map(hanging, "abc"), fine, quick], threads=4)
 
-
-def test_a_call_that_waits_in_vain_for_a_thread_is_told_that_it_did_not_start(release: threading.Event) -> None:
+async def test_a_call_that_waits_in_vain_for_a_thread_is_told_that_it_did_not_start(release: threading.Event) -> None:
     entered = threading.Semaphore(0)
     started = list[str]()
 
@@ -282,7 +266,7 @@ def test_a_call_that_waits_in_vain_for_a_thread_is_told_that_it_did_not_start(re
         """Would have an effect."""
         started.append("charge")
 
-    async def test(yard: Yard) -> None:
+    async with open_yard([], [*map(holding, "ab"), charge], threads=2) as yard:
         held = [yard.call(name, {}, caller=Caller(user=name)) for name in "ab"]
         for run in held:
             await until(run, CallStarted)
@@ -295,11 +279,9 @@ def test_a_call_that_waits_in_vain_for_a_thread_is_told_that_it_did_not_start(re
             await events_of(run)
         assert not started
 
-    in_yard(test, [], [*map(holding, "ab"), charge], threads=2)
 
-
-def test_threads_go_to_whoever_waits_longest_among_those_that_may_have_one(release: threading.Event) -> None:
-    async def test() -> None:
+async def test_threads_go_to_whoever_waits_longest_among_those_that_may_have_one(release: threading.Event) -> None:
+    async with asyncio.timeout(20):
         threads, order = Threads(4), list[str]()
         entered = threading.Semaphore(0)
 
@@ -317,5 +299,3 @@ def test_threads_go_to_whoever_waits_longest_among_those_that_may_have_one(relea
         await asyncio.gather(*greedy, return_exceptions=True)
         assert order == ["bob"] and [task.cancelled() for task in greedy] == [False, False, False, True, False]
         threads.close()
-
-    asyncio.run(asyncio.wait_for(test(), 20))

@@ -36,7 +36,7 @@ class OverHttp:
         return ServerSpec(url=f"http://127.0.0.1:{self.port}/mcp", **{"trust": True, **more})  # pyright: ignore[reportArgumentType]
 
     async def start(self) -> None:
-        self._process = subprocess.Popen([sys.executable, str(self._script), str(self.port), *self._args])  # noqa: ASYNC220
+        self._process = subprocess.Popen([sys.executable, str(self._script), str(self.port), *self._args])
         await condition(self._listens)
 
     def stop(self) -> None:

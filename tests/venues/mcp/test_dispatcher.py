@@ -25,7 +25,7 @@ from wire.strict_chat import StrictChat, asks, says
     "004.schema-converted",
     "004.arguments-parsed",
 )
-def test_one_round_of_an_mcp_tool_over_the_wire(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_one_round_of_an_mcp_tool_over_the_wire(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     plain = Plain(tmp_path, "odd", trust=True)
     tree: dict[str, object] = {"root": {"children": []}}
     provider = StrictChat(asks(("cyclic", tree)), says("planted"))
@@ -39,7 +39,7 @@ def test_one_round_of_an_mcp_tool_over_the_wire(tmp_path: Path, caplog: pytest.L
             return await yard.ask("plant a tree")
 
     with caplog.at_level(logging.DEBUG, "toolyard"):
-        assert asyncio.run(test()) == "planted"
+        assert (await test()) == "planted"
     first, second = (json.loads(body) for body in provider.bodies)
     assert provider.refusals == [] and plain.noted("ended") == ["cyclic"]
     offered = {tool["function"]["name"]: tool for tool in first["tools"]}

@@ -12,8 +12,8 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCResponse
 
-from support import condition, events_of, in_yard, problem, result
-from toolyard import Caller, Yard
+from support import condition, events_of, open_yard, problem, result
+from toolyard import Caller
 from toolyard.core.tools import NAME
 from toolyard.venues.mcp.bounded_http import Bounded
 from toolyard.venues.mcp.calls.elicitation import Questions, Ticket
@@ -24,70 +24,56 @@ from venues.mcp.plain import Plain
 MB = 1024 * 1024
 
 
-def test_what_is_no_message_goes_to_the_log_and_does_no_harm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_what_is_no_message_goes_to_the_log_and_does_no_harm(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     plain = Plain(tmp_path, "garbage", trust=True)
-
-    async def test(yard: Yard) -> None:
-        assert result(await events_of(yard.call("add", {}))).outcome == "ok"
-
     with caplog.at_level(logging.INFO, "toolyard.mcp"):
-        in_yard(test, [], servers={"noisy": plain.spec})
+        async with open_yard([], servers={"noisy": plain.spec}) as yard:
+            assert result(await events_of(yard.call("add", {}))).outcome == "ok"
     said = [record.getMessage() for record in caplog.records if "no message" in record.getMessage()]
     assert any("{not json}" in line for line in said) and all(len(line) < 1200 for line in said)
     assert len(plain.processes) == 1
 
 
-def test_a_chatty_server_does_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_chatty_server_does_not_fill_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     plain = Plain(tmp_path, "chatty", trust=True)
-
-    async def test(yard: Yard) -> None:
-        assert result(await events_of(yard.call("add", {}))).outcome == "ok"
-
     with caplog.at_level(logging.INFO, "toolyard.mcp"):
-        in_yard(test, [], servers={"chatty": plain.spec})
+        async with open_yard([], servers={"chatty": plain.spec}) as yard:
+            assert result(await events_of(yard.call("add", {}))).outcome == "ok"
     assert 0 < sum("one word" in record.getMessage() for record in caplog.records) <= 400
 
 
-def test_fifty_megabytes_are_kept_and_the_model_gets_head_and_tail(tmp_path: Path) -> None:
+async def test_fifty_megabytes_are_kept_and_the_model_gets_head_and_tail(tmp_path: Path) -> None:
     plain = Plain(tmp_path, env={"BIG_BYTES": str(50 * MB)})
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"big": plain.spec}) as yard:
         big = result(await events_of(yard.call("big", {})))
         assert big.outcome == "ok" and big.whole_bytes == 50 * MB
         assert len(big.content) < 20_000 and big.handle in big.content
         assert result(await events_of(yard.call("look", {}))).outcome == "ok"
-
-    in_yard(test, [], servers={"big": plain.spec})
     assert len(plain.processes) == 1
 
 
-def test_a_failure_with_megabytes_of_details_does_not_flood_the_model_and_the_log(tmp_path: Path) -> None:
+async def test_a_failure_with_megabytes_of_details_does_not_flood_the_model_and_the_log(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True, env={"BIG_BYTES": str(2 * MB)})
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"big": plain.spec}) as yard:
         came = result(await events_of(yard.call("fails", {})))
         assert problem(came) == ("error", "too_much") and came.native
         assert len(came.content) < 50_000 and "bytes left out" in came.content, len(came.content)
 
-    in_yard(test, [], servers={"big": plain.spec})
 
-
-def test_an_answer_that_is_too_long_is_told_and_the_session_goes_on(tmp_path: Path) -> None:
+async def test_an_answer_that_is_too_long_is_told_and_the_session_goes_on(tmp_path: Path) -> None:
     plain = Plain(tmp_path, env={"BIG_BYTES": str(70 * MB)})
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"big": plain.spec}) as yard:
         big = result(await events_of(yard.call("big", {})))
         assert big.outcome == "error" and "longer than" in big.content
         assert result(await events_of(yard.call("look", {}))).outcome == "ok"
-
-    in_yard(test, [], servers={"big": plain.spec})
     assert len(plain.processes) == 1
 
 
-def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_takes(tmp_path: Path) -> None:
+async def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_takes(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "odd", trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"odd": plain.spec}) as yard:
         offered = {tool.remote: tool for tool in yard.service.tools(Caller())}
         assert all(NAME.fullmatch(tool.name) for tool in offered.values())
         assert offered["a_b_c"].name != offered["a.b/c"].name
@@ -104,24 +90,18 @@ def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_takes(t
         (broken,) = [one for one in yard.servers.cards()[0].tools if one.name == "no schema"]
         assert (broken.state, "no schema" in offered) == ("unusable", False)
 
-    in_yard(test, [], servers={"odd": plain.spec})
 
-
-def test_a_thousand_tools_are_listed_page_by_page(tmp_path: Path) -> None:
+async def test_a_thousand_tools_are_listed_page_by_page(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "many", trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"many": plain.spec}) as yard:
         assert len(yard.service.tools(Caller())) == 1009
         assert result(await events_of(yard.call("tool_999", {}))).outcome == "ok"
 
-    in_yard(test, [], servers={"many": plain.spec})
 
-
-def test_one_that_dies_in_every_call_does_not_take_the_others_along(tmp_path: Path) -> None:
+async def test_one_that_dies_in_every_call_does_not_take_the_others_along(tmp_path: Path) -> None:
     (tmp_path / "bad").mkdir()
     bad, good = Plain(tmp_path / "bad", "dies", trust=True), Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"good": good.spec, "bad": bad.spec}) as yard:
         names = {tool.server: tool.name for tool in yard.service.tools(Caller()) if tool.remote == "add"}
         for _ in range(6):
             lost, done = await asyncio.gather(
@@ -130,37 +110,30 @@ def test_one_that_dies_in_every_call_does_not_take_the_others_along(tmp_path: Pa
             assert result(lost).outcome in ("unknown", "error") and result(done).outcome == "ok"
         await condition(lambda: yard.servers.cards()[1].status == "failed")
         assert problem(result(await events_of(yard.call(names["bad"], {}))))[1] in ("unavailable", "unknown_tool")
-
-    in_yard(test, [], servers={"good": good.spec, "bad": bad.spec})
     assert len(good.processes) == 1
 
 
-def test_a_listing_without_end_is_not_kept(tmp_path: Path) -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_listing_without_end_is_not_kept(tmp_path: Path) -> None:
+    async with open_yard([], servers={"heavy": Plain(tmp_path, "heavy").spec}) as yard:
         await condition(lambda: yard.servers.cards()[0].error != "")
         (only,) = yard.servers.cards()
         assert "lists more than" in only.error and only.tools == () and "add" not in yard.tool_names
 
-    in_yard(test, [], servers={"heavy": Plain(tmp_path, "heavy").spec})
 
-
-def test_answers_to_a_child_that_asks_and_does_not_read_are_not_heaped_up() -> None:
-    async def test() -> None:
-        reading, writing = os.pipe()
-        outgoing = Outgoing(writing)
-        for number in range(100):
-            answer = JSONRPCResponse(jsonrpc="2.0", id=number, result={"much": "m" * 100_000})
-            await outgoing.send(SessionMessage(answer))
-        assert outgoing.waiting_bytes <= MOST_WAITING_BYTES + 2 * 100_000
-        outgoing.shut()
-        os.close(reading)
-        os.close(writing)
-
-    asyncio.run(test())
+async def test_answers_to_a_child_that_asks_and_does_not_read_are_not_heaped_up() -> None:
+    reading, writing = os.pipe()
+    outgoing = Outgoing(writing)
+    for number in range(100):
+        answer = JSONRPCResponse(jsonrpc="2.0", id=number, result={"much": "m" * 100_000})
+        await outgoing.send(SessionMessage(answer))
+    assert outgoing.waiting_bytes <= MOST_WAITING_BYTES + 2 * 100_000
+    outgoing.shut()
+    os.close(reading)
+    os.close(writing)
 
 
 @pytest.mark.parametrize("head", ["content-type: application/json", "content-encoding: gzip"])
-def test_an_answer_over_http_has_a_bound_and_is_not_unpacked(head: str) -> None:
+async def test_an_answer_over_http_has_a_bound_and_is_not_unpacked(head: str) -> None:
     """A packed one of a few bytes may be as large as it likes once it is unpacked."""
     packed = "gzip" in head
     body = gzip.compress(b"m" * MB) if packed else b"m" * MB
@@ -174,26 +147,20 @@ def test_an_answer_over_http_has_a_bound_and_is_not_unpacked(head: str) -> None:
                 await writer.drain()
         writer.close()
 
-    async def test() -> None:
-        server = await asyncio.start_server(visited, "127.0.0.1", 0)
-        async with server, httpx2.AsyncClient(transport=Bounded()) as client:
-            with pytest.raises(httpx2.ReadError, match="packed, or longer"):
-                await client.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
-
-    asyncio.run(test())
+    server = await asyncio.start_server(visited, "127.0.0.1", 0)
+    async with server, httpx2.AsyncClient(transport=Bounded()) as client:
+        with pytest.raises(httpx2.ReadError, match="packed, or longer"):
+            await client.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
 
 
-def test_a_second_question_of_a_call_does_not_take_the_place_of_the_first() -> None:
-    async def test() -> None:
-        questions, ticket = Questions(), Ticket("call", None)  # pyright: ignore[reportArgumentType] - no link is used
-        first = asyncio.create_task(questions.asked(None, {"message": "Who?"}, ticket))
-        await asyncio.wait_for(ticket.news.wait(), 5)
-        with pytest.raises(LookupError, match="already"):
-            await questions.asked(None, {"message": "Why?"}, ticket)
-        ticket.answer({"action": "decline"})
-        assert await first == {"action": "decline"}
-
-    asyncio.run(test())
+async def test_a_second_question_of_a_call_does_not_take_the_place_of_the_first() -> None:
+    questions, ticket = Questions(), Ticket("call", None)  # pyright: ignore[reportArgumentType] - no link is used
+    first = asyncio.create_task(questions.asked(None, {"message": "Who?"}, ticket))
+    await asyncio.wait_for(ticket.news.wait(), 5)
+    with pytest.raises(LookupError, match="already"):
+        await questions.asked(None, {"message": "Why?"}, ticket)
+    ticket.answer({"action": "decline"})
+    assert await first == {"action": "decline"}
 
 
 def test_a_question_whose_parameters_are_none_is_left_aside() -> None:
@@ -201,16 +168,15 @@ def test_a_question_whose_parameters_are_none_is_left_aside() -> None:
     assert asked is not None and asked.requests == {} and asked.question == {}
 
 
-def test_a_listing_that_never_comes_makes_way_for_the_next(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_listing_that_never_comes_makes_way_for_the_next(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     plain = Plain(tmp_path, "stalls", trust=True, list_s=1.0)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"stalling": plain.spec}) as yard:
         await events_of(yard.call("add", {}))
         await condition(lambda: plain.noted("stalled") == ["listing"])
         plain.notes.with_suffix(".changed").write_text("Looks elsewhere.")
         await events_of(yard.call("add", {}))
         await condition(lambda: any(tool.state == "changed" for tool in yard.servers.cards()[0].tools))
-
-    in_yard(test, [], servers={"stalling": plain.spec})
     assert "could not be listed: it did not answer within 1 s" in caplog.text
     assert len(plain.processes) == 1

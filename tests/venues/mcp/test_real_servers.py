@@ -8,46 +8,43 @@ from pathlib import Path
 import pytest
 
 from real_servers import npm_server, python_server
-from support import asked, ending, in_yard, result, results, text
-from toolyard import Yard, call, say
+from support import asked, ending, open_yard, result, results, text
+from toolyard import call, say
 from toolyard.core.events import CallJudged, Event
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.models.scripted import Script, together
 
 
-def drive(script: Script, **servers: ServerSpec) -> list[Event]:
+async def drive(script: Script, **servers: ServerSpec) -> list[Event]:
     """A run to its end; whatever asks is approved."""
-
-    async def test(yard: Yard) -> list[Event]:
-        events: list[Event] = []
+    events: list[Event] = []
+    async with open_yard(script, servers=servers) as yard:
         run = yard.run("go")
         async for event in run:
             events.append(event)
             if isinstance(event, CallJudged) and event.verdict == "ask":
                 await yard.approve(run.conversation, event.call_id)
-        return events
-
-    return in_yard(test, script, servers=servers)
+    return events
 
 
 @pytest.mark.proves("002.mcp-calls-intercepted", "002.mcp-arguments-passed", "000.one-server")
-def test_everything() -> None:
-    events = drive([call("echo", message="hello there"), say("it said so")], everything=npm_server("everything"))
+async def test_everything() -> None:
+    events = await drive([call("echo", message="hello there"), say("it said so")], everything=npm_server("everything"))
     assert result(events).content == "Echo: hello there"
     assert (ending(events).ending, text(events)) == ("done", "it said so")
 
 
-def test_filesystem(tmp_path: Path) -> None:
+async def test_filesystem(tmp_path: Path) -> None:
     script = [call("write_file", path=str(tmp_path / "a.txt"), content="milk"), say("written")]
-    events = drive(script, files=npm_server("filesystem", str(tmp_path), trust=True))
+    events = await drive(script, files=npm_server("filesystem", str(tmp_path), trust=True))
     assert asked(events), "a tool that says it destroys asks, also on a server that is trusted"
     assert result(events).outcome == "ok", result(events)
     assert (tmp_path / "a.txt").read_text() == "milk"
 
 
-def test_memory(tmp_path: Path) -> None:
+async def test_memory(tmp_path: Path) -> None:
     entity = {"name": "flour", "entityType": "grocery", "observations": ["is white"]}
-    events = drive(
+    events = await drive(
         [call("create_entities", entities=[entity]), call("read_graph"), say("kept")],
         memory=npm_server("memory", trust=True, env={"MEMORY_FILE_PATH": str(tmp_path / "memory.json")}),
     )
@@ -55,19 +52,19 @@ def test_memory(tmp_path: Path) -> None:
     assert json.loads(results(events)[1].content)["entities"] == [entity]
 
 
-def test_time() -> None:
+async def test_time() -> None:
     script = [
         call("convert_time", source_timezone="Europe/Berlin", time="12:00", target_timezone="Asia/Tokyo"),
         say("evening"),
     ]
-    events = drive(script, time=python_server("time", trust=True))
+    events = await drive(script, time=python_server("time", trust=True))
     assert "T19:00:00+09:00" in result(events).content or "T20:00:00+09:00" in result(events).content
 
 
-def test_git(tmp_path: Path) -> None:
+async def test_git(tmp_path: Path) -> None:
     run(["git", "init", "-q"], tmp_path)
     (tmp_path / "a.txt").write_text("milk")
-    events = drive(
+    events = await drive(
         [call("git_status", repo_path=str(tmp_path)), say("one file")],
         git=python_server("git", "--repository", str(tmp_path), trust=True),
     )
@@ -75,9 +72,9 @@ def test_git(tmp_path: Path) -> None:
 
 
 @pytest.mark.proves("000.many-servers-routed", "002.mcp-every-call-run")
-def test_calls_of_one_turn_go_each_to_its_own_server() -> None:
+async def test_calls_of_one_turn_go_each_to_its_own_server() -> None:
     both = [together(call("echo", message="one"), call("get_current_time", timezone="Europe/Berlin")), say("both")]
-    events = drive(both, everything=npm_server("everything", trust=True), time=python_server("time", trust=True))
+    events = await drive(both, everything=npm_server("everything", trust=True), time=python_server("time", trust=True))
     told = {one.tool: one.content for one in results(events)}  # in the order in which they ended
     assert told["echo"] == "Echo: one" and "Europe/Berlin" in told["get_current_time"]
     assert ending(events).ending == "done"

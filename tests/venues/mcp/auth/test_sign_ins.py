@@ -6,7 +6,8 @@ import logging
 import re
 import sqlite3
 import urllib.parse
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import httpx2
@@ -24,17 +25,16 @@ ANN, BOB = Caller(user="ann", tenant="acme"), Caller(user="bob", tenant="acme")
 BACK = "http://127.0.0.1:8765/callback"
 
 
-def with_signed(test: Callable[[Yard, OverHttp], Awaitable[None]], store: str = "memory:", **more: object) -> None:
-    async def opened() -> None:
-        async with (
-            asyncio.timeout(PATIENCE_S * 2),
-            over_http(SIGNED) as server,
-            Yard(model=Scripted([]), store=store, servers={"mail": server.spec(trust=True, **more)}) as yard,
-        ):
-            await settled(yard)
-            await test(yard, server)
-
-    asyncio.run(opened())
+@asynccontextmanager
+async def open_signed_yard(store: str = "memory:", **more: object) -> AsyncGenerator[tuple[Yard, OverHttp], None]:
+    """Open a yard with a server at which each person signs in."""
+    async with (
+        asyncio.timeout(PATIENCE_S * 2),
+        over_http(SIGNED) as server,
+        Yard(model=Scripted([]), store=store, servers={"mail": server.spec(trust=True, **more)}) as yard,
+    ):
+        await settled(yard)
+        yield yard, server
 
 
 def card(yard: Yard) -> ServerCard:
@@ -65,8 +65,8 @@ async def mailbox(yard: Yard, caller: Caller = ANN) -> str:
     return result(await events_of(yard.call("mailbox", {}, caller=caller))).content
 
 
-def test_a_server_that_wants_a_person_says_so_and_runs_once_somebody_signed_in() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_a_server_that_wants_a_person_says_so_and_runs_once_somebody_signed_in() -> None:
+    async with open_signed_yard() as (yard, server):
         assert (card(yard).status, card(yard).tools) == ("failed", ())
         assert "sign in: `toolyard servers login mail`" in card(yard).error
         assert (await control(server))["clients"] == 0, "nobody is registered who has not asked to sign in"
@@ -74,11 +74,9 @@ def test_a_server_that_wants_a_person_says_so_and_runs_once_somebody_signed_in()
         assert await mailbox(yard) == "the mailbox of ann"
         assert card(yard).error == ""
 
-    with_signed(test)
 
-
-def test_a_sign_in_that_is_denied_leaves_nothing_behind() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_a_sign_in_that_is_denied_leaves_nothing_behind() -> None:
+    async with open_signed_yard() as (yard, server):
         await control(server, deny="yes")
         with pytest.raises(Refused, match="not granted: ann would rather not"):
             await signed_in(yard)
@@ -86,11 +84,9 @@ def test_a_sign_in_that_is_denied_leaves_nothing_behind() -> None:
         await control(server)
         assert (await signed_in(yard)).status == "running"
 
-    with_signed(test)
 
-
-def test_an_answer_with_another_word_or_from_another_caller_is_not_taken() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_an_answer_with_another_word_or_from_another_caller_is_not_taken() -> None:
+    async with open_signed_yard(auth="caller") as (yard, _):
         sign_ins = yard.servers.sign_ins
         begun = await sign_ins.begin("mail", ANN, BACK)
         answer = await opened(begun.url)
@@ -104,11 +100,9 @@ def test_an_answer_with_another_word_or_from_another_caller_is_not_taken() -> No
             await sign_ins.finish("mail", ANN, answer)
         assert (await signed_in(yard)).sessions == 1
 
-    with_signed(test, auth="caller")
 
-
-def test_each_caller_signs_in_alone_and_nobody_uses_anothers_token() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_each_caller_signs_in_alone_and_nobody_uses_anothers_token() -> None:
+    async with open_signed_yard(auth="caller") as (yard, server):
         await signed_in(yard, ANN)
         assert "sign in" in await mailbox(yard, BOB)
         await control(server, user="bob")
@@ -119,44 +113,36 @@ def test_each_caller_signs_in_alone_and_nobody_uses_anothers_token() -> None:
         assert "sign in" in await mailbox(yard, ANN)
         assert await mailbox(yard, BOB) == "the mailbox of bob"
 
-    with_signed(test, auth="caller")
 
-
-def test_a_token_that_ran_out_is_renewed_also_after_a_restart(tmp_path: Path) -> None:
+async def test_a_token_that_ran_out_is_renewed_also_after_a_restart(tmp_path: Path) -> None:
     """The SDK by itself takes a token that was kept for a valid one, and then asks a person again."""
     store = f"sqlite:///{tmp_path / 'yard.db'}"
-
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S * 2), over_http(SIGNED) as server:
-            servers = {"mail": server.spec(trust=True)}
-            await control(server, lifetime="0")
-            async with Yard(model=Scripted([]), store=store, servers=servers) as yard:
-                await signed_in(yard)
-                assert await mailbox(yard) == "the mailbox of ann"
-            before = (await control(server, lifetime="3600"))["renewed"]
-            assert before >= 1
-            async with Yard(model=Scripted([]), store=store, servers=servers) as yard:
-                await condition(lambda: card(yard).status == "running")
-                assert await mailbox(yard) == "the mailbox of ann"
-                assert (await control(server, revoke="yes"))["renewed"] == before + 1
-                assert await mailbox(yard) == "the mailbox of ann"
-                assert (await control(server))["renewed"] == before + 2
-
-    asyncio.run(test())
+    async with asyncio.timeout(PATIENCE_S * 2), over_http(SIGNED) as server:
+        servers = {"mail": server.spec(trust=True)}
+        await control(server, lifetime="0")
+        async with Yard(model=Scripted([]), store=store, servers=servers) as yard:
+            await signed_in(yard)
+            assert await mailbox(yard) == "the mailbox of ann"
+        before = (await control(server, lifetime="3600"))["renewed"]
+        assert before >= 1
+        async with Yard(model=Scripted([]), store=store, servers=servers) as yard:
+            await condition(lambda: card(yard).status == "running")
+            assert await mailbox(yard) == "the mailbox of ann"
+            assert (await control(server, revoke="yes"))["renewed"] == before + 1
+            assert await mailbox(yard) == "the mailbox of ann"
+            assert (await control(server))["renewed"] == before + 2
 
 
-def test_many_calls_at_once_with_a_revoked_token_renew_it_once() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_many_calls_at_once_with_a_revoked_token_renew_it_once() -> None:
+    async with open_signed_yard() as (yard, server):
         await signed_in(yard)
         await control(server, revoke="yes")
         assert set(await asyncio.gather(*(mailbox(yard) for _ in range(10)))) == {"the mailbox of ann"}
         assert (await control(server))["renewed"] == 1
 
-    with_signed(test)
 
-
-def test_a_token_that_cannot_be_renewed_any_more_is_thrown_away_and_a_person_asked() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_a_token_that_cannot_be_renewed_any_more_is_thrown_away_and_a_person_asked() -> None:
+    async with open_signed_yard() as (yard, server):
         await signed_in(yard)
         await control(server, forget="yes")
         assert "toolyard servers login mail" in await mailbox(yard)
@@ -164,19 +150,15 @@ def test_a_token_that_cannot_be_renewed_any_more_is_thrown_away_and_a_person_ask
         assert await yard.servers.server("mail").keeper(("", "")).load() is None
         assert (await signed_in(yard)).status == "running"
 
-    with_signed(test)
 
-
-def test_an_authorization_server_that_is_down_does_not_cost_the_grant() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_an_authorization_server_that_is_down_does_not_cost_the_grant() -> None:
+    async with open_signed_yard() as (yard, server):
         await signed_in(yard)
         await control(server, revoke="yes", down="yes")
         assert "could not be had" in await mailbox(yard)
         await control(server)
         await yard.servers.act("mail", "start")
         assert await mailbox(yard) == "the mailbox of ann"
-
-    with_signed(test)
 
 
 class Evil:
@@ -201,8 +183,8 @@ class Evil:
         writer.close()
 
 
-def test_what_renews_a_token_is_never_shown_to_another_issuer() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_what_renews_a_token_is_never_shown_to_another_issuer() -> None:
+    async with open_signed_yard() as (yard, server):
         await signed_in(yard)
         grant = await yard.servers.server("mail").keeper(("", "")).load()
         assert grant is not None
@@ -215,16 +197,13 @@ def test_what_renews_a_token_is_never_shown_to_another_issuer() -> None:
         assert len(evil.heard) >= 2, "it was asked who it is, and to register us"
         assert not [one for one in evil.heard if b"refresh-" in one or b"access-" in one or b"POST /token" in one]
 
-    with_signed(test)
 
-
-def test_tokens_are_in_the_stores_private_file_and_nowhere_else(
+async def test_tokens_are_in_the_stores_private_file_and_nowhere_else(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
     file = tmp_path / "yard.db"
-
-    async def test(yard: Yard, server: OverHttp) -> None:
+    async with open_signed_yard(store=f"sqlite:///{file}") as (yard, server):
         await signed_in(yard)
         await control(server, revoke="yes")
         assert await mailbox(yard) == "the mailbox of ann"
@@ -235,8 +214,6 @@ def test_tokens_are_in_the_stores_private_file_and_nowhere_else(
         assert "access-" not in str(refused.value) + repr(yard.servers.cards())
         grant = await yard.servers.server("mail").keeper(("", "")).load()
         assert grant is not None and "access-" in str(grant.token) and "access-" not in repr(grant)
-
-    with_signed(test, store=f"sqlite:///{file}")
     assert [path.stat().st_mode & 0o077 for path in tmp_path.glob("yard.db*")] == [0] * len(
         list(tmp_path.glob("yard*"))
     )
@@ -245,80 +222,68 @@ def test_tokens_are_in_the_stores_private_file_and_nowhere_else(
     assert "access-" not in caplog.text and "refresh-" not in caplog.text
 
 
-def test_a_server_that_is_removed_takes_its_tokens_along_and_another_address_does_not_get_them() -> None:
-    async def test() -> None:
-        async with (
-            asyncio.timeout(PATIENCE_S * 2),
-            over_http(SIGNED) as server,
-            over_http(SIGNED) as other,
-            Yard(model=Scripted([])) as yard,
-        ):
-            await yard.servers.add("mail", server.spec(trust=True))
-            await signed_in(yard)
-            keeper = yard.servers.server("mail").keeper(("", ""))
-            moved = type(keeper)(yard.servers.server("mail")._home.shelf, "mail", ("", ""), other.spec().url)  # pyright: ignore[reportPrivateUsage]
-            assert await keeper.load() is not None and await moved.load() is None
-            await yard.servers.act("mail", "remove")
-            assert await keeper.load() is None
-
-    asyncio.run(test())
+async def test_a_server_that_is_removed_takes_its_tokens_along_and_another_address_does_not_get_them() -> None:
+    async with (
+        asyncio.timeout(PATIENCE_S * 2),
+        over_http(SIGNED) as server,
+        over_http(SIGNED) as other,
+        Yard(model=Scripted([])) as yard,
+    ):
+        await yard.servers.add("mail", server.spec(trust=True))
+        await signed_in(yard)
+        keeper = yard.servers.server("mail").keeper(("", ""))
+        moved = type(keeper)(yard.servers.server("mail")._home.shelf, "mail", ("", ""), other.spec().url)  # pyright: ignore[reportPrivateUsage]
+        assert await keeper.load() is not None and await moved.load() is None
+        await yard.servers.act("mail", "remove")
+        assert await keeper.load() is None
 
 
 @pytest.mark.parametrize(
     "back", ["https://evil.example/callback", "http://192.0.2.7:80/callback", "http://127.0.0.1:99999999/", "nonsense"]
 )
-def test_a_person_is_sent_back_to_the_loopback_only(back: str) -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_a_person_is_sent_back_to_the_loopback_only(back: str) -> None:
+    async with open_signed_yard() as (yard, _):
         with pytest.raises(Invalid, match="loopback"):
             await yard.servers.sign_ins.begin("mail", ANN, back)
 
-    with_signed(test)
+
+async def test_a_server_that_wants_nobody_or_names_another_issuer_is_not_signed_in_to() -> None:
+    async with asyncio.timeout(PATIENCE_S * 2), over_http(SIGNED) as server, over_http() as free:
+        oauth = OAuth(issuer="https://issuer.example", client_id="me", grant="authorization_code")
+        secret = OAuth(issuer="https://issuer.example", client_id="me", client_secret="s")
+        servers = {
+            "mail": server.spec(oauth=oauth), "free": free.spec(), "secret": server.spec(oauth=secret),
+            "header": server.spec(headers={"Authorization": "Bearer x"}),
+        }  # fmt: skip
+        async with Yard(model=Scripted([]), servers=servers) as yard:
+            await settled(yard)
+            cards = {one.id: one.error for one in yard.servers.cards()}
+            assert "does not take the header Authorization" in cards["header"]
+            for id, said in (
+                ("mail", "another authorization server"), ("free", "did not ask"), ("secret", "client credentials"),
+                ("header", "has a header Authorization"),
+            ):  # fmt: skip
+                with pytest.raises(ToolyardError, match=said):
+                    await yard.servers.sign_ins.begin(id, ANN, BACK)
 
 
-def test_a_server_that_wants_nobody_or_names_another_issuer_is_not_signed_in_to() -> None:
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S * 2), over_http(SIGNED) as server, over_http() as free:
-            oauth = OAuth(issuer="https://issuer.example", client_id="me", grant="authorization_code")
-            secret = OAuth(issuer="https://issuer.example", client_id="me", client_secret="s")
-            servers = {
-                "mail": server.spec(oauth=oauth), "free": free.spec(), "secret": server.spec(oauth=secret),
-                "header": server.spec(headers={"Authorization": "Bearer x"}),
-            }  # fmt: skip
-            async with Yard(model=Scripted([]), servers=servers) as yard:
-                await settled(yard)
-                cards = {one.id: one.error for one in yard.servers.cards()}
-                assert "does not take the header Authorization" in cards["header"]
-                for id, said in (
-                    ("mail", "another authorization server"), ("free", "did not ask"), ("secret", "client credentials"),
-                    ("header", "has a header Authorization"),
-                ):  # fmt: skip
-                    with pytest.raises(ToolyardError, match=said):
-                        await yard.servers.sign_ins.begin(id, ANN, BACK)
-
-    asyncio.run(test())
-
-
-def test_a_slow_call_does_not_hold_up_the_others_of_a_server_that_wants_a_token() -> None:
+async def test_a_slow_call_does_not_hold_up_the_others_of_a_server_that_wants_a_token() -> None:
     """The SDK's flow lets one request at a time through until its answer begins."""
-
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S * 2), over_http(GUARDED) as server:
-            issuer = f"http://127.0.0.1:{server.port}"
-            oauth = OAuth(issuer=issuer, client_id="shop", client_secret="s3cret", scope="stock")
-            async with Yard(model=Scripted([]), servers={"guarded": server.spec(oauth=oauth, trust=True)}) as yard:
-                await settled(yard)
-                slow = asyncio.create_task(events_of(yard.call("wait", {})))
-                await condition(lambda: yard.servers.link("guarded", ANN).told().in_flight == 1)
-                assert result(await events_of(yard.call("stock", {}))).content == "seven"
-                assert not slow.done()
-                assert result(await events_of(yard.call("release", {}))).content == "released"
-                assert result(await slow).content == "waited"
-
-    asyncio.run(test())
+    async with asyncio.timeout(PATIENCE_S * 2), over_http(GUARDED) as server:
+        issuer = f"http://127.0.0.1:{server.port}"
+        oauth = OAuth(issuer=issuer, client_id="shop", client_secret="s3cret", scope="stock")
+        async with Yard(model=Scripted([]), servers={"guarded": server.spec(oauth=oauth, trust=True)}) as yard:
+            await settled(yard)
+            slow = asyncio.create_task(events_of(yard.call("wait", {})))
+            await condition(lambda: yard.servers.link("guarded", ANN).told().in_flight == 1)
+            assert result(await events_of(yard.call("stock", {}))).content == "seven"
+            assert not slow.done()
+            assert result(await events_of(yard.call("release", {}))).content == "released"
+            assert result(await slow).content == "waited"
 
 
-def test_a_call_that_needs_more_rights_says_so_and_the_next_sign_in_asks_for_them() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_a_call_that_needs_more_rights_says_so_and_the_next_sign_in_asks_for_them() -> None:
+    async with open_signed_yard() as (yard, server):
         await signed_in(yard)
         await control(server, more="archive")
         denied = result(await events_of(yard.call("mailbox", {}, caller=ANN)))
@@ -328,12 +293,10 @@ def test_a_call_that_needs_more_rights_says_so_and_the_next_sign_in_asks_for_the
         await signed_in(yard)
         assert result(await events_of(yard.call("mailbox", {}, caller=ANN))).content == "the mailbox of ann"
 
-    with_signed(test)
-
 
 @pytest.mark.parametrize("at", ["method", "tools/list"])
-def test_a_session_that_needs_more_rights_to_begin_wants_a_sign_in(at: str) -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_a_session_that_needs_more_rights_to_begin_wants_a_sign_in(at: str) -> None:
+    async with open_signed_yard() as (yard, server):
         await signed_in(yard)
         await control(server, more="archive", at=at)
         yard.servers.server("mail").renew(ANN)
@@ -341,11 +304,9 @@ def test_a_session_that_needs_more_rights_to_begin_wants_a_sign_in(at: str) -> N
         assert "archive" in card(yard).error and "toolyard servers login mail" in card(yard).error
         assert (await signed_in(yard)).status == "running"
 
-    with_signed(test)
 
-
-def test_what_one_call_needs_is_added_to_what_others_do_and_to_no_other_grant() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_what_one_call_needs_is_added_to_what_others_do_and_to_no_other_grant() -> None:
+    async with open_signed_yard() as (yard, server):
         await signed_in(yard)
         keeper = yard.servers.server("mail").keeper(())
 
@@ -362,14 +323,10 @@ def test_what_one_call_needs_is_added_to_what_others_do_and_to_no_other_grant() 
         await keeper.forget()
         assert await needing("notes") is None
 
-    with_signed(test)
 
-
-def test_a_server_that_knows_no_old_way_to_begin_is_told_to_want_a_sign_in_all_the_same() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_a_server_that_knows_no_old_way_to_begin_is_told_to_want_a_sign_in_all_the_same() -> None:
+    async with open_signed_yard() as (yard, server):
         await control(server, modern="yes")
         started = await yard.servers.act("mail", "start")
         assert "toolyard servers login mail" in started.error, started
         assert (await signed_in(yard)).status == "running"
-
-    with_signed(test)

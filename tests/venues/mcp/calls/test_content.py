@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from real_servers import npm_server
-from support import events_of, in_yard, result
-from toolyard import Yard
+from support import events_of, open_yard, result
 from toolyard.core.items import FilePart, ImagePart
 from toolyard.core.ports import Failure, Value
 from toolyard.venues.mcp.calls.content import outcome
@@ -88,15 +87,13 @@ def test_nonsense_is_an_empty_answer_and_no_failure_of_ours(raw: dict[str, objec
     assert isinstance(outcome(raw), Value)
 
 
-def test_an_image_of_a_real_server_is_kept_whole() -> None:
-    async def test(yard: Yard) -> None:
+async def test_an_image_of_a_real_server_is_kept_whole() -> None:
+    async with open_yard([], servers={"everything": npm_server("everything", trust=True)}) as yard:
         run = yard.call("get-tiny-image", {})
         image = result(await events_of(run))
         assert "[image: image/png" in image.content and isinstance(image.parts[0], ImagePart)
         kept = await yard.result(run.conversation, image.native)
         assert kept is not None and json.loads(kept)["content"][1]["type"] == "image"
-
-    in_yard(test, [], servers={"everything": npm_server("everything", trust=True)})
 
 
 @pytest.mark.parametrize(
@@ -109,16 +106,13 @@ def test_an_image_of_a_real_server_is_kept_whole() -> None:
         ("typed_oddly", ("ok", ""), '{"count":"three"}'),
     ],
 )
-def test_a_structured_result_is_held_to_what_its_tool_promised(
+async def test_a_structured_result_is_held_to_what_its_tool_promised(
     tmp_path: Path, tool: str, outcome: tuple[str, str], told: str
 ) -> None:
     """One that breaks its promise is an error that says that the tool has run, and has all that came."""
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": Plain(tmp_path, "typed", trust=True).spec}) as yard:
         came = result(await events_of(yard.call(tool, {})))
         assert (came.outcome, came.error.error_type if came.error else "") == outcome, came
         assert told in (came.error.error if came.error else came.content)
         assert "there are" in came.content
         assert ("has run" in came.content) is (outcome[1] == "invalid_result")
-
-    in_yard(test, [], servers={"plain": Plain(tmp_path, "typed", trust=True).spec})

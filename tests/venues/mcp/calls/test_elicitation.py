@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from support import PATIENCE_S, condition, events_of, in_yard, problem, until
+from support import PATIENCE_S, condition, events_of, open_yard, problem, until
 from toolyard import Caller, Run, Scripted, Yard
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallEnded, CallParked
@@ -44,34 +44,29 @@ REPLIES: list[tuple[str, dict[str, object], str, str]] = [
 
 
 @pytest.mark.parametrize(("reply", "content", "_", "told"), REPLIES)
-def test_in_the_old_era(tmp_path: Path, reply: str, content: dict[str, object], _: str, told: str) -> None:
+async def test_in_the_old_era(tmp_path: Path, reply: str, content: dict[str, object], _: str, told: str) -> None:
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
         run = yard.call("ask", {})
         question = (await parked(run)).question
         assert question == {**ASKED, "requestedSchema": FORM}
         await yard.answer(run.conversation, (await parked(run)).call_id, content, reply=reply)  # pyright: ignore[reportArgumentType]
         assert (await ended(run)).content == f"answered {told}"
-
-    in_yard(test, [], servers={"plain": plain.spec})
     assert plain.noted("began") == ["ask"]
 
 
 @pytest.mark.parametrize(("reply", "content", "told", "_"), REPLIES)
-def test_in_the_new_era(reply: str, content: dict[str, object], told: str, _: str) -> None:
-    async def test(yard: Yard) -> None:
+async def test_in_the_new_era(reply: str, content: dict[str, object], told: str, _: str) -> None:
+    async with open_yard([], servers={"modern": over_stdio()}) as yard:
         run = yard.call("greet", {})
         asked = await parked(run)
         assert asked.question["message"] == "What is your name?" and asked.question["server"] == "modern"
         await yard.answer(run.conversation, asked.call_id, content, reply=reply)  # pyright: ignore[reportArgumentType]
         assert (await ended(run)).content == told
 
-    in_yard(test, [], servers={"modern": over_stdio()})
 
-
-def test_two_questions_are_asked_one_after_the_other() -> None:
-    async def test(yard: Yard) -> None:
+async def test_two_questions_are_asked_one_after_the_other() -> None:
+    async with open_yard([], servers={"modern": over_stdio()}) as yard:
         run = yard.call("describe", {})
         first = await parked(run)
         await yard.answer(run.conversation, first.call_id, {"name": "Ann"})
@@ -80,22 +75,17 @@ def test_two_questions_are_asked_one_after_the_other() -> None:
         await yard.answer(run.conversation, second.call_id, {"age": 7})
         assert (await ended(run)).content == "Ann is 7"
 
-    in_yard(test, [], servers={"modern": over_stdio()})
-
 
 @pytest.mark.parametrize("era", ["old", "new"])
-def test_an_answer_that_does_not_fit_the_form_is_asked_for_again(tmp_path: Path, era: str) -> None:
+async def test_an_answer_that_does_not_fit_the_form_is_asked_for_again(tmp_path: Path, era: str) -> None:
     spec, tool = (over_stdio(), "greet") if era == "new" else (Plain(tmp_path).spec, "ask_look")
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"asking": spec}) as yard:
         run = yard.call(tool, {})
         await yard.answer(run.conversation, (await parked(run)).call_id, {"name": 7})
         again = await parked(run, after=1)
         assert "name" in str(again.question["problem"])
         await yard.answer(run.conversation, again.call_id, {"name": "Ann"})
         assert "Ann" in (await ended(run)).content
-
-    in_yard(test, [], servers={"asking": spec})
 
 
 def in_two_processes(
@@ -148,10 +138,9 @@ def test_a_call_of_the_old_era_that_was_lost_while_it_waited_is_owned_up_to(tmp_
     assert plain.noted("began") == ["ask"], "it is not made again"
 
 
-def test_stopping_a_run_that_waits_with_a_question_tells_the_server(tmp_path: Path) -> None:
+async def test_stopping_a_run_that_waits_with_a_question_tells_the_server(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
         run = yard.call("ask", {})
         asked = await parked(run)
         link = yard.servers.link("plain", Caller())
@@ -161,14 +150,11 @@ def test_stopping_a_run_that_waits_with_a_question_tells_the_server(tmp_path: Pa
         with pytest.raises(Refused):
             await yard.answer(run.conversation, asked.call_id, {"name": "Ann"})
 
-    in_yard(test, [], servers={"plain": plain.spec})
 
-
-def test_a_question_that_could_be_anybodys_is_asked_of_nobody(tmp_path: Path) -> None:
+async def test_a_question_that_could_be_anybodys_is_asked_of_nobody(tmp_path: Path) -> None:
     """Two calls of two users at once; afterwards the server's calls run one at a time, and each is asked."""
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
         slow = yard.call("slow", {}, caller=Caller(user="bob"))
         waiting = asyncio.create_task(events_of(slow))
         await condition(lambda: plain.noted("began") == ["slow"])
@@ -179,8 +165,6 @@ def test_a_question_that_could_be_anybodys_is_asked_of_nobody(tmp_path: Path) ->
         for name in ("ann", "bob"):
             await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user=name)), name)
 
-    in_yard(test, [], servers={"plain": plain.spec})
-
 
 async def asked_by_name(yard: Yard, run: Run, name: str) -> None:
     question = await parked(run)
@@ -188,26 +172,24 @@ async def asked_by_name(yard: Yard, run: Run, name: str) -> None:
     assert f'"name": "{name}"' in (await ended(run)).content
 
 
-def test_while_a_question_is_open_another_call_is_asked_in_a_session_of_its_own(tmp_path: Path) -> None:
+async def test_while_a_question_is_open_another_call_is_asked_in_a_session_of_its_own(tmp_path: Path) -> None:
     """Ann's call waits for her answer: what the server asks on that session may be hers, so Bob's call has another."""
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
         anns = yard.call("ask", {}, caller=Caller(user="ann"))
         await parked(anns)
         await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="bob")), "bob")
         await asked_by_name(yard, anns, "ann")
         await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="cleo")), "cleo")
-
-    in_yard(test, [], servers={"plain": plain.spec})
     assert len(plain.processes) == 2, "without an open question all share one session"
 
 
-def test_a_tool_that_has_answered_without_asking_keeps_its_session_while_a_question_is_open(tmp_path: Path) -> None:
+async def test_a_tool_that_has_answered_without_asking_keeps_its_session_while_a_question_is_open(
+    tmp_path: Path,
+) -> None:
     """A server may keep state in its process: only calls that may ask go elsewhere."""
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
         before = (await ended(yard.call("look", {}))).content
         anns = yard.call("ask", {}, caller=Caller(user="ann"))
         await parked(anns)
@@ -215,13 +197,10 @@ def test_a_tool_that_has_answered_without_asking_keeps_its_session_while_a_quest
         assert (await ended(yard.call("add", {}))).content != before, "it was never called: it may ask"
         await asked_by_name(yard, anns, "ann")
 
-    in_yard(test, [], servers={"plain": plain.spec})
 
-
-def test_a_session_that_was_opened_for_a_question_ends_when_it_is_idle(tmp_path: Path) -> None:
+async def test_a_session_that_was_opened_for_a_question_ends_when_it_is_idle(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True, idle_s=0.1)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
         anns = yard.call("ask", {}, caller=Caller(user="ann"))
         await parked(anns)
         await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="bob")), "bob")
@@ -230,13 +209,10 @@ def test_a_session_that_was_opened_for_a_question_ends_when_it_is_idle(tmp_path:
         assert bobs_process != anns_process
         await asked_by_name(yard, anns, "ann")
 
-    in_yard(test, [], servers={"plain": plain.spec})
 
-
-def test_the_sessions_for_questions_are_bounded_and_one_too_many_is_refused_with_words(tmp_path: Path) -> None:
+async def test_the_sessions_for_questions_are_bounded_and_one_too_many_is_refused_with_words(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
         runs = [yard.call("ask", {}, caller=Caller(user=f"user{number}")) for number in range(MAX_ASKING_SESSIONS)]
         for run in runs:
             await parked(run)
@@ -244,86 +220,68 @@ def test_the_sessions_for_questions_are_bounded_and_one_too_many_is_refused_with
         assert problem(refused) == ("error", "unavailable") and "wait for their users' answers" in refused.content
         await asked_by_name(yard, runs[3], "user3")
         await asked_by_name(yard, yard.call("ask", {}, caller=Caller(user="late")), "late")
-
-    in_yard(test, [], servers={"plain": plain.spec})
     assert len(plain.processes) == MAX_ASKING_SESSIONS
 
 
-def test_over_http_a_question_of_the_old_era_finds_its_call() -> None:
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), over_http() as server:
-            spec = server.spec(protocol="2025-11-25")
-            async with Yard(model=Scripted([]), servers={"http": spec}) as yard:
-                other = asyncio.create_task(events_of(yard.call("wait", {"seconds": 3})))
-                runs = [yard.call("greet", {}) for _ in range(2)]
-                asked = await asyncio.gather(*(parked(run) for run in runs))
-                for number, (run, question) in enumerate(zip(runs, asked, strict=True)):
-                    await yard.answer(run.conversation, question.call_id, {"name": f"n{number}"})
-                    assert (await ended(run)).content == f"hello n{number}"
-                other.cancel()
-                assert yard.servers.cards()[0].protocol == "2025-11-25"
-
-    asyncio.run(test())
+async def test_over_http_a_question_of_the_old_era_finds_its_call() -> None:
+    async with asyncio.timeout(PATIENCE_S), over_http() as server:
+        spec = server.spec(protocol="2025-11-25")
+        async with Yard(model=Scripted([]), servers={"http": spec}) as yard:
+            other = asyncio.create_task(events_of(yard.call("wait", {"seconds": 3})))
+            runs = [yard.call("greet", {}) for _ in range(2)]
+            asked = await asyncio.gather(*(parked(run) for run in runs))
+            for number, (run, question) in enumerate(zip(runs, asked, strict=True)):
+                await yard.answer(run.conversation, question.call_id, {"name": f"n{number}"})
+                assert (await ended(run)).content == f"hello n{number}"
+            other.cancel()
+            assert yard.servers.cards()[0].protocol == "2025-11-25"
 
 
-def test_without_leave_a_server_gets_neither_a_model_nor_roots(tmp_path: Path) -> None:
+async def test_without_leave_a_server_gets_neither_a_model_nor_roots(tmp_path: Path) -> None:
     """It is not told that there is any; if it asks all the same it is refused, and nobody is bothered."""
     plain = Plain(tmp_path, "typed", trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
         came = await ended(yard.call("asks_model", {}))
         assert '"code": -3260' in came.content and "answered" in came.content
-
-    in_yard(test, [], servers={"plain": plain.spec})
     (told,) = plain.noted("client")
     assert "elicitation" in told and "sampling" not in told and "roots" not in told
 
 
-def test_with_leave_too_a_call_without_an_mcp_client_claims_neither_a_model_nor_roots(tmp_path: Path) -> None:
+async def test_with_leave_too_a_call_without_an_mcp_client_claims_neither_a_model_nor_roots(tmp_path: Path) -> None:
     """Only an MCP client has them; a caller over HTTP could not answer."""
     plain = Plain(tmp_path, "typed", trust=True, sampling=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
         came = await ended(yard.call("asks_model", {}))
         assert '"code": -3260' in came.content
-
-    in_yard(test, [], servers={"plain": plain.spec})
     (told,) = plain.noted("client")
     assert "elicitation" in told and "sampling" not in told and "roots" not in told
 
 
 @pytest.mark.parametrize("way", ["stdio", "http"])
-def test_a_tool_that_may_be_repeated_asks_by_push_at_its_first_call(way: str) -> None:
+async def test_a_tool_that_may_be_repeated_asks_by_push_at_its_first_call(way: str) -> None:
     """The server speaks both eras, and in the new one the tool cannot ask."""
-
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
-            spec = over_stdio() if way == "stdio" else (await stack.enter_async_context(over_http())).spec()
-            yard = await stack.enter_async_context(Yard(model=Scripted([]), servers={"both": spec}))
-            run = yard.call("push_look", {})
-            await yard.answer(run.conversation, (await parked(run)).call_id, {"name": "Ann"})
-            assert (await ended(run)).content == "hello Ann"
-            assert yard.servers.cards()[0].protocol == "2026-07-28", "other tools stay in the new era"
-
-    asyncio.run(test())
+    async with asyncio.timeout(PATIENCE_S), AsyncExitStack() as stack:
+        spec = over_stdio() if way == "stdio" else (await stack.enter_async_context(over_http())).spec()
+        yard = await stack.enter_async_context(Yard(model=Scripted([]), servers={"both": spec}))
+        run = yard.call("push_look", {})
+        await yard.answer(run.conversation, (await parked(run)).call_id, {"name": "Ann"})
+        assert (await ended(run)).content == "hello Ann"
+        assert yard.servers.cards()[0].protocol == "2026-07-28", "other tools stay in the new era"
 
 
-def test_a_tool_that_may_not_be_repeated_asks_by_push_from_its_second_call_on(tmp_path: Path) -> None:
+async def test_a_tool_that_may_not_be_repeated_asks_by_push_from_its_second_call_on(tmp_path: Path) -> None:
     """What it did before it wanted to ask is not known: it is not called again unasked. It is remembered."""
     spec = over_stdio(trust=True)
 
     def yard() -> Yard:
         return Yard(model=Scripted([]), servers={"both": spec}, store=f"sqlite:///{tmp_path}/yard.db")
 
-    async def both() -> None:
-        async with asyncio.timeout(PATIENCE_S):
-            async with yard() as first:
-                failed = await ended(first.call("push", {}))
-                assert problem(failed) == ("error", "execution_error")
-                assert "no back-channel" in failed.content and "find out" in failed.content
-            async with yard() as second:
-                run = second.call("push", {})
-                await second.answer(run.conversation, (await parked(run)).call_id, {"name": "Ann"})
-                assert (await ended(run)).content == "hello Ann after 1 calls", "in a process that ran it once"
-
-    asyncio.run(both())
+    async with asyncio.timeout(PATIENCE_S):
+        async with yard() as first:
+            failed = await ended(first.call("push", {}))
+            assert problem(failed) == ("error", "execution_error")
+            assert "no back-channel" in failed.content and "find out" in failed.content
+        async with yard() as second:
+            run = second.call("push", {})
+            await second.answer(run.conversation, (await parked(run)).call_id, {"name": "Ann"})
+            assert (await ended(run)).content == "hello Ann after 1 calls", "in a process that ran it once"

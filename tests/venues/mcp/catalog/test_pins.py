@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from support import condition, events_of, in_yard, problem, result
-from surfaces.talk import Talk, talk
-from toolyard import Caller, Yard, call, say
+from support import condition, events_of, open_yard, problem, result
+from surfaces.talk import open_talk
+from toolyard import Caller, call, say
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools import Tool
@@ -123,14 +123,14 @@ def change(plain: Plain) -> None:
     plain.kill()
 
 
-def test_no_request_carries_a_definition_that_is_quarantined(tmp_path: Path) -> None:
+async def test_no_request_carries_a_definition_that_is_quarantined(tmp_path: Path) -> None:
     plain, seen = Plain(tmp_path, trust=True), list[ModelRequest]()
 
     def script(request: ModelRequest) -> Turn:
         seen.append(request)
         return [call("add"), say("one"), call("look"), say("two")][len(seen) - 1]
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script, servers={"plain": plain.spec}) as yard:
         await condition(lambda: yard.servers.cards()[0].status == "running")
         await events_of(yard.run("go"))
         assert "look" in seen[0].offer.hashes
@@ -144,33 +144,29 @@ def test_no_request_carries_a_definition_that_is_quarantined(tmp_path: Path) -> 
         await yard.servers.act("plain", "accept")
         assert any(tool.description == EVIL for tool in yard.service.tools(Caller()))
 
-    in_yard(test, script, servers={"plain": plain.spec})
 
-
-def test_the_same_offer_is_the_same_object_while_nothing_changes(tmp_path: Path) -> None:
+async def test_the_same_offer_is_the_same_object_while_nothing_changes(tmp_path: Path) -> None:
     plain, seen = Plain(tmp_path, "many", trust=True), list[ModelRequest]()
 
     def script(request: ModelRequest) -> Turn:
         seen.append(request)
         return [call("add"), say("one"), say("two")][len(seen) - 1]
 
-    async def test(yard: Yard) -> None:
+    async with open_yard(script, servers={"plain": plain.spec}) as yard:
         await events_of(yard.run("go"))
         plain.kill()
         await condition(lambda: len(plain.processes) == 2 and yard.servers.cards()[0].status == "running")
         await events_of(yard.run("again"))
         assert seen[0].offer is seen[1].offer is seen[2].offer, "also not by a server that was started anew"
 
-    in_yard(test, script, servers={"plain": plain.spec})
 
-
-def test_pins_outlive_the_process(tmp_path: Path) -> None:
+async def test_pins_outlive_the_process(tmp_path: Path) -> None:
     plain, store = Plain(tmp_path), f"sqlite:///{tmp_path}/toolyard.db"
-
-    async def first(http: Talk) -> None:
+    async with open_talk(servers={"plain": plain.spec}, store=store) as http:
         assert (await http.get("/servers/plain"))["server"]["quarantined"] == 0
+    plain.notes.with_suffix(".changed").write_text(EVIL)
+    async with open_talk(servers={"plain": plain.spec}, store=store) as http:
 
-    async def second(http: Talk) -> None:
         async def waiting() -> list[dict[str, object]]:
             tools = (await http.get("/servers/plain/tools"))["tools"]
             return [one for one in tools if one["state"] == "changed"]
@@ -184,8 +180,7 @@ def test_pins_outlive_the_process(tmp_path: Path) -> None:
         await http.post("/servers/plain/reject", {"tools": ["nothing"]}, expect=422)
         await http.post("/servers/plain/reject", {"tools": ["look"]})
         assert (await http.get("/servers/plain"))["server"]["quarantined"] == 0
-
-    async def third(http: Talk) -> None:
+    async with open_talk(servers={"plain": plain.spec}, store=store) as http:
         await condition(lambda: len(plain.processes) == 3)
         tools = (await http.get("/servers/plain/tools"))["tools"]
         (look,) = [one for one in tools if one["name"] == "look"]
@@ -195,64 +190,44 @@ def test_pins_outlive_the_process(tmp_path: Path) -> None:
         told = await http.post("/servers/plain/accept", {"tools": ["look"]})
         assert {one["state"] for one in told["tools"]} == {"accepted"}
 
-    talk(first, servers={"plain": plain.spec}, store=store)
-    plain.notes.with_suffix(".changed").write_text(EVIL)
-    talk(second, servers={"plain": plain.spec}, store=store)
-    talk(third, servers={"plain": plain.spec}, store=store)
 
-
-def test_what_follows_an_empty_listing_waits_also_after_a_restart(tmp_path: Path) -> None:
+async def test_what_follows_an_empty_listing_waits_also_after_a_restart(tmp_path: Path) -> None:
     plain, store = Plain(tmp_path, "bare", trust=True), f"sqlite:///{tmp_path}/toolyard.db"
-
-    async def first(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}, store=store) as yard:
         assert yard.servers.cards()[0].tools == ()
-
-    async def second(yard: Yard) -> None:
+    plain.notes.with_suffix(".changed").write_text(EVIL)
+    async with open_yard([], servers={"plain": plain.spec}, store=store) as yard:
         await condition(lambda: yard.servers.cards()[0].status == "running")
         assert {tool.state for tool in yard.servers.cards()[0].tools} == {"new"} and "look" not in yard.tool_names
         await yard.servers.act("plain", "accept")
         assert "look" in yard.tool_names
 
-    in_yard(first, [], servers={"plain": plain.spec}, store=store)
-    plain.notes.with_suffix(".changed").write_text(EVIL)
-    in_yard(second, [], servers={"plain": plain.spec}, store=store)
 
-
-def test_a_tool_can_be_offered_under_a_name_that_is_chosen(tmp_path: Path) -> None:
+async def test_a_tool_can_be_offered_under_a_name_that_is_chosen(tmp_path: Path) -> None:
     plain, store = Plain(tmp_path), f"sqlite:///{tmp_path}/toolyard.db"
-
-    async def test(yard: Yard) -> None:
-        name = "web_search" if yard.servers.cards()[0].spec.names else "look"
-        assert name in yard.tool_names
-        assert result(await events_of(yard.call(name, {}))).content.startswith("look of process")
-
     for names in ({}, {"look": "web_search"}):
-        in_yard(test, [], servers={"plain": replace(plain.spec, names=names)}, store=store)
+        async with open_yard([], servers={"plain": replace(plain.spec, names=names)}, store=store) as yard:
+            name = "web_search" if yard.servers.cards()[0].spec.names else "look"
+            assert name in yard.tool_names
+            assert result(await events_of(yard.call(name, {}))).content.startswith("look of process")
 
 
-def test_a_name_that_one_of_our_own_tools_has_got_since_is_left_to_it(tmp_path: Path) -> None:
+async def test_a_name_that_one_of_our_own_tools_has_got_since_is_left_to_it(tmp_path: Path) -> None:
     plain, store = Plain(tmp_path), f"sqlite:///{tmp_path}/toolyard.db"
 
     def look() -> str:
         """Ours."""
         return "ours"
 
-    async def first(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}, store=store) as yard:
         assert "look" in yard.tool_names
-
-    async def second(yard: Yard) -> None:
+    async with open_yard([], [look], servers={"plain": plain.spec}, store=store) as yard:
         assert result(await events_of(yard.call("look", {}))).content == "ours"
         assert result(await events_of(yard.call("plain__look", {}))).content.startswith("look of process")
 
-    in_yard(first, [], servers={"plain": plain.spec}, store=store)
-    in_yard(second, [], [look], servers={"plain": plain.spec}, store=store)
 
-
-def test_a_server_that_is_not_pinned_is_taken_at_its_word(tmp_path: Path) -> None:
+async def test_a_server_that_is_not_pinned_is_taken_at_its_word(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True, pin="off")
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
         change(plain)
         await condition(lambda: any(tool.description == EVIL for tool in yard.service.tools(Caller())))
-
-    in_yard(test, [], servers={"plain": plain.spec})

@@ -5,12 +5,13 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
-from support import PATIENCE_S, condition, events_of, in_yard, problem, result, until
+from support import PATIENCE_S, condition, events_of, open_yard, problem, result, until
 from toolyard import Caller, Yard
 from toolyard.core.events import CallEnded, CallProgressed, CallStarted
 from toolyard.core.mcp_servers import ServerCard
@@ -18,8 +19,10 @@ from toolyard.venues.mcp.sessions.backoff import FIRST_S, MOST_S, OPEN_AFTER, Pa
 from venues.mcp.plain import Plain, is_alive, state_of
 
 
-def with_plain(plain: Plain, test: Callable[[Yard], Awaitable[None]]) -> None:
-    in_yard(test, [], servers={"plain": plain.spec})
+@asynccontextmanager
+async def open_plain_yard(plain: Plain) -> AsyncGenerator[Yard, None]:
+    async with open_yard([], servers={"plain": plain.spec}) as yard:
+        yield yard
 
 
 def card(yard: Yard) -> ServerCard:
@@ -31,10 +34,9 @@ async def called(yard: Yard, tool: str) -> CallEnded:
     return (await until(yard.call(tool, {}), CallEnded))[0]
 
 
-def test_a_killed_server_is_back_for_the_next_call(tmp_path: Path) -> None:
+async def test_a_killed_server_is_back_for_the_next_call(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         assert result(await events_of(yard.call("add", {}))).outcome == "ok"
         plain.kill()
         while plain.alive:  # without a chance for us to notice
@@ -42,46 +44,37 @@ def test_a_killed_server_is_back_for_the_next_call(tmp_path: Path) -> None:
         after = result(await events_of(yard.call("add", {})))
         assert after.outcome == "ok", after
         assert str(plain.processes[-1]) in after.content and len(plain.processes) == 2
-
-    with_plain(plain, test)
     assert plain.alive == []
 
 
-def test_a_call_lost_with_its_server_may_have_taken_effect(tmp_path: Path) -> None:
+async def test_a_call_lost_with_its_server_may_have_taken_effect(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         run = yard.call("slow", {})
         await until(run, CallStarted)
         await condition(lambda: plain.noted("began") == ["slow"])
         plain.kill()
         (lost,) = [event.result async for event in run if isinstance(event, CallEnded)]
         assert problem(lost) == ("unknown", "unknown_outcome"), lost
-
-    with_plain(plain, test)
     assert plain.noted("began") == ["slow"]
 
 
-def test_a_lost_call_that_only_reads_is_made_again(tmp_path: Path) -> None:
+async def test_a_lost_call_that_only_reads_is_made_again(tmp_path: Path) -> None:
     plain = Plain(tmp_path, env={"SLOW_TENTHS": "10"})
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         run = yard.call("slow_look", {})
         await until(run, CallStarted)
         await condition(lambda: plain.noted("began") == ["slow_look"])
         plain.kill()
         (again,) = [event.result async for event in run if isinstance(event, CallEnded)]
         assert again.outcome == "ok", again
-
-    with_plain(plain, test)
     assert plain.noted("began") == ["slow_look"] * 2
 
 
-def test_a_request_that_the_dead_server_never_read_is_sent_again(tmp_path: Path) -> None:
+async def test_a_request_that_the_dead_server_never_read_is_sent_again(tmp_path: Path) -> None:
     """It is stopped when the call is written to it, and killed then: it cannot have read a byte."""
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         pid = plain.processes[-1]
         os.kill(pid, signal.SIGSTOP)
         await condition(lambda: state_of(pid) == "T")  # until then it may read on, on a busy machine
@@ -91,15 +84,12 @@ def test_a_request_that_the_dead_server_never_read_is_sent_again(tmp_path: Path)
         os.kill(pid, signal.SIGKILL)
         (done,) = [event.result async for event in run if isinstance(event, CallEnded)]
         assert done.outcome == "ok", done
-
-    with_plain(plain, test)
     assert plain.noted("began") == ["add"]
 
 
-def test_ten_calls_that_fail_together_cause_one_new_session(tmp_path: Path) -> None:
+async def test_ten_calls_that_fail_together_cause_one_new_session(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         runs = [asyncio.create_task(called(yard, "slow")) for _ in range(10)]
         await condition(lambda: len(plain.noted("began")) == 10)
         plain.kill()
@@ -108,47 +98,35 @@ def test_ten_calls_that_fail_together_cause_one_new_session(tmp_path: Path) -> N
         assert (await called(yard, "add")).result.outcome == "ok"
         assert len(plain.processes) == 2
 
-    with_plain(plain, test)
 
-
-def test_a_server_that_crashes_at_its_start_is_given_up_with_its_last_words(tmp_path: Path) -> None:
+async def test_a_server_that_crashes_at_its_start_is_given_up_with_its_last_words(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "crashes")
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         await condition(lambda: card(yard).status == "failed")
         assert "it cannot find its configuration" in card(yard).error
         assert "add" not in yard.tool_names
-
-    with_plain(plain, test)
     assert plain.alive == []
 
 
-def test_a_command_that_is_not_there_is_said_so(tmp_path: Path) -> None:
+async def test_a_command_that_is_not_there_is_said_so(tmp_path: Path) -> None:
     plain = Plain(tmp_path)
     plain.spec = type(plain.spec)(command="no-such-command-anywhere")
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         await condition(lambda: card(yard).status == "failed")
         assert "no-such-command-anywhere" in card(yard).error
 
-    with_plain(plain, test)
 
-
-def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
+async def test_a_server_that_never_answers_is_given_up(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "hangs", connect_s=0.3)
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         await condition(lambda: card(yard).status == "failed")
         assert "did not answer in time" in card(yard).error
-
-    with_plain(plain, test)
     assert plain.alive == []
 
 
-def test_stopping_a_call_tells_the_server(tmp_path: Path) -> None:
+async def test_stopping_a_call_tells_the_server(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         run = yard.call("slow", {})
         await until(run, CallStarted)
         await condition(lambda: plain.noted("began") == ["slow"])
@@ -156,50 +134,39 @@ def test_stopping_a_call_tells_the_server(tmp_path: Path) -> None:
         await condition(lambda: plain.noted("cancelled") == ["slow"])
         assert len(plain.processes) == 1
 
-    with_plain(plain, test)
 
-
-def test_progress_is_told_while_it_runs(tmp_path: Path) -> None:
+async def test_progress_is_told_while_it_runs(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         events = await events_of(yard.call("steps", {}))
         told = [event for event in events if isinstance(event, CallProgressed)]
         assert [(one.progress, one.total, one.message) for one in told] == [
             (1.0, 3.0, "step 1"), (2.0, 3.0, "step 2"), (3.0, 3.0, "step 3"),
         ]  # fmt: skip
 
-    with_plain(plain, test)
 
-
-def test_a_session_that_nobody_uses_is_closed_and_opened_again_by_a_call(tmp_path: Path) -> None:
+async def test_a_session_that_nobody_uses_is_closed_and_opened_again_by_a_call(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True, idle_s=0.2)
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         await condition(lambda: card(yard).status == "idle")
         assert plain.alive == [] and "add" in yard.tool_names
         assert (await called(yard, "add")).result.outcome == "ok"
         assert len(plain.processes) == 2
 
-    with_plain(plain, test)
 
-
-def test_a_server_that_hangs_in_every_call_is_started_anew(tmp_path: Path) -> None:
+async def test_a_server_that_hangs_in_every_call_is_started_anew(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True, call_s=0.2)
-
-    async def test(yard: Yard) -> None:
+    async with open_plain_yard(plain) as yard:
         os.kill(plain.processes[-1], signal.SIGSTOP)
         for _ in range(3):
             assert problem((await called(yard, "add")).result) == ("timeout", "timeout")
         await condition(lambda: len(plain.processes) == 2)
         assert (await called(yard, "add")).result.outcome == "ok"
-
-    with_plain(plain, test)
     assert plain.alive == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_children_and_their_children_end_with_us_however_we_end(tmp_path: Path, number: signal.Signals) -> None:
+async def test_children_and_their_children_end_with_us_however_we_end(tmp_path: Path, number: signal.Signals) -> None:
     """A yard in a process of its own, whose server is started by a shell, as npx does it."""
     plain = Plain(tmp_path)
     script = f"""
@@ -220,24 +187,21 @@ asyncio.run(main())
         assert os.getpgid(child) != os.getpgid(yard.pid)
         yard.send_signal(number)
         yard.wait(PATIENCE_S)
-        asyncio.run(condition(lambda: not is_alive(child)))
+        await condition(lambda: not is_alive(child))
     finally:
         yard.kill()
         assert yard.stdout is not None
         yard.stdout.close()
 
 
-def test_a_server_is_removed_once_however_many_ask_for_it(tmp_path: Path) -> None:
+async def test_a_server_is_removed_once_however_many_ask_for_it(tmp_path: Path) -> None:
     plain = Plain(tmp_path, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([]) as yard:
         await yard.servers.add("twice", plain.spec)
         both = await asyncio.gather(*(yard.servers.act("twice", "remove") for _ in range(2)), return_exceptions=True)
         assert sorted(type(one).__name__ for one in both) == ["NotFound", "ServerCard"], both
         await condition(lambda: plain.alive == [])
         assert "add" not in yard.tool_names
-
-    in_yard(test, [])
 
 
 def test_the_first_attempt_after_an_end_comes_at_once_and_the_others_wait_longer_and_longer() -> None:

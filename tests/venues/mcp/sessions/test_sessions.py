@@ -2,13 +2,14 @@
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from mcp_types import METHOD_NOT_FOUND
 
-from support import PATIENCE_S, condition, events_of, in_yard, result
+from support import PATIENCE_S, condition, events_of, open_yard, result
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.mcp_servers import OAuth, ServerSpec
 from toolyard.surfaces.mcp.client import Standing
@@ -23,17 +24,16 @@ COMPLETE: dict[str, object] = {"ref": {"type": "ref/prompt", "name": "x"}, "argu
 ERAS = [("auto", "2026-07-28"), ("2025-11-25", "2025-11-25")]
 
 
-def with_http(test: Callable[[Yard, OverHttp], Awaitable[None]], **more: object) -> None:
-    async def opened() -> None:
-        async with (
-            asyncio.timeout(PATIENCE_S * 2),
-            over_http() as server,
-            Yard(model=Scripted([]), servers={"http": server.spec(**more)}) as yard,
-        ):
-            await settled(yard)
-            await test(yard, server)
-
-    asyncio.run(opened())
+@asynccontextmanager
+async def open_http_yard(**more: object) -> AsyncGenerator[tuple[Yard, OverHttp], None]:
+    """Open a yard with a server that is reached over HTTP."""
+    async with (
+        asyncio.timeout(PATIENCE_S * 2),
+        over_http() as server,
+        Yard(model=Scripted([]), servers={"http": server.spec(**more)}) as yard,
+    ):
+        await settled(yard)
+        yield yard, server
 
 
 async def who(yard: Yard, caller: Caller) -> str:
@@ -41,41 +41,34 @@ async def who(yard: Yard, caller: Caller) -> str:
 
 
 @pytest.mark.parametrize(("protocol", "spoken"), ERAS)
-def test_over_http_both_eras_are_spoken_with_our_headers(protocol: str, spoken: str) -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_over_http_both_eras_are_spoken_with_our_headers(protocol: str, spoken: str) -> None:
+    async with open_http_yard(protocol=protocol, headers={"x-user-name": "shop"}) as (yard, _):
         assert yard.servers.cards()[0].protocol == spoken
         assert (await who(yard, ANN)).startswith("shop at ")
 
-    with_http(test, protocol=protocol, headers={"x-user-name": "shop"})
-
 
 @pytest.mark.parametrize(("protocol", "_"), ERAS)
-def test_a_server_over_http_that_was_started_anew_is_found_again(protocol: str, _: str) -> None:
+async def test_a_server_over_http_that_was_started_anew_is_found_again(protocol: str, _: str) -> None:
     """In the old era it does not know our session any more: it did nothing, and is asked again."""
-
-    async def test(yard: Yard, server: OverHttp) -> None:
+    async with open_http_yard(protocol=protocol) as (yard, server):
         before = await who(yard, ANN)
         server.stop()
         await server.start()
         after = await who(yard, ANN)
         assert after.startswith(" at ") and after != before
 
-    with_http(test, protocol=protocol)
-
 
 @pytest.mark.parametrize(("protocol", "_"), ERAS)
-def test_a_method_that_a_server_does_not_have_ends_nobodys_session(protocol: str, _: str) -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_a_method_that_a_server_does_not_have_ends_nobodys_session(protocol: str, _: str) -> None:
+    async with open_http_yard(protocol=protocol) as (yard, _):
         refused = await yard.servers.ask("http", ANN, "completion/complete", COMPLETE)
         assert getattr(refused, "code", 0) == METHOD_NOT_FOUND, refused
         await who(yard, BOB)
         assert yard.servers.link("http", BOB).told().sessions == 1
 
-    with_http(test, protocol=protocol)
 
-
-def test_a_server_over_http_that_is_away_is_not_available_and_comes_back() -> None:
-    async def test(yard: Yard, server: OverHttp) -> None:
+async def test_a_server_over_http_that_is_away_is_not_available_and_comes_back() -> None:
+    async with open_http_yard() as (yard, server):
         server.stop()
         calls = asyncio.create_task(who(yard, ANN))
         await condition(lambda: yard.servers.cards()[0].status == "failed")
@@ -84,24 +77,19 @@ def test_a_server_over_http_that_is_away_is_not_available_and_comes_back() -> No
         assert (await yard.servers.act("http", "start")).status == "running"
         assert "not available" not in await who(yard, ANN)
 
-    with_http(test)
-
 
 @pytest.mark.parametrize(("secret", "right"), [("s3cret", True), ("wrong", False)])
-def test_a_server_that_wants_a_token_gets_one_for_our_credentials(secret: str, right: bool) -> None:
-    async def test() -> None:
-        async with asyncio.timeout(PATIENCE_S * 2), over_http(GUARDED) as server:
-            issuer = f"http://127.0.0.1:{server.port}"
-            oauth = OAuth(issuer=issuer, client_id="shop", client_secret=secret, scope="stock")
-            spec = server.spec(oauth=oauth, trust=True)
-            async with Yard(model=Scripted([]), servers={"guarded": spec}) as yard:
-                await settled(yard)
-                card = yard.servers.cards()[0]
-                assert card.status in (("running",) if right else ("restarting", "failed")), card
-                if right:
-                    assert result(await events_of(yard.call("stock", {}))).content == "seven"
-
-    asyncio.run(test())
+async def test_a_server_that_wants_a_token_gets_one_for_our_credentials(secret: str, right: bool) -> None:
+    async with asyncio.timeout(PATIENCE_S * 2), over_http(GUARDED) as server:
+        issuer = f"http://127.0.0.1:{server.port}"
+        oauth = OAuth(issuer=issuer, client_id="shop", client_secret=secret, scope="stock")
+        spec = server.spec(oauth=oauth, trust=True)
+        async with Yard(model=Scripted([]), servers={"guarded": spec}) as yard:
+            await settled(yard)
+            card = yard.servers.cards()[0]
+            assert card.status in (("running",) if right else ("restarting", "failed")), card
+            if right:
+                assert result(await events_of(yard.call("stock", {}))).content == "seven"
 
 
 async def looked(yard: Yard, caller: Caller) -> tuple[str, str]:
@@ -110,64 +98,49 @@ async def looked(yard: Yard, caller: Caller) -> tuple[str, str]:
     return said[3], said[5]
 
 
-def test_callers_of_one_server_share_its_session(tmp_path: Path) -> None:
-    async def test(yard: Yard) -> None:
+async def test_callers_of_one_server_share_its_session(tmp_path: Path) -> None:
+    async with open_yard([], servers={"shared": Plain(tmp_path).spec}) as yard:
         assert await looked(yard, ANN) == await looked(yard, BOB)
         assert yard.servers.cards()[0].sessions == 1
 
-    in_yard(test, [], servers={"shared": Plain(tmp_path).spec})
-
 
 @pytest.mark.proves("000.division-scoped")
-def test_a_server_is_told_for_which_division_each_call_is(tmp_path: Path) -> None:
+async def test_a_server_is_told_for_which_division_each_call_is(tmp_path: Path) -> None:
     plain = Plain(tmp_path)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"shared": plain.spec}) as yard:
         await looked(yard, Caller(user="ann", division="clothing"))
         await looked(yard, ANN)
         assert plain.noted("for") == ["clothing", "all"]
 
-    in_yard(test, [], servers={"shared": plain.spec})
 
-
-def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
+async def test_a_session_of_one_caller_is_never_anothers(tmp_path: Path) -> None:
     plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"own": plain.spec}) as yard:
         said = await asyncio.gather(*(looked(yard, caller) for caller in (ANN, BOB, OTHER_ANN, ANN)))
         assert [name for _, name in said] == ["ann@acme", "bob@acme", "ann@other", "ann@acme"]
         assert said[0] == said[3] and len({process for process, _ in said}) == 3
         await condition(lambda: len(plain.alive) == 3)  # that of nobody, which only listed, is no more
         assert yard.servers.cards()[0].sessions == 3
-
-    in_yard(test, [], servers={"own": plain.spec})
     assert plain.alive == []
 
 
-def test_a_callers_name_is_taken_as_it_is(tmp_path: Path) -> None:
+async def test_a_callers_name_is_taken_as_it_is(tmp_path: Path) -> None:
     plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}@{tenant}"})
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"own": plain.spec}) as yard:
         assert (await looked(yard, Caller(user="{tenant}", tenant="ann")))[1] == "{tenant}@ann"
 
-    in_yard(test, [], servers={"own": plain.spec})
 
-
-def test_a_tool_that_one_caller_does_not_get_stays_for_the_others(tmp_path: Path) -> None:
+async def test_a_tool_that_one_caller_does_not_get_stays_for_the_others(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "personal", auth="caller", env={"USER_NAME": "{user}"}, trust=True)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"own": plain.spec}) as yard:
         assert (await looked(yard, BOB))[1] == "bob"
         assert "add" in yard.tool_names
         assert result(await events_of(yard.call("add", {}, caller=ANN))).outcome == "ok"
 
-    in_yard(test, [], servers={"own": plain.spec})
 
-
-def test_of_many_callers_sessions_one_with_a_call_on_its_way_goes_last(tmp_path: Path) -> None:
+async def test_of_many_callers_sessions_one_with_a_call_on_its_way_goes_last(tmp_path: Path) -> None:
     plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}"})
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"own": plain.spec}) as yard:
         slow = asyncio.create_task(events_of(yard.call("slow_look", {}, caller=ANN)))
         await condition(lambda: plain.noted("began") == ["slow_look"])
         await looked(yard, BOB)
@@ -176,46 +149,35 @@ def test_of_many_callers_sessions_one_with_a_call_on_its_way_goes_last(tmp_path:
         slow.cancel()
         await asyncio.wait([slow])
 
-    in_yard(test, [], servers={"own": plain.spec})
 
-
-def test_a_callers_session_that_sleeps_makes_room(tmp_path: Path) -> None:
+async def test_a_callers_session_that_sleeps_makes_room(tmp_path: Path) -> None:
     plain = Plain(tmp_path, auth="caller", env={"USER_NAME": "{user}"}, idle_s=0.2)
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"own": plain.spec}) as yard:
         await looked(yard, ANN)
         await condition(lambda: plain.alive == [])
         assert (await looked(yard, ANN))[1] == "ann"
 
-    in_yard(test, [], servers={"own": plain.spec})
 
-
-def test_a_server_that_takes_longer_to_start_than_it_may_idle_is_used_all_the_same(tmp_path: Path) -> None:
+async def test_a_server_that_takes_longer_to_start_than_it_may_idle_is_used_all_the_same(tmp_path: Path) -> None:
     plain = Plain(tmp_path, idle_s=0.001)  # no process starts as fast
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"late": plain.spec}) as yard:
         for times in (1, 2, 3):
             await condition(lambda: yard.servers.cards()[0].status == "idle")
             assert (await looked(yard, ANN))[1] == "all"
             assert len(plain.processes) == times + 1
 
-    in_yard(test, [], servers={"late": plain.spec})
 
-
-def test_a_child_works_in_the_folder_it_is_given(tmp_path: Path) -> None:
+async def test_a_child_works_in_the_folder_it_is_given(tmp_path: Path) -> None:
     (tmp_path / "work").mkdir()
     plain = Plain(tmp_path, cwd=str(tmp_path / "work"))
     other = ServerSpec(command=sys.executable, args=plain.spec.args, cwd=str(tmp_path / "nowhere"))
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"plain": plain.spec, "other": other}) as yard:
         await condition(lambda: plain.noted("folder") == [str(tmp_path / "work")])
         await condition(lambda: "nowhere" in yard.servers.cards()[1].error)
 
-    in_yard(test, [], servers={"plain": plain.spec, "other": other})
 
-
-def test_a_tool_that_comes_later_is_listed_and_waits_to_be_accepted() -> None:
-    async def test(yard: Yard) -> None:
+async def test_a_tool_that_comes_later_is_listed_and_waits_to_be_accepted() -> None:
+    async with open_yard([], servers={"modern": over_stdio(trust=True)}) as yard:
         await events_of(yard.call("more", {}))
         await condition(lambda: any(tool.name == "extra" for tool in yard.servers.cards()[0].tools))
         assert "extra" not in yard.tool_names
@@ -223,14 +185,11 @@ def test_a_tool_that_comes_later_is_listed_and_waits_to_be_accepted() -> None:
         assert "extra" in yard.tool_names
         assert result(await events_of(yard.call("extra", {}))).content == "extra"
 
-    in_yard(test, [], servers={"modern": over_stdio(trust=True)})
 
-
-def test_any_request_passes_through_as_it_came() -> None:
+async def test_any_request_passes_through_as_it_came() -> None:
     """What resources and prompts are served by."""
     told: list[tuple[str, str]] = []
-
-    async def test(yard: Yard) -> None:
+    async with open_yard([], servers={"modern": over_stdio(trust=True)}) as yard:
         fleet = yard.servers
         fleet.listen(lambda server, method, params, caller: told.append((server, method)))
         answer = await fleet.ask("modern", ANN, "tools/list", {})
@@ -241,17 +200,14 @@ def test_any_request_passes_through_as_it_came() -> None:
         await events_of(yard.call("more", {}))
         await condition(lambda: ("modern", "notifications/tools/list_changed") in told)
 
-    in_yard(test, [], servers={"modern": over_stdio(trust=True)})
 
-
-def test_what_a_callers_own_session_says_is_told_to_that_caller_alone(tmp_path: Path) -> None:
+async def test_what_a_callers_own_session_says_is_told_to_that_caller_alone(tmp_path: Path) -> None:
     lists = frozenset({"promptsListChanged"})
-
-    async def test(yard: Yard) -> None:
+    async with open_yard(
+        [], servers={"own": Plain(tmp_path, "tells", auth="caller", env={"USER_NAME": "{user}"}).spec}
+    ) as yard:
         notices = Notices(yard.service)
         feeds = [notices.open(caller, lists, Standing()) for caller in (ANN, BOB)]
         await looked(yard, ANN)
         await condition(lambda: feeds[0].waiting > 0)
         assert [feed.waiting for feed in feeds] == [1, 0]
-
-    in_yard(test, [], servers={"own": Plain(tmp_path, "tells", auth="caller", env={"USER_NAME": "{user}"}).spec})

@@ -21,8 +21,8 @@ class Unused:
         self.capabilities: dict[str, object] = {}
 
 
-def test_a_session_that_falls_asleep_is_given_to_nobody() -> None:
-    async def test() -> None:
+async def test_a_session_that_falls_asleep_is_given_to_nobody() -> None:
+    async with asyncio.timeout(30):
         sessions, closing, close = list[Session](), asyncio.Event(), asyncio.Event()
 
         @asynccontextmanager
@@ -39,5 +39,3 @@ def test_a_session_that_falls_asleep_is_given_to_nobody() -> None:
         assert await link.session() is not sessions[0]
         link.stop()
         await running
-
-    asyncio.run(asyncio.wait_for(test(), 30))
