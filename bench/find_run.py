@@ -23,7 +23,7 @@ from toolyard.models.scripted import Turn
 from toolyard.tool_index import Index
 from toolyard.tool_index.find_tools_result import MOST_FOUND
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "bench.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "reference" / "bench.md"
 TITLE = "# Finding tools"
 METHOD = """\
 Five thousand tools of 76 services (four of them in Chinese) and of MCP's reference servers, made by `bench/finding/`.
@@ -184,7 +184,7 @@ def section(to_write: bool, tell: Callable[[str], None]) -> list[Figure]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"write the section of docs/{DOCUMENT.name} as well")
+    parser.add_argument("--write", action="store_true", help=f"write its section of {DOCUMENT.name} as well")
     parser.add_argument("--misses", action="store_true", help="print what was not found of what it is tuned with")
     given = parser.parse_args()
     if given.misses:

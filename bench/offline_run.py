@@ -23,7 +23,7 @@ from toolyard.core.ports import ModelRequest
 from toolyard.models.offline import Offline
 from toolyard.models.offline.planner import Step
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "bench.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "reference" / "bench.md"
 TITLE = "# The offline model"
 METHOD = """\
 CPU time of one turn of `toolyard:offline`, from the request to its end, over all turns that its own requests
@@ -108,7 +108,7 @@ def section(to_write: bool, tell: Callable[[str], None]) -> list[Figure]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--write", action="store_true", help=f"write the section of docs/{DOCUMENT.name} as well")
+    parser.add_argument("--write", action="store_true", help=f"write its section of {DOCUMENT.name} as well")
     figures = section(parser.parse_args().write, lambda said: print(f"… {said}", file=sys.stderr))
     return 1 if any(figure.passed is False for figure in figures) else 0
 

@@ -1,4 +1,4 @@
-"""Figures as one table: for a terminal, and as Markdown for docs/bench.md."""
+"""Figures as one table: for a terminal, and as Markdown for docs/reference/bench.md."""
 
 import os
 import platform

@@ -13,7 +13,7 @@ import server_run
 from cases import CASES, Effort, Figure
 from contest import Contest, ContestError, MockServer, contestants
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "bench.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "reference" / "bench.md"
 FULL = Effort(rounds=5, growth_peer_rounds=2)
 QUICK = Effort(rounds=3, growth_peer_rounds=1, together=10)
 
@@ -33,7 +33,7 @@ def arguments() -> argparse.Namespace:
         "--only", action="append", choices=list(CASES), metavar="CASE", help="one case; may be repeated"
     )
     parser.add_argument("--no-peers", action="store_true", help="without peers: nothing is installed")
-    parser.add_argument("--write", action="store_true", help=f"write the table to docs/{DOCUMENT.name} as well")
+    parser.add_argument("--write", action="store_true", help=f"write the table to {DOCUMENT.name} as well")
     return parser.parse_args()
 
 

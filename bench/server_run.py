@@ -17,7 +17,7 @@ from contest import ContestError
 from server_cases import FULL, QUICK, SERVER_CASES
 from server_contest import BARE, MODEL, PEER, PEERS, YARD, PacedModel, Servers
 
-DOCUMENT = Path(__file__).parent.parent / "docs" / "bench.md"
+DOCUMENT = Path(__file__).parent.parent / "docs" / "reference" / "bench.md"
 TITLE = "# Servers, side by side"
 METHOD = """\
 CPU of the server's process, all its threads, read from outside by the load, which is a process of its own, as is the
@@ -85,7 +85,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="one round of each, within 90 s")
     parser.add_argument("--only", action="append", choices=list(SERVER_CASES), help="one case; may be repeated")
-    parser.add_argument("--write", action="store_true", help=f"write the section of docs/{DOCUMENT.name} as well")
+    parser.add_argument("--write", action="store_true", help=f"write its section of {DOCUMENT.name} as well")
     given = parser.parse_args()
     figures, absent = section(
         given.quick, given.only or (), given.write, lambda said: print(f"… {said}", file=sys.stderr)

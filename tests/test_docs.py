@@ -40,63 +40,84 @@ def blocks(page: str) -> list[str]:
     return found
 
 
-async def test_the_first_tool_of_the_readme_answers_through_a_real_socket(tmp_path: Path) -> None:
-    provider = StrictChat(
-        asks(("search_materials", {"keyword": "flour"})), says("Two: bread flour ", "and cake flour.")
-    )
-    async with provider.serving() as base_url:
-        out = await ran(blocks("README.md")[0], tmp_path, OPENAI_API_KEY="test", OPENAI_BASE_URL=base_url)
-    assert out == "Two: bread flour and cake flour.\n"
-    assert provider.refusals == [] and b"bread flour" in provider.bodies[1]
+def test_the_first_tool_of_the_readme_answers_through_a_real_socket(tmp_path: Path) -> None:
+    async def test() -> None:
+        provider = StrictChat(
+            asks(("search_materials", {"keyword": "flour"})), says("Two: bread flour ", "and cake flour.")
+        )
+        async with provider.serving() as base_url:
+            out = await ran(blocks("README.md")[0], tmp_path, OPENAI_API_KEY="test", OPENAI_BASE_URL=base_url)
+        assert out == "Two: bread flour and cake flour.\n"
+        assert provider.refusals == [] and b"bread flour" in provider.bodies[1]
+
+    asyncio.run(test())
 
 
-async def test_the_second_example_of_the_readme_asks_deletes_and_answers(tmp_path: Path) -> None:
-    assert (await ran(blocks("README.md")[1], tmp_path)) == "order 7 is gone\nOrder 7 is deleted."
+def test_the_second_example_of_the_readme_asks_deletes_and_answers(tmp_path: Path) -> None:
+    assert asyncio.run(ran(blocks("README.md")[1], tmp_path)) == "order 7 is gone\nOrder 7 is deleted."
 
 
 @pytest.mark.proves("002.native-needs-no-mcp", "002.native-answer")
-async def test_the_page_on_searching_shows_what_comes_of_a_native_one(tmp_path: Path) -> None:
-    provider = StrictMessages(
-        Reply(packets=[begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1"), cited(2, "It is so."), ends()])
-    )
-    native, own = blocks("docs/web-search.md")
-    async with provider.serving() as base_url:
-        out = await ran(native, tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
-    assert provider.refusals == [] and len(provider.bodies) == 1
-    first, second, _ = out.split("\n")
-    assert first.startswith("It is so. 1 ") and first.endswith("https://a.org")
-    assert second == "[('web_search', 'provider', 'anthropic')]"
-    assert await ran(own, tmp_path) == ""
+def test_the_page_on_searching_shows_what_comes_of_a_native_one(tmp_path: Path) -> None:
+    async def test() -> None:
+        provider = StrictMessages(
+            Reply(packets=[begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1"), cited(2, "It is so."), ends()])
+        )
+        native, own = blocks("docs/how-to/web-search.md")
+        async with provider.serving() as base_url:
+            out = await ran(native, tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
+        assert provider.refusals == [] and len(provider.bodies) == 1
+        first, second, _ = out.split("\n")
+        assert first.startswith("It is so. 1 ") and first.endswith("https://a.org")
+        assert second == "[('web_search', 'provider', 'anthropic')]"
+        assert await ran(own, tmp_path) == ""
+
+    asyncio.run(test())
 
 
-@pytest.mark.parametrize("page", ["docs/library.md", "docs/finding.md", "docs/mcp.md", "docs/mcp-server.md"])
-async def test_the_examples_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
-    assert (await ran("\n".join(blocks(page)), tmp_path)) == ""
+@pytest.mark.parametrize(
+    "page",
+    ["docs/tutorial/library.md", "docs/how-to/many-tools.md", "docs/how-to/mcp-servers.md", "docs/how-to/mcp-hosts.md"],
+)
+def test_the_examples_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
+    assert asyncio.run(ran("\n".join(blocks(page)), tmp_path)) == ""
 
 
 ADDED = [call("search_products", query="milk"), call("add_to_cart", code="M1"), say("Added ", "milk.")]
 SHOWN = "[search_products]\n[add_to_cart]\nAdded milk.\n"
 
 
-async def test_the_python_of_the_page_on_app_tools_runs_against_a_server(tmp_path: Path) -> None:
-    model = Scripted([*ADDED, call("get_cart"), say("Milk.")])
-    async with Yard(model=model) as yard, served(yard) as url:
-        assert await ran("\n".join(blocks("docs/app-tools.md")), tmp_path, TOOLYARD_URL=url) == f"{SHOWN}Milk.\n"
+def test_the_python_of_the_page_on_app_tools_runs_against_a_server(tmp_path: Path) -> None:
+    async def test() -> None:
+        model = Scripted([*ADDED, call("get_cart"), say("Milk.")])
+        async with Yard(model=model) as yard, served(yard) as url:
+            assert (
+                await ran("\n".join(blocks("docs/tutorial/app-tools.md")), tmp_path, TOOLYARD_URL=url)
+                == f"{SHOWN}Milk.\n"
+            )
+
+    asyncio.run(test())
 
 
-async def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_against_a_server(tmp_path: Path) -> None:
+def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_against_a_server(tmp_path: Path) -> None:
     build_package()
-    (code,) = re.findall(r"```ts\n(.*?)```", (ROOT / "docs/app-tools.md").read_text(), re.DOTALL)
+    (code,) = re.findall(r"```ts\n(.*?)```", (ROOT / "docs/tutorial/app-tools.md").read_text(), re.DOTALL)
     (tmp_path / "node_modules" / "@toolyard").mkdir(parents=True)
     (tmp_path / "node_modules" / "@toolyard" / "client").symlink_to(ROOT / "web" / "client")
     (tmp_path / "example.mts").write_text(code)
     (tmp_path / "node.d.ts").write_text(NODE_TYPES)
     options = ["--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler"]
-    compiler = ROOT / "web" / "client" / "node_modules" / "typescript" / "bin" / "tsc"
-    assert await output(node(), str(compiler), *options, "example.mts", "node.d.ts", folder=tmp_path) == ""
-    async with Yard(model=Scripted(ADDED)) as yard, served(yard) as url:
-        run = output(node(), "--disable-warning=ExperimentalWarning", "example.mts", folder=tmp_path, TOOLYARD_URL=url)
-        assert await run == SHOWN
+
+    async def test() -> None:
+        compiler = ROOT / "web" / "client" / "node_modules" / "typescript" / "bin" / "tsc"
+        assert await output(node(), str(compiler), *options, "example.mts", "node.d.ts", folder=tmp_path) == ""
+        async with Yard(model=Scripted(ADDED)) as yard, served(yard) as url:
+            run = output(
+                node(), "--disable-warning=ExperimentalWarning", "example.mts", folder=tmp_path, TOOLYARD_URL=url
+            )
+            assert await run == SHOWN
+
+    asyncio.run(test())
 
 
 NODE_TYPES = """declare const process: {
@@ -114,7 +135,12 @@ def test_every_link_of_the_readme_leads_somewhere() -> None:
 def test_whoever_is_told_to_install_something_is_told_how_from_a_clone() -> None:
     """There is no release: `pip install toolyard` would find nothing, or something else."""
     released, cloned = re.compile(r"pip install '?toolyard|npm install @toolyard"), re.compile(r"\bclone\b")
-    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/**/*.md"), *ROOT.glob("web/client/*.md")]
+    pages = [
+        *ROOT.glob("*.md"),
+        *ROOT.glob("docs/**/*.md"),
+        *ROOT.glob("examples/**/*.md"),
+        *ROOT.glob("web/client/*.md"),
+    ]
     sources = [*ROOT.glob("src/**/*.py"), *ROOT.glob("examples/**/*.py")]
     for file in {*pages, *sources} - {ROOT / "CHANGELOG.md"}:
         paragraphs = file.read_text("utf-8").split("\n\n")

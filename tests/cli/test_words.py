@@ -71,7 +71,7 @@ def test_the_help_of_the_whole_names_every_command(capsys: pytest.CaptureFixture
 
 
 def test_every_command_in_the_documents_is_one() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "serving.md").read_text("utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "serve.md").read_text("utf-8")
     lines = [line for line in page.splitlines() if line.startswith("toolyard ")]
     assert len(lines) > 10
     for line in lines:

@@ -1,10 +1,10 @@
-"""The figures of the conformance suite, as docs/conformance.md has them and as a run comes to."""
+"""The figures of the conformance suite, as docs/reference/conformance.md has them and as a run comes to."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+PAGE = Path(__file__).parents[2] / "docs" / "reference" / "conformance.md"
 NOT_RUN = "–"
 Counts = tuple[int, int]
 """Checks that passed, and that failed."""

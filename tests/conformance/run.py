@@ -1,7 +1,7 @@
 """`make conformance`: all of the official suite, through Toolyard to servers of both eras, and what its Inspector sees.
 
 Ends with 1 if any scenario, with any server behind and in any revision, comes to something else than
-docs/conformance.md says. `--write` renews the tables of that page.
+docs/reference/conformance.md says. `--write` renews the tables of that page.
 """
 
 import json

@@ -11,7 +11,7 @@ from toolyard.core.web_search import Facts, Preference, Wish, decided, wished
 
 Asked = Literal["auto", "native", "mcp", "duckduckgo", "off"]
 WISHES: tuple[Asked, ...] = ("auto", "native", "mcp", "duckduckgo", "off")
-DOCS = Path(__file__).parents[2] / "docs" / "web-search.md"
+DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "web-search.md"
 
 
 def facts(native: bool, own: bool, beside: bool = True, others: bool = False, control: bool = False) -> Facts:

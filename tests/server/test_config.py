@@ -35,7 +35,7 @@ from toolyard.venues.function import FunctionTool, as_tool
 ROOT = Path(__file__).parents[2]
 HOME = {"HOME": "/home/mia"}
 SECRET = "sk-do-not-tell-anybody-0123456789"
-PAGE = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+PAGE = (ROOT / "docs" / "reference" / "configuration.md").read_text("utf-8")
 EXAMPLES = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)
 
 

@@ -1,6 +1,6 @@
 """Where a request's web searches run: at the model's provider, on a server of our own, or nowhere. Pure.
 
-The one rule is `decided`; docs/web-search.md has its table.
+The one rule is `decided`; docs/how-to/web-search.md has its table.
 """
 
 from collections.abc import Mapping
