@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.cli import main, parser
+from toolyard.cli import main, parse
 
 
 def told(*words: str) -> int | str | None:
@@ -71,11 +71,11 @@ def test_the_help_of_the_whole_names_every_command(capsys: pytest.CaptureFixture
 
 
 def test_every_command_in_the_documents_is_one() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "how-to" / "serve.md").read_text("utf-8")
-    lines = [line for line in page.splitlines() if line.startswith("toolyard ")]
-    assert len(lines) > 10
+    pages = [page.read_text("utf-8") for page in (Path(__file__).parents[2] / "docs").glob("**/*.md")]
+    lines = [line for page in pages for line in page.splitlines() if line.startswith("toolyard ")]
+    assert len(lines) > 20
     for line in lines:
-        assert parser().parse_args(shlex.split(line)[1:])
+        assert parse(shlex.split(line, comments=True)[1:])
 
 
 def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
