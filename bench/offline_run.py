@@ -26,11 +26,11 @@ from toolyard.models.offline.planner import Step
 DOCUMENT = Path(__file__).parent.parent / "docs" / "reference" / "bench.md"
 TITLE = "# The offline model"
 METHOD = """\
-CPU time of one turn of `toolyard:offline`, from the request to its end, over all turns that its own requests
-(`tests/offline`, both halves) and 100 of the requests for 5,000 tools lead to; with 5,000 tools it is shown 40 at
-most, as any model is. A tool is read once, when it is first seen; the turns that do so are rows of
-their own. All requests are asked twice, each in a conversation of its own, and the second time is what counts.
-`python bench/offline_run.py` measures anew."""
+Figures are the CPU time of one turn of `toolyard:offline`, from the request to its end, over all turns of its own
+requests (`tests/offline`, both halves) and of 100 of the requests for 5,000 tools. With 5,000 tools it is shown at
+most 40, as any model is. A tool is parsed when it is first seen; turns that do so have rows of their own. All requests
+are sent twice, each in a conversation of its own, and the second time counts. `python bench/offline_run.py` repeats
+the measurement."""
 MOST_MS = 5.0
 ASKED = 100
 

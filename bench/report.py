@@ -12,15 +12,15 @@ from cases import NOT_MEASURED, Figure
 
 HEAD = ("figure", "must be", "is", "")
 METHOD = """\
-Process CPU unless a row says otherwise; medians of interleaved runs on a shared machine, so read the ratios.
-`make bench` measures anew. Every contestant streams from the same mock model server and follows the events; the tool is
-`async def add(a, b)`. A tool turn is a tenth of a run of ten tool turns and the closing text, one run after the other.
-A chunk is what one more chunk adds to a run. In both rows each chunk is a packet, read by itself. With 20 streams one
-wake-up of the process serves 20 chunks; with one stream every chunk wakes a sleeping process, and we miss 1/8. A bare
-asyncio protocol that reads and parses nothing, measured apart from the table, took 270-300 µs a chunk there and 40 µs
-with 20 streams. The required mark is on the row with 20 streams; that is our reading of the figure. A request with
-1,000 prior messages or tools is a turn in the middle of a run, the first turns left out. The hand loop is aiohttp and
-msgspec with no feature of ours, and keeps its history encoded."""
+Figures are process CPU time unless a row says otherwise: medians of interleaved runs on a shared machine, so compare
+the ratios. `make bench` repeats the measurement. All libraries stream from the same mock model server and follow the
+events; the tool is `async def add(a, b)`. A tool turn is a tenth of a run of ten tool turns and the closing text, one
+run after the other. A chunk is what one more chunk adds to a run. In both chunk rows each chunk is a packet that is
+read by itself. With 20 streams one wake-up of the process serves 20 chunks. With one stream every chunk wakes a
+sleeping process, and the ratio of 1/8 is missed; there a bare asyncio protocol that reads and parses nothing took
+270-300 µs for a chunk, and 40 µs with 20 streams (measured separately). The target applies to the row with 20 streams.
+A request with 1,000 prior messages or tools is a turn in the middle of a run, without the first turns. The
+hand-written loop is aiohttp and msgspec without any feature of Toolyard, and keeps its history encoded."""
 
 
 def rows(figures: Sequence[Figure], names: Sequence[str]) -> list[list[str]]:

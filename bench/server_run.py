@@ -20,16 +20,16 @@ from server_contest import BARE, MODEL, PEER, PEERS, YARD, PacedModel, Servers
 DOCUMENT = Path(__file__).parent.parent / "docs" / "reference" / "bench.md"
 TITLE = "# Servers, side by side"
 METHOD = """\
-CPU of the server's process, all its threads, read from outside by the load, which is a process of its own, as is the
-mock model; medians of interleaved runs on a shared machine, so read the ratios. All servers run on uvicorn with
-uvloop and httptools and answer the same `POST /ai/respond` with the same kinds of events; ours keeps its journal in
-SQLite, the others keep nothing. A whole loop is ten turns that call `add` and a text of 20 chunks, 20 ms apart. A
-chunk's cost is taken while all streams are open. With 1,000 streams FastAPI with pydantic-ai cannot keep the pace on
-its one core; it is measured all the same, and its streams that are not whole in time are counted. With 100 streams much
-of a chunk is the waking of a process that sleeps, for everybody. Time to first token is what a server adds to the mock
-model's median time, with 50 streams of 20 chunks that begin at different moments. A reader that comes back sends the id
-of the first event as its `Last-Event-ID` and has everything when it has the last one. `python bench/server_run.py`
-measures anew."""
+Figures are the CPU time of the server's process with all threads, read by the load generator, which is a separate
+process, as is the mock model: medians of interleaved runs on a shared machine, so compare the ratios. All servers run
+on uvicorn with uvloop and httptools and answer the same `POST /ai/respond` with the same kinds of events. Toolyard
+keeps its journal in SQLite; the others store nothing. A whole loop is ten turns that call `add` and a text of 20
+chunks, 20 ms apart. A chunk's cost is measured while all streams are open. With 1,000 streams FastAPI with pydantic-ai
+is too slow for its one core; its incomplete streams are counted. With 100 streams, waking a sleeping process is much
+of a chunk's cost for every server. Time to first token is what a server adds to the mock model's median time, with 50
+streams of 20 chunks that start at different moments. A reader that reconnects sends the id of the first event as its
+`Last-Event-ID`, and is complete when it has received the last event. `python bench/server_run.py` repeats the
+measurement."""
 
 
 def measured(quick: bool, only: Sequence[str], tell: Callable[[str], None]) -> tuple[list[Figure], dict[str, str]]:

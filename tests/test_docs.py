@@ -1,4 +1,4 @@
-"""What the documents show works as shown: every Python example is run, in the order of its page."""
+"""The documentation is true: its examples run, its links lead somewhere, and the files that it names exist."""
 
 import asyncio
 import os
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from client.drivers import build_package, node
-from surfaces.served import served
+from surfaces.served import client, served
 from toolyard import Scripted, Yard, call, say
 from wire.messages_streams import cited, search, searched
 from wire.strict import Reply
@@ -17,16 +17,30 @@ from wire.strict_chat import StrictChat, asks, says
 from wire.strict_messages import StrictMessages, begins, ends
 
 ROOT = Path(__file__).parent.parent
+SOURCE = ROOT / "src" / "toolyard"
+PAGES = sorted(
+    page
+    for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md", "web/client/*.md")
+    for page in ROOT.glob(pattern)
+    if "node_modules" not in page.parts
+)
 BLOCK = re.compile(r"```python\n(.*?)```", re.DOTALL)
+FENCED = re.compile(r"^```.*?^```", re.DOTALL | re.MULTILINE)
+LINK = re.compile(r"\]\((?!https?:)([^)\s]+)\)")
+HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+NAMED_FILE = re.compile(r"`((?:[\w.-]+/)+(?:[\w-]+\.(?:py|md|ts|toml|tsv|json)|[\w-]+))`")
+BUILT = {"web/client/dist", "src/toolyard/page"}
+"""Folders that a build makes."""
+PACKAGE_ROW = re.compile(r"^\| `([\w/]+)` \|", re.MULTILINE)
 
 
-async def ran(code: str, folder: Path, **environment: str) -> str:
-    """The output of a Python program."""
-    return await output(sys.executable, "-c", code, folder=folder, **environment)
+async def run_python(code: str, folder: Path, **environment: str) -> str:
+    """Return the output of a Python program."""
+    return await run_command(sys.executable, "-c", code, folder=folder, **environment)
 
 
-async def output(*command: str, folder: Path, **environment: str) -> str:
-    """The output of a program in a process of its own."""
+async def run_command(*command: str, folder: Path, **environment: str) -> str:
+    """Return the output of a program in a process of its own."""
     variables = {**os.environ, **environment}
     process = await asyncio.create_subprocess_exec(*command, cwd=folder, env=variables, stdout=-1, stderr=-1)
     out, errors = await asyncio.wait_for(process.communicate(), 60)
@@ -34,10 +48,14 @@ async def output(*command: str, folder: Path, **environment: str) -> str:
     return out.decode()
 
 
-def blocks(page: str) -> list[str]:
-    found = BLOCK.findall((ROOT / page).read_text())
-    assert found, f"{page} has no Python example"
-    return found
+def python_blocks(page: str) -> list[str]:
+    """Return the Python examples of a page."""
+    examples = BLOCK.findall((ROOT / page).read_text("utf-8"))
+    assert examples, f"{page} has no Python example"
+    return examples
+
+
+# Examples
 
 
 def test_the_first_tool_of_the_readme_answers_through_a_real_socket(tmp_path: Path) -> None:
@@ -45,16 +63,35 @@ def test_the_first_tool_of_the_readme_answers_through_a_real_socket(tmp_path: Pa
         provider = StrictChat(
             asks(("search_materials", {"keyword": "flour"})), says("Two: bread flour ", "and cake flour.")
         )
+        (code,) = python_blocks("README.md")
         async with provider.serving() as base_url:
-            out = await ran(blocks("README.md")[0], tmp_path, OPENAI_API_KEY="test", OPENAI_BASE_URL=base_url)
+            out = await run_python(code, tmp_path, OPENAI_API_KEY="test", OPENAI_BASE_URL=base_url)
         assert out == "Two: bread flour and cake flour.\n"
         assert provider.refusals == [] and b"bread flour" in provider.bodies[1]
 
     asyncio.run(test())
 
 
-def test_the_second_example_of_the_readme_asks_deletes_and_answers(tmp_path: Path) -> None:
-    assert asyncio.run(ran(blocks("README.md")[1], tmp_path)) == "order 7 is gone\nOrder 7 is deleted."
+def test_the_tools_of_the_first_tutorial_answer_and_wait_for_approval(tmp_path: Path) -> None:
+    (code,) = python_blocks("docs/tutorial/first-server.md")
+    module: dict[str, object] = {}
+    exec(code, module)
+
+    async def test() -> None:
+        tools = [module["get_stock"], module["order_material"]]
+        async with Yard(tools=tools, model="toolyard:offline") as yard, client(yard) as http:
+            question, order = {"prompt": "how much sugar is there"}, {"prompt": "order 5 kg of sugar"}
+            events = [event async for _, event in http.stream("POST", "/ai/respond", question)]
+            assert [event["name"] for event in events if event["type"] == "tool.status"] == ["get_stock", "get_stock"]
+            text = "".join(str(event["content"]) for event in events if event["type"] == "text.delta")
+            assert text.startswith("20 kg")
+            asked, done = [event async for _, event in http.stream("POST", "/ai/respond", order)]
+            assert (asked["type"], done["ending"]) == ("approval.required", "waiting")
+            path = f"/conversations/{done['conversation_id']}/calls/{asked['call_id']}/approve"
+            status, _, _ = await http.ask("POST", path, {})
+            assert status == 200
+
+    asyncio.run(test())
 
 
 @pytest.mark.proves("002.native-needs-no-mcp", "002.native-answer")
@@ -63,24 +100,30 @@ def test_the_page_on_searching_shows_what_comes_of_a_native_one(tmp_path: Path) 
         provider = StrictMessages(
             Reply(packets=[begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1"), cited(2, "It is so."), ends()])
         )
-        native, own = blocks("docs/how-to/web-search.md")
+        native, own = python_blocks("docs/how-to/web-search.md")
         async with provider.serving() as base_url:
-            out = await ran(native, tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
+            out = await run_python(native, tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
         assert provider.refusals == [] and len(provider.bodies) == 1
         first, second, _ = out.split("\n")
         assert first.startswith("It is so. 1 ") and first.endswith("https://a.org")
         assert second == "[('web_search', 'provider', 'anthropic')]"
-        assert await ran(own, tmp_path) == ""
+        assert await run_python(own, tmp_path) == ""
 
     asyncio.run(test())
 
 
 @pytest.mark.parametrize(
-    "page",
-    ["docs/tutorial/library.md", "docs/how-to/many-tools.md", "docs/how-to/mcp-servers.md", "docs/how-to/mcp-hosts.md"],
+    ("page", "output"),
+    [
+        ("docs/tutorial/library.md", "order 7 is deleted\nOrder 7 is deleted."),
+        ("docs/how-to/many-tools.md", ""),
+        ("docs/how-to/mcp-servers.md", ""),
+        ("docs/how-to/mcp-hosts.md", ""),
+        ("docs/how-to/offline.md", ""),
+    ],
 )
-def test_the_examples_of_a_page_run_one_after_the_other(page: str, tmp_path: Path) -> None:
-    assert asyncio.run(ran("\n".join(blocks(page)), tmp_path)) == ""
+def test_the_examples_of_a_page_run_one_after_the_other(page: str, output: str, tmp_path: Path) -> None:
+    assert asyncio.run(run_python("\n".join(python_blocks(page)), tmp_path)) == output
 
 
 ADDED = [call("search_products", query="milk"), call("add_to_cart", code="M1"), say("Added ", "milk.")]
@@ -91,17 +134,15 @@ def test_the_python_of_the_page_on_app_tools_runs_against_a_server(tmp_path: Pat
     async def test() -> None:
         model = Scripted([*ADDED, call("get_cart"), say("Milk.")])
         async with Yard(model=model) as yard, served(yard) as url:
-            assert (
-                await ran("\n".join(blocks("docs/tutorial/app-tools.md")), tmp_path, TOOLYARD_URL=url)
-                == f"{SHOWN}Milk.\n"
-            )
+            code = "\n".join(python_blocks("docs/tutorial/app-tools.md"))
+            assert await run_python(code, tmp_path, TOOLYARD_URL=url) == f"{SHOWN}Milk.\n"
 
     asyncio.run(test())
 
 
 def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_against_a_server(tmp_path: Path) -> None:
     build_package()
-    (code,) = re.findall(r"```ts\n(.*?)```", (ROOT / "docs/tutorial/app-tools.md").read_text(), re.DOTALL)
+    (code,) = re.findall(r"```ts\n(.*?)```", (ROOT / "docs/tutorial/app-tools.md").read_text("utf-8"), re.DOTALL)
     (tmp_path / "node_modules" / "@toolyard").mkdir(parents=True)
     (tmp_path / "node_modules" / "@toolyard" / "client").symlink_to(ROOT / "web" / "client")
     (tmp_path / "example.mts").write_text(code)
@@ -110,9 +151,9 @@ def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_against
 
     async def test() -> None:
         compiler = ROOT / "web" / "client" / "node_modules" / "typescript" / "bin" / "tsc"
-        assert await output(node(), str(compiler), *options, "example.mts", "node.d.ts", folder=tmp_path) == ""
+        assert await run_command(node(), str(compiler), *options, "example.mts", "node.d.ts", folder=tmp_path) == ""
         async with Yard(model=Scripted(ADDED)) as yard, served(yard) as url:
-            run = output(
+            run = run_command(
                 node(), "--disable-warning=ExperimentalWarning", "example.mts", folder=tmp_path, TOOLYARD_URL=url
             )
             assert await run == SHOWN
@@ -127,21 +168,77 @@ NODE_TYPES = """declare const process: {
 """
 
 
-def test_every_link_of_the_readme_leads_somewhere() -> None:
-    links = re.findall(r"\]\((?!http)([^)#]+)\)", (ROOT / "README.md").read_text())
-    assert links and [link for link in links if not (ROOT / link).exists()] == []
+# Links and names
 
 
-def test_whoever_is_told_to_install_something_is_told_how_from_a_clone() -> None:
+def anchors_of(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub and MkDocs make them."""
+    headings = HEADING.findall(FENCED.sub("", page.read_text("utf-8")))
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the links of a page whose file, or whose heading, does not exist."""
+    broken: list[str] = []
+    for link in LINK.findall(FENCED.sub("", page.read_text("utf-8"))):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            broken.append(link)
+    return broken
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_of_a_page_leads_somewhere(page: Path) -> None:
+    assert broken_links(page) == []
+
+
+def test_a_link_to_no_file_or_to_no_heading_is_found(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("# One heading\n[x](b.md) [y](a.md#another) [z](#one-heading)")
+    assert broken_links(tmp_path / "a.md") == ["b.md", "a.md#another"]
+
+
+def test_every_page_of_the_documentation_is_reached_from_its_index() -> None:
+    index = ROOT / "docs" / "index.md"
+    reached, waiting = {index}, [index]
+    while waiting:
+        page = waiting.pop()
+        paths = [link.partition("#")[0] for link in LINK.findall(page.read_text("utf-8"))]
+        linked = {(page.parent / path).resolve() for path in paths if path.endswith(".md")}
+        waiting += linked - reached
+        reached |= linked
+    assert [page for page in PAGES if "docs" in page.relative_to(ROOT).parts and page not in reached] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_the_files_of_the_repository_that_a_page_names_exist(page: Path) -> None:
+    tops = {path.name for folder in (ROOT, SOURCE) for path in folder.iterdir() if path.is_dir()} - {"page"}
+    named = [name for name in NAMED_FILE.findall(page.read_text("utf-8")) if name.partition("/")[0] in tops]
+    made = {"web/client/dist", "src/toolyard/page"}
+    assert [
+        name for name in named if name not in made and not any((top / name).exists() for top in (ROOT, SOURCE))
+    ] == []
+
+
+def packages() -> set[str]:
+    """Return the packages of the source, two levels deep."""
+    found = {path.parent.relative_to(SOURCE) for path in SOURCE.rglob("__init__.py")}
+    return {package.as_posix() for package in found if 1 <= len(package.parts) <= 2}
+
+
+def test_the_map_of_the_architecture_names_exactly_the_packages_that_exist() -> None:
+    page = (ROOT / "docs" / "explanation" / "architecture.md").read_text("utf-8")
+    section = page.partition("\n## Packages\n")[2].partition("\n## ")[0]
+    rows = PACKAGE_ROW.findall(section)
+    assert sorted(rows) == sorted(packages())
+    modules = {path.name for path in SOURCE.glob("*.py")} - {"__init__.py"}
+    assert all(f"`{module}`" in section for module in modules)
+
+
+def test_a_page_that_says_how_to_install_says_so_for_a_clone() -> None:
     """There is no release: `pip install toolyard` would find nothing, or something else."""
     released, cloned = re.compile(r"pip install '?toolyard|npm install @toolyard"), re.compile(r"\bclone\b")
-    pages = [
-        *ROOT.glob("*.md"),
-        *ROOT.glob("docs/**/*.md"),
-        *ROOT.glob("examples/**/*.md"),
-        *ROOT.glob("web/client/*.md"),
-    ]
     sources = [*ROOT.glob("src/**/*.py"), *ROOT.glob("examples/**/*.py")]
-    for file in {*pages, *sources} - {ROOT / "CHANGELOG.md"}:
+    for file in {*PAGES, *sources} - {ROOT / "CHANGELOG.md"}:
         paragraphs = file.read_text("utf-8").split("\n\n")
         assert not [text for text in paragraphs if released.search(text) and not cloned.search(text)], file
