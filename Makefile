@@ -19,7 +19,7 @@ help:
 	@echo "make shop    open a small shop on http://127.0.0.1:8090 whose assistant's tools run in the browser"
 	@echo "make test    run every test"
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
-	@echo "make docs    build the documentation as a site in site/ and check its links"
+	@echo "make docs    build the documentation as a site in build/site and check its links"
 	@echo "make bench   measure against peers and print one table"
 	@echo "make crash   kill a process again and again in the middle of its work; check that nothing is lost or doubled"
 	@echo "make mcp-storm  kill a real MCP server 200 times; check that calls go on and that nothing is left over"
