@@ -58,58 +58,49 @@ def python_blocks(page: str) -> list[str]:
 # Examples
 
 
-def test_the_first_tool_of_the_readme_answers_through_a_real_socket(tmp_path: Path) -> None:
-    async def test() -> None:
-        provider = StrictChat(
-            asks(("search_materials", {"keyword": "flour"})), says("Two: bread flour ", "and cake flour.")
-        )
-        (code,) = python_blocks("README.md")
-        async with provider.serving() as base_url:
-            out = await run_python(code, tmp_path, OPENAI_API_KEY="test", OPENAI_BASE_URL=base_url)
-        assert out == "Two: bread flour and cake flour.\n"
-        assert provider.refusals == [] and b"bread flour" in provider.bodies[1]
-
-    asyncio.run(test())
+async def test_the_first_tool_of_the_readme_answers_through_a_real_socket(tmp_path: Path) -> None:
+    provider = StrictChat(
+        asks(("search_materials", {"keyword": "flour"})), says("Two: bread flour ", "and cake flour.")
+    )
+    (code,) = python_blocks("README.md")
+    async with provider.serving() as base_url:
+        out = await run_python(code, tmp_path, OPENAI_API_KEY="test", OPENAI_BASE_URL=base_url)
+    assert out == "Two: bread flour and cake flour.\n"
+    assert provider.refusals == [] and b"bread flour" in provider.bodies[1]
 
 
-def test_the_tools_of_the_first_tutorial_answer_and_wait_for_approval(tmp_path: Path) -> None:
+async def test_the_tools_of_the_first_tutorial_answer_and_wait_for_approval() -> None:
     (code,) = python_blocks("docs/tutorial/first-server.md")
     module: dict[str, object] = {}
     exec(code, module)
 
-    async def test() -> None:
-        tools = [module["get_stock"], module["order_material"]]
-        async with Yard(tools=tools, model="toolyard:offline") as yard, client(yard) as http:
-            question, order = {"prompt": "how much sugar is there"}, {"prompt": "order 5 kg of sugar"}
-            events = [event async for _, event in http.stream("POST", "/ai/respond", question)]
-            assert [event["name"] for event in events if event["type"] == "tool.status"] == ["get_stock", "get_stock"]
-            text = "".join(str(event["content"]) for event in events if event["type"] == "text.delta")
-            assert text.startswith("20 kg")
-            asked, done = [event async for _, event in http.stream("POST", "/ai/respond", order)]
-            assert (asked["type"], done["ending"]) == ("approval.required", "waiting")
-            path = f"/conversations/{done['conversation_id']}/calls/{asked['call_id']}/approve"
-            status, _, _ = await http.ask("POST", path, {})
-            assert status == 200
-
-    asyncio.run(test())
+    tools = [module["get_stock"], module["order_material"]]
+    async with Yard(tools=tools, model="toolyard:offline") as yard, client(yard) as http:
+        question, order = {"prompt": "how much sugar is there"}, {"prompt": "order 5 kg of sugar"}
+        events = [event async for _, event in http.stream("POST", "/ai/respond", question)]
+        assert [event["name"] for event in events if event["type"] == "tool.status"] == ["get_stock", "get_stock"]
+        text = "".join(str(event["content"]) for event in events if event["type"] == "text.delta")
+        assert text.startswith("20 kg")
+        asked, done = [event async for _, event in http.stream("POST", "/ai/respond", order)]
+        assert (asked["type"], done["ending"]) == ("approval.required", "waiting")
+        path = f"/conversations/{done['conversation_id']}/calls/{asked['call_id']}/approve"
+        status, _, _ = await http.ask("POST", path, {})
+        assert status == 200
 
 
 @pytest.mark.proves("002.native-needs-no-mcp", "002.native-answer")
-def test_the_page_on_searching_shows_what_comes_of_a_native_one(tmp_path: Path) -> None:
-    async def test() -> None:
-        provider = StrictMessages(
-            Reply(packets=[begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1"), cited(2, "It is so."), ends()])
-        )
-        native, own = python_blocks("docs/how-to/web-search.md")
-        async with provider.serving() as base_url:
-            out = await run_python(native, tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
-        assert provider.refusals == [] and len(provider.bodies) == 1
-        first, second, _ = out.split("\n")
-        assert first.startswith("It is so. 1 ") and first.endswith("https://a.org")
-        assert second == "[('web_search', 'provider', 'anthropic')]"
-        assert await run_python(own, tmp_path) == ""
-
-    asyncio.run(test())
+async def test_the_page_on_searching_shows_what_comes_of_a_native_one(tmp_path: Path) -> None:
+    provider = StrictMessages(
+        Reply(packets=[begins(), search(0, "srvtoolu_1"), searched(1, "srvtoolu_1"), cited(2, "It is so."), ends()])
+    )
+    native, own = python_blocks("docs/how-to/web-search.md")
+    async with provider.serving() as base_url:
+        out = await run_python(native, tmp_path, ANTHROPIC_API_KEY="test", ANTHROPIC_BASE_URL=base_url)
+    assert provider.refusals == [] and len(provider.bodies) == 1
+    first, second, _ = out.split("\n")
+    assert first.startswith("It is so. 1 ") and first.endswith("https://a.org")
+    assert second == "[('web_search', 'provider', 'anthropic')]"
+    assert await run_python(own, tmp_path) == ""
 
 
 @pytest.mark.parametrize(
@@ -122,25 +113,22 @@ def test_the_page_on_searching_shows_what_comes_of_a_native_one(tmp_path: Path) 
         ("docs/how-to/offline.md", ""),
     ],
 )
-def test_the_examples_of_a_page_run_one_after_the_other(page: str, output: str, tmp_path: Path) -> None:
-    assert asyncio.run(run_python("\n".join(python_blocks(page)), tmp_path)) == output
+async def test_the_examples_of_a_page_run_one_after_the_other(page: str, output: str, tmp_path: Path) -> None:
+    assert await run_python("\n".join(python_blocks(page)), tmp_path) == output
 
 
 ADDED = [call("search_products", query="milk"), call("add_to_cart", code="M1"), say("Added ", "milk.")]
 SHOWN = "[search_products]\n[add_to_cart]\nAdded milk.\n"
 
 
-def test_the_python_of_the_page_on_app_tools_runs_against_a_server(tmp_path: Path) -> None:
-    async def test() -> None:
-        model = Scripted([*ADDED, call("get_cart"), say("Milk.")])
-        async with Yard(model=model) as yard, served(yard) as url:
-            code = "\n".join(python_blocks("docs/tutorial/app-tools.md"))
-            assert await run_python(code, tmp_path, TOOLYARD_URL=url) == f"{SHOWN}Milk.\n"
-
-    asyncio.run(test())
+async def test_the_python_of_the_page_on_app_tools_runs_against_a_server(tmp_path: Path) -> None:
+    model = Scripted([*ADDED, call("get_cart"), say("Milk.")])
+    async with Yard(model=model) as yard, served(yard) as url:
+        code = "\n".join(python_blocks("docs/tutorial/app-tools.md"))
+        assert await run_python(code, tmp_path, TOOLYARD_URL=url) == f"{SHOWN}Milk.\n"
 
 
-def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_against_a_server(tmp_path: Path) -> None:
+async def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_against_a_server(tmp_path: Path) -> None:
     build_package()
     (code,) = re.findall(r"```ts\n(.*?)```", (ROOT / "docs/tutorial/app-tools.md").read_text("utf-8"), re.DOTALL)
     (tmp_path / "node_modules" / "@toolyard").mkdir(parents=True)
@@ -149,16 +137,13 @@ def test_the_typescript_of_the_page_on_app_tools_fits_the_types_and_runs_against
     (tmp_path / "node.d.ts").write_text(NODE_TYPES)
     options = ["--noEmit", "--strict", "--target", "es2022", "--module", "esnext", "--moduleResolution", "bundler"]
 
-    async def test() -> None:
-        compiler = ROOT / "web" / "client" / "node_modules" / "typescript" / "bin" / "tsc"
-        assert await run_command(node(), str(compiler), *options, "example.mts", "node.d.ts", folder=tmp_path) == ""
-        async with Yard(model=Scripted(ADDED)) as yard, served(yard) as url:
-            run = run_command(
-                node(), "--disable-warning=ExperimentalWarning", "example.mts", folder=tmp_path, TOOLYARD_URL=url
-            )
-            assert await run == SHOWN
-
-    asyncio.run(test())
+    compiler = ROOT / "web" / "client" / "node_modules" / "typescript" / "bin" / "tsc"
+    assert await run_command(node(), str(compiler), *options, "example.mts", "node.d.ts", folder=tmp_path) == ""
+    async with Yard(model=Scripted(ADDED)) as yard, served(yard) as url:
+        run = run_command(
+            node(), "--disable-warning=ExperimentalWarning", "example.mts", folder=tmp_path, TOOLYARD_URL=url
+        )
+        assert await run == SHOWN
 
 
 NODE_TYPES = """declare const process: {
