@@ -1,10 +1,9 @@
 // A conversation, or the place where a new one begins.
 import { useCallback } from "react"
 import { go } from "../route"
-import { beginTrace } from "../wire/console"
 import { conversationsChanged } from "../state/conversations"
-import { inTurn } from "../state/turns"
-import { ask, part, request } from "../wire/http"
+import { sendMessage } from "../state/messages"
+import { ask } from "../wire/http"
 import type { ConversationAnswer } from "../wire/types"
 import { useSay } from "../words"
 import { Composer } from "./Composer"
@@ -35,14 +34,6 @@ function NewConversation() {
       </div>
     </div>
   )
-}
-
-/** Start a run. The answer is followed elsewhere, so this stream is left as soon as the server has taken the message. */
-export async function sendMessage(conversation: string, content: string): Promise<void> {
-  const path = `conversations/${part(conversation)}/chat`
-  const headers = { accept: "text/event-stream", "x-correlation-id": beginTrace() }
-  const answer = await inTurn(conversation, () => request("POST", path, { content }, { headers }))
-  await answer.body?.cancel()
 }
 
 function titleOf(text: string): string {
