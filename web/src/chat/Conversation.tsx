@@ -1,5 +1,5 @@
 import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react"
-import { seesTenant, useMe } from "../caller"
+import { maySeeTenant, useMe } from "../caller"
 import { conversationsChanged } from "../state/conversations"
 import { following } from "../state/following"
 import { sendMessage } from "../state/messages"
@@ -28,7 +28,7 @@ export function Conversation({ id }: { id: string }) {
   const send = useCallback((text: string) => sendMessage(id, text), [id])
   useTitle(view.title)
   const running = view.run !== null
-  const mine = view.owner ? view.owner === me.user : me.keyless || !seesTenant(me)
+  const mine = view.owner ? view.owner === me.user : me.keyless || !maySeeTenant(me)
   const stop = useCallback(() => void ask("POST", `conversations/${part(id)}/cancel`, {}).catch(() => undefined), [id])
   useEffect(() => {
     if (!running) return conversationsChanged()

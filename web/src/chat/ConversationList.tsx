@@ -1,6 +1,6 @@
 import { MoreHorizontal, Pencil, Plus, Search, Trash2 } from "lucide-react"
 import { useEffect, useMemo, useRef, useState, type FormEvent } from "react"
-import { seesTenant, useMe } from "../caller"
+import { maySeeTenant, useMe } from "../caller"
 import { Dialog } from "../parts/Dialog"
 import { go, hrefOf } from "../route"
 import { conversationsChanged, onConversationsChanged } from "../state/conversations"
@@ -36,7 +36,7 @@ export function ConversationList({ current }: { current: string }) {
         <Search aria-hidden />
         <input type="search" aria-label={say("list.search")} placeholder={say("list.search")} value={text} onChange={(event) => setText(event.target.value)} />
       </div>
-      {seesTenant(me) && !me.keyless && (
+      {maySeeTenant(me) && !me.keyless && (
         <div className="switch" role="group" aria-label={say("list.label")}>
           <button aria-pressed={!everyone} onClick={() => setEveryone(false)}>
             {say("list.mine")}

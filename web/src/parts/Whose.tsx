@@ -1,11 +1,11 @@
-import { seesTenant, useMe } from "../caller"
+import { maySeeTenant, useMe } from "../caller"
 import { useSay } from "../words"
 
 /** Mine or everybody's, for those who may see their tenant's. */
 export function Whose({ everyone, onChange }: { everyone: boolean; onChange: (everyone: boolean) => void }) {
   const say = useSay()
   const me = useMe()
-  if (!seesTenant(me) || me.keyless) return null
+  if (!maySeeTenant(me) || me.keyless) return null
   return (
     <div className="switch" role="group" aria-label={say("list.everyone")}>
       <button type="button" aria-pressed={!everyone} onClick={() => onChange(false)}>
@@ -21,5 +21,5 @@ export function Whose({ everyone, onChange }: { everyone: boolean; onChange: (ev
 /** Operators begin with their tenant's. */
 export function useEveryone(): boolean {
   const me = useMe()
-  return seesTenant(me) && !me.keyless
+  return maySeeTenant(me) && !me.keyless
 }

@@ -1,6 +1,6 @@
 // The MCP servers: how each is, what it offers, and what of it waits to be accepted.
 import { useState } from "react"
-import { isAdmin, useMe } from "../caller"
+import { isServerAdmin, useMe } from "../caller"
 import { hrefOf } from "../route"
 import { loadTools } from "../state/tools"
 import { ask, part, said } from "../wire/http"
@@ -57,7 +57,7 @@ interface ServerCardProps {
 function ServerCard({ server, figures, opened, changed }: ServerCardProps) {
   const say = useSay()
   const language = useLanguage()
-  const admin = isAdmin(useMe())
+  const admin = isServerAdmin(useMe())
   const [open, setOpen] = useState(opened)
   const tools = useAnswer<ServerTools>(`servers/${part(server.id)}/tools`, open || server.quarantined || server.rejected ? LOOK_EVERY_MS : 0)
   const own = new Set(tools.data?.tools.map((tool) => tool.offered_as || tool.name))

@@ -1,5 +1,5 @@
 // The exact request and response of a model turn, where they are kept.
-import { isAdmin, useMe } from "../caller"
+import { mayReadRecordedTurns, useMe } from "../caller"
 import { Copy } from "../parts/Copy"
 import { Json } from "../parts/Json"
 import { part } from "../wire/http"
@@ -10,7 +10,7 @@ import { useSay } from "../words"
 export function KeptTurn({ conversation, run, turn }: { conversation: string; run: string; turn: number }) {
   const say = useSay()
   const me = useMe()
-  const may = me.keeps_requests && (me.roles.includes("operator") || isAdmin(me))
+  const may = me.keeps_requests && mayReadRecordedTurns(me)
   const { data, problem } = useAnswer<KeptTurnAnswer>(may ? `conversations/${part(conversation)}/runs/${part(run)}/turns/${turn}` : null)
   if (!me.keeps_requests) return <small>{say("traces.notKept")}</small>
   if (!data) return <small>{problem}</small>
