@@ -4,13 +4,13 @@ import { Chat } from "./chat/Chat"
 import { Shell } from "./Shell"
 import { SignIn } from "./SignIn"
 import { CallerContext } from "./caller"
-import { Boundary } from "./parts/Boundary"
+import { Boundary } from "./components/ErrorBoundary"
 import { useTheme } from "./theme"
 import { Refusal, ask, visitor } from "./wire/http"
 import type { Me } from "./wire/types"
 import { useRoute } from "./route"
 import { Titled } from "./title"
-import { Words, preferred, sayIn, useSay, type Language } from "./words"
+import { Words, preferred, sayIn, useSay, type Language } from "./locales"
 
 const Tools = lazy(() => import("./tools/Tools"))
 const Servers = lazy(() => import("./tools/Servers"))

@@ -5,7 +5,7 @@ import { ConversationList } from "./chat/ConversationList"
 import { useMe } from "./caller"
 import { hrefOf, type Route } from "./route"
 import type { Theme } from "./theme"
-import { useLanguage, useSay, type Language } from "./words"
+import { useLanguage, useSay, type Language } from "./locales"
 
 const PAGES = [
   { page: "chat", icon: MessagesSquare },

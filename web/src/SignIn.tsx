@@ -1,6 +1,6 @@
 import { useState, type FormEvent } from "react"
 import { visitor } from "./wire/http"
-import { useSay } from "./words"
+import { useSay } from "./locales"
 
 export function SignIn({ onSignedIn }: { onSignedIn: () => Promise<void> }) {
   const say = useSay()

@@ -1,14 +1,14 @@
 // A call that needs somebody's yes: approve it as it is or edited, or deny it with a reason.
 import { Check, Pencil, X } from "lucide-react"
 import { useState } from "react"
-import { useConversation } from "../chat/context"
-import { Json } from "../parts/Json"
-import { SchemaForm } from "../parts/SchemaForm"
-import { relative } from "../parts/times"
-import type { Schema } from "../parts/schema"
+import { useConversation } from "../state/conversationContext"
+import { Json } from "../components/JsonView"
+import { SchemaForm } from "../components/SchemaForm"
+import { relative } from "../format"
+import type { Schema } from "../components/schemaFields"
 import type { CallView } from "../state/view"
 import { Refusal, ask, part, said } from "../wire/http"
-import { useLanguage, useSay } from "../words"
+import { useLanguage, useSay } from "../locales"
 
 /** Without a schema, which is on its way, nothing can be edited yet. */
 export function Approval({ call, schema }: { call: CallView; schema: Record<string, unknown> | null }) {

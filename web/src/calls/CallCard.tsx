@@ -2,17 +2,17 @@
 import { ChevronRight, CircleAlert, CircleCheck, CircleDashed, CircleHelp, CircleSlash, CircleX, Clock, Hand, LoaderCircle, TimerOff } from "lucide-react"
 import { memo, useState } from "react"
 import type { CallView } from "../state/view"
-import { useConversation } from "../chat/context"
+import { useConversation } from "../state/conversationContext"
 import { useToolsIfKnown } from "../state/tools"
-import { duration } from "../parts/times"
-import { useSay, type Say } from "../words"
+import { duration } from "../format"
+import { useSay, type Say } from "../locales"
 import { Approval } from "./Approval"
 import { CallDetails } from "./CallDetails"
 import { ClientCall } from "./ClientCall"
 import { QuestionForm } from "./QuestionForm"
-import { drawingOf } from "./drawing"
+import { drawingOf } from "./resultDisplay"
 import { Drawn, ResultView, shownAtOnce } from "./ResultView"
-import { whereOf } from "./where"
+import { whereOf } from "./venue"
 
 const PHASES = { written: CircleDashed, requested: CircleDashed, asking: Hand, allowed: CircleDashed, running: LoaderCircle, parked: Clock }
 const OUTCOMES = { ok: CircleCheck, error: CircleX, denied: CircleSlash, expired: TimerOff, timeout: TimerOff, cancelled: CircleSlash, unknown: CircleHelp }

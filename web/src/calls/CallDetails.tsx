@@ -1,10 +1,10 @@
 import { Square } from "lucide-react"
 import { ask, part } from "../wire/http"
 import type { CallView } from "../state/view"
-import { Json } from "../parts/Json"
-import { bytes, moment } from "../parts/times"
-import { useConversation } from "../chat/context"
-import { useLanguage, useSay } from "../words"
+import { Json } from "../components/JsonView"
+import { bytes, moment } from "../format"
+import { useConversation } from "../state/conversationContext"
+import { useLanguage, useSay } from "../locales"
 import { ResultView } from "./ResultView"
 
 export function CallDetails({ call, where }: { call: CallView; where: string }) {

@@ -1,10 +1,10 @@
 // A call that the application runs. What it shows is drawn here too; its result may be handed in by hand.
 import { useState } from "react"
-import { useConversation } from "../chat/context"
+import { useConversation } from "../state/conversationContext"
 import type { CallView } from "../state/view"
 import { ask, part, said } from "../wire/http"
-import { useSay } from "../words"
-import { drawingOf } from "./drawing"
+import { useSay } from "../locales"
+import { drawingOf } from "./resultDisplay"
 import { Drawn } from "./ResultView"
 
 export function ClientCall({ call }: { call: CallView }) {

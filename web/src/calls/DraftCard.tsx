@@ -1,5 +1,5 @@
 import { CircleDashed } from "lucide-react"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 /** A call that the model is still writing. */
 export function DraftCard({ tool, text }: { tool: string; text: string }) {

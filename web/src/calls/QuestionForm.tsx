@@ -1,12 +1,12 @@
 // A question that a call has asked: the form that came with it, to be answered, declined or left.
 import { useState } from "react"
-import { useConversation } from "../chat/context"
-import { isLink } from "../parts/addresses"
-import { SchemaForm } from "../parts/SchemaForm"
-import type { Schema } from "../parts/schema"
+import { useConversation } from "../state/conversationContext"
+import { isLink } from "../urls"
+import { SchemaForm } from "../components/SchemaForm"
+import type { Schema } from "../components/schemaFields"
 import type { CallView } from "../state/view"
 import { ask, part, said } from "../wire/http"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 const NOTHING = {}
 

@@ -1,8 +1,8 @@
 // What a call came to, drawn as what it is: a picture, a table, links, a text, or else JSON.
 import { useMemo } from "react"
-import { Json } from "../parts/Json"
+import { Json } from "../components/JsonView"
 import type { Result } from "../wire/types"
-import { drawingOf, withParts, type Drawing } from "./drawing"
+import { drawingOf, withParts, type Drawing } from "./resultDisplay"
 
 export function ResultView({ result, brief = false }: { result: Result; brief?: boolean }) {
   const drawing = useMemo(() => withParts(drawingOf(result.content), result.parts ?? []), [result])

@@ -1,5 +1,5 @@
 import type { View } from "../state/view"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 /** Says to a screen reader what the eye sees move: not every word, only where things stand. */
 export function Announcer({ view, waiting }: { view: View; waiting: number }) {

@@ -2,7 +2,7 @@ import { CheckCheck } from "lucide-react"
 import { useState } from "react"
 import type { CallView } from "../state/view"
 import { ask, part, said } from "../wire/http"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 /** Where several calls wait for a yes: one for all of them, as they are. */
 export function ApproveAll({ conversation, calls }: { conversation: string; calls: CallView[] }) {

@@ -1,7 +1,7 @@
 import { ArrowUp, Square } from "lucide-react"
 import { useEffect, useRef, useState, type KeyboardEvent } from "react"
 import { said } from "../wire/http"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 import { OfflineNotice } from "./OfflineNotice"
 
 interface ComposerProps {

@@ -1,14 +1,14 @@
 import { MoreHorizontal, Pencil, Plus, Search, Trash2 } from "lucide-react"
 import { useEffect, useMemo, useRef, useState, type FormEvent } from "react"
 import { maySeeTenant, useMe } from "../caller"
-import { Dialog } from "../parts/Dialog"
+import { Dialog } from "../components/Dialog"
 import { go, hrefOf } from "../route"
 import { conversationsChanged, onConversationsChanged } from "../state/conversations"
-import { forget } from "../state/following"
+import { forget } from "../state/conversationStore"
 import { ask, part } from "../wire/http"
 import type { ConversationList as Page, ConversationSummary } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
-import { useSay, type Word } from "../words"
+import { useAnswer } from "../wire/useQuery"
+import { useSay, type Word } from "../locales"
 
 const PAGE = 40
 const LOOK_EVERY_MS = 20_000

@@ -1,10 +1,10 @@
 import { useEffect, useState } from "react"
-import { Dialog } from "../parts/Dialog"
-import { inTurn } from "../state/turns"
+import { Dialog } from "../components/Dialog"
+import { inTurn } from "../state/requestQueue"
 import { ask, part, said } from "../wire/http"
 import type { AvailableTools, EnabledTools as Answer, EnabledTool } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
-import { useSay } from "../words"
+import { useAnswer } from "../wire/useQuery"
+import { useSay } from "../locales"
 
 /** Which tools this conversation may use. Disabling one binds at once. */
 export function EnabledTools({ conversation, onClose }: { conversation: string; onClose: () => void }) {

@@ -1,9 +1,9 @@
 import { CircleAlert, CircleSlash, Hourglass } from "lucide-react"
 import type { Ending } from "../state/view"
-import { inWords } from "../parts/detail"
+import { inWords } from "../locales/endingDetails"
 import { hrefOf } from "../route"
-import { useSay } from "../words"
-import { useConversation } from "./context"
+import { useSay } from "../locales"
+import { useConversation } from "../state/conversationContext"
 
 const ICON = { limit: Hourglass, cancelled: CircleSlash, failed: CircleAlert, done: CircleSlash }
 

@@ -1,6 +1,6 @@
-import { useAnswer } from "../wire/useAnswer"
+import { useAnswer } from "../wire/useQuery"
 import type { ModelList } from "../wire/types"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 /** A quiet line where no language model is set up, with what to do about it. */
 export function OfflineNotice() {

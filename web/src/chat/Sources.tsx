@@ -1,7 +1,7 @@
 // Where an answer comes from, as its provider tells it. What is not an address of the web is shown, never linked.
-import { isLink } from "../parts/addresses"
+import { isLink } from "../urls"
 import type { Citation } from "../wire/types"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 const MOST = 20
 

@@ -1,6 +1,6 @@
 import { useState } from "react"
 import type { Suggestion } from "../wire/types"
-import { useConversation } from "./context"
+import { useConversation } from "../state/conversationContext"
 
 /** Replies that can be picked instead of written. */
 export function Suggestions({ suggestions }: { suggestions: Suggestion[] }) {

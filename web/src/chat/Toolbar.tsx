@@ -2,7 +2,7 @@ import { Activity, SlidersHorizontal } from "lucide-react"
 import { useState } from "react"
 import { hrefOf } from "../route"
 import type { View } from "../state/view"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 import { EnabledTools } from "./EnabledTools"
 
 export function Toolbar({ conversation, view, mine }: { conversation: string; view: View; mine: boolean }) {

@@ -2,9 +2,9 @@
 import { Fragment, memo, useMemo } from "react"
 import { CallCard } from "../calls/CallCard"
 import { DraftCard } from "../calls/DraftCard"
-import { Markdown } from "../parts/Markdown"
+import { Markdown } from "../components/Markdown"
 import type { Turn, TurnPart } from "../state/view"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 import { Sources } from "./Sources"
 import { Suggestions } from "./Suggestions"
 

@@ -3,10 +3,10 @@ import { useEffect, useRef } from "react"
 import uPlot from "uplot"
 import "uplot/dist/uPlot.min.css"
 import "../style/charts.css"
-import { clock, day, duration } from "../parts/times"
+import { clock, day, duration } from "../format"
 import type { Point } from "../wire/types"
-import { useLanguage, type Language } from "../words"
-import { TableToRead } from "./TableToRead"
+import { useLanguage, type Language } from "../locales"
+import { TableToRead } from "./ScreenReaderTable"
 
 export interface Series {
   name: string

@@ -1,14 +1,14 @@
 // How the server does: runs, errors, tokens and latencies over time, by tool and by model.
 import { useState } from "react"
-import { Whose, useEveryone } from "../parts/Whose"
-import { count, duration } from "../parts/times"
+import { Whose, useEveryone } from "../components/OwnerFilter"
+import { count, duration } from "../format"
 import { hrefOf } from "../route"
 import type { Overview as Figures, OverviewAnswer, Point } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
+import { useAnswer } from "../wire/useQuery"
 import { Figure } from "../tools/ToolPage"
-import { useLanguage, useSay } from "../words"
+import { useLanguage, useSay } from "../locales"
 import { Chart } from "./Chart"
-import { Latencies } from "./Latencies"
+import { Latencies } from "./LatencyCharts"
 
 const HOURS = [1, 24, 168, 720] as const
 const LOOK_EVERY_MS = 15_000

@@ -1,7 +1,7 @@
 // Sending a message to a conversation. The answer comes through the conversation's own event stream.
-import { beginTrace } from "../wire/console"
+import { beginTrace } from "../wire/consoleLog"
 import { part, request } from "../wire/http"
-import { inTurn } from "./turns"
+import { inTurn } from "./requestQueue"
 
 /** Start a run with this message. Resolve as soon as the server has taken it: the stream of the response is not read. */
 export async function sendMessage(conversation: string, content: string): Promise<void> {

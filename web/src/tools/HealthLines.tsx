@@ -1,5 +1,5 @@
-import { relative } from "../parts/times"
-import { useLanguage, useSay } from "../words"
+import { relative } from "../format"
+import { useLanguage, useSay } from "../locales"
 import type { Health } from "./health"
 
 /** How often it failed, when it was called last, and what went wrong last. */

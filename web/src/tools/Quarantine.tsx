@@ -2,7 +2,7 @@
 import { useState } from "react"
 import { ask, part, said } from "../wire/http"
 import type { ShownTool } from "../wire/types"
-import { useSay, type Word } from "../words"
+import { useSay, type Word } from "../locales"
 
 const PILLS: Record<string, Word> = { new: "servers.new", changed: "servers.changed", rejected: "servers.rejected" }
 

@@ -1,10 +1,10 @@
 // Every tool that the visitor may use: what it takes, who may use it, how it does, and a form to try it.
 import { useMemo, useState } from "react"
-import { useEveryone } from "../parts/Whose"
+import { useEveryone } from "../components/OwnerFilter"
 import { hrefOf } from "../route"
 import type { OverviewAnswer, ToolCard, ToolList } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
-import { useSay } from "../words"
+import { useAnswer } from "../wire/useQuery"
+import { useSay } from "../locales"
 import { healthOf, type Health } from "./health"
 import { ToolPage } from "./ToolPage"
 

@@ -1,15 +1,15 @@
 // Try a tool by hand. The call is a run of a conversation of its own, so it is judged, followed and traced like any other.
 import { useEffect, useMemo, useState, useSyncExternalStore, type FormEvent } from "react"
 import { CallCard } from "../calls/CallCard"
-import { ConversationContext } from "../chat/context"
-import { SchemaForm } from "../parts/SchemaForm"
-import type { Schema } from "../parts/schema"
+import { ConversationContext } from "../state/conversationContext"
+import { SchemaForm } from "../components/SchemaForm"
+import type { Schema } from "../components/schemaFields"
 import { conversationsChanged } from "../state/conversations"
-import { following } from "../state/following"
+import { following } from "../state/conversationStore"
 import type { CallView, View } from "../state/view"
 import { Refusal, ask, part, said } from "../wire/http"
 import type { Called, ConversationAnswer, ToolCard } from "../wire/types"
-import { useSay, type Say } from "../words"
+import { useSay, type Say } from "../locales"
 
 const KEPT_AS = "toolyard.tried"
 

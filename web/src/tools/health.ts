@@ -1,6 +1,6 @@
 // How tools do, from their calls of a week. Pure.
 import type { ToolFigures } from "../wire/types"
-import type { Word } from "../words"
+import type { Word } from "../locales"
 
 export interface Health {
   kind: "ok" | "asking" | "bad" | ""

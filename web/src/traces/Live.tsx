@@ -1,13 +1,13 @@
 // What runs or waits now, with a way to stop it.
 import { Square } from "lucide-react"
 import { useState } from "react"
-import { Whose, useEveryone } from "../parts/Whose"
-import { relative } from "../parts/times"
+import { Whose, useEveryone } from "../components/OwnerFilter"
+import { relative } from "../format"
 import { hrefOf } from "../route"
 import { ask, part, said } from "../wire/http"
 import type { LiveAnswer, OpenRun } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
-import { useLanguage, useSay, type Word } from "../words"
+import { useAnswer } from "../wire/useQuery"
+import { useLanguage, useSay, type Word } from "../locales"
 import { StatusPill } from "./StatusPill"
 
 const LOOK_EVERY_MS = 1500

@@ -1,13 +1,13 @@
 import { X } from "lucide-react"
 import { useEffect, useMemo, useState, type FormEvent } from "react"
-import { Whose, useEveryone } from "../parts/Whose"
-import { count, duration, shortly } from "../parts/times"
+import { Whose, useEveryone } from "../components/OwnerFilter"
+import { count, duration, shortly } from "../format"
 import { go, hrefOf } from "../route"
 import { useTools } from "../state/tools"
 import { ask, part, said } from "../wire/http"
 import type { RunDigest, RunList } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
-import { useLanguage, useSay, type Word } from "../words"
+import { useAnswer } from "../wire/useQuery"
+import { useLanguage, useSay, type Word } from "../locales"
 import { StatusPill } from "./StatusPill"
 
 const OUTCOMES = ["ok", "error", "denied", "expired", "timeout", "cancelled", "unknown"] as const

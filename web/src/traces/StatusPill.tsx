@@ -1,4 +1,4 @@
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 const KIND = { queued: "", running: "running", waiting: "asking", ended: "ok", done: "ok", limit: "asking", cancelled: "", failed: "bad" }
 

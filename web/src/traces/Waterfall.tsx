@@ -1,11 +1,11 @@
 // A run over time: a bar for each turn, call and wait. A bar opens to tell more.
 import { useMemo, useState } from "react"
-import { Json } from "../parts/Json"
-import { count, duration } from "../parts/times"
+import { Json } from "../components/JsonView"
+import { count, duration } from "../format"
 import type { CallSpan, Compaction, Trace, TurnSpan } from "../wire/types"
-import { useLanguage, useSay, type Word } from "../words"
-import { KeptTurn } from "./KeptTurn"
-import { axisOf, spansOf, type Axis, type Span } from "./axis"
+import { useLanguage, useSay, type Word } from "../locales"
+import { KeptTurn } from "./RecordedTurn"
+import { axisOf, spansOf, type Axis, type Span } from "./waterfallLayout"
 
 const LEGEND = [
   ["turn", "traces.thinking"],

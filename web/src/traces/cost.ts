@@ -1,6 +1,6 @@
 // What a run cost, where prices are configured: its turns, and what summing up its history took. Pure.
 import type { Price, Trace, Usage } from "../wire/types"
-import type { Language } from "../words"
+import type { Language } from "../locales"
 
 export function costOf(trace: Trace, prices: Record<string, Price>, language: Language): string | null {
   let total = 0

@@ -1,8 +1,8 @@
 import { describe, expect, test } from "vitest"
-import { inWords } from "../parts/detail"
+import { inWords } from "../locales/endingDetails"
 import type { Trace } from "../wire/types"
-import { sayIn } from "../words"
-import { axisOf, spansOf } from "./axis"
+import { sayIn } from "../locales"
+import { axisOf, spansOf } from "./waterfallLayout"
 import { costOf } from "./cost"
 
 const WORDS = { turn: (number: number) => `Turn ${number}`, wait: "Waiting", room: "Making room" }

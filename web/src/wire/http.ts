@@ -1,5 +1,5 @@
 // Requests to the server that this page came from, with the visitor's key. The key is kept for this tab only.
-import { logRefusal } from "./console"
+import { logRefusal } from "./consoleLog"
 import type { ErrorBody } from "./types"
 
 const KEPT_AS = "toolyard.key"

@@ -1,7 +1,7 @@
 // A model's words as Markdown. It is made of blocks that are kept: while an answer streams, only its last one is new.
 import { memo, useMemo } from "react"
 import { CodeBlock } from "./CodeBlock"
-import { blocks, clean, type Block } from "./markdown"
+import { blocks, clean, type Block } from "./markdownBlocks"
 
 export const Markdown = memo(function Markdown({ text, open = false }: { text: string; open?: boolean }) {
   const made = useMemo(() => blocks(text), [text])

@@ -1,5 +1,5 @@
 import { useEffect, useState } from "react"
-import { Copy } from "./Copy"
+import { Copy } from "./CopyButton"
 
 const LONGEST_COLOURED = 20_000
 

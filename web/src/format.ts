@@ -1,5 +1,5 @@
 // Times, lengths and sizes as people read them.
-import type { Language } from "../words"
+import type { Language } from "./locales"
 
 export function clock(at: number, language: Language): string {
   return new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(at * 1000)

@@ -1,6 +1,6 @@
 import type { CallView } from "../state/view"
 import type { ToolCard } from "../wire/types"
-import type { Say } from "../words"
+import type { Say } from "../locales"
 
 /** Where a call ran, in words. */
 export function whereOf(call: CallView, tool: ToolCard | undefined, say: Say): string {

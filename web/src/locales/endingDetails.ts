@@ -1,4 +1,4 @@
-import type { Say, Word } from "../words"
+import type { Say, Word } from "."
 
 const DETAILS: Record<string, Word> = {
   turns_per_request: "detail.turnsPerRequest",

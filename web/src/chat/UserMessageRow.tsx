@@ -1,8 +1,8 @@
 import { FileText } from "lucide-react"
 import { memo } from "react"
-import { isInline, isLink } from "../parts/addresses"
+import { isInline, isLink } from "../urls"
 import type { UserMessage } from "../wire/types"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 export const SaidRow = memo(function SaidRow({ item, queued = false }: { item: UserMessage; queued?: boolean }) {
   const say = useSay()

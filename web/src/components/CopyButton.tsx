@@ -1,6 +1,6 @@
 import { Check, Copy as CopyIcon } from "lucide-react"
 import { useEffect, useState } from "react"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 export function Copy({ text, label }: { text: string; label?: string }) {
   const say = useSay()

@@ -1,7 +1,7 @@
 // Markdown to clean HTML: no script, no style, no form, and nothing that would be loaded from elsewhere.
 import createDOMPurify from "dompurify"
 import { Marked, type Token, type Tokens } from "marked"
-import { isInline } from "./addresses"
+import { isInline } from "../urls"
 
 export interface Piece {
   raw: string

@@ -1,7 +1,7 @@
 // Keeps a view of one conversation up to date: reads its entries, comes back where it was cut off, tells who looks.
 import { Refusal, part, said } from "../wire/http"
-import { events } from "../wire/events"
-import { logEntry } from "../wire/console"
+import { events } from "../wire/sse"
+import { logEntry } from "../wire/consoleLog"
 import { fold, type Published } from "./fold"
 import { EMPTY, type View } from "./view"
 

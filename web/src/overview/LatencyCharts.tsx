@@ -1,9 +1,9 @@
 // How long each tool, or each model, took over time: a small drawing for each, those that are used most first.
 import { useState } from "react"
-import { clock, day, duration } from "../parts/times"
+import { clock, day, duration } from "../format"
 import type { Latency, Overview } from "../wire/types"
-import { useLanguage, useSay } from "../words"
-import { TableToRead } from "./TableToRead"
+import { useLanguage, useSay } from "../locales"
+import { TableToRead } from "./ScreenReaderTable"
 
 interface Timed {
   name: string

@@ -1,6 +1,6 @@
 import { useEffect, useRef, type ReactNode } from "react"
 import { X } from "lucide-react"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 /** A question above the page. The browser's own dialog keeps the focus inside and closes with Esc. */
 export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ReactNode }) {

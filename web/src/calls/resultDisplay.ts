@@ -1,6 +1,6 @@
 // Decides how a result is drawn, from its content alone. Pure.
 import type { Part } from "../wire/types"
-import { isInline, isLink } from "../parts/addresses"
+import { isInline, isLink } from "../urls"
 
 export type Drawing =
   | { kind: "image"; url: string; about: string }

@@ -1,5 +1,5 @@
 import { useMemo } from "react"
-import { Copy } from "./Copy"
+import { Copy } from "./CopyButton"
 
 /** A value as it is. */
 export function Json({ value }: { value: unknown }) {

@@ -1,4 +1,4 @@
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 export function Thinking() {
   const say = useSay()

@@ -1,6 +1,6 @@
 // What a chart shows, as a table for those who listen.
-import { moment } from "../parts/times"
-import { useLanguage } from "../words"
+import { moment } from "../format"
+import { useLanguage } from "../locales"
 
 export function TableToRead({ title, rows }: { title: string; rows: { at: number; cells: string[] }[] }) {
   const language = useLanguage()

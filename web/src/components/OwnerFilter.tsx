@@ -1,5 +1,5 @@
 import { maySeeTenant, useMe } from "../caller"
-import { useSay } from "../words"
+import { useSay } from "../locales"
 
 /** Mine or everybody's, for those who may see their tenant's. */
 export function Whose({ everyone, onChange }: { everyone: boolean; onChange: (everyone: boolean) => void }) {

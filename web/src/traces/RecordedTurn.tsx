@@ -1,11 +1,11 @@
 // The exact request and response of a model turn, where they are kept.
 import { mayReadRecordedTurns, useMe } from "../caller"
-import { Copy } from "../parts/Copy"
-import { Json } from "../parts/Json"
+import { Copy } from "../components/CopyButton"
+import { Json } from "../components/JsonView"
 import { part } from "../wire/http"
 import type { KeptTurn as Kept, KeptTurnAnswer } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
-import { useSay } from "../words"
+import { useAnswer } from "../wire/useQuery"
+import { useSay } from "../locales"
 
 export function KeptTurn({ conversation, run, turn }: { conversation: string; run: string; turn: number }) {
   const say = useSay()

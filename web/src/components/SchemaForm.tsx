@@ -1,7 +1,7 @@
 // A form made from a JSON Schema, or the JSON itself. The server has the last word on whether the values fit.
 import { useEffect, useId, useRef, useState } from "react"
-import { useSay } from "../words"
-import { defaults, fieldsOf, missing, type Field, type Schema } from "./schema"
+import { useSay } from "../locales"
+import { defaults, fieldsOf, missing, type Field, type Schema } from "./schemaFields"
 
 type Values = Record<string, unknown>
 
