@@ -1,20 +1,20 @@
-// Times, lengths and sizes as people read them.
+// Times, durations, sizes and counts as people read them, in their language.
 import type { Language } from "./locales"
 
-export function clock(at: number, language: Language): string {
+export function formatClock(at: number, language: Language): string {
   return new Intl.DateTimeFormat(language, { hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(at * 1000)
 }
 
-export function day(at: number, language: Language): string {
+export function formatDay(at: number, language: Language): string {
   return new Intl.DateTimeFormat(language, { month: "short", day: "numeric" }).format(at * 1000)
 }
 
-export function moment(at: number, language: Language): string {
+export function formatDateTime(at: number, language: Language): string {
   return new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(at * 1000)
 }
 
-/** A moment in few letters: today's without the day, this year's without the year. */
-export function shortly(at: number, language: Language): string {
+/** Return a date and time in few characters: without the day if it is today, without the year if it is this year. */
+export function formatShortDateTime(at: number, language: Language): string {
   const then = new Date(at * 1000)
   const now = new Date()
   const time = { hour: "2-digit", minute: "2-digit", second: "2-digit" } as const
@@ -23,7 +23,7 @@ export function shortly(at: number, language: Language): string {
   return then.toLocaleString(language, { month: "short", day: "numeric", year, hour: "2-digit", minute: "2-digit" })
 }
 
-export function duration(ms: number): string {
+export function formatDuration(ms: number): string {
   if (ms < 1) return "<1 ms"
   if (ms < 1000) return `${Math.round(ms)} ms`
   if (ms < 60_000) return `${(ms / 1000).toFixed(ms < 10_000 ? 1 : 0)} s`
@@ -38,16 +38,16 @@ const STEPS: [Intl.RelativeTimeFormatUnit, number][] = [
   ["second", 1],
 ]
 
-export function relative(at: number, now: number, language: Language): string {
+export function formatRelative(at: number, now: number, language: Language): string {
   const seconds = at - now
   const [unit, size] = STEPS.find(([, size]) => Math.abs(seconds) >= size) ?? ["second", 1]
   return new Intl.RelativeTimeFormat(language, { numeric: "auto" }).format(Math.round(seconds / size), unit)
 }
 
-export function bytes(n: number): string {
+export function formatBytes(n: number): string {
   return n < 1024 ? `${n} B` : n < 1_048_576 ? `${(n / 1024).toFixed(1)} KB` : `${(n / 1_048_576).toFixed(1)} MB`
 }
 
-export function count(n: number, language: Language): string {
+export function formatCount(n: number, language: Language): string {
   return new Intl.NumberFormat(language, { notation: n >= 100_000 ? "compact" : "standard", maximumFractionDigits: 1 }).format(n)
 }

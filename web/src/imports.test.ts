@@ -2,7 +2,7 @@
 import { expect, test } from "vitest"
 
 const sources: Record<string, string> = import.meta.glob(["./**/*.{ts,tsx}", "../client/src/**/*.ts"], { query: "?raw", import: "default", eager: true })
-const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"(\.[^"]+)"/g
+const IMPORT = /(?:\bfrom|\bimport)\s*\(?\s*"(\.[^"]*)"/g
 
 /** Return the files that a file imports, type-only and lazy imports included. */
 function listImports(file: string): string[] {
@@ -11,7 +11,7 @@ function listImports(file: string): string[] {
 
 function resolveImport(from: string, specifier: string): string | undefined {
   const { pathname } = new URL(specifier, new URL(from, "file:///web/src/"))
-  const path = pathname.replace("/web/src/", "./").replace("/web/", "../").replace(/\.js$/, "")
+  const path = pathname.replace("/web/src/", "./").replace("/web/", "../").replace(/\.js$|\/$/, "")
   return [`${path}.ts`, `${path}.tsx`, `${path}/index.ts`].find((candidate) => candidate in sources)
 }
 

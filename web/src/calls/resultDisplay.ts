@@ -1,116 +1,134 @@
-// Decides how a result is drawn, from its content alone. Pure.
+// Decides how to show the result of a call, from its content alone: tools return any JSON, without saying what it is. Pure.
+import { isInlineImage, isWebLink } from "../urls"
 import type { Part } from "../wire/types"
-import { isInline, isLink } from "../urls"
 
-export type Drawing =
+export interface Link {
+  url: string
+  title: string
+  about: string
+}
+
+export type ResultDisplay =
   | { kind: "image"; url: string; about: string }
   | { kind: "table"; columns: string[]; rows: string[][]; more: number }
-  | { kind: "links"; links: { url: string; title: string; about: string }[] }
+  | { kind: "links"; links: Link[] }
   | { kind: "text"; text: string }
-  | { kind: "several"; parts: Drawing[] }
+  | { kind: "several"; parts: ResultDisplay[] }
   | { kind: "json"; value: unknown }
 
-const MOST_ROWS = 200
-const MOST_COLUMNS = 12
+type JsonObject = Record<string, unknown>
 
-export function drawingOf(content: string): Drawing {
+const MAX_ROWS = 200
+const MAX_COLUMNS = 12
+/** An object of more fields does not count as the wrapper of a list. */
+const MAX_WRAPPER_FIELDS = 4
+
+/** Choose a display for the content of a result: the value if it is JSON, else the text. */
+export function chooseDisplay(content: string): ResultDisplay {
   try {
-    return drawn(JSON.parse(content))
+    return displayValue(JSON.parse(content))
   } catch {
-    return drawnText(content)
+    return displayText(content)
   }
 }
 
-/** A drawing with the images and files that came along. */
-export function withParts(drawing: Drawing, parts: Part[]): Drawing {
-  const drawn = parts.flatMap((part): Drawing[] => {
+/** Return the display with the images and files that came with the result. */
+export function addParts(display: ResultDisplay, parts: Part[]): ResultDisplay {
+  const added = parts.flatMap((part): ResultDisplay[] => {
     if (part.type === "text") return [{ kind: "text", text: part.text }]
-    if (part.type === "image") return [picture(part.url, {})]
-    return isLink(part.url) ? [linkTo(part.url, { name: part.name })] : [{ kind: "text", text: part.name || part.url.slice(0, 80) }]
+    if (part.type === "image") return [displayImage(part.url, {})]
+    return isWebLink(part.url) ? [displayLink(part.url, { name: part.name })] : [{ kind: "text", text: part.name || part.url.slice(0, 80) }]
   })
-  return drawn.length ? { kind: "several", parts: [drawing, ...drawn] } : drawing
+  return added.length ? { kind: "several", parts: [display, ...added] } : display
 }
 
-type Plain = Record<string, unknown>
-
-function drawn(value: unknown): Drawing {
-  if (typeof value === "string") return drawnText(value)
-  if (Array.isArray(value)) return drawnList(value)
+function displayValue(value: unknown): ResultDisplay {
+  if (typeof value === "string") return displayText(value)
+  if (Array.isArray(value)) return displayList(value)
   if (!isObject(value)) return { kind: "text", text: String(value) }
-  const block = drawnBlock(value)
-  if (block) return block
-  if (Array.isArray(value["content"]) && value["content"].every((one) => isObject(one) && typeof one["type"] === "string")) return several(value["content"].map(drawn))
-  const lists = Object.entries(value).filter(([, one]) => Array.isArray(one) && one.length > 0 && one.every(isObject))
-  if (lists.length === 1 && Object.keys(value).length <= 4) {
-    const [name, list] = lists[0]!
-    const { [name]: _, ...rest } = value
-    const table = drawnList(list as unknown[])
-    if (table.kind !== "json") return Object.keys(rest).length ? several([{ kind: "json", value: rest }, table]) : table
-  }
-  return { kind: "json", value }
+  return displayBlock(value) ?? displayContent(value) ?? displayWrappedList(value) ?? { kind: "json", value }
 }
 
-/** A content block as MCP has them, or something with an address that looks like one. */
-function drawnBlock(value: Plain): Drawing | null {
+/** Display a content block of MCP, or an object with an image of its own. Return null for any other object. */
+function displayBlock(value: JsonObject): ResultDisplay | null {
   const { type, data, text, uri, url } = value
   const mime = value["mimeType"] ?? value["mime_type"]
-  if (type === "image" && typeof data === "string" && typeof mime === "string") return picture(`data:${mime};base64,${data}`, value)
-  if (type === "image" && typeof url === "string") return picture(url, value)
-  if (type === "text" && typeof text === "string") return drawnText(text)
-  if (type === "resource_link" && typeof uri === "string") return linkTo(uri, value)
-  if (typeof value["image"] === "string" && isInline(value["image"])) return picture(value["image"], value)
+  if (type === "image" && typeof data === "string" && typeof mime === "string") return displayImage(`data:${mime};base64,${data}`, value)
+  if (type === "image" && typeof url === "string") return displayImage(url, value)
+  if (type === "text" && typeof text === "string") return displayText(text)
+  if (type === "resource_link" && typeof uri === "string") return displayLink(uri, value)
+  if (typeof value["image"] === "string" && isInlineImage(value["image"])) return displayImage(value["image"], value)
   return null
 }
 
-function picture(url: string, value: Plain): Drawing {
-  return isInline(url) ? { kind: "image", url, about: words(value["alt"] ?? value["title"]) } : linkTo(url, value)
+/** Display the blocks of an MCP result, `{"content": [{"type": …}]}`. Return null for any other object. */
+function displayContent(value: JsonObject): ResultDisplay | null {
+  const content = value["content"]
+  if (!Array.isArray(content) || !content.every((block) => isObject(block) && typeof block["type"] === "string")) return null
+  return join(content.map(displayValue))
 }
 
-function linkTo(url: string, value: Plain): Drawing {
-  if (!isLink(url)) return { kind: "text", text: url }
-  return { kind: "links", links: [{ url, title: words(value["title"] ?? value["name"]) || url, about: words(value["description"]) }] }
+/** Display an object that wraps one list, `{"count": 2, "products": […]}`, as a table or links below the other fields. */
+function displayWrappedList(value: JsonObject): ResultDisplay | null {
+  const lists = Object.entries(value).filter(([, field]) => Array.isArray(field) && field.length > 0 && field.every(isObject))
+  if (lists.length !== 1 || Object.keys(value).length > MAX_WRAPPER_FIELDS) return null
+  const [name, list] = lists[0]!
+  const display = displayList(list as unknown[])
+  if (display.kind === "json") return null
+  const { [name]: _, ...rest } = value
+  return Object.keys(rest).length ? join([{ kind: "json", value: rest }, display]) : display
 }
 
-function drawnText(text: string): Drawing {
-  if (isInline(text)) return { kind: "image", url: text, about: "" }
-  if (isLink(text)) return { kind: "links", links: [{ url: text, title: text, about: "" }] }
+function displayImage(url: string, value: JsonObject): ResultDisplay {
+  return isInlineImage(url) ? { kind: "image", url, about: toText(value["alt"] ?? value["title"]) } : displayLink(url, value)
+}
+
+function displayLink(url: string, value: JsonObject): ResultDisplay {
+  if (!isWebLink(url)) return { kind: "text", text: url }
+  return { kind: "links", links: [{ url, title: toText(value["title"] ?? value["name"]) || url, about: toText(value["description"]) }] }
+}
+
+function displayText(text: string): ResultDisplay {
+  if (isInlineImage(text)) return { kind: "image", url: text, about: "" }
+  if (isWebLink(text)) return { kind: "links", links: [{ url: text, title: text, about: "" }] }
   return { kind: "text", text }
 }
 
-function drawnList(list: unknown[]): Drawing {
+function displayList(list: unknown[]): ResultDisplay {
   if (!list.length) return { kind: "json", value: list }
-  const parts = list.map((one) => (isObject(one) ? drawnBlock(one) : null))
-  if (parts.every((one) => one !== null)) return several(parts)
-  if (list.every((one) => typeof one === "string" && isLink(one))) return { kind: "links", links: list.map((url) => ({ url: String(url), title: String(url), about: "" })) }
-  if (list.every((one) => isObject(one) && isLink(words(one["url"] ?? one["link"])))) return { kind: "links", links: (list as Plain[]).map(found) }
-  if (list.every(isFlat)) return table(list as Plain[])
+  const blocks = list.map((item) => (isObject(item) ? displayBlock(item) : null))
+  if (blocks.every((block) => block !== null)) return join(blocks)
+  if (list.every((item) => typeof item === "string" && isWebLink(item))) return { kind: "links", links: list.map((url) => ({ url: String(url), title: String(url), about: "" })) }
+  if (list.every((item) => isObject(item) && isWebLink(toText(item["url"] ?? item["link"])))) return { kind: "links", links: (list as JsonObject[]).map(toLink) }
+  if (list.every(isFlat)) return displayTable(list as JsonObject[])
   return { kind: "json", value: list }
 }
 
-function found(one: Plain): { url: string; title: string; about: string } {
-  const url = words(one["url"] ?? one["link"])
-  return { url, title: words(one["title"] ?? one["name"]) || url, about: words(one["snippet"] ?? one["description"] ?? one["content"]) }
+/** Read a search result, whose fields every search tool names differently. */
+function toLink(item: JsonObject): Link {
+  const url = toText(item["url"] ?? item["link"])
+  return { url, title: toText(item["title"] ?? item["name"]) || url, about: toText(item["snippet"] ?? item["description"] ?? item["content"]) }
 }
 
-function table(list: Plain[]): Drawing {
-  const columns = [...new Set(list.slice(0, MOST_ROWS).flatMap((one) => Object.keys(one)))]
-  if (columns.length > MOST_COLUMNS) return { kind: "json", value: list }
-  const rows = list.slice(0, MOST_ROWS).map((one) => columns.map((column) => words(one[column])))
-  return { kind: "table", columns, rows, more: Math.max(0, list.length - MOST_ROWS) }
+function displayTable(list: JsonObject[]): ResultDisplay {
+  const columns = [...new Set(list.slice(0, MAX_ROWS).flatMap((item) => Object.keys(item)))]
+  if (columns.length > MAX_COLUMNS) return { kind: "json", value: list }
+  const rows = list.slice(0, MAX_ROWS).map((item) => columns.map((column) => toText(item[column])))
+  return { kind: "table", columns, rows, more: Math.max(0, list.length - MAX_ROWS) }
 }
 
-function several(parts: Drawing[]): Drawing {
+function join(parts: ResultDisplay[]): ResultDisplay {
   return parts.length === 1 ? parts[0]! : { kind: "several", parts }
 }
 
-function isObject(value: unknown): value is Plain {
+function isObject(value: unknown): value is JsonObject {
   return typeof value === "object" && value !== null && !Array.isArray(value)
 }
 
 function isFlat(value: unknown): boolean {
-  return isObject(value) && Object.values(value).every((one) => typeof one !== "object" || one === null)
+  return isObject(value) && Object.values(value).every((field) => typeof field !== "object" || field === null)
 }
 
-function words(value: unknown): string {
+function toText(value: unknown): string {
   return value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value)
 }

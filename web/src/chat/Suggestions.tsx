@@ -2,7 +2,7 @@ import { useState } from "react"
 import type { Suggestion } from "../wire/types"
 import { useConversation } from "../state/conversationContext"
 
-/** Replies that can be picked instead of written. */
+/** Replies that the model suggests; picking one sends it. */
 export function Suggestions({ suggestions }: { suggestions: Suggestion[] }) {
   const { send } = useConversation()
   const [sent, setSent] = useState(false)

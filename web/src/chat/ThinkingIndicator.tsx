@@ -1,13 +1,14 @@
-import { useSay } from "../locales"
+import { useTranslate } from "../locales"
 
-export function Thinking() {
-  const say = useSay()
+/** Three dots, shown while a run has produced nothing yet. */
+export function ThinkingIndicator() {
+  const t = useTranslate()
   return (
     <p className="thinking">
       <span aria-hidden />
       <span aria-hidden />
       <span aria-hidden />
-      <span className="unseen">{say("chat.thinking")}</span>
+      <span className="visually-hidden">{t("chat.thinking")}</span>
     </p>
   )
 }

@@ -1,20 +1,20 @@
 import { FileText } from "lucide-react"
 import { memo } from "react"
-import { isInline, isLink } from "../urls"
+import { isInlineImage, isWebLink } from "../urls"
 import type { UserMessage } from "../wire/types"
-import { useSay } from "../locales"
+import { useTranslate } from "../locales"
 
-export const SaidRow = memo(function SaidRow({ item, queued = false }: { item: UserMessage; queued?: boolean }) {
-  const say = useSay()
+export const UserMessageRow = memo(function UserMessageRow({ item, queued = false }: { item: UserMessage; queued?: boolean }) {
+  const t = useTranslate()
   return (
-    <div className="said" data-queued={queued || undefined}>
-      <span className="unseen">{say("chat.you")}: </span>
-      <div className="said-box">
+    <div className="user-message" data-queued={queued || undefined}>
+      <span className="visually-hidden">{t("chat.you")}: </span>
+      <div className="user-message-box">
         {item.parts.map((part, index) => {
           if (part.type === "text") return <p key={index}>{part.text}</p>
-          if (part.type === "image" && isInline(part.url)) return <img key={index} src={part.url} alt="" />
+          if (part.type === "image" && isInlineImage(part.url)) return <img key={index} src={part.url} alt="" />
           const name = part.type === "file" && part.name ? part.name : part.url.slice(0, 80)
-          return isLink(part.url) ? (
+          return isWebLink(part.url) ? (
             <a key={index} href={part.url} target="_blank" rel="noopener noreferrer">
               <FileText aria-hidden /> {name}
             </a>
@@ -25,7 +25,7 @@ export const SaidRow = memo(function SaidRow({ item, queued = false }: { item: U
           )
         })}
       </div>
-      {queued && <span className="pill">{say("chat.waitsInLine")}</span>}
+      {queued && <span className="pill">{t("chat.waitsInLine")}</span>}
     </div>
   )
 })

@@ -1,31 +1,34 @@
 import { Check, Copy as CopyIcon } from "lucide-react"
 import { useEffect, useState } from "react"
-import { useSay } from "../locales"
+import { useTranslate } from "../locales"
 
-export function Copy({ text, label }: { text: string; label?: string }) {
-  const say = useSay()
+export function CopyButton({ text, label }: { text: string; label?: string }) {
+  const t = useTranslate()
   const [done, setDone] = useState(false)
   useEffect(() => {
     if (!done) return
     const timer = setTimeout(() => setDone(false), 1500)
     return () => clearTimeout(timer)
   }, [done])
-  const copy = () => void copied(text).then(setDone)
-  const said = done ? say("common.copied") : (label ?? say("common.copy"))
+  const copy = () => void copyText(text).then(setDone)
+  const name = done ? t("common.copied") : (label ?? t("common.copy"))
   return (
-    <button type="button" className="quiet copy" aria-label={said} title={said} onClick={copy}>
+    <button type="button" className="quiet copy" aria-label={name} title={name} onClick={copy}>
       {done ? <Check aria-hidden /> : <CopyIcon aria-hidden />}
-      {label && <span>{said}</span>}
+      {label && <span>{name}</span>}
     </button>
   )
 }
 
-/** Browsers lend the clipboard to pages from this machine or over HTTPS; elsewhere a selected text is copied, as ever. */
-async function copied(text: string): Promise<boolean> {
+/**
+ * Copy a text and return whether that worked. A browser has the clipboard API only on localhost and over HTTPS; elsewhere
+ * a selected text is copied with the older command.
+ */
+async function copyText(text: string): Promise<boolean> {
   if (navigator.clipboard) return navigator.clipboard.writeText(text).then(() => true)
   const focused = document.activeElement as HTMLElement | null
   const area = document.createElement("textarea")
-  area.className = "unseen"
+  area.className = "visually-hidden"
   area.value = text
   document.body.append(area)
   area.select()

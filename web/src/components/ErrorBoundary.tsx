@@ -1,35 +1,36 @@
-// What cannot be drawn is said, and takes nothing else with it: tools and servers send whatever they like.
+// Shows a message where a component fails to render. Tools and servers send any data, and one row that cannot be rendered
+// must not take the rest of the page with it.
 import { Component, type ReactNode } from "react"
-import { said } from "../wire/http"
+import { describeError } from "../wire/http"
 
-interface BoundaryProps {
-  /** Somewhere else it is tried again. */
-  place?: string
-  words: string
+interface ErrorBoundaryProps {
+  /** A new key renders the children again after an error. */
+  resetKey?: string
+  message: string
   children: ReactNode
 }
 
-interface Drawn {
-  place: string | undefined
+interface ErrorBoundaryState {
+  resetKey: string | undefined
   problem: string
 }
 
-export class Boundary extends Component<BoundaryProps, Drawn> {
-  override state: Drawn = { place: this.props.place, problem: "" }
+export class ErrorBoundary extends Component<ErrorBoundaryProps, ErrorBoundaryState> {
+  override state: ErrorBoundaryState = { resetKey: this.props.resetKey, problem: "" }
 
-  static getDerivedStateFromProps({ place }: BoundaryProps, drawn: Drawn): Drawn | null {
-    return place === drawn.place ? null : { place, problem: "" }
+  static getDerivedStateFromProps({ resetKey }: ErrorBoundaryProps, state: ErrorBoundaryState): ErrorBoundaryState | null {
+    return resetKey === state.resetKey ? null : { resetKey, problem: "" }
   }
 
-  static getDerivedStateFromError(error: unknown): Partial<Drawn> {
-    return { problem: said(error) }
+  static getDerivedStateFromError(error: unknown): Partial<ErrorBoundaryState> {
+    return { problem: describeError(error) }
   }
 
   override render(): ReactNode {
     if (!this.state.problem) return this.props.children
     return (
       <p className="problem" role="alert" title={this.state.problem}>
-        {this.props.words}
+        {this.props.message}
       </p>
     )
   }

@@ -1,12 +1,12 @@
 import { useMemo } from "react"
-import { Copy } from "./CopyButton"
+import { CopyButton } from "./CopyButton"
 
-/** A value as it is. */
-export function Json({ value }: { value: unknown }) {
+/** A value as indented JSON; a string as it is. */
+export function JsonView({ value }: { value: unknown }) {
   const text = useMemo(() => (typeof value === "string" ? value : JSON.stringify(value, null, 2)), [value])
   return (
     <div className="json">
-      <Copy text={text} />
+      <CopyButton text={text} />
       <pre tabIndex={0}>{text}</pre>
     </div>
   )

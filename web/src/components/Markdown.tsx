@@ -1,21 +1,22 @@
-// A model's words as Markdown. It is made of blocks that are kept: while an answer streams, only its last one is new.
+// A model's text as Markdown. Each block is memoized by its source: while an answer streams, only the last block renders
+// again, however long the answer is.
 import { memo, useMemo } from "react"
 import { CodeBlock } from "./CodeBlock"
-import { blocks, clean, type Block } from "./markdownBlocks"
+import { parseBlocks, sanitizeHtml, type Block } from "./markdownBlocks"
 
 export const Markdown = memo(function Markdown({ text, open = false }: { text: string; open?: boolean }) {
-  const made = useMemo(() => blocks(text), [text])
+  const blocks = useMemo(() => parseBlocks(text), [text])
   return (
     <div className="markdown" data-open={open || undefined}>
-      {made.map((block, index) => (
-        <Drawn key={index} block={block} open={open && index === made.length - 1} />
+      {blocks.map((block, index) => (
+        <BlockView key={index} block={block} open={open && index === blocks.length - 1} />
       ))}
     </div>
   )
 })
 
-const Drawn = memo(
-  function Drawn({ block, open }: { block: Block; open: boolean }) {
+const BlockView = memo(
+  function BlockView({ block, open }: { block: Block; open: boolean }) {
     switch (block.kind) {
       case "code":
         return <CodeBlock text={block.text} language={block.language} open={open} />
@@ -34,7 +35,7 @@ const Drawn = memo(
 
 const Html = memo(
   function Html({ as: As, html }: { as: "li" | "div"; raw: string; html: () => string }) {
-    return <As dangerouslySetInnerHTML={{ __html: clean(html()) }} />
+    return <As dangerouslySetInnerHTML={{ __html: sanitizeHtml(html()) }} />
   },
   (before, after) => before.raw === after.raw,
 )

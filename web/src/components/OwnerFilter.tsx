@@ -1,25 +1,32 @@
 import { maySeeTenant, useMe } from "../caller"
-import { useSay } from "../locales"
+import { useTranslate } from "../locales"
 
-/** Mine or everybody's, for those who may see their tenant's. */
-export function Whose({ everyone, onChange }: { everyone: boolean; onChange: (everyone: boolean) => void }) {
-  const say = useSay()
+interface OwnerFilterProps {
+  everyone: boolean
+  onChange: (everyone: boolean) => void
+  /** The name of the group for screen readers. */
+  label?: string
+}
+
+/** A switch between the user's own and the whole tenant's, shown to those who may see their tenant's. */
+export function OwnerFilter({ everyone, onChange, label }: OwnerFilterProps) {
+  const t = useTranslate()
   const me = useMe()
   if (!maySeeTenant(me) || me.keyless) return null
   return (
-    <div className="switch" role="group" aria-label={say("list.everyone")}>
+    <div className="switch" role="group" aria-label={label ?? t("list.everyone")}>
       <button type="button" aria-pressed={!everyone} onClick={() => onChange(false)}>
-        {say("list.mine")}
+        {t("list.mine")}
       </button>
       <button type="button" aria-pressed={everyone} onClick={() => onChange(true)}>
-        {say("list.everyone")}
+        {t("list.everyone")}
       </button>
     </div>
   )
 }
 
-/** Operators begin with their tenant's. */
-export function useEveryone(): boolean {
+/** Return whether a page begins with the whole tenant's: it does for those who may see it. */
+export function useTenantByDefault(): boolean {
   const me = useMe()
   return maySeeTenant(me) && !me.keyless
 }

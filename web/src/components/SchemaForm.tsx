@@ -1,67 +1,71 @@
-// A form made from a JSON Schema, or the JSON itself. The server has the last word on whether the values fit.
+// A form made from a JSON Schema, with the JSON itself as the alternative. It checks only what the user needs while typing:
+// the server validates the values.
 import { useEffect, useId, useRef, useState } from "react"
-import { useSay } from "../locales"
-import { defaults, fieldsOf, missing, type Field, type Schema } from "./schemaFields"
+import { useTranslate } from "../locales"
+import { listDefaults, listFields, listMissing, type Field, type Schema } from "./schemaFields"
 
 type Values = Record<string, unknown>
 
 interface FormProps {
   schema: Schema
   value: Values
-  /** Told null while what is written cannot be read. */
+  /** Called with null while the values are incomplete or the JSON is not valid. */
   onChange: (value: Values | null) => void
   problems?: Record<string, string>
 }
 
 export function SchemaForm({ schema, value, onChange, problems = {} }: FormProps) {
-  const say = useSay()
-  const known = fieldsOf(schema)
-  const fits = known.length > 0 && Object.keys(value).every((name) => known.some((field) => field.name === name))
-  const [values, setValues] = useState<Values>(() => ({ ...defaults(schema), ...value }))
-  const [text, setText] = useState<string | null>(fits || (known.length === 0 && schema.type === "object" && !Object.keys(value).length) ? null : () => JSON.stringify(value, null, 2))
-  const [wrong, setWrong] = useState("")
-  const tell = useRef(onChange)
-  tell.current = onChange
+  const t = useTranslate()
+  const fields = listFields(schema)
+  // Values that the schema does not name can only be edited as JSON.
+  const fits = fields.length > 0 && Object.keys(value).every((name) => fields.some((field) => field.name === name))
+  const [values, setValues] = useState<Values>(() => ({ ...listDefaults(schema), ...value }))
+  /** The JSON while it is edited as text; null while it is edited as a form. */
+  const [text, setText] = useState<string | null>(fits || (fields.length === 0 && schema.type === "object" && !Object.keys(value).length) ? null : () => JSON.stringify(value, null, 2))
+  const [problem, setProblem] = useState("")
+  // The latest callback, without making it a dependency: callers pass a new function with each render.
+  const latestOnChange = useRef(onChange)
+  latestOnChange.current = onChange
   useEffect(() => {
-    if (text === null) tell.current(missing(schema, values).length ? null : values)
+    if (text === null) latestOnChange.current(listMissing(schema, values).length ? null : values)
   }, [values, text, schema])
-  const refuse = (why: string) => {
-    setWrong(why)
+  const reject = (reason: string) => {
+    setProblem(reason)
     onChange(null)
   }
-  const changeText = (written: string) => {
-    setText(written)
+  const changeText = (json: string) => {
+    setText(json)
     try {
-      const read: unknown = JSON.parse(written)
-      if (!isValues(read)) return refuse(say("common.notObject"))
-      setWrong("")
-      setValues(read)
-      onChange(read)
+      const parsed: unknown = JSON.parse(json)
+      if (!isValues(parsed)) return reject(t("common.notObject"))
+      setProblem("")
+      setValues(parsed)
+      onChange(parsed)
     } catch (error) {
-      refuse(say("common.notJson", { why: error instanceof Error ? error.message : "" }))
+      reject(t("common.notJson", { why: error instanceof Error ? error.message : "" }))
     }
   }
   return (
     <div className="schema-form">
       {text === null ? (
-        known.map((field) => <FieldRow key={field.name} root={schema} field={field} value={values[field.name]} problem={problems[field.name]} onChange={(one) => setValues((old) => set(old, field.name, one))} />)
+        fields.map((field) => <FieldRow key={field.name} root={schema} field={field} value={values[field.name]} problem={problems[field.name]} onChange={(changed) => setValues((old) => withValue(old, field.name, changed))} />)
       ) : (
         <>
-          <textarea className="mono" rows={Math.min(12, text.split("\n").length + 1)} aria-label={say("common.json")} spellCheck={false} value={text} onChange={(event) => changeText(event.target.value)} />
-          {wrong && <p className="problem">{wrong}</p>}
+          <textarea className="mono" rows={Math.min(12, text.split("\n").length + 1)} aria-label={t("common.json")} spellCheck={false} value={text} onChange={(event) => changeText(event.target.value)} />
+          {problem && <p className="problem">{problem}</p>}
         </>
       )}
-      {known.length > 0 && (
-        <button type="button" className="quiet small" onClick={() => setText(text === null ? JSON.stringify(values, null, 2) : null)} disabled={wrong !== ""}>
-          {say(text === null ? "common.json" : "common.form")}
+      {fields.length > 0 && (
+        <button type="button" className="quiet small" onClick={() => setText(text === null ? JSON.stringify(values, null, 2) : null)} disabled={problem !== ""}>
+          {t(text === null ? "common.json" : "common.form")}
         </button>
       )}
     </div>
   )
 }
 
-function isValues(read: unknown): read is Values {
-  return typeof read === "object" && read !== null && !Array.isArray(read)
+function isValues(value: unknown): value is Values {
+  return typeof value === "object" && value !== null && !Array.isArray(value)
 }
 
 interface RowProps {
@@ -74,18 +78,19 @@ interface RowProps {
 }
 
 function FieldRow({ root, field, depth = 1, value, problem, onChange }: RowProps) {
-  const say = useSay()
+  const t = useTranslate()
   const id = useId()
-  const about = field.schema.description
+  const description = field.schema.description
   if (field.kind === "object") {
     const values = (value ?? {}) as Values
-    const wanted = field.required || Object.keys(values).length > 0
-    const change = (made: Values) => onChange(field.required || Object.keys(made).length ? made : undefined)
+    // The fields of an optional object are required only once one of them has a value; without any it is left out.
+    const present = field.required || Object.keys(values).length > 0
+    const change = (changed: Values) => onChange(field.required || Object.keys(changed).length ? changed : undefined)
     return (
       <fieldset>
         <legend>{field.schema.title ?? field.name}</legend>
-        {fieldsOf(field.schema, root, depth).map((inner) => (
-          <FieldRow key={inner.name} root={root} field={{ ...inner, required: inner.required && wanted }} depth={depth + 1} value={values[inner.name]} onChange={(one) => change(set(values, inner.name, one))} />
+        {listFields(field.schema, root, depth).map((inner) => (
+          <FieldRow key={inner.name} root={root} field={{ ...inner, required: inner.required && present }} depth={depth + 1} value={values[inner.name]} onChange={(changed) => change(withValue(values, inner.name, changed))} />
         ))}
       </fieldset>
     )
@@ -94,10 +99,10 @@ function FieldRow({ root, field, depth = 1, value, problem, onChange }: RowProps
     <div className="field" data-kind={field.kind}>
       <label htmlFor={id}>
         {field.schema.title ?? field.name}
-        {field.required && <span className="required">{say("common.required")}</span>}
+        {field.required && <span className="required">{t("common.required")}</span>}
       </label>
-      <Input id={id} field={field} value={value} onChange={onChange} describedBy={about ? `${id}-about` : undefined} />
-      {about && <small id={`${id}-about`}>{about}</small>}
+      <Input id={id} field={field} value={value} onChange={onChange} describedBy={description ? `${id}-about` : undefined} />
+      {description && <small id={`${id}-about`}>{description}</small>}
       {problem && <p className="problem">{problem}</p>}
     </div>
   )
@@ -110,9 +115,9 @@ function Input({ id, field, value, onChange, describedBy }: { id: string; field:
     case "boolean":
       return <input type="checkbox" id={id} aria-describedby={describedBy} checked={value === true} onChange={(event) => onChange(event.target.checked)} />
     case "choice": {
-      const at = field.options.findIndex((option) => option.value === value)
+      const selected = field.options.findIndex((option) => option.value === value)
       return (
-        <select {...common} value={at < 0 ? "" : String(at)} onChange={(event) => onChange(event.target.value === "" ? undefined : field.options[Number(event.target.value)]?.value)}>
+        <select {...common} value={selected < 0 ? "" : String(selected)} onChange={(event) => onChange(event.target.value === "" ? undefined : field.options[Number(event.target.value)]?.value)}>
           <option value="">–</option>
           {field.options.map((option, index) => (
             <option key={index} value={String(index)}>
@@ -140,36 +145,37 @@ function Input({ id, field, value, onChange, describedBy }: { id: string; field:
         <textarea {...common} required={false} rows={3} value={Array.isArray(value) ? value.join("\n") : ""} onChange={(event) => onChange(event.target.value === "" ? undefined : event.target.value.split("\n"))} />
       )
     case "long":
-      return <textarea {...common} rows={4} maxLength={schema.maxLength} value={words(value)} onChange={(event) => onChange(event.target.value || undefined)} />
+      return <textarea {...common} rows={4} maxLength={schema.maxLength} value={toText(value)} onChange={(event) => onChange(event.target.value || undefined)} />
     case "json":
       return <JsonInput id={id} value={value} onChange={onChange} />
     default:
-      return <input {...common} type={TYPES[schema.format ?? ""] ?? "text"} maxLength={schema.maxLength} value={words(value)} onChange={(event) => onChange(event.target.value || undefined)} />
+      return <input {...common} type={INPUT_TYPES[schema.format ?? ""] ?? "text"} maxLength={schema.maxLength} value={toText(value)} onChange={(event) => onChange(event.target.value || undefined)} />
   }
 }
 
-const TYPES: Record<string, string> = { email: "email", uri: "url", date: "date" }
+const INPUT_TYPES: Record<string, string> = { email: "email", uri: "url", date: "date" }
 
 function JsonInput({ id, value, onChange }: { id: string; value: unknown; onChange: (value: unknown) => void }) {
   const [text, setText] = useState(value === undefined ? "" : JSON.stringify(value))
-  const [bad, setBad] = useState(false)
-  const change = (written: string) => {
-    setText(written)
+  const [invalid, setInvalid] = useState(false)
+  const change = (json: string) => {
+    setText(json)
     try {
-      onChange(written.trim() === "" ? undefined : JSON.parse(written))
-      setBad(false)
+      onChange(json.trim() === "" ? undefined : JSON.parse(json))
+      setInvalid(false)
     } catch {
-      setBad(true)
+      setInvalid(true)
     }
   }
-  return <textarea id={id} className="mono" rows={2} aria-invalid={bad} spellCheck={false} placeholder="JSON" value={text} onChange={(event) => change(event.target.value)} />
+  return <textarea id={id} className="mono" rows={2} aria-invalid={invalid} spellCheck={false} placeholder="JSON" value={text} onChange={(event) => change(event.target.value)} />
 }
 
-function words(value: unknown): string {
+function toText(value: unknown): string {
   return value === undefined || value === null ? "" : typeof value === "string" ? value : JSON.stringify(value)
 }
 
-function set(values: Values, name: string, value: unknown): Values {
+/** Return the values with one of them replaced, or left out if it is undefined. */
+function withValue(values: Values, name: string, value: unknown): Values {
   const { [name]: _, ...rest } = values
   return value === undefined ? rest : { ...values, [name]: value }
 }

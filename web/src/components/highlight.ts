@@ -1,4 +1,5 @@
-// Colours for code, in the languages that answers are mostly in. highlight.js escapes the code and adds classes only.
+// Syntax highlighting for the languages that answers mostly contain. highlight.js escapes the code and only adds classes,
+// so its HTML is safe to insert.
 import hljs from "highlight.js/lib/core"
 import bash from "highlight.js/lib/languages/bash"
 import c from "highlight.js/lib/languages/c"
@@ -24,6 +25,7 @@ import yaml from "highlight.js/lib/languages/yaml"
 const languages = { bash, c, cpp, csharp, css, diff, go, ini, java, javascript, json, markdown, php, python, ruby, rust, sql, typescript, xml, yaml }
 for (const [name, language] of Object.entries(languages)) hljs.registerLanguage(name, language)
 
-export function coloured(text: string, language: string): string | null {
+/** Return the code as HTML, or null if the language is not known. */
+export function highlightCode(text: string, language: string): string | null {
   return hljs.getLanguage(language) ? hljs.highlight(text, { language, ignoreIllegals: true }).value : null
 }

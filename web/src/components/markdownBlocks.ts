@@ -1,14 +1,16 @@
-// Markdown to clean HTML: no script, no style, no form, and nothing that would be loaded from elsewhere.
+// Markdown to safe HTML: no scripts, styles or forms, and nothing that the browser would load from another origin. The text
+// comes from models and tools and is never trusted.
 import createDOMPurify from "dompurify"
 import { Marked, type Token, type Tokens } from "marked"
-import { isInline } from "../urls"
+import { isInlineImage } from "../urls"
 
-export interface Piece {
+/** A piece of HTML, rendered on demand: a block that did not change since the last render is not rendered again. */
+export interface HtmlPiece {
   raw: string
   html: () => string
 }
 
-export type Block = ({ kind: "html" } & Piece) | { kind: "list"; raw: string; start: number | null; items: Piece[] } | { kind: "code"; raw: string; text: string; language: string }
+export type Block = ({ kind: "html" } & HtmlPiece) | { kind: "list"; raw: string; start: number | null; items: HtmlPiece[] } | { kind: "code"; raw: string; text: string; language: string }
 
 const marked = new Marked({
   gfm: true,
@@ -16,7 +18,7 @@ const marked = new Marked({
   async: false,
   renderer: {
     checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
-    html: ({ text }) => (/^<br\s*\/?>$/i.test(text.trim()) ? "<br>" : escaped(text)), // HTML is shown, not obeyed
+    html: ({ text }) => (/^<br\s*\/?>$/i.test(text.trim()) ? "<br>" : escapeHtml(text)), // HTML in an answer is shown as text
   },
 })
 const purify = createDOMPurify(window)
@@ -25,7 +27,7 @@ purify.addHook("afterSanitizeAttributes", (node) => {
   if (node.nodeName === "A") {
     node.setAttribute("target", "_blank")
     node.setAttribute("rel", "noopener noreferrer nofollow")
-  } else if (node.nodeName === "IMG" && !isInline(node.getAttribute("src") ?? "")) {
+  } else if (node.nodeName === "IMG" && !isInlineImage(node.getAttribute("src") ?? "")) {
     const link = node.ownerDocument.createElement("a")
     link.textContent = node.getAttribute("alt") || node.getAttribute("src") || ""
     if (/^https?:/i.test(node.getAttribute("src") ?? "")) {
@@ -37,11 +39,11 @@ purify.addHook("afterSanitizeAttributes", (node) => {
   }
 })
 
-function escaped(text: string): string {
-  return text.replace(/[&<>"]/g, (one) => `&#${one.charCodeAt(0)};`)
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
 }
 
-export function clean(html: string): string {
+export function sanitizeHtml(html: string): string {
   return purify.sanitize(html, {
     USE_PROFILES: { html: true },
     FORBID_TAGS: ["style", "form", "input", "button", "select", "textarea", "video", "audio", "picture", "source", "dialog"],
@@ -50,22 +52,23 @@ export function clean(html: string): string {
   })
 }
 
-export function blocks(text: string): Block[] {
+export function parseBlocks(text: string): Block[] {
   return marked.lexer(text).flatMap((token): Block[] => {
     if (token.type === "space") return []
     if (token.type === "code") return [{ kind: "code", raw: token.raw, text: String(token["text"]), language: String(token["lang"] ?? "").split(/\s/)[0] ?? "" }]
-    if (token.type === "list") return [listOf(token as Tokens.List)]
+    if (token.type === "list") return [toListBlock(token as Tokens.List)]
     return [{ kind: "html", raw: token.raw, html: () => marked.parser([token]) }]
   })
 }
 
-/** A list item by item: a long one that still grows is drawn anew only where it grows. */
-function listOf(list: Tokens.List): Block {
-  const items = list.items.map((item) => ({ raw: `${list.loose}${item.raw}`, html: () => marked.parser(inner(item)) }))
+/** Split a list into its items, so that a long list that still grows renders only its last item again. */
+function toListBlock(list: Tokens.List): Block {
+  const items = list.items.map((item) => ({ raw: `${list.loose}${item.raw}`, html: () => marked.parser(itemTokens(item)) }))
   return { kind: "list", raw: list.raw, start: list.ordered ? Number(list.start || 1) : null, items }
 }
 
-function inner(item: Tokens.ListItem): Token[] {
+/** Return the tokens of an item, with the checkbox of a task as a character: inputs are not allowed. */
+function itemTokens(item: Tokens.ListItem): Token[] {
   if (!item.task) return item.tokens
   const box: Tokens.Text = { type: "text", raw: "", text: item.checked ? "☑ " : "☐ " }
   return [box, ...item.tokens.filter((token) => token.type !== "checkbox")]

@@ -1,4 +1,4 @@
-// What a form needs to know of a JSON Schema: which fields there are, of which kind, and what they begin with. Pure.
+// What a form needs to know of a JSON Schema: its fields, their kinds and their initial values. Pure.
 export interface Schema {
   type?: string | string[]
   title?: string
@@ -24,45 +24,49 @@ export interface Schema {
   pattern?: string
 }
 
-export type Kind = "text" | "long" | "number" | "integer" | "boolean" | "choice" | "lines" | "object" | "json"
+export type FieldKind = "text" | "long" | "number" | "integer" | "boolean" | "choice" | "lines" | "object" | "json"
 
 export interface Field {
   name: string
   schema: Schema
-  kind: Kind
+  kind: FieldKind
   required: boolean
   options: { value: unknown; label: string }[]
 }
 
-const LONG = 200
-/** Deeper objects are written as JSON: a schema may refer to itself without end. */
-export const MOST_DEPTH = 3
+/** A text field of more characters is a textarea. */
+const MAX_LINE_CHARS = 200
+/** Deeper objects are edited as JSON: a schema may refer to itself without end. */
+const MAX_DEPTH = 3
 
-export function fieldsOf(schema: Schema, root: Schema = schema, depth = 0): Field[] {
+/** A reference may lead to itself. */
+const MAX_REFERENCES = 10
+
+export function listFields(schema: Schema, root: Schema = schema, depth = 0): Field[] {
   const resolved = resolve(schema, root)
   const required = Array.isArray(resolved.required) ? resolved.required : []
-  return Object.entries(resolved.properties ?? {}).map(([name, one]) => {
-    const own = resolve(one, root)
-    const kind = kindOf(own, root)
-    return { name, schema: own, kind: kind === "object" && depth >= MOST_DEPTH ? "json" : kind, required: required.includes(name), options: optionsOf(own) }
+  return Object.entries(resolved.properties ?? {}).map(([name, property]) => {
+    const field = resolve(property, root)
+    const kind = chooseKind(field, root)
+    return { name, schema: field, kind: kind === "object" && depth >= MAX_DEPTH ? "json" : kind, required: required.includes(name), options: listOptions(field) }
   })
 }
 
-/** Follows references, and takes "this or null" for this. */
+/** Return the schema with references followed. "This or null" becomes this: an empty field stands for null. */
 export function resolve(schema: Schema, root: Schema, depth = 0): Schema {
-  if (depth > 10 || typeof schema !== "object" || schema === null) return {}
+  if (depth > MAX_REFERENCES || typeof schema !== "object" || schema === null) return {}
   if (schema.$ref) {
     const name = schema.$ref.split("/").at(-1) ?? ""
-    const found = (root.$defs ?? root.definitions ?? {})[name] ?? {}
+    const referenced = (root.$defs ?? root.definitions ?? {})[name] ?? {}
     const { $ref: _, ...rest } = schema
-    const { title: __, ...meant } = resolve(found, root, depth + 1) // what the type is called is not what the field is
-    return { ...meant, ...rest }
+    const { title: __, ...target } = resolve(referenced, root, depth + 1) // its title names the type, not the field
+    return { ...target, ...rest }
   }
-  const several = schema.anyOf ?? schema.oneOf
-  const real = several?.filter((one) => one.type !== "null")
-  if (several && real?.length === 1 && real[0]) {
+  const alternatives = schema.anyOf ?? schema.oneOf
+  const nonNull = alternatives?.filter((alternative) => alternative.type !== "null")
+  if (alternatives && nonNull?.length === 1 && nonNull[0]) {
     const { anyOf: _, oneOf: __, ...rest } = schema
-    return { ...resolve(real[0], root, depth + 1), ...rest }
+    return { ...resolve(nonNull[0], root, depth + 1), ...rest }
   }
   if (schema.allOf?.length === 1 && schema.allOf[0]) {
     const { allOf: _, ...rest } = schema
@@ -71,12 +75,12 @@ export function resolve(schema: Schema, root: Schema, depth = 0): Schema {
   return schema
 }
 
-function kindOf(schema: Schema, root: Schema): Kind {
-  if (optionsOf(schema).length) return "choice"
-  const type = Array.isArray(schema.type) ? schema.type.find((one) => one !== "null") : schema.type
+function chooseKind(schema: Schema, root: Schema): FieldKind {
+  if (listOptions(schema).length) return "choice"
+  const type = Array.isArray(schema.type) ? schema.type.find((name) => name !== "null") : schema.type
   switch (type) {
     case "string":
-      return (schema.maxLength ?? 0) > LONG ? "long" : "text"
+      return (schema.maxLength ?? 0) > MAX_LINE_CHARS ? "long" : "text"
     case "number":
     case "integer":
     case "boolean":
@@ -90,17 +94,17 @@ function kindOf(schema: Schema, root: Schema): Kind {
   }
 }
 
-function optionsOf(schema: Schema): { value: unknown; label: string }[] {
+function listOptions(schema: Schema): { value: unknown; label: string }[] {
   if (Array.isArray(schema.enum)) return schema.enum.map((value, index) => ({ value, label: schema.enumNames?.[index] ?? String(value) }))
-  const titled = schema.oneOf ?? schema.anyOf
-  if (titled?.length && titled.every((one) => "const" in one)) return titled.map((one) => ({ value: one.const, label: one.title ?? String(one.const) }))
+  const constants = schema.oneOf ?? schema.anyOf
+  if (constants?.length && constants.every((option) => "const" in option)) return constants.map((option) => ({ value: option.const, label: option.title ?? String(option.const) }))
   return []
 }
 
-/** What the fields begin with where nothing was given. */
-export function defaults(schema: Schema): Record<string, unknown> {
+/** Return the initial values of the fields that have one. */
+export function listDefaults(schema: Schema): Record<string, unknown> {
   return Object.fromEntries(
-    fieldsOf(schema).flatMap((field): [string, unknown][] => {
+    listFields(schema).flatMap((field): [string, unknown][] => {
       if (field.schema.default !== undefined && field.schema.default !== null) return [[field.name, field.schema.default]]
       if (field.kind === "boolean" && field.required) return [[field.name, false]]
       return []
@@ -108,7 +112,7 @@ export function defaults(schema: Schema): Record<string, unknown> {
   )
 }
 
-/** The names of required fields that have no value yet. */
-export function missing(schema: Schema, value: Record<string, unknown>): string[] {
-  return fieldsOf(schema).flatMap((field) => (field.required && (value[field.name] === undefined || value[field.name] === "") && field.kind !== "lines" ? [field.name] : []))
+/** Return the names of the required fields that have no value yet. */
+export function listMissing(schema: Schema, value: Record<string, unknown>): string[] {
+  return listFields(schema).flatMap((field) => (field.required && (value[field.name] === undefined || value[field.name] === "") && field.kind !== "lines" ? [field.name] : []))
 }

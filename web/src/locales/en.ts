@@ -281,4 +281,4 @@ export const en = {
   "overview.none": "Nothing happened in this time.",
 } as const
 
-export type Word = keyof typeof en
+export type MessageKey = keyof typeof en

@@ -1,6 +1,6 @@
-import type { Say, Word } from "."
+import type { MessageKey, Translate } from "."
 
-const DETAILS: Record<string, Word> = {
+const DETAILS: Record<string, MessageKey> = {
   turns_per_request: "detail.turnsPerRequest",
   turns_per_conversation: "detail.turnsPerConversation",
   run_tokens: "detail.runTokens",
@@ -9,8 +9,8 @@ const DETAILS: Record<string, Word> = {
   refused: "detail.refused",
 }
 
-/** Why a run ended so: the limit by its name, or what was told. */
-export function inWords(detail: string, say: Say): string {
-  const word = DETAILS[detail]
-  return word ? say(word) : detail
+/** Return a sentence for the limit that ended a run. Any other detail is already a text and is returned as it is. */
+export function describeEndingDetail(detail: string, t: Translate): string {
+  const key = DETAILS[detail]
+  return key ? t(key) : detail
 }

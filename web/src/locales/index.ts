@@ -1,30 +1,33 @@
-// What the page says, in the visitor's language. English is the reference; a missing word does not compile.
+// The texts of the page, in the user's language. English is the reference: a key that another locale lacks does not
+// compile.
 import { createContext, useContext } from "react"
-import { en, type Word } from "./en"
+import { en, type MessageKey } from "./en"
 import { zh } from "./zh"
 
 export type Language = "en" | "zh"
-export type { Word }
-export type Say = (word: Word, values?: Record<string, string | number>) => string
+export type { MessageKey }
+export type Translate = (key: MessageKey, values?: Record<string, string | number>) => string
 
-const dictionaries: Record<Language, Record<Word, string>> = { en, zh }
+const MESSAGES: Record<Language, Record<MessageKey, string>> = { en, zh }
 
-export function sayIn(language: Language): Say {
-  return (word, values) => dictionaries[language][word].replace(/\{(\w+)\}/g, (whole, name: string) => String(values?.[name] ?? whole))
+/** Return a function that looks up a text and fills in its `{name}` placeholders. */
+export function createTranslate(language: Language): Translate {
+  return (key, values) => MESSAGES[language][key].replace(/\{(\w+)\}/g, (placeholder, name: string) => String(values?.[name] ?? placeholder))
 }
 
-export function preferred(): Language {
-  const kept = localStorage.getItem("toolyard.language")
-  if (kept === "en" || kept === "zh") return kept
+/** Return the language that was chosen in this browser, else the browser's own. */
+export function getPreferredLanguage(): Language {
+  const stored = localStorage.getItem("toolyard.language")
+  if (stored === "en" || stored === "zh") return stored
   return navigator.language.toLowerCase().startsWith("zh") ? "zh" : "en"
 }
 
-export const Words = createContext<{ language: Language; say: Say }>({ language: "en", say: sayIn("en") })
+export const LocaleContext = createContext<{ language: Language; translate: Translate }>({ language: "en", translate: createTranslate("en") })
 
-export function useSay(): Say {
-  return useContext(Words).say
+export function useTranslate(): Translate {
+  return useContext(LocaleContext).translate
 }
 
 export function useLanguage(): Language {
-  return useContext(Words).language
+  return useContext(LocaleContext).language
 }

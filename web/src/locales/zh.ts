@@ -1,6 +1,6 @@
-import type { Word } from "./en"
+import type { MessageKey } from "./en"
 
-export const zh: Record<Word, string> = {
+export const zh: Record<MessageKey, string> = {
   "app.name": "Toolyard",
   "app.skip": "跳到内容",
   "app.loading": "加载中…",

@@ -1,32 +1,32 @@
-// How long each tool, or each model, took over time: a small drawing for each, those that are used most first.
+// The latency of each tool or model over time: a small chart for each, the most used first.
 import { useState } from "react"
-import { clock, day, duration } from "../format"
+import { formatClock, formatDay, formatDuration } from "../format"
 import type { Latency, Overview } from "../wire/types"
-import { useLanguage, useSay } from "../locales"
-import { TableToRead } from "./ScreenReaderTable"
+import { useLanguage, useTranslate } from "../locales"
+import { ScreenReaderTable } from "./ScreenReaderTable"
 
-interface Timed {
+interface LatencySeries {
   name: string
   times: Latency[]
 }
 
-const FIRST = 6
+const FIRST_SHOWN = 6
 const DAY_S = 86_400
 
-export function Latencies({ of, time }: { of: Timed[]; time: Overview }) {
-  const say = useSay()
+export function LatencyCharts({ of, time }: { of: LatencySeries[]; time: Overview }) {
+  const t = useTranslate()
   const [all, setAll] = useState(false)
-  const timed = of.filter((one) => one.times.length > 0)
+  const measured = of.filter((series) => series.times.length > 0)
   return (
     <>
       <div className="charts latencies">
-        {timed.slice(0, all ? timed.length : FIRST).map((one) => (
-          <LatencyChart key={one.name} name={one.name} times={one.times} time={time} />
+        {measured.slice(0, all ? measured.length : FIRST_SHOWN).map(({ name, times }) => (
+          <LatencyChart key={name} name={name} times={times} time={time} />
         ))}
       </div>
-      {timed.length > FIRST && (
+      {measured.length > FIRST_SHOWN && (
         <button className="quiet" aria-expanded={all} onClick={() => setAll(!all)}>
-          {all ? say("overview.fewer") : say("overview.all", { n: timed.length })}
+          {all ? t("overview.fewer") : t("overview.all", { n: measured.length })}
         </button>
       )}
     </>
@@ -34,11 +34,11 @@ export function Latencies({ of, time }: { of: Timed[]; time: Overview }) {
 }
 
 function LatencyChart({ name, times, time }: { name: string; times: Latency[]; time: Overview }) {
-  const say = useSay()
+  const t = useTranslate()
   const language = useLanguage()
-  const most = Math.max(...times.map((one) => one.p95_ms), 1)
-  const title = say("overview.timesOf", { name })
-  const begin = [time.until - time.since >= DAY_S && day(time.since, language), clock(time.since, language)].filter(Boolean).join(" ")
+  const maxMs = Math.max(...times.map((point) => point.p95_ms), 1)
+  const title = t("overview.timesOf", { name })
+  const begin = [time.until - time.since >= DAY_S && formatDay(time.since, language), formatClock(time.since, language)].filter(Boolean).join(" ")
   return (
     <figure className="chart" aria-label={title}>
       <figcaption>
@@ -52,32 +52,32 @@ function LatencyChart({ name, times, time }: { name: string; times: Latency[]; t
           </span>
         </span>
       </figcaption>
-      <div className="drawing" aria-hidden>
-        <span className="drawing-most">{duration(most)}</span>
+      <div className="latency-chart" aria-hidden>
+        <span className="latency-chart-max">{formatDuration(maxMs)}</span>
         <svg viewBox="0 0 100 100" preserveAspectRatio="none">
           <path className="grid" d="M0 0H100M0 50H100M0 100H100" />
           {(["p95_ms", "p50_ms"] as const).map((field) => (
             <g key={field} className={field}>
-              <path d={`M${placesOf(times, field, time, most).join("L")}`} />
-              <path className="dots" d={placesOf(times, field, time, most).map((one) => `M${one}h0`).join("")} />
+              <path d={`M${toCoordinates(times, field, time, maxMs).join("L")}`} />
+              <path className="dots" d={toCoordinates(times, field, time, maxMs).map((point) => `M${point}h0`).join("")} />
             </g>
           ))}
         </svg>
-        <span className="drawing-edges">
+        <span className="latency-chart-edges">
           <span>{begin}</span>
-          <span>{say("overview.now")}</span>
+          <span>{t("overview.now")}</span>
         </span>
       </div>
-      <TableToRead title={title} rows={times.map((one) => ({ at: one.at, cells: [`p50: ${duration(one.p50_ms)}`, `p95: ${duration(one.p95_ms)}`] }))} />
+      <ScreenReaderTable title={title} rows={times.map(({ at, p50_ms, p95_ms }) => ({ at, cells: [`p50: ${formatDuration(p50_ms)}`, `p95: ${formatDuration(p95_ms)}`] }))} />
     </figure>
   )
 }
 
-/** Where the points lie, each in the middle of its step. */
-function placesOf(times: Latency[], field: "p50_ms" | "p95_ms", time: Overview, most: number): string[] {
-  return times.map((one) => `${place((one.at + time.step_s / 2 - time.since) / (time.until - time.since))} ${place(1 - one[field] / most)}`)
+/** Return the coordinates of the points in percent, each in the middle of its time step. */
+function toCoordinates(times: Latency[], field: "p50_ms" | "p95_ms", time: Overview, maxMs: number): string[] {
+  return times.map((point) => `${toPercent((point.at + time.step_s / 2 - time.since) / (time.until - time.since))} ${toPercent(1 - point[field] / maxMs)}`)
 }
 
-function place(share: number): string {
+function toPercent(share: number): string {
   return (share * 100).toFixed(2)
 }

@@ -1,17 +1,17 @@
-// What a chart shows, as a table for those who listen.
-import { moment } from "../format"
+// The figures of a chart as a table that only screen readers see.
+import { formatDateTime } from "../format"
 import { useLanguage } from "../locales"
 
-export function TableToRead({ title, rows }: { title: string; rows: { at: number; cells: string[] }[] }) {
+export function ScreenReaderTable({ title, rows }: { title: string; rows: { at: number; cells: string[] }[] }) {
   const language = useLanguage()
   return (
-    <div className="unseen">
+    <div className="visually-hidden">
       <table>
         <caption>{title}</caption>
         <tbody>
           {rows.map((row) => (
             <tr key={row.at}>
-              <th scope="row">{moment(row.at, language)}</th>
+              <th scope="row">{formatDateTime(row.at, language)}</th>
               {row.cells.map((cell) => (
                 <td key={cell}>{cell}</td>
               ))}

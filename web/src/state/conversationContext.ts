@@ -1,16 +1,16 @@
-// What the parts of a conversation need to know of it.
+// What the components inside a conversation need to know of it.
 import { createContext, useContext } from "react"
 
-export interface Around {
+export interface ConversationAccess {
   conversation: string
-  /** Null for one who only reads along. */
+  /** Null for a user who may only read the conversation. */
   send: ((text: string) => Promise<void>) | null
-  /** Whether the visitor may decide and answer calls here. */
-  decides: boolean
+  /** Whether the user may approve, deny and answer calls here. */
+  mayDecide: boolean
 }
 
-export const ConversationContext = createContext<Around>({ conversation: "", send: null, decides: false })
+export const ConversationContext = createContext<ConversationAccess>({ conversation: "", send: null, mayDecide: false })
 
-export function useConversation() {
+export function useConversation(): ConversationAccess {
   return useContext(ConversationContext)
 }

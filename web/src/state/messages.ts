@@ -1,12 +1,14 @@
-// Sending a message to a conversation. The answer comes through the conversation's own event stream.
+// Sending a message to a conversation. Nothing is shown ahead of the server: the message appears when its entry arrives
+// over the conversation's event stream, so that a message on the page is always one that was stored.
 import { beginTrace } from "../wire/consoleLog"
-import { part, request } from "../wire/http"
-import { inTurn } from "./requestQueue"
+import { request } from "../wire/http"
+import { enqueueRequest } from "./requestQueue"
 
-/** Start a run with this message. Resolve as soon as the server has taken it: the stream of the response is not read. */
+/** Start a run with this message. Resolves as soon as the server has stored it. */
 export async function sendMessage(conversation: string, content: string): Promise<void> {
-  const path = `conversations/${part(conversation)}/chat`
+  const path = `conversations/${encodeURIComponent(conversation)}/chat`
+  // The response streams the run. It is not read, as the event stream carries the same; closing it does not stop the run.
   const headers = { accept: "text/event-stream", "x-correlation-id": beginTrace() }
-  const answer = await inTurn(conversation, () => request("POST", path, { content }, { headers }))
-  await answer.body?.cancel()
+  const response = await enqueueRequest(conversation, () => request("POST", path, { content }, { headers }))
+  await response.body?.cancel()
 }

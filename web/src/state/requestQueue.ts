@@ -1,14 +1,15 @@
-// What is asked of one conversation takes turns: a message is sent after the change of tools that was made before it.
-const last = new Map<string, Promise<unknown>>()
+// Requests that change a conversation are sent one after the other. Without this a message could overtake the change of
+// tools that was made before it, and its run would still use the old tools.
+const lastRequests = new Map<string, Promise<unknown>>()
 
-/** Begin `work` when all that was asked of this conversation before has ended, well or not. */
-export function inTurn<T>(conversation: string, work: () => Promise<T>): Promise<T> {
-  const mine = (last.get(conversation) ?? Promise.resolve()).then(work, work)
-  const done = mine.then(ended, ended)
-  last.set(conversation, done)
-  return mine
+/** Start `work` once every earlier request of this conversation has ended, with success or not. */
+export function enqueueRequest<T>(conversation: string, work: () => Promise<T>): Promise<T> {
+  const result = (lastRequests.get(conversation) ?? Promise.resolve()).then(work, work)
+  const settled = result.then(removeIfLast, removeIfLast)
+  lastRequests.set(conversation, settled)
+  return result
 
-  function ended(): void {
-    if (last.get(conversation) === done) last.delete(conversation)
+  function removeIfLast(): void {
+    if (lastRequests.get(conversation) === settled) lastRequests.delete(conversation)
   }
 }

@@ -1,45 +1,44 @@
-// The exact request and response of a model turn, where they are kept.
+// The exact request and response of a model turn, if the server records them.
 import { mayReadRecordedTurns, useMe } from "../caller"
-import { Copy } from "../components/CopyButton"
-import { Json } from "../components/JsonView"
-import { part } from "../wire/http"
-import type { KeptTurn as Kept, KeptTurnAnswer } from "../wire/types"
-import { useAnswer } from "../wire/useQuery"
-import { useSay } from "../locales"
+import { CopyButton } from "../components/CopyButton"
+import { JsonView } from "../components/JsonView"
+import type { KeptTurn, KeptTurnAnswer } from "../wire/types"
+import { useQuery } from "../wire/useQuery"
+import { useTranslate } from "../locales"
 
-export function KeptTurn({ conversation, run, turn }: { conversation: string; run: string; turn: number }) {
-  const say = useSay()
+export function RecordedTurn({ conversation, run, turn }: { conversation: string; run: string; turn: number }) {
+  const t = useTranslate()
   const me = useMe()
-  const may = me.keeps_requests && mayReadRecordedTurns(me)
-  const { data, problem } = useAnswer<KeptTurnAnswer>(may ? `conversations/${part(conversation)}/runs/${part(run)}/turns/${turn}` : null)
-  if (!me.keeps_requests) return <small>{say("traces.notKept")}</small>
+  const mayRead = me.keeps_requests && mayReadRecordedTurns(me)
+  const { data, problem } = useQuery<KeptTurnAnswer>(mayRead ? `conversations/${encodeURIComponent(conversation)}/runs/${encodeURIComponent(run)}/turns/${turn}` : null)
+  if (!me.keeps_requests) return <small>{t("traces.notKept")}</small>
   if (!data) return <small>{problem}</small>
   return (
     <>
       <p className="facts">
         <code>{data.turn.url}</code>
-        <Copy text={curlOf(data.turn)} label={say("traces.curl")} />
+        <CopyButton text={buildCurl(data.turn)} label={t("traces.curl")} />
       </p>
       <details open>
-        <summary>{say("traces.request")}</summary>
-        <Json value={data.turn.request} />
+        <summary>{t("traces.request")}</summary>
+        <JsonView value={data.turn.request} />
       </details>
       <details>
-        <summary>{say("traces.response")}</summary>
-        <Json value={data.turn.response} />
+        <summary>{t("traces.response")}</summary>
+        <JsonView value={data.turn.response} />
       </details>
     </>
   )
 }
 
-/** The request as a line for a shell; what was secret is to be filled in. */
-export function curlOf(turn: Kept): string {
+/** Return the request as a shell command. The server leaves secrets out of the headers; the user fills them in. */
+export function buildCurl(turn: KeptTurn): string {
   const body = typeof turn.request === "string" ? turn.request : JSON.stringify(turn.request)
   const headers = { "Content-Type": "application/json", ...turn.headers }
-  const told = Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`)
-  return ["curl -N", quoted(turn.url), ...told, "-d", quoted(body)].join(" ")
+  const options = Object.entries(headers).map(([name, value]) => `-H ${quoteForShell(`${name}: ${value}`)}`)
+  return ["curl -N", quoteForShell(turn.url), ...options, "-d", quoteForShell(body)].join(" ")
 }
 
-function quoted(text: string): string {
+function quoteForShell(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`
 }

@@ -1,25 +1,28 @@
-// Where a time lies between the beginning and the end of a trace, from 0 to 1. Long waits are cut to half of all the rest,
-// or nothing else would be seen. Pure.
+// The rows of a waterfall and its time axis, which maps a time of the trace to a position from 0 to 1. A call may wait for
+// hours for a person; drawn to scale, nothing else would be visible, so a long wait is shortened to half of the active time.
+// Pure.
 import type { Trace } from "../wire/types"
 
 export interface Axis {
+  /** Return the position of a time, from 0 to 1. */
   at: (time: number) => number
   end: number
   shortened: boolean
 }
 
-export function axisOf(trace: Trace, now: number): Axis {
-  const begin = trace.queued_at
+export function buildAxis(trace: Trace, now: number): Axis {
+  const start = trace.queued_at
   const end = trace.ended_at ?? Math.max(trace.last_at, now)
   const waits = trace.waits.map((wait) => [wait.started_at, wait.ended_at ?? end] as const)
-  const active = end - begin - waits.reduce((sum, [from, to]) => sum + (to - from), 0)
-  const cuts = waits.filter(([from, to]) => to - from > active / 2 && active > 0).map(([from, to]) => ({ from, to, lost: to - from - active / 2 }))
-  const drawn = (time: number) => time - begin - cuts.reduce((sum, cut) => sum + cut.lost * Math.min(1, Math.max(0, (time - cut.from) / (cut.to - cut.from))), 0)
-  const length = drawn(end)
-  return { at: (time) => (length > 0 ? drawn(time) / length : 0), end, shortened: cuts.length > 0 }
+  const active = end - start - waits.reduce((sum, [from, to]) => sum + (to - from), 0)
+  const cuts = waits.filter(([from, to]) => to - from > active / 2 && active > 0).map(([from, to]) => ({ from, to, removed: to - from - active / 2 }))
+  const measure = (time: number) => time - start - cuts.reduce((sum, cut) => sum + cut.removed * Math.min(1, Math.max(0, (time - cut.from) / (cut.to - cut.from))), 0)
+  const length = measure(end)
+  return { at: (time) => (length > 0 ? measure(time) / length : 0), end, shortened: cuts.length > 0 }
 }
 
-export interface Stretch {
+/** A stretch of a bar in one colour; it is open while `to` is null. */
+export interface Segment {
   from: number
   to: number | null
   kind: "turn" | "work" | "asking" | "wait"
@@ -28,20 +31,23 @@ export interface Stretch {
 export interface Span {
   id: string
   label: string
-  kind: "turn" | "call" | "wait" | "room"
-  stretches: Stretch[]
+  kind: "turn" | "call" | "wait" | "compaction"
+  segments: Segment[]
   tookMs: number | null
   outcome: string
 }
 
-/** The rows of a waterfall: each turn, then its calls, then the waits and the room made that followed, in the order they began. */
-export function spansOf(trace: Trace, words: { turn: (number: number) => string; wait: string; room: string }): Span[] {
+/**
+ * Return the rows of a waterfall in the order in which they began. Those of the same moment keep the order turn, call, wait,
+ * compaction: the microseconds that are added below break the tie.
+ */
+export function buildSpans(trace: Trace, labels: { turn: (number: number) => string; wait: string; compaction: string }): Span[] {
   const turns: (Span & { at: number })[] = trace.turns.map((turn, index) => ({
     id: `turn-${turn.number}`,
     at: turn.started_at,
-    label: words.turn(index + 1),
+    label: labels.turn(index + 1),
     kind: "turn",
-    stretches: [{ from: turn.started_at, to: turn.ended_at, kind: "turn" }],
+    segments: [{ from: turn.started_at, to: turn.ended_at, kind: "turn" }],
     tookMs: turn.ended_at === null ? null : (turn.ended_at - turn.started_at) * 1000,
     outcome: turn.problem ? "error" : (turn.finish ?? ""),
   }))
@@ -50,38 +56,39 @@ export function spansOf(trace: Trace, words: { turn: (number: number) => string;
     at: call.requested_at + 1e-6,
     label: call.tool,
     kind: "call",
-    stretches: callStretches(call),
+    segments: splitCall(call),
     tookMs: call.duration_ms,
     outcome: call.outcome ?? "",
   }))
   const waits: (Span & { at: number })[] = trace.waits.map((wait, number) => ({
     id: `wait-${number}`,
     at: wait.started_at + 2e-6,
-    label: words.wait,
+    label: labels.wait,
     kind: "wait",
-    stretches: [{ from: wait.started_at, to: wait.ended_at, kind: "wait" }],
+    segments: [{ from: wait.started_at, to: wait.ended_at, kind: "wait" }],
     tookMs: wait.ended_at === null ? null : (wait.ended_at - wait.started_at) * 1000,
     outcome: "",
   }))
-  const rooms: (Span & { at: number })[] = trace.compactions.map((room, number) => ({
-    id: `room-${number}`,
-    at: room.started_at + 3e-6,
-    label: words.room,
-    kind: "room",
-    stretches: [{ from: room.started_at, to: room.at, kind: room.summarised || room.problem ? "turn" : "wait" }],
-    tookMs: (room.at - room.started_at) * 1000,
-    outcome: room.problem ? "error" : "",
+  const compactions: (Span & { at: number })[] = trace.compactions.map((compaction, number) => ({
+    id: `compaction-${number}`,
+    at: compaction.started_at + 3e-6,
+    label: labels.compaction,
+    kind: "compaction",
+    segments: [{ from: compaction.started_at, to: compaction.at, kind: compaction.summarised || compaction.problem ? "turn" : "wait" }],
+    tookMs: (compaction.at - compaction.started_at) * 1000,
+    outcome: compaction.problem ? "error" : "",
   }))
-  return [...turns, ...calls, ...waits, ...rooms].sort((one, other) => one.at - other.at)
+  return [...turns, ...calls, ...waits, ...compactions].sort((first, second) => first.at - second.at)
 }
 
-function callStretches(call: Trace["calls"][number]): Stretch[] {
-  const stretches: Stretch[] = []
+/** Split a call into the segments in which it waited for a person or the application and those in which it ran. */
+function splitCall(call: Trace["calls"][number]): Segment[] {
+  const segments: Segment[] = []
   const { asked_at: asked, started_at: started, parked_at: parked, answered_at: answered, ended_at: ended } = call
-  if (asked !== null) stretches.push({ from: asked, to: call.decided_at ?? ended, kind: "asking" })
-  if (started !== null) stretches.push({ from: started, to: parked ?? ended, kind: "work" })
-  if (parked !== null) stretches.push({ from: parked, to: answered ?? ended, kind: "asking" })
-  if (answered !== null) stretches.push({ from: answered, to: ended, kind: "work" })
-  if (!stretches.length) stretches.push({ from: call.requested_at, to: ended, kind: "work" })
-  return stretches
+  if (asked !== null) segments.push({ from: asked, to: call.decided_at ?? ended, kind: "asking" })
+  if (started !== null) segments.push({ from: started, to: parked ?? ended, kind: "work" })
+  if (parked !== null) segments.push({ from: parked, to: answered ?? ended, kind: "asking" })
+  if (answered !== null) segments.push({ from: answered, to: ended, kind: "work" })
+  if (!segments.length) segments.push({ from: call.requested_at, to: ended, kind: "work" })
+  return segments
 }
