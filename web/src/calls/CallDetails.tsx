@@ -31,7 +31,7 @@ export function CallDetails({ call, where }: { call: CallView; where: string }) 
         <>
           <h4>{t(result.error ? "call.error" : "call.result")}</h4>
           {result.error ? <p className="problem">{result.error.error}</p> : <ResultView result={result} />}
-          {result.handle && <small>{t("call.whole", { bytes: formatBytes(result.whole_bytes ?? 0) })}</small>}
+          {result.handle && <small>{t("call.truncated", { bytes: formatBytes(result.whole_bytes ?? 0) })}</small>}
         </>
       )}
       <p className="facts">
@@ -42,7 +42,7 @@ export function CallDetails({ call, where }: { call: CallView; where: string }) 
         ))}
         {call.phase === "running" && mayDecide && (
           <button className="quiet" onClick={stop} disabled={call.stopping}>
-            <Square aria-hidden /> {t("call.stopOne")}
+            <Square aria-hidden /> {t("call.stop")}
           </button>
         )}
       </p>

@@ -145,7 +145,7 @@ function DeleteDialog({ conversation, title, current, onClose }: { conversation:
   }
   return (
     <Dialog title={t("list.delete")} onClose={onClose}>
-      <p>{t("list.deleteSure", { title })}</p>
+      <p>{t("list.deleteConfirm", { title })}</p>
       <footer>
         <button onClick={onClose}>{t("common.cancel")}</button>
         <button className="danger" onClick={() => void remove()}>

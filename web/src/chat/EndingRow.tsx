@@ -31,8 +31,8 @@ export function EndingRow({ row, last }: { row: RunEnding; last: boolean }) {
       <div className="ending-actions">
         {row.correlationId && <a href={buildHref("traces", row.correlationId)}>{t("chat.trace")}</a>}
         {row.ending === "limit" && last && send && (
-          <button className="primary" onClick={() => void send(t("ending.goOnText"))}>
-            {t("ending.goOn")}
+          <button className="primary" onClick={() => void send(t("ending.continueText"))}>
+            {t("ending.continue")}
           </button>
         )}
       </div>

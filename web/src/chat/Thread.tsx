@@ -18,7 +18,7 @@ const NEAR_END_PX = 90
  */
 const USER_SCROLL_MS = 1500
 
-const COMPACTION_KEYS = { summarised: "chat.compacted", results: "chat.resultsLeftOut", "left out": "chat.leftOut" } as const
+const COMPACTION_KEYS = { summarised: "chat.compacted", results: "chat.resultsDropped", "left out": "chat.messagesDropped" } as const
 
 type ThreadRow = Row | { kind: "queued"; key: string; queued: QueuedRun } | { kind: "thinking"; key: string }
 

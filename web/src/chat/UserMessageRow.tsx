@@ -25,7 +25,7 @@ export const UserMessageRow = memo(function UserMessageRow({ item, queued = fals
           )
         })}
       </div>
-      {queued && <span className="pill">{t("chat.waitsInLine")}</span>}
+      {queued && <span className="pill">{t("chat.queued")}</span>}
     </div>
   )
 })

@@ -1,5 +1,5 @@
-// Lets other parts of the page tell the list of conversations that it is out of date: one was created, renamed, deleted,
-// or has moved to the front.
+// Notifies the list of conversations that it is out of date: a conversation was created, renamed or deleted, or has moved
+// to the front.
 const listeners = new Set<() => void>()
 
 export function notifyConversationsChanged(): void {

@@ -1,5 +1,5 @@
 // Tools of an MCP server whose definition changed since it was accepted, with the difference, and those that were rejected.
-// A changed description is text that models obey, so nobody gets it before an administrator has read it.
+// Models follow what a description says, so a changed tool is not offered before an administrator has read the change.
 import { useState } from "react"
 import { requestJson, describeError } from "../wire/http"
 import type { ShownTool } from "../wire/types"
@@ -42,7 +42,7 @@ export function Quarantine({ server, tools, mayDecide, onDecided }: QuarantinePr
       {rejected.length > 0 && (
         <details>
           <summary>
-            {t("servers.keptOut")}: {rejected.length}
+            {t("servers.rejectedTools")}: {rejected.length}
           </summary>
           <div className="quarantine">{rejected.map(renderTool)}</div>
         </details>

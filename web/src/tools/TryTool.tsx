@@ -80,7 +80,7 @@ async function callByHand(tool: string, args: Record<string, unknown>, t: Transl
       if (!(error instanceof HttpError) || error.status !== 404) throw error
     }
   }
-  const { conversation } = await requestJson<ConversationAnswer>("POST", "conversations", { title: t("tools.tried") })
+  const { conversation } = await requestJson<ConversationAnswer>("POST", "conversations", { title: t("tools.triedTitle") })
   sessionStorage.setItem(CONVERSATION_STORAGE, conversation.id)
   notifyConversationsChanged()
   return { conversation: conversation.id, call: await requestCall(conversation.id, tool, args) }

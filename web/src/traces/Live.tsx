@@ -56,7 +56,7 @@ function OpenRunCard({ run, onChanged }: { run: OpenRun; onChanged: () => void }
         <span>{run.user}</span>
         <span>{run.model}</span>
         <span>{t("live.since", { when: formatRelative(run.started_at, Date.now() / 1000, language) })}</span>
-        {run.queued > 0 && <span>{t("live.inLine", { n: run.queued })}</span>}
+        {run.queued > 0 && <span>{t("live.queued", { n: run.queued })}</span>}
         <a href={buildHref("traces", run.correlation_id)}>{t("chat.trace")}</a>
       </p>
       {run.calls.length > 0 && (

@@ -11,7 +11,7 @@ export function RecordedTurn({ conversation, run, turn }: { conversation: string
   const me = useMe()
   const mayRead = me.keeps_requests && mayReadRecordedTurns(me)
   const { data, problem } = useQuery<KeptTurnAnswer>(mayRead ? `conversations/${encodeURIComponent(conversation)}/runs/${encodeURIComponent(run)}/turns/${turn}` : null)
-  if (!me.keeps_requests) return <small>{t("traces.notKept")}</small>
+  if (!me.keeps_requests) return <small>{t("traces.notRecorded")}</small>
   if (!data) return <small>{problem}</small>
   return (
     <>

@@ -49,7 +49,7 @@ function RunTrace({ run }: { run: Trace }) {
         <strong>{formatDateTime(run.queued_at, language)}</strong>
         <span>{run.user}</span>
         <span>{run.model}</span>
-        <span>{run.ended_at === null ? t("traces.goesOn") : formatDuration((run.ended_at - run.queued_at) * 1000)}</span>
+        <span>{run.ended_at === null ? t("traces.active") : formatDuration((run.ended_at - run.queued_at) * 1000)}</span>
         <span>{t("traces.inOut", { input: formatCount(input, language), output: formatCount(output, language) })}</span>
         {cost !== null && <span>{cost}</span>}
         <a href={buildHref("chat", run.conversation)}>{t("traces.conversation")}</a>

@@ -16,7 +16,7 @@ const LEGEND = [
 export function Waterfall({ trace }: { trace: Trace }) {
   const t = useTranslate()
   const axis = useMemo(() => buildAxis(trace, Date.now() / 1000), [trace])
-  const spans = useMemo(() => buildSpans(trace, { turn: (n) => t("traces.turn", { n }), wait: t("traces.wait"), compaction: t("traces.room") }), [trace, t])
+  const spans = useMemo(() => buildSpans(trace, { turn: (n) => t("traces.turn", { n }), wait: t("traces.wait"), compaction: t("traces.compaction") }), [trace, t])
   const [open, setOpen] = useState("")
   return (
     <div className="waterfall">
@@ -38,7 +38,7 @@ export function Waterfall({ trace }: { trace: Trace }) {
             <i data-kind={kind} /> {t(word)}
           </span>
         ))}
-        {axis.shortened && <em>{t("traces.short")}</em>}
+        {axis.shortened && <em>{t("traces.shortened")}</em>}
       </p>
     </div>
   )
@@ -74,8 +74,8 @@ function CompactionFacts({ compaction }: { compaction: Compaction }) {
   return (
     <div className="span-details">
       <p className="facts">
-        <span>{t(compaction.summarised ? "chat.compacted" : compaction.results_dropped ? "chat.resultsLeftOut" : "chat.leftOut")}</span>
-        <span>{t("traces.roomMade", { before: formatCount(compaction.tokens_before, language), after: formatCount(compaction.tokens_after, language) })}</span>
+        <span>{t(compaction.summarised ? "chat.compacted" : compaction.results_dropped ? "chat.resultsDropped" : "chat.messagesDropped")}</span>
+        <span>{t("traces.compacted", { before: formatCount(compaction.tokens_before, language), after: formatCount(compaction.tokens_after, language) })}</span>
         {input + output > 0 && <span>{t("traces.inOut", { input: formatCount(input, language), output: formatCount(output, language) })}</span>}
       </p>
       {compaction.problem && <p className="problem">{compaction.problem.error}</p>}

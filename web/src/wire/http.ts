@@ -26,7 +26,7 @@ export class HttpError extends Error {
   }
 }
 
-/** What every request carries, and whom to tell when the server rejects it. */
+/** The key and the language of every request, and a callback for when the server rejects the key. */
 export const session = {
   get key(): string {
     return sessionStorage.getItem(KEY_STORAGE) ?? ""
