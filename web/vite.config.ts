@@ -1,7 +1,7 @@
 import react from "@vitejs/plugin-react"
 import { defineConfig } from "vitest/config"
 
-// Addresses are relative, so that the page works wherever the server is mounted.
+// URLs are relative, so that the page works under any prefix.
 export default defineConfig({
   base: "./",
   plugins: [react()],
@@ -9,7 +9,7 @@ export default defineConfig({
     outDir: "../src/toolyard/page",
     emptyOutDir: true,
     target: "es2022",
-    assetsInlineLimit: 0, // nothing inline: the Content-Security-Policy would refuse it
+    assetsInlineLimit: 0, // nothing inline: the Content-Security-Policy forbids it
     modulePreload: { polyfill: false },
     chunkSizeWarningLimit: 1000,
   },

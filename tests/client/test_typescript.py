@@ -39,17 +39,17 @@ async def test_a_body_that_does_not_come_is_given_up(status: bytes) -> None:
         writer.close()
 
     script = HURRIED + (
-        "const link = new module.Link(words[0], {});"
-        "console.log(JSON.stringify(await link.ask('GET', '/').catch((error) => error.name))); process.exit(0)"
+        "const http = new module.HttpTransport(words[0], {});"
+        "console.log(JSON.stringify(await http.requestJson('GET', '/').catch((error) => error.name))); process.exit(0)"
     )
 
     async def run() -> object:
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
         async with server:
             url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-            return await asyncio.to_thread(told, "link", script, url)
+            return await asyncio.to_thread(told, "http", script, url)
 
-    assert (await run()) == ("Lost" if status.startswith(b"200") else "ToolyardError")
+    assert (await run()) == ("ConnectionLostError" if status.startswith(b"200") else "ToolyardError")
 
 
 def test_a_tool_that_may_take_for_ever_is_awaited_for_a_day() -> None:
@@ -57,8 +57,8 @@ def test_a_tool_that_may_take_for_ever_is_awaited_for_a_day() -> None:
     const run = () => new Promise((resolve) => setTimeout(() => resolve("done"), 20));
     const tools = new module.LocalTools({ endless: { description: "", timeoutSeconds: Infinity, run } });
     const toolCalls = [{ id: "1", name: "endless", arguments: {} }];
-    const results = await tools.results({ conversationId: "c", toolCalls });
-    console.log(JSON.stringify([tools.definitions()[0].timeoutSeconds, results]));
+    const results = await tools.runCalls({ conversationId: "c", toolCalls });
+    console.log(JSON.stringify([tools.listDefinitions()[0].timeoutSeconds, results]));
     """
     assert told("tools", script) == [86_400, [{"toolCallId": "1", "result": "done"}]]
 
@@ -71,7 +71,7 @@ def test_a_result_is_what_it_was_when_the_tool_ended() -> None:
       add: { description: "", run: () => later().then(() => { cart.things += 1; }) },
     });
     const toolCalls = [{ id: "1", name: "get_cart", arguments: {} }, { id: "2", name: "add", arguments: {} }];
-    console.log(JSON.stringify((await tools.results({ conversationId: "c", toolCalls }))[0].result));
+    console.log(JSON.stringify((await tools.runCalls({ conversationId: "c", toolCalls }))[0].result));
     """
     assert told("tools", script) == {"things": 1}
 
@@ -83,8 +83,8 @@ def test_a_tool_of_a_server_has_as_long_as_one_of_the_application() -> None:
       listTools: async () => ({ tools: [{ name: "slow", inputSchema: {} }] }),
       callTool: async (params, schema, options) => { asked = options.timeout; return { content: [] }; },
     };
-    const { slow } = await module.routed({ server }, []);
+    const { slow } = await module.loadServerTools({ server }, []);
     await slow.run({}, { callId: "1", division: "", signal: new AbortController().signal });
     console.log(JSON.stringify(asked ?? 0));
     """
-    assert told("servers", script) == 600_000
+    assert told("mcpServers", script) == 600_000

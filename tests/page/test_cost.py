@@ -8,9 +8,9 @@ from client.drivers import node
 
 COST = Path(__file__).parents[2] / "web" / "src" / "traces" / "cost.ts"
 ASKED = """
-const { costOf } = await import(process.argv[1])
+const { formatCost } = await import(process.argv[1])
 const { trace, prices } = JSON.parse(process.argv[2])
-console.log(costOf(trace, prices, "en"))
+console.log(formatCost(trace, prices, "en"))
 """
 
 

@@ -3,12 +3,14 @@
 import re
 from collections.abc import Generator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Locator, Route, expect
 
 from page.site import HOLD, Site, site
 from page.window import Window, Windows
+from surfaces.talk import key
 from toolyard import tool
 from toolyard.models.scripted import call, say, together
 from venues.mcp.plain import Plain
@@ -202,6 +204,22 @@ def test_a_server_is_seen_stopped_and_started_again(windows: Windows, server: Si
     expect(window.card("steps")).to_contain_text("MCP server plain")
     window.page.goto(f"{server.url}/#/servers")
     expect(card).to_contain_text("Calls in 7 days: ")
+
+
+def test_only_an_administrator_without_a_tenant_sees_the_buttons_of_servers(
+    windows: Windows, sites: ExitStack, tmp_path: Path
+) -> None:
+    windows.expected = "401"
+    keys = [key("root", "admin", tenant=""), key("ann", "admin", tenant="acme")]
+    server = sites.enter_context(site(servers={"plain": Plain(tmp_path, trust=True).spec}, keys=keys))
+    for user, buttons in (("root", 1), ("ann", 0)):
+        window = at(windows, server, "servers")
+        window.page.get_by_role("textbox", name="API key").fill(user)
+        window.button("Sign in").click()
+        card = window.page.get_by_role("listitem").filter(has=window.page.get_by_role("heading", name="plain"))
+        expect(card.get_by_text("running", exact=True)).to_be_visible()
+        expect(card.get_by_role("button", name="Stop")).to_have_count(buttons)
+        expect(card.get_by_role("button", name="Restart")).to_have_count(buttons)
 
 
 def test_a_question_of_a_server_is_answered_with_its_form(windows: Windows, server: Site) -> None:

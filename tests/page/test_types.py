@@ -10,7 +10,7 @@ WEB = Path(__file__).parents[2] / "web"
 class Maker(Protocol):
     PATH: Path
 
-    def types(self) -> str: ...
+    def render_types(self) -> str: ...
 
 
 def maker() -> Maker:
@@ -23,11 +23,11 @@ def maker() -> Maker:
 
 def test_the_types_of_the_page_are_those_of_the_server() -> None:
     made = maker()
-    assert made.PATH.read_text("utf-8") == made.types(), "run python web/make_types.py"
+    assert made.PATH.read_text("utf-8") == made.render_types(), "run python web/make_types.py"
 
 
 def test_an_event_that_leaves_defaults_out_has_optional_fields_and_an_answer_has_none() -> None:
-    text = maker().types()
+    text = maker().render_types()
     assert "  arguments?: Record<string, unknown> | null" in text  # of call.approved
     assert "export interface Me {\n  user: string\n  roles: Array<string>\n" in text
     assert '  type: "call.ended"\n  result: Result\n' in text

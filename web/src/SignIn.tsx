@@ -1,32 +1,32 @@
 import { useState, type FormEvent } from "react"
-import { visitor } from "./wire/http"
-import { useSay } from "./words"
+import { session } from "./wire/http"
+import { useTranslate } from "./locales"
 
 export function SignIn({ onSignedIn }: { onSignedIn: () => Promise<void> }) {
-  const say = useSay()
+  const t = useTranslate()
   const [key, setKey] = useState("")
-  const [wrong, setWrong] = useState(visitor.key !== "")
+  const [wrong, setWrong] = useState(session.key !== "")
   const submit = async (event: FormEvent) => {
     event.preventDefault()
-    visitor.key = key.trim()
+    session.key = key.trim()
     setWrong(false)
     await onSignedIn()
-    setWrong(true)
+    setWrong(true) // still shown after signing in: the server did not know the key
   }
   return (
     <main className="signin">
       <form onSubmit={submit} className="signin-card">
-        <h1>{say("signin.title")}</h1>
-        <p>{say("signin.about")}</p>
-        <label htmlFor="key">{say("signin.key")}</label>
+        <h1>{t("signin.title")}</h1>
+        <p>{t("signin.about")}</p>
+        <label htmlFor="key">{t("signin.key")}</label>
         <input id="key" type="password" autoComplete="off" spellCheck={false} autoFocus value={key} onChange={(event) => setKey(event.target.value)} />
         {wrong && (
           <p className="problem" role="alert">
-            {say("signin.wrong")}
+            {t("signin.wrong")}
           </p>
         )}
         <button className="primary" disabled={!key.trim()}>
-          {say("signin.go")}
+          {t("signin.go")}
         </button>
       </form>
     </main>

@@ -1,4 +1,5 @@
-// Who uses the page, and what their roles let them see.
+// Who uses the page, and what their roles let them see and do. The server checks the same again; the page only leaves
+// out what would be refused.
 import { createContext, useContext } from "react"
 import type { Me } from "./wire/types"
 
@@ -10,11 +11,17 @@ export function useMe(): Me {
   return me
 }
 
-/** Operators and approvers see what is their tenant's; everybody else only what is theirs. */
-export function seesTenant(me: Me): boolean {
+/** Return whether the caller sees the conversations and runs of the whole tenant, not only their own. */
+export function maySeeTenant(me: Me): boolean {
   return me.roles.includes("operator") || me.roles.includes("approver")
 }
 
-export function isAdmin(me: Me): boolean {
-  return me.roles.includes("admin")
+/** Return whether the caller may change what all tenants share, such as MCP servers. A tenant's administrator may not. */
+export function isServerAdmin(me: Me): boolean {
+  return me.roles.includes("admin") && !me.tenant
+}
+
+/** Return whether the caller may read recorded model requests: operators and administrators, of a tenant too. */
+export function mayReadRecordedTurns(me: Me): boolean {
+  return me.roles.includes("operator") || me.roles.includes("admin")
 }

@@ -1,8 +1,8 @@
 import { expect, test } from "vitest"
-import { hrefOf, parseRoute } from "./route"
+import { buildHref, parseRoute } from "./route"
 
 test("an address leads to a page, and back", () => {
-  expect(parseRoute(hrefOf("traces", "in:a/b c%"))).toEqual({ page: "traces", id: "in:a/b c%" })
+  expect(parseRoute(buildHref("traces", "in:a/b c%"))).toEqual({ page: "traces", id: "in:a/b c%" })
   expect(parseRoute("#/nowhere/x")).toEqual({ page: "chat", id: "" })
 })
 

@@ -1,4 +1,4 @@
-// Where the visitor is: the part of the address after #. The server knows one page only.
+// The page that is shown, held in the part of the URL after #: the server serves a single document.
 import { useSyncExternalStore } from "react"
 
 export type Route =
@@ -12,26 +12,26 @@ export type Route =
 const PAGES = ["chat", "tools", "servers", "traces", "live", "overview"] as const
 
 export function parseRoute(hash: string): Route {
-  const [page = "", ...rest] = hash.replace(/^#\/?/, "").split("/")
-  const known = PAGES.find((one) => one === page)
-  return { page: known ?? "chat", id: known ? rest.map(decoded).join("/") : "" }
+  const [name = "", ...segments] = hash.replace(/^#\/?/, "").split("/")
+  const page = PAGES.find((known) => known === name)
+  return { page: page ?? "chat", id: page ? segments.map(tryDecode).join("/") : "" }
 }
 
-/** An address that somebody typed or cut may be no good: then it is taken as it is. */
-function decoded(text: string): string {
+/** Decode a segment, or return it unchanged: a URL that was typed or cut off may not be valid. */
+function tryDecode(segment: string): string {
   try {
-    return decodeURIComponent(text)
+    return decodeURIComponent(segment)
   } catch {
-    return text
+    return segment
   }
 }
 
-export function hrefOf(page: Route["page"], id = ""): string {
+export function buildHref(page: Route["page"], id = ""): string {
   return id ? `#/${page}/${encodeURIComponent(id)}` : `#/${page}`
 }
 
-export function go(page: Route["page"], id = ""): void {
-  location.hash = hrefOf(page, id)
+export function navigate(page: Route["page"], id = ""): void {
+  location.hash = buildHref(page, id)
 }
 
 export function useRoute(): Route {
@@ -39,7 +39,7 @@ export function useRoute(): Route {
   return parseRoute(hash)
 }
 
-function subscribe(tell: () => void): () => void {
-  addEventListener("hashchange", tell)
-  return () => removeEventListener("hashchange", tell)
+function subscribe(listener: () => void): () => void {
+  addEventListener("hashchange", listener)
+  return () => removeEventListener("hashchange", listener)
 }

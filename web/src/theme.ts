@@ -1,12 +1,12 @@
-// Light, dark, or as the system has it. The choice is kept in this browser.
+// Light, dark, or as the system is set. The choice is stored in this browser.
 import { useLayoutEffect, useState } from "react"
 
 export type Theme = "system" | "light" | "dark"
 
 export function useTheme(): { theme: Theme; setTheme: (theme: Theme) => void } {
   const [theme, setTheme] = useState<Theme>(() => {
-    const kept = localStorage.getItem("toolyard.theme")
-    return kept === "light" || kept === "dark" ? kept : "system"
+    const stored = localStorage.getItem("toolyard.theme")
+    return stored === "light" || stored === "dark" ? stored : "system"
   })
   useLayoutEffect(() => {
     if (theme === "system") {

@@ -2,7 +2,7 @@ import { useEffect } from "react"
 
 const NAME = "Toolyard"
 
-/** What the tab is called: tabs, histories and screen readers tell pages apart by it. */
+/** Set the title of the browser tab while the component is shown. */
 export function useTitle(title: string): void {
   useEffect(() => {
     document.title = title ? `${title} · ${NAME}` : NAME
@@ -12,8 +12,8 @@ export function useTitle(title: string): void {
   }, [title])
 }
 
-/** The same for a page that has no better name than where it is. */
-export function Titled({ title }: { title: string }): null {
+/** Sets the title as an element, for places that cannot call a hook. */
+export function DocumentTitle({ title }: { title: string }): null {
   useTitle(title)
   return null
 }

@@ -1,55 +1,57 @@
-// A conversation as an application has it: what the user says goes in, events come out, its tools run here.
-// A connection that breaks is taken up from the last event; a call is run once, however often it is told.
+// A conversation from the side of an application: messages go in, events come out, and the application's tools run here.
+//
+// The server keeps the state of a run, so a broken connection loses nothing: the client reconnects with the id of the last
+// event and gets the events after it. The client runs each call once, however often the server hands it out.
 
-import { type Answer, type ClientEvent, type Final, type Json, type Told, read } from "./events.js";
-import { Link, Lost, ToolyardError } from "./link.js";
-import { type McpClient, routed } from "./servers.js";
+import { type ClientEvent, type Final, type Json, type Reply, type ServerEvent, parseEvent } from "./events.js";
+import { ConnectionLostError, HttpTransport, ToolyardError } from "./http.js";
+import { type McpClient, loadServerTools } from "./mcpServers.js";
 import { LocalTools, type Tool, type ToolResult } from "./tools.js";
 
 const PATH = "/chat/v1/conversation";
-/** How long to wait before each attempt to find the server again. */
+/** How long to wait before each attempt to reach the server again. */
 const BACKOFF_MS = [0, 500, 1000, 2000, 4000, 8000];
-const MOST_RATE_WAIT_MS = 120_000;
-/** Between two looks at what becomes of a request, where nobody tells. */
-const LOOK_MS = 500;
-/** How many requests of others may end before ours does. */
-const MOST_OTHERS = 100;
+const MAX_RATE_LIMIT_WAIT_MS = 120_000;
+/** The time between two polls of a run that waits, where the server cannot stream its events. */
+const POLL_MS = 500;
+/** How many runs of other clients may end before ours does. */
+const MAX_OTHER_RUNS = 100;
 
 export interface ClientOptions {
-  /** Where the server is; empty for the page's own origin. */
+  /** The URL of the server; empty for the origin of the page. */
   url: string;
   key?: string;
   tools?: Readonly<Record<string, Tool>>;
-  /** MCP servers of the application, by name: their tools are offered beside its own. Each is a connected client. */
+  /** MCP servers of the application, by name. Each is a connected client; their tools are offered with `tools`. */
   servers?: Readonly<Record<string, McpClient>>;
-  /** Comes after the server's own prompt. */
+  /** Added after the server's own prompt. */
   systemPrompt?: string;
-  /** What the model is told of the application besides; a function is asked with each message. */
+  /** What the model should know of the application's state. A function is called for each message. */
   context?: Record<string, Json> | (() => Record<string, Json>);
-  /** A conversation to go on with, perhaps of another device. */
+  /** An existing conversation to continue, which may have begun on another device. */
   conversationId?: string;
   headers?: Record<string, string>;
 }
 
 export interface SendOptions {
-  /** Addresses; one that begins with `data:` carries the image. */
+  /** URLs; a `data:` URL carries the image itself. */
   images?: readonly string[];
-  /** Stop what still runs in the conversation instead of waiting for it. */
+  /** Stop the active run of the conversation instead of waiting for it. */
   interrupt?: boolean;
 }
 
 export interface Client {
   /** Empty before the first message. */
   readonly conversationId: string;
-  /** Say something; everything that happens until the answer, which is the last event. */
+  /** Send a message and yield the events of its run. The last event is the final message. */
   send(text: string, options?: SendOptions): AsyncGenerator<ClientEvent, void, undefined>;
-  /** Say something; the model's answer. Throws if there is none. */
+  /** Send a message and return the model's answer. Throws if the run fails. */
   ask(text: string): Promise<string>;
-  /** Take up what runs or waits in the conversation, perhaps begun on another device, to its end. */
+  /** Continue the active or waiting run of the conversation, which another device may have started, to its end. */
   follow(): AsyncGenerator<ClientEvent, void, undefined>;
   /**
-   * Stop the request that is under way, here and on the server, or what runs there if none is. It then ends as
-   * cancelled. One that stands in line leaves the one in front alone; one not yet sent never is.
+   * Stop the request of this client, here and on the server; without one, stop the active run of the conversation. The
+   * request then ends as cancelled. If it is still queued, the run before it goes on; if it was not sent yet, it never is.
    */
   stop(): Promise<void>;
 }
@@ -62,281 +64,297 @@ type Body = Record<string, unknown>;
 
 class AppClient implements Client {
   conversationId: string;
-  private readonly link: Link;
+  private readonly http: HttpTransport;
   private readonly tools: LocalTools;
-  private place = "";
+  /** The id of the last event received, with which the server resumes a stream. It outlives a connection and a request. */
+  private lastEventId = "";
+  /** The run of the current request; empty until the server has accepted it. */
   private runId = "";
-  private underWay = false;
-  /** Aborted when the request that is under way is stopped here. Each has its own. */
-  private halt = new AbortController();
+  private active = false;
+  /** Aborted by `stop`. Each request has its own, so that a late stop cannot end the next request. */
+  private stopController = new AbortController();
 
   constructor(private readonly options: ClientOptions) {
     this.conversationId = options.conversationId ?? "";
     const key = options.key ? { authorization: `Bearer ${options.key}` } : {};
-    this.link = new Link(options.url, { ...options.headers, ...key });
-    this.tools = new LocalTools(options.tools ?? {}, (taken) => routed(options.servers ?? {}, taken));
+    this.http = new HttpTransport(options.url, { ...options.headers, ...key });
+    this.tools = new LocalTools(options.tools ?? {}, (taken) => loadServerTools(options.servers ?? {}, taken));
   }
 
   async *send(text: string, { images = [], interrupt = false }: SendOptions = {}): AsyncGenerator<ClientEvent, void, undefined> {
     const { systemPrompt, context } = this.options;
-    yield* this.driven(() => ({
+    yield* this.runRequest(() => ({
       messages: [{ role: "user", content: images.length ? [{ type: "text", text }, ...images.map((url) => ({ type: "image", url }))] : text }],
-      tools: this.tools.definitions(),
+      tools: this.tools.listDefinitions(),
       interrupt,
       ...(systemPrompt === undefined ? {} : { systemPrompt }),
       ...(context === undefined ? {} : { context: typeof context === "function" ? context() : context }),
-      ...(this.conversationId ? this.resume() : { keep: true }),
+      ...(this.conversationId ? this.resumeBody() : { keep: true }),
     }));
   }
 
   async ask(text: string): Promise<string> {
-    let words: string | undefined;
+    let answer: string | undefined;
     for await (const event of this.send(text)) {
       if (event.type !== "message") continue;
       if (event.stopReason === "failed") throw new Error(event.detail ?? "the request failed");
-      words = event.message.content ?? "";
+      answer = event.message.content ?? "";
     }
-    if (words === undefined) throw new Error("the request was left before its end");
-    return words;
+    if (answer === undefined) throw new Error("the request was left before its end");
+    return answer;
   }
 
   async *follow(): AsyncGenerator<ClientEvent, void, undefined> {
-    yield* this.driven(() => this.resume());
+    yield* this.runRequest(() => this.resumeBody());
   }
 
   async stop(): Promise<void> {
-    this.halt.abort();
+    this.stopController.abort();
     try {
-      if (this.conversationId && (this.runId || !this.underWay)) await this.cancel();
+      // A request without a run id was not accepted yet: `streamReply` cancels it once the server names its run.
+      if (this.conversationId && (this.runId || !this.active)) await this.cancelRun();
     } finally {
       this.tools.stop();
     }
   }
 
-  /** Have the server stop it. It may have ended by itself in this very moment. */
-  private async cancel(): Promise<void> {
-    const patience = new Patience(new AbortController().signal);
+  /** Cancel the run on the server. A 409 means that it has just ended by itself. */
+  private async cancelRun(): Promise<void> {
+    const retry = new RetryPolicy(new AbortController().signal);
     for (;;) {
       try {
-        await this.link.ask("POST", `/conversations/${this.conversationId}/cancel`, { run_id: this.runId });
+        await this.http.requestJson("POST", `/conversations/${this.conversationId}/cancel`, { run_id: this.runId });
         return;
       } catch (error) {
-        if (isRefused(error)) return;
-        await patience.wait(error);
+        if (isConflict(error)) return;
+        await retry.wait(error);
       }
     }
   }
 
-  private async *driven(made: () => Body): AsyncGenerator<ClientEvent, void, undefined> {
+  private async *runRequest(buildBody: () => Body): AsyncGenerator<ClientEvent, void, undefined> {
     this.runId = "";
-    this.underWay = true;
-    this.halt = new AbortController();
+    this.active = true;
+    this.stopController = new AbortController();
     try {
-      if (this.options.servers) await this.tools.open();
-      yield* this.exchanged(made());
+      if (this.options.servers) await this.tools.load();
+      yield* this.exchange(buildBody());
     } finally {
-      this.underWay = false;
+      this.active = false;
     }
   }
 
-  /** Post, run what is handed out, post the results, until the request has ended. */
-  private async *exchanged(body: Body): AsyncGenerator<ClientEvent, void, undefined> {
-    const others = new Set<string>();
+  /** Post, run the calls that are handed out, post their results, and so on until the run has ended. */
+  private async *exchange(body: Body): AsyncGenerator<ClientEvent, void, undefined> {
+    const otherRuns = new Set<string>();
     for (;;) {
-      let answer: Answer | undefined;
-      for await (const told of this.answered(body)) {
-        if (told.type === "message" || told.type === "tool_calls" || told.type === "waiting") answer = told;
-        else if (told.type !== "started" && told.type !== "done") yield told;
+      let reply: Reply | undefined;
+      for await (const event of this.streamReply(body)) {
+        if (event.type === "message" || event.type === "tool_calls" || event.type === "waiting") reply = event;
+        else if (event.type !== "started" && event.type !== "done") yield event;
       }
-      if (answer && this.halt.signal.aborted && answer.runId !== this.runId) {
-        this.tools.over();
-        yield this.unanswered(); // it was stopped, and somebody else's is in front now
+      if (reply && this.stopController.signal.aborted && reply.runId !== this.runId) {
+        this.tools.clear();
+        yield this.cancelledMessage(); // ours was stopped, and the reply is about a run of another client
         return;
       }
-      if (answer?.type === "message") {
-        this.check(answer.runId, others);
-        yield answer;
-        if (answer.runId === this.runId) {
-          this.tools.over();
+      if (reply?.type === "message") {
+        this.noteEndedRun(reply.runId, otherRuns);
+        yield reply;
+        if (reply.runId === this.runId) {
+          this.tools.clear();
           return;
         }
       }
-      const results = await this.results(answer);
-      if (results?.length === 0 && !(yield* this.news())) await pause(LOOK_MS, this.halt.signal);
-      body = results?.length ? { ...this.resume(), toolResults: results } : this.resume();
+      const results = await this.runCalls(reply);
+      if (results?.length === 0 && !(yield* this.waitForProgress())) await pause(POLL_MS, this.stopController.signal);
+      body = results?.length ? { ...this.resumeBody(), toolResults: results } : this.resumeBody();
     }
   }
 
-  /** Those before ours end once each. One that is told again is the conversation's last: ours ended before it. */
-  private check(ended: string, others: Set<string>): void {
-    if (others.has(ended) || others.size === MOST_OTHERS) {
-      this.tools.over();
+  /**
+   * Note that a run has ended, and throw if ours can no longer be reached. Each run queued before ours ends once; one that
+   * ends a second time is the last of the conversation, so ours must have ended before it.
+   */
+  private noteEndedRun(runId: string, otherRuns: Set<string>): void {
+    if (otherRuns.has(runId) || otherRuns.size === MAX_OTHER_RUNS) {
+      this.tools.clear();
       throw new Error(`somebody else has ended run ${this.runId} and gone on: the conversation has its answer`);
     }
-    others.add(ended);
+    otherRuns.add(runId);
   }
 
-  /** What to post next; empty if somebody else has to do something first, nothing to ask how it went on. */
-  private async results(answer: Answer | undefined): Promise<ToolResult[] | undefined> {
-    if (answer?.type === "tool_calls" && !this.halt.signal.aborted) return this.tools.results(answer);
-    if (answer?.type === "tool_calls") await pause(LOOK_MS, this.halt.signal);
-    return answer?.type === "waiting" ? [] : undefined;
+  /** Run the calls of a reply. Return [] if the run waits for somebody else, undefined if there is nothing to post. */
+  private async runCalls(reply: Reply | undefined): Promise<ToolResult[] | undefined> {
+    if (reply?.type === "tool_calls" && !this.stopController.signal.aborted) return this.tools.runCalls(reply);
+    // After a stop the calls are handed out again until the run has ended; do not run them, and do not ask in a tight loop.
+    if (reply?.type === "tool_calls") await pause(POLL_MS, this.stopController.signal);
+    return reply?.type === "waiting" ? [] : undefined;
   }
 
-  /** What the server tells until its `done`, over as many connections as that takes. */
-  private async *answered(body: Body): AsyncGenerator<Told, void, undefined> {
+  /** Post a body and yield the events of its reply up to `done`, over as many connections as that takes. */
+  private async *streamReply(body: Body): AsyncGenerator<ServerEvent, void, undefined> {
     const correlationId = randomId();
-    const { signal } = this.halt;
-    const patience = new Patience(signal);
+    const { signal } = this.stopController;
+    const retry = new RetryPolicy(signal);
     for (;;) {
       if ("messages" in body && signal.aborted) {
-        yield this.unanswered(correlationId);
+        yield this.cancelledMessage(correlationId);
         return;
       }
-      let began = false;
+      let accepted = false;
       try {
-        for await (const told of this.posted(body, correlationId)) {
-          began = true;
-          // the server could not be told before it had the message
-          if (told.type === "started" && signal.aborted) await this.cancel();
-          patience.renew();
-          yield told;
+        for await (const event of this.streamOnce(body, correlationId)) {
+          accepted = true;
+          // `stop` was called before the server had accepted the message: only now is there a run to cancel.
+          if (event.type === "started" && signal.aborted) await this.cancelRun();
+          retry.reset();
+          yield event;
         }
         return;
       } catch (error) {
-        if (isRefused(error) && "toolResults" in body) {
-          body = this.resume(); // somebody else was first, or this was delivered before the connection broke
+        if (isConflict(error) && "toolResults" in body) {
+          body = this.resumeBody(); // another device was first, or the server had the results before the connection broke
           continue;
         }
-        if (isUnfit(error) && "toolResults" in body && this.tools.giveWay(error)) {
-          body = this.resume(); // what was not taken is handed out again
+        if (isInvalid(error) && "toolResults" in body && this.tools.reduceResults(error)) {
+          body = this.resumeBody(); // the calls whose results were not taken are handed out again
           continue;
         }
-        if (!isTooSoon(error) || !("messages" in body) || !signal.aborted) await patience.wait(error);
-        if (error instanceof Lost) body = began ? this.resume() : await this.again(body, correlationId, patience);
+        if (!isRateLimited(error) || !("messages" in body) || !signal.aborted) await retry.wait(error);
+        if (error instanceof ConnectionLostError) {
+          body = accepted ? this.resumeBody() : await this.recoverBody(body, correlationId, retry);
+        }
       }
     }
   }
 
-  private unanswered(correlationId = ""): Final {
+  private cancelledMessage(correlationId = ""): Final {
     const { conversationId, runId } = this;
     const message = { role: "assistant" as const, content: null };
     return { type: "message", conversationId, runId, correlationId, message, stopReason: "cancelled" };
   }
 
-  /** What comes over one connection. Throws Lost if it ends before its `done`. */
-  private async *posted(body: Body, correlationId: string): AsyncGenerator<Told, void, undefined> {
-    const headers = { "x-correlation-id": correlationId, ...(this.place ? { "last-event-id": this.place } : {}) };
-    for await (const { place, data } of this.link.events("POST", PATH, body, headers)) {
-      this.place = place || this.place;
-      const told = read(data);
-      if (!told) continue;
-      if (told.type === "started") {
-        this.conversationId = told.conversationId;
-        this.runId ||= told.runId;
+  /** Post a body and yield the events of one connection. Throws ConnectionLostError if it ends before `done`. */
+  private async *streamOnce(body: Body, correlationId: string): AsyncGenerator<ServerEvent, void, undefined> {
+    const headers = { "x-correlation-id": correlationId, ...(this.lastEventId ? { "last-event-id": this.lastEventId } : {}) };
+    for await (const { id, data } of this.http.streamEvents("POST", PATH, body, headers)) {
+      this.lastEventId = id || this.lastEventId;
+      const event = parseEvent(data);
+      if (!event) continue;
+      if (event.type === "started") {
+        this.conversationId = event.conversationId;
+        this.runId ||= event.runId;
       }
-      yield told;
-      if (told.type === "done") return;
+      yield event;
+      if (event.type === "done") return;
     }
-    throw new Lost("the server has ended the stream");
+    throw new ConnectionLostError("the server has ended the stream");
   }
 
-  /** No answer came: what to post now. A message is sent again only if the server says that it never took it. */
-  private async again(body: Body, correlationId: string, patience: Patience): Promise<Body> {
+  /**
+   * Return what to post after a connection broke before any event came. Sending a message twice would start two runs, so
+   * the server is asked for the run of its correlation id: only if there is none is the message sent again.
+   */
+  private async recoverBody(body: Body, correlationId: string, retry: RetryPolicy): Promise<Body> {
     while ("messages" in body) {
       try {
-        const found = await this.link.ask<{ runs: { conversation: string; run_id: string }[] }>(
+        const trace = await this.http.requestJson<{ runs: { conversation: string; run_id: string }[] }>(
           "GET",
           `/traces/${correlationId}`,
         );
-        const last = found.runs.at(-1);
-        if (!last) break;
-        this.conversationId = last.conversation;
-        this.runId = last.run_id;
-        this.place ||= "0";
-        return this.resume();
+        const run = trace.runs.at(-1);
+        if (!run) break;
+        this.conversationId = run.conversation;
+        this.runId = run.run_id;
+        this.lastEventId ||= "0"; // from the beginning: the first events of a new conversation were lost
+        return this.resumeBody();
       } catch (error) {
         if (error instanceof ToolyardError && error.status === 404) break;
-        await patience.wait(error);
+        await retry.wait(error);
       }
     }
     return body;
   }
 
-  /** Everything until the run goes on: a decision was made, or another device has answered. False if nobody told. */
-  private async *news(): AsyncGenerator<ClientEvent, boolean, undefined> {
+  /** Yield the next event of a run that waits for somebody else. Return false if the stream broke before one came. */
+  private async *waitForProgress(): AsyncGenerator<ClientEvent, boolean, undefined> {
     const path = `/conversations/${this.conversationId}/events`;
     try {
-      for await (const { place, data } of this.link.events("GET", path, undefined, { "last-event-id": this.place })) {
-        this.place = place || this.place;
-        const told = read(data);
-        if (!told || told.type === "done" || told.type === "started" || told.type === "waiting") continue;
-        if (told.type !== "tool_calls") {
-          yield told;
+      for await (const { id, data } of this.http.streamEvents("GET", path, undefined, { "last-event-id": this.lastEventId })) {
+        this.lastEventId = id || this.lastEventId;
+        const event = parseEvent(data);
+        if (!event || event.type === "done" || event.type === "started" || event.type === "waiting") continue;
+        if (event.type !== "tool_calls") {
+          yield event;
           return true;
         }
       }
     } catch (error) {
-      if (!(error instanceof Lost) && !isTooSoon(error)) throw error;
+      if (!(error instanceof ConnectionLostError) && !isRateLimited(error)) throw error;
     }
     return false;
   }
 
-  private resume(): Body {
+  /** Return the body that asks for the state of the conversation. */
+  private resumeBody(): Body {
     return { conversationId: this.conversationId };
   }
 }
 
-/** 32 hexadecimal digits; `crypto.randomUUID` is missing on pages without TLS. */
+/** Return 32 hexadecimal digits. `crypto.randomUUID` is missing on pages without TLS. */
 function randomId(): string {
   return Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** The server takes nothing like this, however often it is sent: it is too large, or cannot be read. */
-function isUnfit(error: unknown): error is ToolyardError {
+/** Return whether the server can never take this body: it is too large or not valid. */
+function isInvalid(error: unknown): error is ToolyardError {
   return error instanceof ToolyardError && [400, 413, 422].includes(error.status);
 }
 
-function isTooSoon(error: unknown): error is ToolyardError {
+function isRateLimited(error: unknown): error is ToolyardError {
   return error instanceof ToolyardError && error.status === 429;
 }
 
-function isRefused(error: unknown): boolean {
+function isConflict(error: unknown): boolean {
   return error instanceof ToolyardError && error.status === 409;
 }
 
-/** How long to wait before the next attempt; a stop wakes it up. Throws the error again when it is used up, or if waiting is no use. */
-class Patience {
-  private tries = 0;
-  private rateWaitsMs = 0;
+/** Decides how long to wait before the next attempt. */
+class RetryPolicy {
+  private attempts = 0;
+  private rateLimitWaitMs = 0;
 
+  /** An abort of `stopped` ends a wait early. */
   constructor(private readonly stopped: AbortSignal) {}
 
-  renew(): void {
-    this.tries = 0;
+  /** Start over, as the server has answered. Waits for rate limits stay counted: they are the server's answer. */
+  reset(): void {
+    this.attempts = 0;
   }
 
+  /** Wait before the next attempt. Throws the error if there is no attempt left, or if another attempt would not help. */
   async wait(error: unknown): Promise<void> {
-    if (isTooSoon(error)) {
-      this.rateWaitsMs += error.retryAfterMs;
-      if (this.rateWaitsMs > MOST_RATE_WAIT_MS) throw error;
+    if (isRateLimited(error)) {
+      this.rateLimitWaitMs += error.retryAfterMs;
+      if (this.rateLimitWaitMs > MAX_RATE_LIMIT_WAIT_MS) throw error;
       return pause(error.retryAfterMs, this.stopped);
     }
-    const delayMs = BACKOFF_MS[this.tries];
-    if (!(error instanceof Lost) || delayMs === undefined) throw error;
-    this.tries += 1;
+    const delayMs = BACKOFF_MS[this.attempts];
+    if (!(error instanceof ConnectionLostError) || delayMs === undefined) throw error;
+    this.attempts += 1;
     return pause(delayMs, this.stopped);
   }
 }
 
 function pause(delayMs: number, stopped: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    const over = () => {
+    const finish = () => {
       clearTimeout(timer);
-      stopped.removeEventListener("abort", over);
+      stopped.removeEventListener("abort", finish);
       resolve();
     };
-    const timer = setTimeout(over, delayMs);
-    stopped.addEventListener("abort", over);
+    const timer = setTimeout(finish, delayMs);
+    stopped.addEventListener("abort", finish);
   });
 }

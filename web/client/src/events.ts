@@ -1,4 +1,4 @@
-// What a stream of the server tells an application. One of a kind that is not known here is passed over.
+// The events that a server sends to an application. Events of an unknown type, as a newer server may send, are skipped.
 
 export type Json = null | boolean | number | string | Json[] | { [name: string]: Json };
 export type Arguments = Record<string, Json>;
@@ -8,7 +8,7 @@ export interface TextDelta {
   content: string;
 }
 
-/** Where a piece of a text comes from: its places count the characters of the turn's text, of which an emoji is one. */
+/** The source of a piece of text. `start` and `end` count the characters of the turn's text; an emoji is one character. */
 export interface Citation {
   start: number;
   end: number;
@@ -17,7 +17,7 @@ export interface Citation {
   quote?: string;
 }
 
-/** Where the text of the turn that has just ended comes from. */
+/** The sources of the text of the turn that has just ended. */
 export interface TextCited {
   type: "text.cited";
   citations: Citation[];
@@ -28,7 +28,7 @@ export interface ReasoningDelta {
   content: string;
 }
 
-/** A call began or ended, wherever it runs. */
+/** A call has started or finished, on the server or in the application. */
 export interface ToolStatus {
   type: "tool.status";
   state: "started" | "finished";
@@ -51,7 +51,7 @@ export interface ToolProgress {
   message?: string;
 }
 
-/** A call for the application; the client runs it by itself. */
+/** A call of a tool of the application. The client runs it; the event is for display. */
 export interface ClientCall {
   type: "client.call";
   name: string;
@@ -74,7 +74,7 @@ export interface QuestionAsked {
   question: Record<string, Json>;
 }
 
-/** The text of this turn so far is void: it comes again. */
+/** The turn starts again, and its text so far is void. */
 export interface TurnRestarted {
   type: "turn.restarted";
   turn: number;
@@ -88,14 +88,14 @@ export interface ModelError {
 
 export type StopReason = "done" | "max_tool_turns" | "max_session_turns" | "limit" | "cancelled" | "failed";
 
-/** What went wrong, in words and as a type. */
+/** An error as a sentence, a type and details. */
 export interface Problem {
   error: string;
   error_type: string;
   details?: Record<string, Json>;
 }
 
-/** How a request ended: what the model said, and why it stopped. Where it failed, the content is a sentence for people. */
+/** The end of a request: the model's message and why it stopped. If it failed, the content is a sentence for people. */
 export interface Final {
   type: "message";
   conversationId: string;
@@ -104,7 +104,7 @@ export interface Final {
   message: { role: "assistant"; content: string | null };
   stopReason: StopReason;
   detail?: string;
-  /** Why it failed; null or absent if it did not. */
+  /** Why the request failed; null or absent if it did not. */
   error?: Problem | null;
   overriddenTools?: string[];
 }
@@ -122,7 +122,8 @@ export type ClientEvent =
   | ModelError
   | Final;
 
-export interface HandedCall {
+/** A call that the server hands out to the application. */
+export interface HandedOutCall {
   id: string;
   name: string;
   arguments: Arguments;
@@ -138,11 +139,11 @@ export interface ToolCalls {
   type: "tool_calls";
   conversationId: string;
   runId: string;
-  toolCalls: HandedCall[];
+  toolCalls: HandedOutCall[];
   division?: string;
 }
 
-/** The run waits for somebody else. */
+/** The run waits for a decision, or for a tool of another application. */
 interface Waiting {
   type: "waiting";
   conversationId: string;
@@ -154,10 +155,11 @@ interface Done {
   ending: string;
 }
 
-export type Answer = ToolCalls | Waiting | Final;
-export type Told = ClientEvent | Answer | Started | Done;
+/** The event that says what the client has to do next. */
+export type Reply = ToolCalls | Waiting | Final;
+export type ServerEvent = ClientEvent | Reply | Started | Done;
 
-const KNOWN: ReadonlySet<string> = new Set<Told["type"]>([
+const KNOWN_TYPES: ReadonlySet<string> = new Set<ServerEvent["type"]>([
   "text.delta",
   "text.cited",
   "reasoning.delta",
@@ -175,8 +177,8 @@ const KNOWN: ReadonlySet<string> = new Set<Told["type"]>([
   "done",
 ]);
 
-/** The object, or nothing for one that a newer server sends and this client does not know. */
-export function read(body: string): Told | undefined {
-  const told = JSON.parse(body) as Told;
-  return KNOWN.has(told.type) ? told : undefined;
+/** Return the event, or undefined if its type is not known. */
+export function parseEvent(json: string): ServerEvent | undefined {
+  const event = JSON.parse(json) as ServerEvent;
+  return KNOWN_TYPES.has(event.type) ? event : undefined;
 }

@@ -21,7 +21,7 @@ export type {
   ToolStatus,
   TurnRestarted,
 } from "./events.js";
-export { Lost, ToolyardError } from "./link.js";
-export type { McpClient, McpTool } from "./servers.js";
+export { ConnectionLostError, ToolyardError } from "./http.js";
+export type { McpClient, McpTool } from "./mcpServers.js";
 export { ToolError, tool } from "./tools.js";
-export type { Running, Tool } from "./tools.js";
+export type { Tool, ToolContext } from "./tools.js";

@@ -1,51 +1,52 @@
-// The application's tools: what they are, and one run for each call, however often the call is told.
+// The application's tools: their definitions, and one run for each call, however often the server hands the call out.
 
-import type { Arguments, HandedCall, ToolCalls } from "./events.js";
-import type { ToolyardError } from "./link.js";
+import type { Arguments, HandedOutCall, ToolCalls } from "./events.js";
+import type { ToolyardError } from "./http.js";
 
-const MOST_WORDS = 4000;
-const MOST_TYPE = 100;
-const MOST_AT_ONCE = 1000;
-export const AWAITED_S = 600;
-/** As long as a server waits, too; a timer that is set to weeks goes off at once. */
-const MOST_WAIT_S = 86_400;
-/** Of results in one request; a server takes 8 MiB. */
-const MOST_BYTES = 8_000_000;
+const MAX_ERROR_CHARS = 4000;
+const MAX_ERROR_TYPE_CHARS = 100;
+const MAX_RESULTS_PER_POST = 1000;
+export const DEFAULT_TIMEOUT_S = 600;
+/** The server waits no longer either. A timer for more than 24 days fires at once. */
+const MAX_TIMEOUT_S = 86_400;
+/** Of all results in one request. The server takes 8 MiB. */
+const MAX_RESULT_BYTES = 8_000_000;
 
-export interface Running {
+/** What a tool knows of the call that it runs for. */
+export interface ToolContext {
   callId: string;
   conversationId: string;
-  /** The division that it is for; empty if it is for none. */
+  /** The division that the call is for; empty for none. */
   division: string;
   /** Aborted when the request is stopped. */
   signal: AbortSignal;
 }
 
-/** A tool that runs in the application. What it throws, the model is told. */
+/** A tool that runs in the application. An error that it throws is sent to the model. */
 export interface Tool<A = Arguments> {
   description: string;
-  /** JSON Schema of the arguments; left out for a tool that takes none. */
+  /** JSON Schema of the arguments; left out for a tool without arguments. */
   parameters?: Record<string, unknown>;
-  /** How long its result is awaited, here and by the server; 600 if nothing is said. */
+  /** How long the client and the server wait for the result; 600 by default. */
   timeoutSeconds?: number;
-  /** It changes nothing; unset means that it may change something. */
+  /** The tool changes nothing. Unset means that it may. */
   readOnly?: boolean;
-  /** It may overwrite or delete what cannot be brought back. */
+  /** The tool may overwrite or delete data that cannot be restored. */
   destructive?: boolean;
-  /** It reaches beyond the application: the web, other people. */
+  /** The tool reaches beyond the application: the web, other people. */
   openWorld?: boolean;
-  /** The same call twice has the effect of one. */
+  /** A second call with the same arguments has no further effect. */
   idempotent?: boolean;
-  /** Requests that it is for, as people would make them; `{name}` stands for the value of a parameter. */
+  /** Requests that the tool is for, in the words of users; `{name}` stands for the value of a parameter. */
   examples?: readonly string[];
   /** For a parameter, the tool that its value comes from: `{ code: "search_products" }`. */
   sources?: Readonly<Record<string, string>>;
-  run(args: A, running: Running): unknown;
+  run(args: A, context: ToolContext): unknown;
 }
 
-/** A tool whose arguments have a type of their own; the schema is what the model is held to. */
-export function tool<A>(made: Tool<A>): Tool {
-  return made as unknown as Tool;
+/** Return a tool whose arguments have a type of their own. Nothing checks the type: the schema binds the model. */
+export function tool<A>(definition: Tool<A>): Tool {
+  return definition as unknown as Tool;
 }
 
 /** A failure with a type and details that the model can act on. */
@@ -67,159 +68,169 @@ export interface ToolResult {
 }
 
 export class LocalTools {
+  /** The run of each call, kept after it has ended: a call that is handed out again gets the result of its first run. */
   private readonly runs = new Map<string, Promise<ToolResult>>();
   private abort = new AbortController();
-  private mostAtOnce = MOST_AT_ONCE;
+  private maxResults = MAX_RESULTS_PER_POST;
+  /** The results that were returned last, which the server may refuse. */
   private posted: ToolResult[] = [];
-  private givenUp = new Set<string>();
+  /** Calls whose result was replaced by an error because the server refused it. */
+  private replaced = new Set<string>();
 
-  /** `more` finds tools that are known only once somebody was asked; it is given the names that are taken. */
+  /** `loadMore` returns tools that are known only after a request, under names that are not `taken`. */
   constructor(
     private tools: Readonly<Record<string, Tool>>,
-    private more: ((taken: readonly string[]) => Promise<Record<string, Tool>>) | undefined = undefined,
+    private loadMore: ((taken: readonly string[]) => Promise<Record<string, Tool>>) | undefined = undefined,
   ) {}
 
-  /** Find out what there is besides. Throws if that fails; the next time it is tried again. */
-  async open(): Promise<void> {
-    const found = await this.more?.(Object.keys(this.tools));
-    this.tools = { ...found, ...this.tools };
-    this.more = undefined;
+  /** Load the remaining tools, once. Throws if that fails; the next call tries again. */
+  async load(): Promise<void> {
+    const loaded = await this.loadMore?.(Object.keys(this.tools));
+    this.tools = { ...loaded, ...this.tools };
+    this.loadMore = undefined;
   }
 
-  /** As the server takes them. */
-  definitions(): unknown[] {
-    return Object.entries(this.tools).map(([name, { run: _, ...said }]) => ({
+  /** Return the definitions of the tools as the server takes them. */
+  listDefinitions(): unknown[] {
+    return Object.entries(this.tools).map(([name, { run: _, ...definition }]) => ({
       name,
-      ...said,
-      ...(said.timeoutSeconds === undefined ? {} : { timeoutSeconds: awaited(said) }),
+      ...definition,
+      ...(definition.timeoutSeconds === undefined ? {} : { timeoutSeconds: getTimeout(definition) }),
     }));
   }
 
   /**
-   * The results of those that are ours, run side by side, as many as are taken at once; nothing if they were stopped
-   * meanwhile. The calls of those that are left are handed out again.
+   * Run the calls of our tools in parallel and return their results, or undefined if they were stopped. Only as many
+   * results are returned as one request may carry: the server hands the other calls out again, and `runs` has their results.
    */
-  async results(handed: ToolCalls): Promise<ToolResult[] | undefined> {
-    const abort = this.abort;
-    const ours = handed.toolCalls.filter((call) => Object.hasOwn(this.tools, call.name));
-    const heard = new AbortController();
+  async runCalls(handedOut: ToolCalls): Promise<ToolResult[] | undefined> {
+    const abort = this.abort; // `stop` replaces it
+    const ours = handedOut.toolCalls.filter((call) => Object.hasOwn(this.tools, call.name));
+    const finished = new AbortController(); // removes the listener below: a signal may outlive many calls
     const stopped = new Promise<undefined>((resolve) => {
-      abort.signal.addEventListener("abort", () => resolve(undefined), { signal: heard.signal });
+      abort.signal.addEventListener("abort", () => resolve(undefined), { signal: finished.signal });
     });
-    const all = Promise.all(ours.map((call) => this.once(call, handed)));
+    const all = Promise.all(ours.map((call) => this.runOnce(call, handedOut)));
     const results = await Promise.race([all, stopped]);
-    heard.abort();
-    this.posted = fitting(results ?? []).slice(0, this.mostAtOnce);
+    finished.abort();
+    this.posted = takeFitting(results ?? []).slice(0, this.maxResults);
     return results && this.posted;
   }
 
-  /** The results just posted were not taken: fewer at once, or one as an error. False if that was one already. */
-  giveWay(error: ToolyardError): boolean {
+  /**
+   * Return fewer results from now on, because the server or a proxy refused those that were posted last. A single result
+   * that is refused becomes an error. Return false if that error was refused too.
+   */
+  reduceResults(error: ToolyardError): boolean {
     const [first, ...others] = this.posted;
     if (others.length) {
-      this.mostAtOnce = Math.floor(this.posted.length / 2);
+      this.maxResults = Math.floor(this.posted.length / 2);
       return true;
     }
-    if (!first || this.givenUp.has(first.toolCallId)) return false;
-    this.givenUp.add(first.toolCallId);
+    if (!first || this.replaced.has(first.toolCallId)) return false;
+    this.replaced.add(first.toolCallId);
     const type = error.status === 413 ? "too_large" : "validation_error";
-    const told = problem(new ToolError(`the tool ran, but its result was not taken: ${error.message}`, type));
-    this.runs.set(first.toolCallId, Promise.resolve({ toolCallId: first.toolCallId, error: told }));
+    const replacement = toProblem(new ToolError(`the tool ran, but its result was not taken: ${error.message}`, type));
+    this.runs.set(first.toolCallId, Promise.resolve({ toolCallId: first.toolCallId, error: replacement }));
     return true;
   }
 
+  /** Abort the calls that are running. Calls that start later have a signal of their own. */
   stop(): void {
     this.abort.abort();
     this.abort = new AbortController();
   }
 
-  /** The request has ended: nobody asks for its results again. */
-  over(): void {
+  /** Forget the results of a run that has ended: its calls are not handed out again. */
+  clear(): void {
     this.runs.clear();
-    this.mostAtOnce = MOST_AT_ONCE;
-    this.givenUp.clear();
+    this.maxResults = MAX_RESULTS_PER_POST;
+    this.replaced.clear();
   }
 
-  private once(call: HandedCall, handed: ToolCalls): Promise<ToolResult> {
+  private runOnce(call: HandedOutCall, handedOut: ToolCalls): Promise<ToolResult> {
     let run = this.runs.get(call.id);
     if (!run) {
-      run = this.run(call, handed);
+      run = this.run(call, handedOut);
       this.runs.set(call.id, run);
     }
     return run;
   }
 
-  private async run(call: HandedCall, { conversationId, division = "" }: ToolCalls): Promise<ToolResult> {
-    const running = { callId: call.id, conversationId, division, signal: this.abort.signal };
+  private async run(call: HandedOutCall, { conversationId, division = "" }: ToolCalls): Promise<ToolResult> {
+    const context = { callId: call.id, conversationId, division, signal: this.abort.signal };
     try {
-      const wanted = this.tools[call.name];
-      const result = await inTime(wanted?.run(call.arguments, running), awaited(wanted), running.signal);
-      return { toolCallId: call.id, result: checked(result) };
+      const calledTool = this.tools[call.name];
+      const result = await withTimeout(calledTool?.run(call.arguments, context), getTimeout(calledTool), context.signal);
+      return { toolCallId: call.id, result: copyAsJson(result) };
     } catch (error) {
-      return { toolCallId: call.id, error: problem(error) };
+      return { toolCallId: call.id, error: toProblem(error) };
     }
   }
 }
 
-function awaited(tool: Pick<Tool, "timeoutSeconds"> | undefined): number {
-  return Math.min(tool?.timeoutSeconds ?? AWAITED_S, MOST_WAIT_S);
+function getTimeout(definition: Pick<Tool, "timeoutSeconds"> | undefined): number {
+  return Math.min(definition?.timeoutSeconds ?? DEFAULT_TIMEOUT_S, MAX_TIMEOUT_S);
 }
 
-/** What a tool comes to. Throws when it takes longer than anybody waits for it. */
-async function inTime(work: unknown, seconds: number, stopped: AbortSignal): Promise<unknown> {
-  let over = (): void => {};
-  const late = new Promise<never>((_, reject) => {
-    const said = `no answer within ${seconds} s; it may have taken effect, or still take it`;
-    const timer = setTimeout(() => reject(new ToolError(said, "timeout")), seconds * 1000);
-    over = () => clearTimeout(timer);
+/** Return the result of a tool. Throws ToolError after the timeout, which a stop switches off. */
+async function withTimeout(work: unknown, seconds: number, stopped: AbortSignal): Promise<unknown> {
+  let clear = (): void => {};
+  const timeout = new Promise<never>((_, reject) => {
+    const message = `no answer within ${seconds} s; it may have taken effect, or still take it`;
+    const timer = setTimeout(() => reject(new ToolError(message, "timeout")), seconds * 1000);
+    clear = () => clearTimeout(timer);
   });
-  stopped.addEventListener("abort", over);
+  stopped.addEventListener("abort", clear);
   try {
-    return await Promise.race([work, late]);
+    return await Promise.race([work, timeout]);
   } finally {
-    over();
-    stopped.removeEventListener("abort", over);
+    clear();
+    stopped.removeEventListener("abort", clear);
   }
 }
 
-/** A result as it can be delivered, and as it is now, whatever the tool does to it later. Throws for one that cannot: that is the tool's failure, not the client's. */
-function checked(result: unknown): unknown {
+/**
+ * Return a copy of a result as JSON. The copy is the result at the time the tool returned it, whatever the application
+ * changes later while other calls still run. Throws if it is not JSON or too large: that is an error of the tool.
+ */
+function copyAsJson(result: unknown): unknown {
   const text = JSON.stringify(result) as string | undefined;
   if (text === undefined) return null;
-  const size = bytes(text);
-  if (size <= MOST_BYTES) return JSON.parse(text);
-  const said = `the tool ran, but its result of ${size} bytes is more than a server takes; ask for less, or have the tool return a link`;
-  throw new ToolError(said, "too_large");
+  const size = countBytes(text);
+  if (size <= MAX_RESULT_BYTES) return JSON.parse(text);
+  const message = `the tool ran, but its result of ${size} bytes is more than a server takes; ask for less, or have the tool return a link`;
+  throw new ToolError(message, "too_large");
 }
 
-/** The first of them, as many as one request holds. */
-function fitting(results: ToolResult[]): ToolResult[] {
+/** Return the results that one request can carry, at least the first. */
+function takeFitting(results: ToolResult[]): ToolResult[] {
   let size = 0;
-  return results.filter((result, number) => (size += bytes(JSON.stringify(result))) <= MOST_BYTES || number === 0);
+  return results.filter((result, index) => (size += countBytes(JSON.stringify(result))) <= MAX_RESULT_BYTES || index === 0);
 }
 
-const bytes = (text: string): number => new TextEncoder().encode(text).length;
+const countBytes = (text: string): number => new TextEncoder().encode(text).length;
 
-/** As the server takes it: words and a type that are too long are cut, a type that is missing is the usual one. */
-function problem(error: unknown): Record<string, unknown> {
+/** Return an error as the server takes it, with a message and a type that are cut to the allowed length. */
+function toProblem(error: unknown): Record<string, unknown> {
   if (error instanceof ToolError) {
-    const error_type = cut(error.errorType, MOST_TYPE) || "execution_error";
-    return { error: cut(error.message, MOST_WORDS), error_type, details: written(error.details) };
+    const error_type = cut(error.errorType, MAX_ERROR_TYPE_CHARS) || "execution_error";
+    return { error: cut(error.message, MAX_ERROR_CHARS), error_type, details: copyDetails(error.details) };
   }
-  const words = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
-  return { error: cut(words, MOST_WORDS) };
+  const message = error instanceof Error ? `${error.name}: ${error.message}` : String(error);
+  return { error: cut(message, MAX_ERROR_CHARS) };
 }
 
-/** Details that nobody can write are left out. */
-function written(details: Record<string, unknown>): unknown {
+/** Return the details as JSON, or none if they cannot be written: they must not hide the error itself. */
+function copyDetails(details: Record<string, unknown>): unknown {
   try {
-    return checked(details);
+    return copyAsJson(details);
   } catch {
     return {};
   }
 }
 
-/** The server counts characters, and takes no half of one. */
-function cut(text: string, most: number): string {
-  return Array.from(text.slice(0, 2 * most)).slice(0, most).join("");
+/** Cut a text by characters, as the server counts them, not by UTF-16 units: half a character is not valid. */
+function cut(text: string, maxChars: number): string {
+  return Array.from(text.slice(0, 2 * maxChars)).slice(0, maxChars).join("");
 }

@@ -1,18 +1,18 @@
-// A call that needs somebody's yes: approve it as it is or edited, or deny it with a reason.
+// The form of a call that needs approval: approve it as it is or with edited arguments, or deny it with a reason.
 import { Check, Pencil, X } from "lucide-react"
 import { useState } from "react"
-import { useConversation } from "../chat/context"
-import { Json } from "../parts/Json"
-import { SchemaForm } from "../parts/SchemaForm"
-import { relative } from "../parts/times"
-import type { Schema } from "../parts/schema"
+import { useConversation } from "../state/conversationContext"
+import { JsonView } from "../components/JsonView"
+import { SchemaForm } from "../components/SchemaForm"
+import { formatRelative } from "../format"
+import type { Schema } from "../components/schemaFields"
 import type { CallView } from "../state/view"
-import { Refusal, ask, part, said } from "../wire/http"
-import { useLanguage, useSay } from "../words"
+import { HttpError, requestJson, describeError } from "../wire/http"
+import { useLanguage, useTranslate } from "../locales"
 
-/** Without a schema, which is on its way, nothing can be edited yet. */
+/** The schema is null until the tools are loaded; the arguments cannot be edited before. */
 export function Approval({ call, schema }: { call: CallView; schema: Record<string, unknown> | null }) {
-  const say = useSay()
+  const t = useTranslate()
   const language = useLanguage()
   const { conversation } = useConversation()
   const [mode, setMode] = useState<"plain" | "edit" | "deny">("plain")
@@ -23,27 +23,27 @@ export function Approval({ call, schema }: { call: CallView; schema: Record<stri
   const [problem, setProblem] = useState("")
   const [fields, setFields] = useState<Record<string, string>>({})
   const tool = call.call.tool
-  const decide = async (how: "approve" | "deny", body: Record<string, unknown>) => {
+  const decide = async (decision: "approve" | "deny", body: Record<string, unknown>) => {
     setBusy(true)
     setProblem("")
     try {
-      await ask("POST", `conversations/${part(conversation)}/calls/${part(call.id)}/${how}`, body)
+      await requestJson("POST", `conversations/${encodeURIComponent(conversation)}/calls/${encodeURIComponent(call.id)}/${decision}`, body)
     } catch (error) {
-      setProblem(said(error))
-      setFields(error instanceof Refusal ? error.fields : {})
-      setBusy(false)
+      setProblem(describeError(error))
+      setFields(error instanceof HttpError ? error.fields : {})
+      setBusy(false) // after a success the form stays disabled until the entry of the decision removes it
     }
   }
   const approve = () => void decide("approve", { ...(mode === "edit" && edited ? { arguments: edited } : {}), ...(remember ? { remember: "tool" } : {}) })
   return (
     <div className="approval">
       <p className="approval-title">
-        <strong>{say("ask.title", { tool })}</strong>
-        {call.expiresAt ? <small>{say("ask.expires", { when: relative(call.expiresAt, Date.now() / 1000, language) })}</small> : null}
+        <strong>{t("ask.title", { tool })}</strong>
+        {call.expiresAt ? <small>{t("ask.expires", { when: formatRelative(call.expiresAt, Date.now() / 1000, language) })}</small> : null}
       </p>
-      {mode === "edit" ? <SchemaForm schema={(schema ?? {}) as Schema} value={call.call.arguments} onChange={setEdited} problems={fields} /> : <Json value={call.call.arguments} />}
+      {mode === "edit" ? <SchemaForm schema={(schema ?? {}) as Schema} value={call.call.arguments} onChange={setEdited} problems={fields} /> : <JsonView value={call.call.arguments} />}
       {mode === "deny" && (
-        <input aria-label={say("ask.reason")} placeholder={say("ask.reason")} autoFocus maxLength={10000} value={reason} onChange={(event) => setReason(event.target.value)} />
+        <input aria-label={t("ask.reason")} placeholder={t("ask.reason")} autoFocus maxLength={10000} value={reason} onChange={(event) => setReason(event.target.value)} />
       )}
       {problem && (
         <p className="problem" role="alert">
@@ -53,26 +53,26 @@ export function Approval({ call, schema }: { call: CallView; schema: Record<stri
       <div className="approval-actions">
         {mode !== "deny" && (
           <button className="primary" disabled={busy || (mode === "edit" && !edited)} onClick={approve}>
-            <Check aria-hidden /> {say(mode === "edit" ? "ask.approveEdited" : "ask.approve")}
+            <Check aria-hidden /> {t(mode === "edit" ? "ask.approveEdited" : "ask.approve")}
           </button>
         )}
         {mode === "plain" && (
           <button disabled={busy || !schema} onClick={() => setMode("edit")}>
-            <Pencil aria-hidden /> {say("ask.edit")}
+            <Pencil aria-hidden /> {t("ask.edit")}
           </button>
         )}
         <button className={mode === "deny" ? "danger" : ""} disabled={busy} onClick={() => (mode === "deny" ? void decide("deny", { reason }) : setMode("deny"))}>
-          <X aria-hidden /> {say("ask.deny")}
+          <X aria-hidden /> {t("ask.deny")}
         </button>
         {mode !== "plain" && (
           <button className="quiet" disabled={busy} onClick={() => setMode("plain")}>
-            {say("common.cancel")}
+            {t("common.cancel")}
           </button>
         )}
         {mode !== "deny" && call.call.confirm !== "ask" && (
           <label className="remember">
             <input type="checkbox" checked={remember} onChange={(event) => setRemember(event.target.checked)} />
-            {say("ask.remember", { tool })}
+            {t("ask.remember", { tool })}
           </label>
         )}
       </div>

@@ -1,52 +1,52 @@
-// One call as a quiet card: what runs, where, how far it is; opened, with what and what came of it.
+// The card of a call: its tool and its state; opened, its arguments and its result.
 import { ChevronRight, CircleAlert, CircleCheck, CircleDashed, CircleHelp, CircleSlash, CircleX, Clock, Hand, LoaderCircle, TimerOff } from "lucide-react"
 import { memo, useState } from "react"
 import type { CallView } from "../state/view"
-import { useConversation } from "../chat/context"
-import { useToolsIfKnown } from "../state/tools"
-import { duration } from "../parts/times"
-import { useSay, type Say } from "../words"
+import { useConversation } from "../state/conversationContext"
+import { useToolsOrNull } from "../state/tools"
+import { formatDuration } from "../format"
+import { useTranslate, type Translate } from "../locales"
 import { Approval } from "./Approval"
 import { CallDetails } from "./CallDetails"
 import { ClientCall } from "./ClientCall"
 import { QuestionForm } from "./QuestionForm"
-import { drawingOf } from "./drawing"
-import { Drawn, ResultView, shownAtOnce } from "./ResultView"
-import { whereOf } from "./where"
+import { chooseDisplay } from "./resultDisplay"
+import { DisplayView, ResultView, mayHavePicture } from "./ResultView"
+import { describeVenue } from "./venue"
 
-const PHASES = { written: CircleDashed, requested: CircleDashed, asking: Hand, allowed: CircleDashed, running: LoaderCircle, parked: Clock }
-const OUTCOMES = { ok: CircleCheck, error: CircleX, denied: CircleSlash, expired: TimerOff, timeout: TimerOff, cancelled: CircleSlash, unknown: CircleHelp }
+const PHASE_ICONS = { written: CircleDashed, requested: CircleDashed, asking: Hand, allowed: CircleDashed, running: LoaderCircle, parked: Clock }
+const OUTCOME_ICONS = { ok: CircleCheck, error: CircleX, denied: CircleSlash, expired: TimerOff, timeout: TimerOff, cancelled: CircleSlash, unknown: CircleHelp }
 
-/** A tool of the application whose whole point is what it shows: show_products, display_cart. */
-const DISPLAYS = /^(?:show|display)_/
+/** Names of application tools that only show something, such as show_products or display_cart: their arguments are shown. */
+const DISPLAY_TOOL = /^(?:show|display)_/
 
 export const CallCard = memo(function CallCard({ call, opened = false }: { call: CallView; opened?: boolean }) {
-  const say = useSay()
-  const tools = useToolsIfKnown()
+  const t = useTranslate()
+  const tools = useToolsOrNull()
   const tool = tools?.get(call.call.tool)
-  const { decides } = useConversation()
+  const { mayDecide } = useConversation()
   const [open, setOpen] = useState(opened)
   const state = call.result?.outcome ?? (call.phase === "closed" ? "ok" : call.phase)
-  const atOnce = !open && call.result?.outcome === "ok" && shownAtOnce(call.result)
-  const shows = call.result?.outcome === "ok" && call.appTool !== undefined && DISPLAYS.test(call.call.tool)
-  const wide = open || shows || call.phase === "asking" || call.phase === "parked" || atOnce
-  const Icon = call.result ? OUTCOMES[call.result.outcome] : (PHASES[call.phase as keyof typeof PHASES] ?? CircleAlert)
+  const showsPicture = !open && call.result?.outcome === "ok" && mayHavePicture(call.result)
+  const showsArguments = call.result?.outcome === "ok" && call.appTool !== undefined && DISPLAY_TOOL.test(call.call.tool)
+  const wide = open || showsArguments || call.phase === "asking" || call.phase === "parked" || showsPicture
+  const Icon = call.result ? OUTCOME_ICONS[call.result.outcome] : (PHASE_ICONS[call.phase as keyof typeof PHASE_ICONS] ?? CircleAlert)
   return (
-    <section className="call" data-state={state} data-wide={wide || undefined} aria-label={say("call.label", { tool: call.call.tool })}>
+    <section className="call" data-state={state} data-wide={wide || undefined} aria-label={t("call.label", { tool: call.call.tool })}>
       <button className="call-head" aria-expanded={open} onClick={() => setOpen(!open)}>
         <Icon className="call-icon" aria-hidden />
         <code>{call.call.tool}</code>
-        <span className="call-brief">{brief(call)}</span>
-        <span className="call-state">{stateWords(call, say)}</span>
+        <span className="call-brief">{summarizeArguments(call)}</span>
+        <span className="call-state">{describeState(call, t)}</span>
         <ChevronRight className="chevron" aria-hidden />
       </button>
       {call.phase === "running" && <Progress call={call} />}
-      {decides && call.phase === "asking" && <Approval call={call} schema={call.appTool?.parameters ?? tool?.parameters ?? (tools ? {} : null)} />}
-      {decides && call.phase === "parked" && call.parked?.kind === "question" && <QuestionForm call={call} />}
-      {decides && call.phase === "parked" && call.parked?.kind === "client" && <ClientCall call={call} />}
-      {atOnce && call.result && <ResultView result={call.result} brief />}
-      {!open && shows && <Drawn drawing={drawingOf(JSON.stringify(call.edited ?? call.call.arguments))} />}
-      {open && <CallDetails call={call} where={whereOf(call, tool, say)} />}
+      {mayDecide && call.phase === "asking" && <Approval call={call} schema={call.appTool?.parameters ?? tool?.parameters ?? (tools ? {} : null)} />}
+      {mayDecide && call.phase === "parked" && call.parked?.kind === "question" && <QuestionForm call={call} />}
+      {mayDecide && call.phase === "parked" && call.parked?.kind === "client" && <ClientCall call={call} />}
+      {showsPicture && call.result && <ResultView result={call.result} brief />}
+      {!open && showsArguments && <DisplayView display={chooseDisplay(JSON.stringify(call.edited ?? call.call.arguments))} />}
+      {open && <CallDetails call={call} where={describeVenue(call, tool, t)} />}
     </section>
   )
 })
@@ -54,6 +54,7 @@ export const CallCard = memo(function CallCard({ call, opened = false }: { call:
 function Progress({ call }: { call: CallView }) {
   const { progress } = call
   if (!progress) return null
+  // MCP lets a server leave out the total; a progress up to 1 is then most likely a fraction.
   const total = progress.total ?? (progress.done <= 1 ? 1 : null)
   return (
     <div className="progress">
@@ -63,21 +64,21 @@ function Progress({ call }: { call: CallView }) {
   )
 }
 
-function stateWords(call: CallView, say: Say): string {
+function describeState(call: CallView, t: Translate): string {
   if (call.result) {
-    const took = call.result.duration_ms ? ` · ${duration(call.result.duration_ms)}` : ""
-    return `${say(`outcome.${call.result.outcome}`)}${took}`
+    const took = call.result.duration_ms ? ` · ${formatDuration(call.result.duration_ms)}` : ""
+    return `${t(`outcome.${call.result.outcome}`)}${took}`
   }
   const phase = call.phase === "closed" ? "running" : call.phase
-  const again = call.phase === "running" && (call.attempt ?? 1) > 1 ? ` · ${say("call.attempt", { n: call.attempt ?? 1 })}` : ""
-  return `${say(`phase.${phase}`)}${again}`
+  const attempt = call.phase === "running" && (call.attempt ?? 1) > 1 ? ` · ${t("call.attempt", { n: call.attempt ?? 1 })}` : ""
+  return `${t(`phase.${phase}`)}${attempt}`
 }
 
-const LONGEST_BRIEF = 90
+const MAX_SUMMARY_CHARS = 90
 
-/** The arguments in one line. */
-function brief(call: CallView): string {
+/** Return the values of the arguments in one line. */
+function summarizeArguments(call: CallView): string {
   const values = Object.values(call.edited ?? call.call.arguments)
   const text = values.map((value) => (typeof value === "string" ? value : JSON.stringify(value))).join(", ")
-  return text.length > LONGEST_BRIEF ? `${text.slice(0, LONGEST_BRIEF)}…` : text
+  return text.length > MAX_SUMMARY_CHARS ? `${text.slice(0, MAX_SUMMARY_CHARS)}…` : text
 }

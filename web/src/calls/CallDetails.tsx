@@ -1,37 +1,37 @@
 import { Square } from "lucide-react"
-import { ask, part } from "../wire/http"
+import { requestJson } from "../wire/http"
 import type { CallView } from "../state/view"
-import { Json } from "../parts/Json"
-import { bytes, moment } from "../parts/times"
-import { useConversation } from "../chat/context"
-import { useLanguage, useSay } from "../words"
+import { JsonView } from "../components/JsonView"
+import { formatBytes, formatDateTime } from "../format"
+import { useConversation } from "../state/conversationContext"
+import { useLanguage, useTranslate } from "../locales"
 import { ResultView } from "./ResultView"
 
 export function CallDetails({ call, where }: { call: CallView; where: string }) {
-  const say = useSay()
+  const t = useTranslate()
   const language = useLanguage()
-  const { conversation, decides } = useConversation()
+  const { conversation, mayDecide } = useConversation()
   const result = call.result
-  const stop = () => void ask("POST", `conversations/${part(conversation)}/cancel`, { call_id: call.id }).catch(() => undefined)
+  const stop = () => void requestJson("POST", `conversations/${encodeURIComponent(conversation)}/cancel`, { call_id: call.id }).catch(() => undefined)
   const facts = [
-    where && [say(call.startedAt || result ? "call.ran" : "call.runs"), where],
-    call.rule && [say("call.rule"), call.rule],
-    call.decision && ["", say("call.decidedBy", { decision: say(`call.${call.decision}`), by: call.decidedBy ?? "" })],
-    call.startedAt && ["", moment(call.startedAt, language)],
+    where && [t(call.startedAt || result ? "call.ran" : "call.runs"), where],
+    call.rule && [t("call.rule"), call.rule],
+    call.decision && ["", t("call.decidedBy", { decision: t(`call.${call.decision}`), by: call.decidedBy ?? "" })],
+    call.startedAt && ["", formatDateTime(call.startedAt, language)],
   ].filter(Boolean) as [string, string][]
   return (
     <div className="call-details">
-      {!(decides && call.phase === "asking") && (
+      {!(mayDecide && call.phase === "asking") && (
         <>
-          <h4>{call.edited ? say("call.editedArguments", { by: call.decidedBy ?? "" }) : say("call.arguments")}</h4>
-          {call.call.unreadable ? <p className="problem">{call.call.unreadable}</p> : <Json value={call.edited ?? call.call.arguments} />}
+          <h4>{call.edited ? t("call.editedArguments", { by: call.decidedBy ?? "" }) : t("call.arguments")}</h4>
+          {call.call.unreadable ? <p className="problem">{call.call.unreadable}</p> : <JsonView value={call.edited ?? call.call.arguments} />}
         </>
       )}
       {result && (
         <>
-          <h4>{say(result.error ? "call.error" : "call.result")}</h4>
+          <h4>{t(result.error ? "call.error" : "call.result")}</h4>
           {result.error ? <p className="problem">{result.error.error}</p> : <ResultView result={result} />}
-          {result.handle && <small>{say("call.whole", { bytes: bytes(result.whole_bytes ?? 0) })}</small>}
+          {result.handle && <small>{t("call.truncated", { bytes: formatBytes(result.whole_bytes ?? 0) })}</small>}
         </>
       )}
       <p className="facts">
@@ -40,9 +40,9 @@ export function CallDetails({ call, where }: { call: CallView; where: string }) 
             {name && <b>{name}</b>} {value}
           </span>
         ))}
-        {call.phase === "running" && decides && (
+        {call.phase === "running" && mayDecide && (
           <button className="quiet" onClick={stop} disabled={call.stopping}>
-            <Square aria-hidden /> {say("call.stopOne")}
+            <Square aria-hidden /> {t("call.stop")}
           </button>
         )}
       </p>

@@ -1,43 +1,43 @@
-// A call that the application runs. What it shows is drawn here too; its result may be handed in by hand.
+// A call that the application runs. If the application is closed, the user may enter the result instead.
 import { useState } from "react"
-import { useConversation } from "../chat/context"
+import { useConversation } from "../state/conversationContext"
 import type { CallView } from "../state/view"
-import { ask, part, said } from "../wire/http"
-import { useSay } from "../words"
-import { drawingOf } from "./drawing"
-import { Drawn } from "./ResultView"
+import { requestJson, describeError } from "../wire/http"
+import { useTranslate } from "../locales"
+import { chooseDisplay } from "./resultDisplay"
+import { DisplayView } from "./ResultView"
 
 export function ClientCall({ call }: { call: CallView }) {
-  const say = useSay()
+  const t = useTranslate()
   const { conversation } = useConversation()
   const [text, setText] = useState("")
   const [open, setOpen] = useState(false)
   const [problem, setProblem] = useState("")
   const deliver = async () => {
     try {
-      await ask("POST", `conversations/${part(conversation)}/calls/${part(call.id)}/result`, { result: parsed(text) })
+      await requestJson("POST", `conversations/${encodeURIComponent(conversation)}/calls/${encodeURIComponent(call.id)}/result`, { result: parseJsonOrText(text) })
     } catch (error) {
-      setProblem(said(error))
+      setProblem(describeError(error))
     }
   }
   return (
     <div className="approval">
       <p className="approval-title">
-        <strong>{say("client.title", { tool: call.call.tool })}</strong>
+        <strong>{t("client.title", { tool: call.call.tool })}</strong>
       </p>
-      <p>{say("client.about")}</p>
-      <Drawn drawing={drawingOf(JSON.stringify(call.call.arguments))} />
-      {open && <textarea rows={3} aria-label={say("client.result")} placeholder='{"ok": true}' value={text} onChange={(event) => setText(event.target.value)} />}
+      <p>{t("client.about")}</p>
+      <DisplayView display={chooseDisplay(JSON.stringify(call.call.arguments))} />
+      {open && <textarea rows={3} aria-label={t("client.result")} placeholder='{"ok": true}' value={text} onChange={(event) => setText(event.target.value)} />}
       {problem && (
         <p className="problem" role="alert">
           {problem}
         </p>
       )}
       <div className="approval-actions">
-        <button onClick={() => (open ? void deliver() : setOpen(true))}>{say("client.deliver")}</button>
+        <button onClick={() => (open ? void deliver() : setOpen(true))}>{t("client.deliver")}</button>
         {open && (
           <button className="quiet" onClick={() => setOpen(false)}>
-            {say("common.cancel")}
+            {t("common.cancel")}
           </button>
         )}
       </div>
@@ -45,8 +45,8 @@ export function ClientCall({ call }: { call: CallView }) {
   )
 }
 
-/** JSON if it is JSON, otherwise the text as it is. */
-function parsed(text: string): unknown {
+/** Return the value of a text that is JSON, else the text itself. */
+function parseJsonOrText(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

@@ -1,16 +1,18 @@
 import { CircleDashed } from "lucide-react"
-import { useSay } from "../words"
+import { useTranslate } from "../locales"
 
-/** A call that the model is still writing. */
+const MAX_DRAFT_CHARS = 90
+
+/** The card of a call whose arguments the model is still writing. */
 export function DraftCard({ tool, text }: { tool: string; text: string }) {
-  const say = useSay()
+  const t = useTranslate()
   return (
-    <section className="call" data-state="written" aria-label={say("call.label", { tool })}>
+    <section className="call" data-state="written" aria-label={t("call.label", { tool })}>
       <div className="call-head">
         <CircleDashed className="call-icon" aria-hidden />
         <code>{tool}</code>
-        <span className="call-brief">{text.slice(-90)}</span>
-        <span className="call-state">{say("phase.written")}</span>
+        <span className="call-brief">{text.slice(-MAX_DRAFT_CHARS)}</span>
+        <span className="call-state">{t("phase.written")}</span>
       </div>
     </section>
   )

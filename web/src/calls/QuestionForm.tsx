@@ -1,17 +1,17 @@
-// A question that a call has asked: the form that came with it, to be answered, declined or left.
+// A question that an MCP server asks during a call (elicitation): its form can be answered, declined or cancelled.
 import { useState } from "react"
-import { useConversation } from "../chat/context"
-import { isLink } from "../parts/addresses"
-import { SchemaForm } from "../parts/SchemaForm"
-import type { Schema } from "../parts/schema"
+import { useConversation } from "../state/conversationContext"
+import { isWebLink } from "../urls"
+import { SchemaForm } from "../components/SchemaForm"
+import type { Schema } from "../components/schemaFields"
 import type { CallView } from "../state/view"
-import { ask, part, said } from "../wire/http"
-import { useSay } from "../words"
+import { requestJson, describeError } from "../wire/http"
+import { useTranslate } from "../locales"
 
-const NOTHING = {}
+const NO_VALUES = {}
 
 export function QuestionForm({ call }: { call: CallView }) {
-  const say = useSay()
+  const t = useTranslate()
   const { conversation } = useConversation()
   const question = call.parked?.question ?? {}
   const schema = (question["requestedSchema"] ?? {}) as Schema
@@ -22,9 +22,9 @@ export function QuestionForm({ call }: { call: CallView }) {
     setBusy(true)
     try {
       const body = reply === "accepted" ? { content: content ?? {}, reply } : { reply }
-      await ask("POST", `conversations/${part(conversation)}/calls/${part(call.id)}/answer`, body)
+      await requestJson("POST", `conversations/${encodeURIComponent(conversation)}/calls/${encodeURIComponent(call.id)}/answer`, body)
     } catch (error) {
-      setProblem(said(error))
+      setProblem(describeError(error))
       setBusy(false)
     }
   }
@@ -37,15 +37,15 @@ export function QuestionForm({ call }: { call: CallView }) {
       }}
     >
       <p className="approval-title">
-        <strong>{say("question.title", { tool: call.call.tool })}</strong>
+        <strong>{t("question.title", { tool: call.call.tool })}</strong>
       </p>
       <p className="about">{String(question["message"] ?? "")}</p>
-      {typeof question["url"] === "string" && isLink(question["url"]) ? (
+      {typeof question["url"] === "string" && isWebLink(question["url"]) ? (
         <a href={question["url"]} target="_blank" rel="noopener noreferrer">
           {question["url"]}
         </a>
       ) : (
-        <SchemaForm schema={schema} value={NOTHING} onChange={setContent} />
+        <SchemaForm schema={schema} value={NO_VALUES} onChange={setContent} />
       )}
       {typeof question["problem"] === "string" && <p className="problem">{question["problem"]}</p>}
       {problem && (
@@ -55,13 +55,13 @@ export function QuestionForm({ call }: { call: CallView }) {
       )}
       <div className="approval-actions">
         <button className="primary" disabled={busy || !content}>
-          {say("question.answer")}
+          {t("question.answer")}
         </button>
         <button type="button" disabled={busy} onClick={() => void reply("declined")}>
-          {say("question.decline")}
+          {t("question.decline")}
         </button>
         <button type="button" className="quiet" disabled={busy} onClick={() => void reply("cancelled")}>
-          {say("question.cancel")}
+          {t("question.cancel")}
         </button>
       </div>
     </form>

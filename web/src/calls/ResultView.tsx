@@ -1,39 +1,42 @@
-// What a call came to, drawn as what it is: a picture, a table, links, a text, or else JSON.
+// The result of a call, shown as what it is: a picture, a table, links, a text, or else JSON.
 import { useMemo } from "react"
-import { Json } from "../parts/Json"
+import { JsonView } from "../components/JsonView"
 import type { Result } from "../wire/types"
-import { drawingOf, withParts, type Drawing } from "./drawing"
+import { chooseDisplay, addParts, type ResultDisplay } from "./resultDisplay"
 
 export function ResultView({ result, brief = false }: { result: Result; brief?: boolean }) {
-  const drawing = useMemo(() => withParts(drawingOf(result.content), result.parts ?? []), [result])
-  if (brief && !isPicture(drawing)) return null
-  return <Drawn drawing={brief ? picturesOf(drawing) : drawing} />
+  const display = useMemo(() => addParts(chooseDisplay(result.content), result.parts ?? []), [result])
+  if (brief && !isPicture(display)) return null
+  return <DisplayView display={brief ? keepPictures(display) : display} />
 }
 
-/** Pictures are shown without opening the card: they are what was asked for. */
-export function shownAtOnce(result: Result): boolean {
+/**
+ * Return whether a result is likely to hold a picture, which is shown without opening the card. This runs for every card in
+ * every render, so it looks at the text instead of parsing it.
+ */
+export function mayHavePicture(result: Result): boolean {
   return Boolean(result.parts?.length) || result.content.includes("data:image/") || result.content.includes('"image"')
 }
 
-function picturesOf(drawing: Drawing): Drawing {
-  return drawing.kind === "several" ? { kind: "several", parts: drawing.parts.filter(isPicture) } : drawing
+function keepPictures(display: ResultDisplay): ResultDisplay {
+  return display.kind === "several" ? { kind: "several", parts: display.parts.filter(isPicture) } : display
 }
 
-function isPicture(drawing: Drawing): boolean {
-  return drawing.kind === "image" || (drawing.kind === "several" && drawing.parts.some(isPicture))
+function isPicture(display: ResultDisplay): boolean {
+  return display.kind === "image" || (display.kind === "several" && display.parts.some(isPicture))
 }
 
-export function Drawn({ drawing }: { drawing: Drawing }) {
-  switch (drawing.kind) {
+export function DisplayView({ display }: { display: ResultDisplay }) {
+  switch (display.kind) {
     case "image":
-      return <img className="result-image" src={drawing.url} alt={drawing.about} />
+      return <img className="result-image" src={display.url} alt={display.about} />
     case "table":
       return (
         <div className="result-table" tabIndex={0}>
           <table>
             <thead>
               <tr>
-                {drawing.columns.map((column) => (
+                {display.columns.map((column) => (
                   <th key={column} scope="col">
                     {column}
                   </th>
@@ -41,10 +44,10 @@ export function Drawn({ drawing }: { drawing: Drawing }) {
               </tr>
             </thead>
             <tbody>
-              {drawing.rows.map((row, index) => (
+              {display.rows.map((row, index) => (
                 <tr key={index}>
-                  {row.map((cell, at) => (
-                    <td key={at}>
+                  {row.map((cell, column) => (
+                    <td key={column}>
                       <Cell text={cell} />
                     </td>
                   ))}
@@ -52,13 +55,13 @@ export function Drawn({ drawing }: { drawing: Drawing }) {
               ))}
             </tbody>
           </table>
-          {drawing.more > 0 && <small>+ {drawing.more}</small>}
+          {display.more > 0 && <small>+ {display.more}</small>}
         </div>
       )
     case "links":
       return (
         <ul className="result-links">
-          {drawing.links.map((link) => (
+          {display.links.map((link) => (
             <li key={link.url}>
               <a href={link.url} target="_blank" rel="noopener noreferrer">
                 {link.title}
@@ -69,19 +72,19 @@ export function Drawn({ drawing }: { drawing: Drawing }) {
         </ul>
       )
     case "text":
-      return <p className="result-text">{drawing.text}</p>
+      return <p className="result-text">{display.text}</p>
     case "several":
       return (
         <>
-          {drawing.parts.map((part, index) => (
-            <Drawn key={index} drawing={part} />
+          {display.parts.map((part, index) => (
+            <DisplayView key={index} display={part} />
           ))}
         </>
       )
     case "json":
-      return <Json value={drawing.value} />
+      return <JsonView value={display.value} />
     default:
-      return drawing satisfies never
+      return display satisfies never
   }
 }
 

@@ -1,22 +1,22 @@
-import type { View } from "../state/view"
-import { useSay } from "../words"
+import type { ConversationView } from "../state/view"
+import { useTranslate } from "../locales"
 
-/** Says to a screen reader what the eye sees move: not every word, only where things stand. */
-export function Announcer({ view, waiting }: { view: View; waiting: number }) {
-  const say = useSay()
+/** Announces the state of the conversation to screen readers; reading out streamed text would never come to an end. */
+export function Announcer({ view, waiting }: { view: ConversationView; waiting: number }) {
+  const t = useTranslate()
   const last = view.rows.at(-1)
-  const said = waiting
-    ? say("ask.several", { n: waiting })
+  const announcement = waiting
+    ? t("ask.several", { n: waiting })
     : view.run
-      ? say("chat.working")
+      ? t("chat.working")
       : last?.kind === "ending"
-        ? say(`ending.${last.ending === "done" ? "cancelled" : last.ending}`)
+        ? t(`ending.${last.ending === "done" ? "cancelled" : last.ending}`)
         : last?.kind === "turn"
-          ? say("chat.answerEnded")
+          ? t("chat.answerEnded")
           : ""
   return (
-    <div className="unseen" role="status" aria-live="polite">
-      {said}
+    <div className="visually-hidden" role="status" aria-live="polite">
+      {announcement}
     </div>
   )
 }

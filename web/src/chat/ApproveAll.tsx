@@ -1,24 +1,24 @@
 import { CheckCheck } from "lucide-react"
 import { useState } from "react"
 import type { CallView } from "../state/view"
-import { ask, part, said } from "../wire/http"
-import { useSay } from "../words"
+import { requestJson, describeError } from "../wire/http"
+import { useTranslate } from "../locales"
 
-/** Where several calls wait for a yes: one for all of them, as they are. */
+/** A button that approves all waiting calls with their arguments as they are, if there are several. */
 export function ApproveAll({ conversation, calls }: { conversation: string; calls: CallView[] }) {
-  const say = useSay()
+  const t = useTranslate()
   const [problem, setProblem] = useState("")
   if (calls.length < 2) return null
   const approve = async () => {
-    const asked = calls.map((call) => ask("POST", `conversations/${part(conversation)}/calls/${part(call.id)}/approve`, {}))
-    const failed = (await Promise.allSettled(asked)).find((one) => one.status === "rejected")
-    setProblem(failed ? said(failed.reason) : "")
+    const requests = calls.map((call) => requestJson("POST", `conversations/${encodeURIComponent(conversation)}/calls/${encodeURIComponent(call.id)}/approve`, {}))
+    const failed = (await Promise.allSettled(requests)).find((outcome) => outcome.status === "rejected")
+    setProblem(failed ? describeError(failed.reason) : "")
   }
   return (
     <div className="approve-all">
-      <span>{problem || say("ask.several", { n: calls.length })}</span>
+      <span>{problem || t("ask.several", { n: calls.length })}</span>
       <button onClick={() => void approve()}>
-        <CheckCheck aria-hidden /> {say("ask.approveAll")}
+        <CheckCheck aria-hidden /> {t("ask.approveAll")}
       </button>
     </div>
   )

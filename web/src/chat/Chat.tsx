@@ -1,35 +1,34 @@
-// A conversation, or the place where a new one begins.
+// The chat page: a conversation, or the form that starts a new one.
 import { useCallback } from "react"
-import { go } from "../route"
-import { beginTrace } from "../wire/console"
-import { conversationsChanged } from "../state/conversations"
-import { inTurn } from "../state/turns"
-import { ask, part, request } from "../wire/http"
+import { navigate } from "../route"
+import { notifyConversationsChanged } from "../state/conversations"
+import { sendMessage } from "../state/messages"
+import { requestJson } from "../wire/http"
 import type { ConversationAnswer } from "../wire/types"
-import { useSay } from "../words"
+import { useTranslate } from "../locales"
 import { Composer } from "./Composer"
 import { Conversation } from "./Conversation"
 import { Starters } from "./Starters"
 
-const LONGEST_TITLE = 60
+const MAX_TITLE_CHARS = 60
 
 export function Chat({ id }: { id: string }) {
   return id ? <Conversation key={id} id={id} /> : <NewConversation />
 }
 
 function NewConversation() {
-  const say = useSay()
+  const t = useTranslate()
   const send = useCallback(async (text: string) => {
-    const made = await ask<ConversationAnswer>("POST", "conversations", { title: titleOf(text) })
-    await sendMessage(made.conversation.id, text)
-    conversationsChanged()
-    go("chat", made.conversation.id)
+    const { conversation } = await requestJson<ConversationAnswer>("POST", "conversations", { title: makeTitle(text) })
+    await sendMessage(conversation.id, text)
+    notifyConversationsChanged()
+    navigate("chat", conversation.id)
   }, [])
   return (
     <div className="chat chat-new">
       <div className="greeting">
-        <h1>{say("chat.greeting")}</h1>
-        <p>{say("chat.about")}</p>
+        <h1>{t("chat.greeting")}</h1>
+        <p>{t("chat.about")}</p>
         <Composer send={send} />
         <Starters send={send} />
       </div>
@@ -37,15 +36,7 @@ function NewConversation() {
   )
 }
 
-/** Start a run. The answer is followed elsewhere, so this stream is left as soon as the server has taken the message. */
-export async function sendMessage(conversation: string, content: string): Promise<void> {
-  const path = `conversations/${part(conversation)}/chat`
-  const headers = { accept: "text/event-stream", "x-correlation-id": beginTrace() }
-  const answer = await inTurn(conversation, () => request("POST", path, { content }, { headers }))
-  await answer.body?.cancel()
-}
-
-function titleOf(text: string): string {
+function makeTitle(text: string): string {
   const line = text.trim().split("\n")[0] ?? ""
-  return line.length > LONGEST_TITLE ? `${line.slice(0, LONGEST_TITLE - 1).trimEnd()}…` : line
+  return line.length > MAX_TITLE_CHARS ? `${line.slice(0, MAX_TITLE_CHARS - 1).trimEnd()}…` : line
 }

@@ -1,23 +1,24 @@
 import { ArrowUp, Square } from "lucide-react"
 import { useEffect, useRef, useState, type KeyboardEvent } from "react"
-import { said } from "../wire/http"
-import { useSay } from "../words"
+import { describeError } from "../wire/http"
+import { useTranslate } from "../locales"
 import { OfflineNotice } from "./OfflineNotice"
 
 interface ComposerProps {
   send: (text: string) => Promise<void>
-  /** Given while something runs. */
+  /** Set while a run is active. */
   stop?: (() => void) | undefined
   stopping?: boolean
 }
 
 export function Composer({ send, stop, stopping = false }: ComposerProps) {
-  const say = useSay()
+  const t = useTranslate()
   const [text, setText] = useState("")
   const [busy, setBusy] = useState(false)
   const [problem, setProblem] = useState("")
   const field = useRef<HTMLTextAreaElement>(null)
   useEffect(() => {
+    // On a touch screen the focus would open the keyboard over the conversation.
     if (matchMedia("(hover: hover)").matches) field.current?.focus()
   }, [])
   const submit = async () => {
@@ -25,11 +26,11 @@ export function Composer({ send, stop, stopping = false }: ComposerProps) {
     if (!message || busy) return
     setBusy(true)
     setProblem("")
-    setText("")
+    setText("") // at once, so that the next message can be written; restored if this one is not accepted
     try {
       await send(message)
     } catch (error) {
-      setProblem(said(error))
+      setProblem(describeError(error))
       setText(message)
     } finally {
       setBusy(false)
@@ -37,6 +38,7 @@ export function Composer({ send, stop, stopping = false }: ComposerProps) {
     }
   }
   const onKey = (event: KeyboardEvent) => {
+    // Enter that ends the composition of a character, as in Chinese, does not send.
     if (event.key !== "Enter" || event.shiftKey || event.nativeEvent.isComposing) return
     event.preventDefault()
     void submit()
@@ -56,17 +58,17 @@ export function Composer({ send, stop, stopping = false }: ComposerProps) {
           void submit()
         }}
       >
-        <textarea ref={field} rows={1} aria-label={say("chat.write")} placeholder={say("chat.placeholder")} value={text} onChange={(event) => setText(event.target.value)} onKeyDown={onKey} />
+        <textarea ref={field} rows={1} aria-label={t("chat.write")} placeholder={t("chat.placeholder")} value={text} onChange={(event) => setText(event.target.value)} onKeyDown={onKey} />
         {stop && (
-          <button type="button" className="round stop" aria-label={say(stopping ? "chat.stopping" : "chat.stop")} title={say("chat.stop")} disabled={stopping} onClick={stop}>
+          <button type="button" className="round stop" aria-label={t(stopping ? "chat.stopping" : "chat.stop")} title={t("chat.stop")} disabled={stopping} onClick={stop}>
             <Square aria-hidden />
           </button>
         )}
-        <button className="round send" aria-label={say("chat.send")} title={say("chat.send")} disabled={!text.trim() || busy}>
+        <button className="round send" aria-label={t("chat.send")} title={t("chat.send")} disabled={!text.trim() || busy}>
           <ArrowUp aria-hidden />
         </button>
       </form>
-      <p className="hint">{say("chat.hint")}</p>
+      <p className="hint">{t("chat.hint")}</p>
     </div>
   )
 }

@@ -1,52 +1,53 @@
 import { useCallback, useEffect, useMemo, useSyncExternalStore } from "react"
-import { seesTenant, useMe } from "../caller"
-import { conversationsChanged } from "../state/conversations"
-import { following } from "../state/following"
-import { isJudging, waitingCalls } from "../state/view"
-import { ask, part } from "../wire/http"
+import { maySeeTenant, useMe } from "../caller"
+import { notifyConversationsChanged } from "../state/conversations"
+import { getConversationStore } from "../state/conversationStore"
+import { sendMessage } from "../state/messages"
+import { hasUnjudgedCalls, listWaitingCalls } from "../state/view"
+import { requestJson } from "../wire/http"
 import { useTitle } from "../title"
-import { useSay } from "../words"
-import { sendMessage } from "./Chat"
+import { useTranslate } from "../locales"
 import { ApproveAll } from "./ApproveAll"
 import { Composer } from "./Composer"
-import { ConversationContext } from "./context"
+import { ConversationContext } from "../state/conversationContext"
 import { Announcer } from "./Announcer"
 import { Thread } from "./Thread"
 import { Toolbar } from "./Toolbar"
 
-/** Closes a menu or a dialog, empties a search, or ends the writing of a character. */
-function isForAnother(event: KeyboardEvent): boolean {
+/** Return whether Escape has another meaning here: it closes a menu or dialog, clears a search or ends a composition. */
+function hasOtherMeaning(event: KeyboardEvent): boolean {
   const isSearch = event.target instanceof HTMLInputElement && event.target.type === "search"
   return event.defaultPrevented || event.isComposing || isSearch || document.querySelector("dialog[open], .popup, [data-menu=open]") !== null
 }
 
 export function Conversation({ id }: { id: string }) {
-  const say = useSay()
+  const t = useTranslate()
   const me = useMe()
-  const source = useMemo(() => following(id), [id])
-  const { view, status, problem } = useSyncExternalStore(source.subscribe, source.snapshot)
+  const store = useMemo(() => getConversationStore(id), [id])
+  const { view, status, problem } = useSyncExternalStore(store.subscribe, store.getSnapshot)
   const send = useCallback((text: string) => sendMessage(id, text), [id])
   useTitle(view.title)
   const running = view.run !== null
-  const mine = view.owner ? view.owner === me.user : me.keyless || !seesTenant(me)
-  const stop = useCallback(() => void ask("POST", `conversations/${part(id)}/cancel`, {}).catch(() => undefined), [id])
+  // Until the owner is known, guess what is most likely: operators mostly read the conversations of others.
+  const mine = view.owner ? view.owner === me.user : me.keyless || !maySeeTenant(me)
+  const stop = useCallback(() => void requestJson("POST", `conversations/${encodeURIComponent(id)}/cancel`, {}).catch(() => undefined), [id])
   useEffect(() => {
-    if (!running) return conversationsChanged()
+    if (!running) return notifyConversationsChanged() // a run that ends moves the conversation to the front of the list
     if (!mine) return
     const onKey = (event: KeyboardEvent) => {
-      if (event.key === "Escape" && !isForAnother(event)) stop()
+      if (event.key === "Escape" && !hasOtherMeaning(event)) stop()
     }
     addEventListener("keydown", onKey)
     return () => removeEventListener("keydown", onKey)
   }, [running, mine, stop])
-  const waiting = useMemo(() => waitingCalls(view), [view])
-  const decides = mine || me.roles.includes("approver")
-  const context = useMemo(() => ({ conversation: id, send: mine ? send : null, decides }), [id, send, mine, decides])
+  const waiting = useMemo(() => listWaitingCalls(view), [view])
+  const mayDecide = mine || me.roles.includes("approver")
+  const context = useMemo(() => ({ conversation: id, send: mine ? send : null, mayDecide }), [id, send, mine, mayDecide])
   if (status === "gone") {
     return (
       <div className="chat chat-new">
         <p className="greeting" title={problem}>
-          {say("chat.gone")}
+          {t("chat.gone")}
         </p>
       </div>
     )
@@ -59,11 +60,11 @@ export function Conversation({ id }: { id: string }) {
         <div className="chat-foot">
           {status === "away" && (
             <p className="banner" role="status">
-              {say("chat.reconnecting")}
+              {t("chat.reconnecting")}
             </p>
           )}
-          {decides && !isJudging(view) && <ApproveAll conversation={id} calls={waiting.filter((call) => call.phase === "asking")} />}
-          {mine ? <Composer send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{say("chat.readOnly", { user: view.owner })}</p>}
+          {mayDecide && !hasUnjudgedCalls(view) && <ApproveAll conversation={id} calls={waiting.filter((call) => call.phase === "asking")} />}
+          {mine ? <Composer send={send} stop={running ? stop : undefined} stopping={view.run?.stopping ?? false} /> : view.owner && <p className="hint">{t("chat.readOnly", { user: view.owner })}</p>}
         </div>
         <Announcer view={view} waiting={waiting.length} />
       </div>

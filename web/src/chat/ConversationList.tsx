@@ -1,66 +1,58 @@
 import { MoreHorizontal, Pencil, Plus, Search, Trash2 } from "lucide-react"
 import { useEffect, useMemo, useRef, useState, type FormEvent } from "react"
-import { seesTenant, useMe } from "../caller"
-import { Dialog } from "../parts/Dialog"
-import { go, hrefOf } from "../route"
-import { conversationsChanged, onConversationsChanged } from "../state/conversations"
-import { forget } from "../state/following"
-import { ask, part } from "../wire/http"
+import { useMe } from "../caller"
+import { Dialog } from "../components/Dialog"
+import { OwnerFilter } from "../components/OwnerFilter"
+import { navigate, buildHref } from "../route"
+import { notifyConversationsChanged, onConversationsChanged } from "../state/conversations"
+import { forgetConversationStore } from "../state/conversationStore"
+import { requestJson } from "../wire/http"
 import type { ConversationList as Page, ConversationSummary } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
-import { useSay, type Word } from "../words"
+import { useQuery } from "../wire/useQuery"
+import { useTranslate, type MessageKey } from "../locales"
 
-const PAGE = 40
-const LOOK_EVERY_MS = 20_000
+const PAGE_SIZE = 40
+const POLL_MS = 20_000
+const TYPING_PAUSE_MS = 200
 
 export function ConversationList({ current }: { current: string }) {
-  const say = useSay()
-  const me = useMe()
+  const t = useTranslate()
   const [text, setText] = useState("")
   const [everyone, setEveryone] = useState(false)
-  const [most, setMost] = useState(PAGE)
-  const query = useSettled(text.trim())
-  const whose = everyone ? "&whose=tenant" : ""
-  const path = query ? `conversations/search?q=${part(query)}&limit=${most}${whose}` : `conversations?limit=${most}${whose}`
-  const { data, again } = useAnswer<Page>(path, LOOK_EVERY_MS)
-  useEffect(() => onConversationsChanged(again), [again])
-  const [shown, setShown] = useState<Page | null>(null)
-  if (data && data !== shown) setShown(data) // the old list stays until the new one is there
-  const groups = useMemo(() => byDay(shown?.conversations ?? []), [shown])
+  const [limit, setLimit] = useState(PAGE_SIZE)
+  const query = useDebounced(text.trim())
+  const owner = everyone ? "&whose=tenant" : ""
+  const path = query ? `conversations/search?q=${encodeURIComponent(query)}&limit=${limit}${owner}` : `conversations?limit=${limit}${owner}`
+  const { data, refetch } = useQuery<Page>(path, POLL_MS)
+  useEffect(() => onConversationsChanged(refetch), [refetch])
+  const [page, setPage] = useState<Page | null>(null)
+  if (data && data !== page) setPage(data) // the old list stays until the response for a new query is there
+  const groups = useMemo(() => groupByDay(page?.conversations ?? []), [page])
   return (
-    <section className="conversations" aria-label={say("list.label")}>
-      <a className="new-chat" href={hrefOf("chat")}>
-        <Plus aria-hidden /> {say("list.new")}
+    <section className="conversations" aria-label={t("list.label")}>
+      <a className="new-chat" href={buildHref("chat")}>
+        <Plus aria-hidden /> {t("list.new")}
       </a>
       <div className="search">
         <Search aria-hidden />
-        <input type="search" aria-label={say("list.search")} placeholder={say("list.search")} value={text} onChange={(event) => setText(event.target.value)} />
+        <input type="search" aria-label={t("list.search")} placeholder={t("list.search")} value={text} onChange={(event) => setText(event.target.value)} />
       </div>
-      {seesTenant(me) && !me.keyless && (
-        <div className="switch" role="group" aria-label={say("list.label")}>
-          <button aria-pressed={!everyone} onClick={() => setEveryone(false)}>
-            {say("list.mine")}
-          </button>
-          <button aria-pressed={everyone} onClick={() => setEveryone(true)}>
-            {say("list.everyone")}
-          </button>
-        </div>
-      )}
+      <OwnerFilter everyone={everyone} onChange={setEveryone} label={t("list.label")} />
       <div className="conversations-scroll">
-        {shown && shown.count === 0 && <p className="empty">{say(query ? "list.notFound" : "list.none")}</p>}
-        {groups.map(([word, conversations]) => (
-          <div key={word}>
-            <h2>{say(word)}</h2>
+        {page && page.count === 0 && <p className="empty">{t(query ? "list.notFound" : "list.none")}</p>}
+        {groups.map(([heading, conversations]) => (
+          <div key={heading}>
+            <h2>{t(heading)}</h2>
             <ul>
-              {conversations.map((one) => (
-                <Listed key={one.id} conversation={one} current={one.id === current} />
+              {conversations.map((conversation) => (
+                <ConversationItem key={conversation.id} conversation={conversation} current={conversation.id === current} />
               ))}
             </ul>
           </div>
         ))}
-        {shown?.next && (
-          <button className="quiet" onClick={() => setMost(most + PAGE)}>
-            {say("list.more")}
+        {page?.next && (
+          <button className="quiet" onClick={() => setLimit(limit + PAGE_SIZE)}>
+            {t("list.more")}
           </button>
         )}
       </div>
@@ -68,10 +60,10 @@ export function ConversationList({ current }: { current: string }) {
   )
 }
 
-function Listed({ conversation, current }: { conversation: ConversationSummary; current: boolean }) {
-  const say = useSay()
+function ConversationItem({ conversation, current }: { conversation: ConversationSummary; current: boolean }) {
+  const t = useTranslate()
   const me = useMe()
-  const title = conversation.title || say("list.untitled")
+  const title = conversation.title || t("list.untitled")
   const [open, setOpen] = useState<"menu" | "rename" | "delete" | null>(null)
   const menu = useRef<HTMLDivElement>(null)
   useEffect(() => {
@@ -89,52 +81,52 @@ function Listed({ conversation, current }: { conversation: ConversationSummary; 
     }
   }, [open])
   return (
-    <li className="listed" data-current={current || undefined}>
-      <a href={hrefOf("chat", conversation.id)} aria-current={current ? "true" : undefined}>
+    <li className="conversation-item" data-current={current || undefined}>
+      <a href={buildHref("chat", conversation.id)} aria-current={current ? "true" : undefined}>
         {title}
       </a>
       {conversation.user === me.user && (
-        <div className="listed-menu" ref={menu}>
-          <button className="icon" aria-label={say("list.actions", { title })} aria-expanded={open === "menu"} onClick={() => setOpen(open ? null : "menu")}>
+        <div className="conversation-item-menu" ref={menu}>
+          <button className="icon" aria-label={t("list.actions", { title })} aria-expanded={open === "menu"} onClick={() => setOpen(open ? null : "menu")}>
             <MoreHorizontal aria-hidden />
           </button>
           {open === "menu" && (
             <div className="popup">
               <button onClick={() => setOpen("rename")}>
-                <Pencil aria-hidden /> {say("list.rename")}
+                <Pencil aria-hidden /> {t("list.rename")}
               </button>
               <button onClick={() => setOpen("delete")}>
-                <Trash2 aria-hidden /> {say("list.delete")}
+                <Trash2 aria-hidden /> {t("list.delete")}
               </button>
             </div>
           )}
         </div>
       )}
-      {open === "rename" && <Rename conversation={conversation} onClose={() => setOpen(null)} />}
-      {open === "delete" && <Delete conversation={conversation} title={title} current={current} onClose={() => setOpen(null)} />}
+      {open === "rename" && <RenameDialog conversation={conversation} onClose={() => setOpen(null)} />}
+      {open === "delete" && <DeleteDialog conversation={conversation} title={title} current={current} onClose={() => setOpen(null)} />}
     </li>
   )
 }
 
-function Rename({ conversation, onClose }: { conversation: ConversationSummary; onClose: () => void }) {
-  const say = useSay()
+function RenameDialog({ conversation, onClose }: { conversation: ConversationSummary; onClose: () => void }) {
+  const t = useTranslate()
   const [title, setTitle] = useState(conversation.title)
   const save = async (event: FormEvent) => {
     event.preventDefault()
-    await ask("PUT", `conversations/${part(conversation.id)}`, { title: title.trim() })
-    conversationsChanged()
+    await requestJson("PUT", `conversations/${encodeURIComponent(conversation.id)}`, { title: title.trim() })
+    notifyConversationsChanged()
     onClose()
   }
   return (
-    <Dialog title={say("list.rename")} onClose={onClose}>
+    <Dialog title={t("list.rename")} onClose={onClose}>
       <form onSubmit={save}>
-        <input aria-label={say("list.rename")} autoFocus maxLength={500} value={title} onChange={(event) => setTitle(event.target.value)} />
+        <input aria-label={t("list.rename")} autoFocus maxLength={500} value={title} onChange={(event) => setTitle(event.target.value)} />
         <footer>
           <button type="button" onClick={onClose}>
-            {say("common.cancel")}
+            {t("common.cancel")}
           </button>
           <button className="primary" disabled={!title.trim()}>
-            {say("common.save")}
+            {t("common.save")}
           </button>
         </footer>
       </form>
@@ -142,41 +134,41 @@ function Rename({ conversation, onClose }: { conversation: ConversationSummary; 
   )
 }
 
-function Delete({ conversation, title, current, onClose }: { conversation: ConversationSummary; title: string; current: boolean; onClose: () => void }) {
-  const say = useSay()
+function DeleteDialog({ conversation, title, current, onClose }: { conversation: ConversationSummary; title: string; current: boolean; onClose: () => void }) {
+  const t = useTranslate()
   const remove = async () => {
-    await ask("DELETE", `conversations/${part(conversation.id)}`)
-    forget(conversation.id)
+    await requestJson("DELETE", `conversations/${encodeURIComponent(conversation.id)}`)
+    forgetConversationStore(conversation.id)
     onClose()
-    conversationsChanged()
-    if (current) go("chat")
+    notifyConversationsChanged()
+    if (current) navigate("chat")
   }
   return (
-    <Dialog title={say("list.delete")} onClose={onClose}>
-      <p>{say("list.deleteSure", { title })}</p>
+    <Dialog title={t("list.delete")} onClose={onClose}>
+      <p>{t("list.deleteConfirm", { title })}</p>
       <footer>
-        <button onClick={onClose}>{say("common.cancel")}</button>
+        <button onClick={onClose}>{t("common.cancel")}</button>
         <button className="danger" onClick={() => void remove()}>
-          {say("list.delete")}
+          {t("list.delete")}
         </button>
       </footer>
     </Dialog>
   )
 }
 
-/** What was typed, once the typing rests. */
-function useSettled(text: string): string {
-  const [settled, setSettled] = useState(text)
+/** Return a text once it has not changed for a moment, so that not every key sends a search. */
+function useDebounced(text: string): string {
+  const [debounced, setDebounced] = useState(text)
   useEffect(() => {
-    const timer = setTimeout(() => setSettled(text), 200)
+    const timer = setTimeout(() => setDebounced(text), TYPING_PAUSE_MS)
     return () => clearTimeout(timer)
   }, [text])
-  return settled
+  return debounced
 }
 
-function byDay(conversations: ConversationSummary[]): [Word, ConversationSummary[]][] {
+function groupByDay(conversations: ConversationSummary[]): [MessageKey, ConversationSummary[]][] {
   const today = new Date().setHours(0, 0, 0, 0)
-  const day = 86_400_000
-  const named = (at: number): Word => (at >= today ? "list.today" : at >= today - day ? "list.yesterday" : at >= today - 6 * day ? "list.week" : "list.older")
-  return [...Map.groupBy(conversations, (one) => named(Date.parse(one.updated_at)))]
+  const dayMs = 86_400_000
+  const headingOf = (at: number): MessageKey => (at >= today ? "list.today" : at >= today - dayMs ? "list.yesterday" : at >= today - 6 * dayMs ? "list.week" : "list.older")
+  return [...Map.groupBy(conversations, (conversation) => headingOf(Date.parse(conversation.updated_at)))]
 }

@@ -1,38 +1,38 @@
 import { useEffect, useState } from "react"
-import { Dialog } from "../parts/Dialog"
-import { inTurn } from "../state/turns"
-import { ask, part, said } from "../wire/http"
+import { Dialog } from "../components/Dialog"
+import { enqueueRequest } from "../state/requestQueue"
+import { requestJson, describeError } from "../wire/http"
 import type { AvailableTools, EnabledTools as Answer, EnabledTool } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
-import { useSay } from "../words"
+import { useQuery } from "../wire/useQuery"
+import { useTranslate } from "../locales"
 
-/** Which tools this conversation may use. Disabling one binds at once. */
+/** A dialog that chooses the tools of a conversation. A change applies at once, to a run that is active too. */
 export function EnabledTools({ conversation, onClose }: { conversation: string; onClose: () => void }) {
-  const say = useSay()
-  const path = `conversations/${part(conversation)}/tools`
-  const available = useAnswer<AvailableTools>(`${path}/available`)
-  const first = useAnswer<Answer>(path)
+  const t = useTranslate()
+  const path = `conversations/${encodeURIComponent(conversation)}/tools`
+  const available = useQuery<AvailableTools>(`${path}/available`)
+  const initial = useQuery<Answer>(path)
   const [enabled, setEnabled] = useState<Set<string> | null>(null)
   const [problem, setProblem] = useState("")
   useEffect(() => {
-    if (first.data) setEnabled(names(first.data))
-  }, [first.data])
+    if (initial.data) setEnabled(toKeys(initial.data))
+  }, [initial.data])
   const change = async ({ server_id, tool_name }: EnabledTool, on: boolean) => {
     const before = enabled
     const expected = new Set(before)
     if (on) expected.add(keyOf({ server_id, tool_name }))
     else expected.delete(keyOf({ server_id, tool_name }))
-    setEnabled(expected)
+    setEnabled(expected) // at once: the checkbox must not wait for requests that are queued before this one
     try {
-      setEnabled(names(await inTurn(conversation, () => ask<Answer>(on ? "POST" : "DELETE", path, { server_id, tool_name }))))
+      setEnabled(toKeys(await enqueueRequest(conversation, () => requestJson<Answer>(on ? "POST" : "DELETE", path, { server_id, tool_name }))))
       setProblem("")
     } catch (error) {
       setEnabled(before)
-      setProblem(said(error))
+      setProblem(describeError(error))
     }
   }
   return (
-    <Dialog title={say("chat.tools")} onClose={onClose}>
+    <Dialog title={t("chat.tools")} onClose={onClose}>
       {problem && (
         <p className="problem" role="alert">
           {problem}
@@ -55,11 +55,11 @@ export function EnabledTools({ conversation, onClose }: { conversation: string; 
   )
 }
 
-function names(answer: Answer): Set<string> {
+function toKeys(answer: Answer): Set<string> {
   return new Set(answer.enabled_tools.map(keyOf))
 }
 
-/** Two servers may have a tool of the same name. */
+/** Return a key of server and tool: two servers may have a tool of the same name. */
 function keyOf({ server_id, tool_name }: EnabledTool): string {
   return `${server_id}/${tool_name}`
 }

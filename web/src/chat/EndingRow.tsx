@@ -1,22 +1,22 @@
 import { CircleAlert, CircleSlash, Hourglass } from "lucide-react"
-import type { Ending } from "../state/view"
-import { inWords } from "../parts/detail"
-import { hrefOf } from "../route"
-import { useSay } from "../words"
-import { useConversation } from "./context"
+import type { RunEnding } from "../state/view"
+import { describeEndingDetail } from "../locales/endingDetails"
+import { buildHref } from "../route"
+import { useTranslate } from "../locales"
+import { useConversation } from "../state/conversationContext"
 
-const ICON = { limit: Hourglass, cancelled: CircleSlash, failed: CircleAlert, done: CircleSlash }
+const ICONS = { limit: Hourglass, cancelled: CircleSlash, failed: CircleAlert, done: CircleSlash }
 
-/** How a run ended that was not simply done; from a limit one can go on. */
-export function EndingRow({ row, last }: { row: Ending; last: boolean }) {
-  const say = useSay()
+/** The end of a run that was not simply done, with a button to continue where a limit ended it. */
+export function EndingRow({ row, last }: { row: RunEnding; last: boolean }) {
+  const t = useTranslate()
   const { send } = useConversation()
-  const Icon = ICON[row.ending]
+  const Icon = ICONS[row.ending]
   if (row.ending === "cancelled") {
-    if (row.detail === "withdrawn") return null // the next message took its place
+    if (row.detail === "withdrawn") return null // the next message replaced it before it started
     return (
       <p className="note">
-        <Icon aria-hidden /> {say("ending.cancelled")}
+        <Icon aria-hidden /> {t("ending.cancelled")}
       </p>
     )
   }
@@ -24,15 +24,15 @@ export function EndingRow({ row, last }: { row: Ending; last: boolean }) {
     <div className="ending" data-ending={row.ending} role={row.ending === "failed" ? "alert" : undefined}>
       <Icon aria-hidden />
       <div>
-        <strong>{say(row.ending === "limit" ? "ending.limit" : "ending.failed")}</strong>
-        <p>{row.message || inWords(row.detail, say)}</p>
-        {row.message && row.detail && <small>{inWords(row.detail, say)}</small>}
+        <strong>{t(row.ending === "limit" ? "ending.limit" : "ending.failed")}</strong>
+        <p>{row.message || describeEndingDetail(row.detail, t)}</p>
+        {row.message && row.detail && <small>{describeEndingDetail(row.detail, t)}</small>}
       </div>
       <div className="ending-actions">
-        {row.correlationId && <a href={hrefOf("traces", row.correlationId)}>{say("chat.trace")}</a>}
+        {row.correlationId && <a href={buildHref("traces", row.correlationId)}>{t("chat.trace")}</a>}
         {row.ending === "limit" && last && send && (
-          <button className="primary" onClick={() => void send(say("ending.goOnText"))}>
-            {say("ending.goOn")}
+          <button className="primary" onClick={() => void send(t("ending.continueText"))}>
+            {t("ending.continue")}
           </button>
         )}
       </div>

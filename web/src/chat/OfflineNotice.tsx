@@ -1,16 +1,16 @@
-import { useAnswer } from "../wire/useAnswer"
+import { useQuery } from "../wire/useQuery"
 import type { ModelList } from "../wire/types"
-import { useSay } from "../words"
+import { useTranslate } from "../locales"
 
-/** A quiet line where no language model is set up, with what to do about it. */
+/** A line that says that no language model is configured, and how to configure one. */
 export function OfflineNotice() {
-  const say = useSay()
-  const { data } = useAnswer<ModelList>("models")
+  const t = useTranslate()
+  const { data } = useQuery<ModelList>("models")
   if (!data?.hint) return null
   return (
     <details className="offline-notice">
       <summary>
-        {say("offline.line")} <span>{say("offline.connect")}</span>
+        {t("offline.line")} <span>{t("offline.connect")}</span>
       </summary>
       <p>{data.hint}</p>
     </details>

@@ -1,20 +1,20 @@
-// Where an answer comes from, as its provider tells it. What is not an address of the web is shown, never linked.
-import { isLink } from "../parts/addresses"
+// The sources of an answer, as its provider cites them. A source that is not a web URL is shown as text, never as a link.
+import { isWebLink } from "../urls"
 import type { Citation } from "../wire/types"
-import { useSay } from "../words"
+import { useTranslate } from "../locales"
 
-const MOST = 20
+const MAX_SOURCES = 20
 
 export function Sources({ citations }: { citations: Citation[] }) {
-  const say = useSay()
-  const named = citations.filter((one) => one.url || one.title)
-  const sources = [...new Map(named.map((one) => [one.url || one.title, one])).values()]
+  const t = useTranslate()
+  const named = citations.filter((citation) => citation.url || citation.title)
+  const sources = [...new Map(named.map((citation) => [citation.url || citation.title, citation])).values()]
   if (sources.length === 0) return null
   return (
-    <ol className="sources" aria-label={say("chat.sources")}>
-      {sources.slice(0, MOST).map(({ url = "", title = "" }) => (
+    <ol className="sources" aria-label={t("chat.sources")}>
+      {sources.slice(0, MAX_SOURCES).map(({ url = "", title = "" }) => (
         <li key={url || title}>
-          {isLink(url) ? (
+          {isWebLink(url) ? (
             <a href={url} target="_blank" rel="noopener noreferrer nofollow">
               {title || url}
             </a>

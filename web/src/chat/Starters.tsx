@@ -1,12 +1,12 @@
 import { useMemo } from "react"
 import { useTools } from "../state/tools"
 
-const MOST = 4
+const MAX_STARTERS = 4
 
-/** What the tools say one could ask. */
+/** Example requests from the tools, to start a conversation with. */
 export function Starters({ send }: { send: (text: string) => Promise<void> }) {
   const tools = useTools()
-  const examples = useMemo(() => [...tools.values()].flatMap((tool) => tool.examples.slice(0, 1)).slice(0, MOST), [tools])
+  const examples = useMemo(() => [...tools.values()].flatMap((tool) => tool.examples.slice(0, 1)).slice(0, MAX_STARTERS), [tools])
   if (!examples.length) return null
   return (
     <div className="starters">

@@ -1,8 +1,8 @@
 import { useState } from "react"
 import type { Suggestion } from "../wire/types"
-import { useConversation } from "./context"
+import { useConversation } from "../state/conversationContext"
 
-/** Replies that can be picked instead of written. */
+/** Replies that the model suggests; picking one sends it. */
 export function Suggestions({ suggestions }: { suggestions: Suggestion[] }) {
   const { send } = useConversation()
   const [sent, setSent] = useState(false)

@@ -1,34 +1,39 @@
-// The messages of a conversation. Only those in sight are drawn, however many there are.
+// The messages of a conversation. Only the visible rows are rendered, however many there are.
 import { useVirtualizer } from "@tanstack/react-virtual"
 import { ArrowDown } from "lucide-react"
 import { useCallback, useEffect, useRef, useState } from "react"
-import type { Queued, Row, View } from "../state/view"
-import { Boundary } from "../parts/Boundary"
-import { useSay } from "../words"
+import type { QueuedRun, Row, ConversationView } from "../state/view"
+import { ErrorBoundary } from "../components/ErrorBoundary"
+import { useTranslate } from "../locales"
 import { EndingRow } from "./EndingRow"
-import { SaidRow } from "./SaidRow"
-import { Thinking } from "./Thinking"
+import { UserMessageRow } from "./UserMessageRow"
+import { ThinkingIndicator } from "./ThinkingIndicator"
 import { TurnRow } from "./TurnRow"
 
-const NEAR_PX = 90
-/** A scroll so soon after a hand moved is somebody's will; any other comes from rows that turned out taller or shorter. */
-const INTENT_MS = 1500
+/** Within this distance of the end the view follows new text. */
+const NEAR_END_PX = 90
+/**
+ * A scroll event this soon after user input comes from the user. Any other comes from the virtualizer, when a row turns out
+ * taller or shorter than estimated, and must not stop the view from following the end.
+ */
+const USER_SCROLL_MS = 1500
 
-const COMPACTED = { summarised: "chat.compacted", results: "chat.resultsLeftOut", "left out": "chat.leftOut" } as const
+const COMPACTION_KEYS = { summarised: "chat.compacted", results: "chat.resultsDropped", "left out": "chat.messagesDropped" } as const
 
-type Shown = Row | { kind: "queued"; key: string; queued: Queued } | { kind: "thinking"; key: string }
+type ThreadRow = Row | { kind: "queued"; key: string; queued: QueuedRun } | { kind: "thinking"; key: string }
 
-export function Thread({ view, loading }: { view: View; loading: boolean }) {
-  const say = useSay()
+export function Thread({ view, loading }: { view: ConversationView; loading: boolean }) {
+  const t = useTranslate()
   const scroll = useRef<HTMLDivElement>(null)
-  const inner = useRef<HTMLDivElement>(null)
-  const follows = useRef(true)
-  const touched = useRef(-INTENT_MS)
-  const touch = () => {
-    touched.current = performance.now()
+  const content = useRef<HTMLDivElement>(null)
+  /** Whether the view follows the end. A ref, as the observers below read it between renders. */
+  const following = useRef(true)
+  const lastInputAt = useRef(-USER_SCROLL_MS)
+  const noteInput = () => {
+    lastInputAt.current = performance.now()
   }
-  const [away, setAway] = useState(false)
-  const rows = shown(view)
+  const [scrolledAway, setScrolledAway] = useState(false)
+  const rows = listRows(view)
   const virtual = useVirtualizer({
     count: rows.length,
     getScrollElement: () => scroll.current,
@@ -39,44 +44,45 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
     paddingEnd: 24,
     useFlushSync: false,
   })
-  const toEnd = useCallback(() => {
-    follows.current = true
-    setAway(false)
+  const scrollToEnd = useCallback(() => {
+    following.current = true
+    setScrolledAway(false)
     const box = scroll.current
     if (box) box.scrollTop = box.scrollHeight
   }, [])
   const onScroll = () => {
     const box = scroll.current!
-    const near = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_PX
-    if (near) follows.current = true
-    else if (performance.now() - touched.current < INTENT_MS) follows.current = false
-    setAway(!follows.current)
+    const nearEnd = box.scrollHeight - box.scrollTop - box.clientHeight < NEAR_END_PX
+    if (nearEnd) following.current = true
+    else if (performance.now() - lastInputAt.current < USER_SCROLL_MS) following.current = false
+    setScrolledAway(!following.current)
   }
   useEffect(() => {
-    const watch = new ResizeObserver(() => follows.current && toEnd())
-    watch.observe(inner.current!)
-    watch.observe(scroll.current!)
-    return () => watch.disconnect()
-  }, [toEnd])
+    // New text makes the content taller; the composer and the window change the height of the frame.
+    const observer = new ResizeObserver(() => following.current && scrollToEnd())
+    observer.observe(content.current!)
+    observer.observe(scroll.current!)
+    return () => observer.disconnect()
+  }, [scrollToEnd])
   const items = virtual.getVirtualItems()
-  const latest = latestTurn(view)
+  const latest = findLatestTurn(view)
   return (
     <div className="thread-frame">
-      <div className="thread" ref={scroll} onScroll={onScroll} onWheel={touch} onTouchMove={touch} onPointerDown={touch} onKeyDown={touch} tabIndex={0} role="region" aria-label={say("chat.thread")} aria-busy={loading}>
-        <div ref={inner} style={{ height: virtual.getTotalSize(), position: "relative" }}>
+      <div className="thread" ref={scroll} onScroll={onScroll} onWheel={noteInput} onTouchMove={noteInput} onPointerDown={noteInput} onKeyDown={noteInput} tabIndex={0} role="region" aria-label={t("chat.thread")} aria-busy={loading}>
+        <div ref={content} style={{ height: virtual.getTotalSize(), position: "relative" }}>
           <div role="list" className="thread-rows" style={{ transform: `translateY(${items[0]?.start ?? 0}px)` }}>
             {items.map((item) => (
               <div key={item.key} role="listitem" data-index={item.index} ref={virtual.measureElement} className="row">
-                <Boundary words={say("common.broken")}>
-                  <Drawn row={rows[item.index]!} last={item.index === rows.length - 1} latest={rows[item.index]!.key === latest} />
-                </Boundary>
+                <ErrorBoundary message={t("common.broken")}>
+                  <RowView row={rows[item.index]!} last={item.index === rows.length - 1} latest={rows[item.index]!.key === latest} />
+                </ErrorBoundary>
               </div>
             ))}
           </div>
         </div>
       </div>
-      {away && (
-        <button className="round to-end" aria-label={say("chat.latest")} title={say("chat.latest")} onClick={toEnd}>
+      {scrolledAway && (
+        <button className="round to-end" aria-label={t("chat.latest")} title={t("chat.latest")} onClick={scrollToEnd}>
           <ArrowDown aria-hidden />
         </button>
       )}
@@ -84,17 +90,17 @@ export function Thread({ view, loading }: { view: View; loading: boolean }) {
   )
 }
 
-/** The key of the turn that the visitor may answer: the last one, if nobody has said anything since. */
-function latestTurn(view: View): string {
-  const row = view.rows.findLast((one) => one.kind === "turn" || one.kind === "said")
+/** Return the key of the turn that the user may reply to: the last one, if no message followed it. Else return "". */
+function findLatestTurn(view: ConversationView): string {
+  const row = view.rows.findLast((candidate) => candidate.kind === "turn" || candidate.kind === "user")
   return row?.kind === "turn" && !view.queue.length ? row.key : ""
 }
 
-function Drawn({ row, last, latest }: { row: Shown; last: boolean; latest: boolean }) {
-  const say = useSay()
+function RowView({ row, last, latest }: { row: ThreadRow; last: boolean; latest: boolean }) {
+  const t = useTranslate()
   switch (row.kind) {
-    case "said":
-      return <SaidRow item={row.item} />
+    case "user":
+      return <UserMessageRow item={row.item} />
     case "note":
       return <p className="note">{row.item.text}</p>
     case "turn":
@@ -102,25 +108,26 @@ function Drawn({ row, last, latest }: { row: Shown; last: boolean; latest: boole
     case "ending":
       return <EndingRow row={row} last={last} />
     case "compacted":
-      return <p className="note">{say(COMPACTED[row.how])}</p>
+      return <p className="note">{t(COMPACTION_KEYS[row.how])}</p>
     case "queued":
       return (
         <>
-          {row.queued.input.map((item) => item.type === "user_message" && <SaidRow key={item.id} item={item} queued />)}
+          {row.queued.input.map((item) => item.type === "user_message" && <UserMessageRow key={item.id} item={item} queued />)}
         </>
       )
     case "thinking":
-      return <Thinking />
+      return <ThinkingIndicator />
     default:
       return row satisfies never
   }
 }
 
-/** The rows, then who stands in line; and a sign of life where a run has nothing to show yet. */
-function shown(view: View): Shown[] {
-  const queued: Shown[] = view.queue.map((one) => ({ kind: "queued", key: one.run, queued: one }))
+/** Return the rows to show: those of the view, an indicator while a run has produced nothing yet, and queued messages. */
+function listRows(view: ConversationView): ThreadRow[] {
+  const queued: ThreadRow[] = view.queue.map((run) => ({ kind: "queued", key: run.run, queued: run }))
   const last = view.rows.at(-1)
-  const silent = view.run && !view.run.waiting && (last?.kind === "said" || (last?.kind === "turn" && last.open && last.parts.length === 0))
-  const rows = last?.kind === "turn" && last.open && last.parts.length === 0 ? view.rows.slice(0, -1) : view.rows
-  return silent ? [...rows, { kind: "thinking", key: "thinking" }, ...queued] : queued.length ? [...rows, ...queued] : rows
+  const lastIsEmpty = last?.kind === "turn" && last.open && last.parts.length === 0
+  const thinking = view.run && !view.run.waiting && (last?.kind === "user" || lastIsEmpty)
+  const rows = lastIsEmpty ? view.rows.slice(0, -1) : view.rows
+  return thinking ? [...rows, { kind: "thinking", key: "thinking" }, ...queued] : queued.length ? [...rows, ...queued] : rows
 }

@@ -1,20 +1,21 @@
-// One turn of the model: its thoughts, its words and its calls, in the order they came; calls next to each other stand side by side.
+// A turn of the model: its reasoning, text and calls in the order of the model. Calls that follow each other are shown side
+// by side, as they run in parallel.
 import { Fragment, memo, useMemo } from "react"
 import { CallCard } from "../calls/CallCard"
 import { DraftCard } from "../calls/DraftCard"
-import { Markdown } from "../parts/Markdown"
+import { Markdown } from "../components/Markdown"
 import type { Turn, TurnPart } from "../state/view"
-import { useSay } from "../words"
+import { useTranslate } from "../locales"
 import { Sources } from "./Sources"
 import { Suggestions } from "./Suggestions"
 
-/** `latest` is the last turn, which nobody has answered yet: only its suggestions can still be picked. */
+/** `latest` marks the turn that the user may reply to: only its suggestions can still be picked. */
 export const TurnRow = memo(function TurnRow({ turn, latest }: { turn: Turn; latest: boolean }) {
-  const say = useSay()
-  const groups = useMemo(() => grouped(turn.parts), [turn.parts])
+  const t = useTranslate()
+  const groups = useMemo(() => groupCalls(turn.parts), [turn.parts])
   return (
-    <article className="turn" aria-label={say(turn.number ? "chat.model" : "call.byHand")}>
-      {turn.restarted > 0 && turn.open && <p className="note">{say("chat.restarted")}</p>}
+    <article className="turn" aria-label={t(turn.number ? "chat.model" : "call.byHand")}>
+      {turn.restarted > 0 && turn.open && <p className="note">{t("chat.restarted")}</p>}
       {groups.map((group) => {
         const [first] = group
         if (!first) return null
@@ -29,7 +30,7 @@ export const TurnRow = memo(function TurnRow({ turn, latest }: { turn: Turn; lat
         if (first.kind === "reasoning") return <Reasoning key={first.id} text={first.text} open={turn.open} />
         return (
           <div key={first.id} className="calls" data-many={group.length > 1 || undefined}>
-            {group.map((one) => (one.kind === "call" ? <CallCard key={one.id} call={one.call} /> : one.kind === "draft" ? <DraftCard key={one.id} tool={one.tool} text={one.text} /> : null))}
+            {group.map((part) => (part.kind === "call" ? <CallCard key={part.id} call={part.call} /> : part.kind === "draft" ? <DraftCard key={part.id} tool={part.tool} text={part.text} /> : null))}
           </div>
         )
       })}
@@ -38,16 +39,17 @@ export const TurnRow = memo(function TurnRow({ turn, latest }: { turn: Turn; lat
 })
 
 function Reasoning({ text, open }: { text: string; open: boolean }) {
-  const say = useSay()
+  const t = useTranslate()
   return (
     <details className="reasoning" open={open || undefined}>
-      <summary>{say("chat.reasoning")}</summary>
+      <summary>{t("chat.reasoning")}</summary>
       <p>{text}</p>
     </details>
   )
 }
 
-function grouped(parts: TurnPart[]): TurnPart[][] {
+/** Return the parts in groups: calls that follow each other together, any other part alone. */
+function groupCalls(parts: TurnPart[]): TurnPart[][] {
   const groups: TurnPart[][] = []
   for (const part of parts) {
     const last = groups.at(-1)

@@ -1,12 +1,12 @@
-// One chart over time. What it shows is also in a table that is read, not seen.
+// A chart over time. The canvas is hidden from screen readers, which read a table of the same figures.
 import { useEffect, useRef } from "react"
 import uPlot from "uplot"
 import "uplot/dist/uPlot.min.css"
 import "../style/charts.css"
-import { clock, day, duration } from "../parts/times"
+import { formatClock, formatDay, formatDuration } from "../format"
 import type { Point } from "../wire/types"
-import { useLanguage, type Language } from "../words"
-import { TableToRead } from "./TableToRead"
+import { useLanguage, type Language } from "../locales"
+import { ScreenReaderTable } from "./ScreenReaderTable"
 
 export interface Series {
   name: string
@@ -18,22 +18,22 @@ interface ChartProps {
   title: string
   points: Point[]
   series: Series[]
-  /** Times in milliseconds, as lines; otherwise counts, as bars. */
+  /** Durations in milliseconds, drawn as lines. Otherwise counts, drawn as bars. */
   lines?: boolean
 }
 
 export function Chart({ title, points, series, lines = false }: ChartProps) {
   const language = useLanguage()
-  const place = useRef<HTMLDivElement>(null)
+  const container = useRef<HTMLDivElement>(null)
   useEffect(() => {
-    const box = place.current!
-    const data: uPlot.AlignedData = [points.map((point) => point.at), ...series.map((one) => points.map((point) => point[one.field]))]
-    let plot = new uPlot(options(box, series, language, lines), data, box)
+    const box = container.current!
+    const data: uPlot.AlignedData = [points.map((point) => point.at), ...series.map(({ field }) => points.map((point) => point[field]))]
+    let plot = new uPlot(buildOptions(box, series, language, lines), data, box)
     const redraw = () => {
       plot.destroy()
-      plot = new uPlot(options(box, series, language, lines), data, box)
+      plot = new uPlot(buildOptions(box, series, language, lines), data, box)
     }
-    const resize = new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: HEIGHT }))
+    const resize = new ResizeObserver(() => plot.setSize({ width: box.clientWidth, height: HEIGHT_PX }))
     resize.observe(box)
     const theme = new MutationObserver(redraw)
     theme.observe(document.documentElement, { attributeFilter: ["data-theme"] })
@@ -45,59 +45,60 @@ export function Chart({ title, points, series, lines = false }: ChartProps) {
       theme.disconnect()
       plot.destroy()
     }
-  }, [points, series.map((one) => one.name).join(), language])
+    // The series are a new array in each render; their names change only with the language.
+  }, [points, series.map(({ name }) => name).join(), language])
   return (
     <figure className="chart">
       <figcaption>
         {title}
         <span className="chart-names" aria-hidden>
-          {series.map((one) => (
-            <span key={one.field}>
-              <i data-tone={one.tone} /> {one.name}
+          {series.map(({ field, tone, name }) => (
+            <span key={field}>
+              <i data-tone={tone} /> {name}
             </span>
           ))}
         </span>
       </figcaption>
-      <div ref={place} aria-hidden className="chart-place" />
-      <TableToRead title={title} rows={rowsOf(points, series, lines)} />
+      <div ref={container} aria-hidden className="chart-place" />
+      <ScreenReaderTable title={title} rows={toRows(points, series, lines)} />
     </figure>
   )
 }
 
-/** The points at which there is something to tell. */
-function rowsOf(points: Point[], series: Series[], lines: boolean): { at: number; cells: string[] }[] {
-  const told = points.filter((point) => series.some((one) => (point[one.field] ?? 0) > 0))
-  const figure = (value: number | null) => (value === null ? "–" : lines ? duration(value) : String(value))
-  return told.map((point) => ({ at: point.at, cells: series.map((one) => `${one.name}: ${figure(point[one.field])}`) }))
+/** Return a row for each point that has a value: most points of a quiet server have none. */
+function toRows(points: Point[], series: Series[], lines: boolean): { at: number; cells: string[] }[] {
+  const filled = points.filter((point) => series.some(({ field }) => (point[field] ?? 0) > 0))
+  const figure = (value: number | null) => (value === null ? "–" : lines ? formatDuration(value) : String(value))
+  return filled.map((point) => ({ at: point.at, cells: series.map(({ name, field }) => `${name}: ${figure(point[field])}`) }))
 }
 
-/** Half of the time between two points: so much room the first and the last bar need. */
-function half(plot: uPlot): number {
+/** Return half of the time between two points: the margin that the first and the last bar need. */
+function halfStep(plot: uPlot): number {
   const [first = 0, second = first] = plot.data[0]
   return (second - first) / 2
 }
 
-const HEIGHT = 190
+const HEIGHT_PX = 190
 const DAY_S = 86_400
 const bars = uPlot.paths.bars!({ size: [0.72, 26], radius: 0.2 })
 
-function options(box: HTMLElement, series: Series[], language: Language, lines: boolean): uPlot.Options {
+function buildOptions(box: HTMLElement, series: Series[], language: Language, lines: boolean): uPlot.Options {
   const colour = (name: string) => {
-    box.style.color = `var(--${name})` // a canvas needs the colour that it comes to
+    box.style.color = `var(--${name})` // a canvas cannot read CSS variables, so the computed colour is taken
     return getComputedStyle(box).color
   }
   const axis: uPlot.Axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { show: false }, font: "11px system-ui, sans-serif" }
   const short = new Intl.NumberFormat(language, { notation: "compact" })
   return {
     width: Math.max(200, box.clientWidth),
-    height: HEIGHT,
+    height: HEIGHT_PX,
     legend: { show: false },
     cursor: { show: false },
-    scales: { x: { range: (plot, least, most) => [least - half(plot), most + half(plot)] }, y: { range: (_, __, most) => [0, Math.max(4, (most ?? 0) * 1.1)] } },
+    scales: { x: { range: (plot, min, max) => [min - halfStep(plot), max + halfStep(plot)] }, y: { range: (_, __, max) => [0, Math.max(4, (max ?? 0) * 1.1)] } },
     axes: [
-      { ...axis, grid: { show: false }, size: 32, values: (_, times, __, ___, step) => times.map((at) => (step < DAY_S ? clock(at, language) : day(at, language))) },
-      { ...axis, size: 56, values: (_, values) => values.map((value) => (lines && value ? duration(value) : short.format(value))) },
+      { ...axis, grid: { show: false }, size: 32, values: (_, times, __, ___, step) => times.map((at) => (step < DAY_S ? formatClock(at, language) : formatDay(at, language))) },
+      { ...axis, size: 56, values: (_, values) => values.map((value) => (lines && value ? formatDuration(value) : short.format(value))) },
     ],
-    series: [{}, ...series.map((one) => ({ label: one.name, stroke: colour(one.tone), fill: colour(one.tone), ...(lines ? { fill: undefined, width: 2, spanGaps: true, points: { show: true, size: 5 } } : { width: 0, paths: bars, points: { show: false } }) }))],
+    series: [{}, ...series.map(({ name, tone }) => ({ label: name, stroke: colour(tone), fill: colour(tone), ...(lines ? { fill: undefined, width: 2, spanGaps: true, points: { show: true, size: 5 } } : { width: 0, paths: bars, points: { show: false } }) }))],
   }
 }

@@ -1,11 +1,13 @@
-// Tells the list of conversations that one was made, renamed, deleted or has moved to the front.
-const told = new Set<() => void>()
+// Notifies the list of conversations that it is out of date: a conversation was created, renamed or deleted, or has moved
+// to the front.
+const listeners = new Set<() => void>()
 
-export function conversationsChanged(): void {
-  for (const tell of told) tell()
+export function notifyConversationsChanged(): void {
+  for (const listener of listeners) listener()
 }
 
-export function onConversationsChanged(tell: () => void): () => void {
-  told.add(tell)
-  return () => told.delete(tell)
+/** Call `listener` at every change. Returns a function that ends the subscription. */
+export function onConversationsChanged(listener: () => void): () => void {
+  listeners.add(listener)
+  return () => listeners.delete(listener)
 }

@@ -1,79 +1,85 @@
-// The one reducer: entries and fleeting events in, a view out. Pure: `fold(view, batch)` never changes what it is given.
-// Applying something twice changes nothing: entries are numbered, and fleeting events say where they belong.
+// The reducer of a conversation: entries and live events in, a view out. Pure: `fold(view, batch)` never changes its
+// arguments, and shares every row that the batch does not touch, so that components can compare rows by identity.
+//
+// A reconnect may deliver an item again, so applying an item twice must change nothing. An entry is stored and numbered:
+// one that is not newer than the view is skipped. A live event is not stored: it carries the offset at which its text
+// belongs, and fits nowhere else. What live events built is replaced when the entry of the ended turn arrives.
 import type { Call, Durable, Entry, Fleeting, Item, Result, RunQueued, TurnEnded } from "../wire/types"
-import type { CallView, Queued, Row, Stream, Turn, TurnPart, View } from "./view"
+import type { CallView, QueuedRun, Row, StreamedPart, Turn, TurnPart, ConversationView } from "./view"
 
-export type Published = Entry | Fleeting
+export type StreamItem = Entry | Fleeting
 
 const encoder = new TextEncoder()
 
-export function fold(view: View, batch: Published[]): View {
-  const draft: View = { ...view, rows: view.rows.slice() }
+export function fold(view: ConversationView, batch: StreamItem[]): ConversationView {
+  const draft: ConversationView = { ...view, rows: view.rows.slice() }
   for (const item of batch) {
-    if (!("event" in item)) fleeting(draft, item)
+    if (!("event" in item)) applyLiveEvent(draft, item)
     else if (item.seq > draft.seq) {
-      durable(draft, item, item.event)
+      applyEntry(draft, item, item.event)
       draft.seq = item.seq
     }
   }
   return draft
 }
 
-function durable(view: View, entry: Entry, event: Durable): void {
+/** Apply an entry to a draft of the view. Rows are replaced, never changed in place. */
+function applyEntry(view: ConversationView, entry: Entry, event: Durable): void {
   switch (event.type) {
     case "conversation.opened":
       view.owner = event.owner.user ?? "local"
-      settle(view, event.settings.title, event.settings.tools)
+      applySettings(view, event.settings.title, event.settings.tools)
       return
     case "conversation.changed":
-      settle(view, event.settings.title, event.settings.tools)
+      applySettings(view, event.settings.title, event.settings.tools)
       return
     case "message.added":
       addItems(view, [event.item], entry)
       return
     case "message.removed":
-      remove(view, new Set(event.ids))
+      removeItems(view, new Set(event.ids))
       return
     case "history.compacted":
       view.rows.push({ kind: "compacted", key: `compacted-${entry.seq}`, at: entry.at, how: event.summarised ? "summarised" : event.dropped?.length ? "results" : "left out" })
       return
     case "run.queued":
-      view.queue = [...view.queue, queued(event, entry)]
+      view.queue = [...view.queue, toQueuedRun(event, entry)]
       return
     case "run.started":
-      started(view, entry, event.model)
+      startRun(view, entry, event.model)
       return
     case "run.suspended":
       if (view.run) view.run = { ...view.run, waiting: true }
       return
     case "run.ended":
-      ended(view, entry, event)
+      endRun(view, entry, event)
       return
     case "stop.requested":
-      if (event.call_id) changeCall(view, event.call_id, { stopping: true })
+      if (event.call_id) updateCall(view, event.call_id, { stopping: true })
       else if (view.run) view.run = { ...view.run, stopping: true, waiting: false }
       return
     case "turn.started":
-      turnStarted(view, entry, event.number)
+      startTurn(view, entry, event.number)
       return
     case "turn.ended":
-      turnEnded(view, entry, event)
+      endTurn(view, entry, event)
       return
     case "turn.failed":
-      turnFailed(view)
+      failTurn(view)
       return
     default:
+      // Any event of a call means that the run goes on: a decision, an answer or a result has arrived.
       if (view.run?.waiting) view.run = { ...view.run, waiting: false }
-      callEvent(view, entry, event)
+      applyCallEvent(view, entry, event)
   }
 }
 
 type CallEvent = Extract<Durable, { type: `call.${string}` }>
 
-function callEvent(view: View, entry: Entry, event: CallEvent): void {
+function applyCallEvent(view: ConversationView, entry: Entry, event: CallEvent): void {
   switch (event.type) {
     case "call.judged":
-      changeCall(view, event.call_id, {
+      updateCall(view, event.call_id, {
         phase: event.verdict === "allow" ? "allowed" : event.verdict === "ask" ? "asking" : "requested",
         verdict: event.verdict,
         rule: event.rule,
@@ -81,54 +87,54 @@ function callEvent(view: View, entry: Entry, event: CallEvent): void {
       })
       return
     case "call.approved":
-      changeCall(view, event.call_id, {
+      updateCall(view, event.call_id, {
         phase: "allowed",
         decision: "approved",
         decidedBy: event.by,
         edited: event.arguments ?? undefined,
       })
-      remember(view, event.remember ?? "no", event.call_id)
+      rememberApproval(view, event.remember ?? "no", event.call_id)
       return
     case "call.denied":
-      changeCall(view, event.call_id, { decision: "denied", decidedBy: event.by, reason: event.reason ?? "" })
+      updateCall(view, event.call_id, { decision: "denied", decidedBy: event.by, reason: event.reason ?? "" })
       return
     case "call.started":
-      changeCall(view, event.call_id, (call) => ({
+      updateCall(view, event.call_id, (call) => ({
         phase: "running",
         attempt: event.attempt ?? 1,
         startedAt: call.startedAt ?? entry.at,
       }))
       return
     case "call.parked":
-      changeCall(view, event.call_id, { phase: "parked", parked: event, expiresAt: event.expires_at })
+      updateCall(view, event.call_id, { phase: "parked", parked: event, expiresAt: event.expires_at })
       return
     case "call.answered":
-      changeCall(view, event.call_id, { phase: "allowed", answered: event })
+      updateCall(view, event.call_id, { phase: "allowed", answered: event })
       return
     case "call.ended":
-      changeCall(view, event.result.call_id, { phase: "closed", result: event.result, endedAt: entry.at })
+      updateCall(view, event.result.call_id, { phase: "closed", result: event.result, endedAt: entry.at })
       return
     default:
       event satisfies never
   }
 }
 
-function fleeting(view: View, event: Fleeting): void {
+function applyLiveEvent(view: ConversationView, event: Fleeting): void {
   switch (event.type) {
     case "text.appended":
-      append(view, event.turn, "text", event.offset, event.text)
+      appendText(view, event.turn, "text", event.offset, event.text)
       return
     case "reasoning.appended":
-      append(view, event.turn, "reasoning", event.offset, event.text)
+      appendText(view, event.turn, "reasoning", event.offset, event.text)
       return
     case "arguments.appended":
-      changeOpenTurn(view, (turn) => {
-        const fresh: Stream = { kind: "draft", id: `${turn.key}-call-${event.index}`, tool: event.tool, text: "" }
-        return turn.number === event.turn ? grown(turn, fresh, event.offset, event.text) : turn
+      updateOpenTurn(view, (turn) => {
+        const empty: StreamedPart = { kind: "draft", id: `${turn.key}-call-${event.index}`, tool: event.tool, text: "" }
+        return turn.number === event.turn ? appendToPart(turn, empty, event.offset, event.text) : turn
       })
       return
     case "call.progressed":
-      changeCall(view, event.call_id, (call) =>
+      updateCall(view, event.call_id, (call) =>
         call.phase !== "running" || (call.progress && call.progress.offset >= event.offset)
           ? {}
           : { progress: { done: event.progress, total: event.total ?? null, message: event.message ?? "", offset: event.offset } },
@@ -139,19 +145,19 @@ function fleeting(view: View, event: Fleeting): void {
   }
 }
 
-function settle(view: View, title = "", tools: string[] | null = null): void {
+function applySettings(view: ConversationView, title = "", tools: string[] | null = null): void {
   view.title = title
   view.tools = tools
 }
 
-function queued(event: RunQueued, entry: Entry): Queued {
+function toQueuedRun(event: RunQueued, entry: Entry): QueuedRun {
   return { run: entry.run ?? "", at: entry.at, input: event.input, appTools: event.app_tools ?? [] }
 }
 
-function started(view: View, entry: Entry, model: string): void {
+function startRun(view: ConversationView, entry: Entry, model: string): void {
   const run = entry.run ?? ""
-  const request = view.queue.find((one) => one.run === run)
-  view.queue = view.queue.filter((one) => one !== request)
+  const request = view.queue.find((queued) => queued.run === run)
+  view.queue = view.queue.filter((queued) => queued !== request)
   view.run = {
     id: run,
     model,
@@ -164,9 +170,10 @@ function started(view: View, entry: Entry, model: string): void {
   addItems(view, request?.input ?? [], entry)
 }
 
-function ended(view: View, entry: Entry, event: Extract<Durable, { type: "run.ended" }>): void {
+function endRun(view: ConversationView, entry: Entry, event: Extract<Durable, { type: "run.ended" }>): void {
+  // An end that names a run is that of a queued run that never started; the current run goes on.
   if (event.run_id) {
-    view.queue = view.queue.filter((one) => one.run !== event.run_id)
+    view.queue = view.queue.filter((queued) => queued.run !== event.run_id)
     return
   }
   view.run = null
@@ -183,8 +190,9 @@ function ended(view: View, entry: Entry, event: Extract<Durable, { type: "run.en
   })
 }
 
-function turnStarted(view: View, entry: Entry, number: number): void {
+function startTurn(view: ConversationView, entry: Entry, number: number): void {
   const last = view.rows.at(-1)
+  // The same turn starts again after the server was restarted in the middle of it: its text so far is void.
   if (last?.kind === "turn" && last.open && last.number === number) {
     view.rows[view.rows.length - 1] = { ...last, parts: [], restarted: last.restarted + 1 }
     return
@@ -196,109 +204,115 @@ function newTurn(key: string, at: number, number: number, open: boolean): Turn {
   return { kind: "turn", key, at, number, parts: [], open, restarted: 0, model: "" }
 }
 
-function turnEnded(view: View, entry: Entry, event: TurnEnded): void {
+function endTurn(view: ConversationView, entry: Entry, event: TurnEnded): void {
   const results = new Map(event.items.flatMap((item) => (item.type === "result" ? [[item.call_id, item] as const] : [])))
-  changeOpenTurn(view, (turn) => ({
+  updateOpenTurn(view, (turn) => ({
     ...turn,
     open: false,
-    parts: event.items.flatMap((item) => part(view, item, entry, results)),
+    parts: event.items.flatMap((item) => toParts(view, item, entry, results)),
     model: event.model ?? "",
     usage: event.usage,
     finish: event.finish,
   }))
 }
 
-/** What it had said stays; why it failed is told where its run ends. */
-function turnFailed(view: View): void {
-  changeOpenTurn(view, (turn) => ({ ...turn, open: false }))
+/** Close the open turn and keep its text. The reason is shown with the end of the run; a turn without parts is dropped. */
+function failTurn(view: ConversationView): void {
+  updateOpenTurn(view, (turn) => ({ ...turn, open: false }))
   const last = view.rows.at(-1)
   if (last?.kind === "turn" && last.parts.length === 0) view.rows.pop()
 }
 
-/** Items that came otherwise than from a turn: what somebody said, added, or called by hand. */
-function addItems(view: View, items: Item[], entry: Entry): void {
+/** Add rows for items that do not come from a turn of the model: messages of users, imported history, calls by hand. */
+function addItems(view: ConversationView, items: Item[], entry: Entry): void {
   const results = new Map(items.flatMap((item) => (item.type === "result" ? [[item.call_id, item] as const] : [])))
   for (const item of items) {
-    if (item.type === "user_message") view.rows.push({ kind: "said", key: item.id, at: item.at, item })
+    if (item.type === "user_message") view.rows.push({ kind: "user", key: item.id, at: item.at, item })
     else if (item.type === "system_text") view.rows.push({ kind: "note", key: item.id, at: item.at, item })
     else {
-      const parts = part(view, item, entry, results)
+      const parts = toParts(view, item, entry, results)
       const last = view.rows.at(-1)
       if (!parts.length) continue
-      if (last?.kind === "turn" && !last.open && last.key.startsWith(`given-${entry.seq}`)) {
+      // Items of one entry that follow each other share a row, as the parts of a turn do.
+      if (last?.kind === "turn" && !last.open && last.key.startsWith(`added-${entry.seq}`)) {
         view.rows[view.rows.length - 1] = { ...last, parts: [...last.parts, ...parts] }
       } else {
-        view.rows.push({ ...newTurn(`given-${entry.seq}-${item.id}`, item.at, 0, false), parts })
+        view.rows.push({ ...newTurn(`added-${entry.seq}-${item.id}`, item.at, 0, false), parts })
       }
     }
   }
 }
 
-function part(view: View, item: Item, entry: Entry, results: Map<string, Result>): TurnPart[] {
+function toParts(view: ConversationView, item: Item, entry: Entry, results: Map<string, Result>): TurnPart[] {
   switch (item.type) {
     case "model_text":
       return [{ kind: "text", id: item.id, text: item.text, citations: item.citations, suggestions: item.suggestions }]
     case "reasoning":
       return item.text ? [{ kind: "reasoning", id: item.id, text: item.text }] : []
     case "call":
-      return [{ kind: "call", id: item.id, call: callView(view, item, entry, results.get(item.id)) }]
+      return [{ kind: "call", id: item.id, call: toCallView(view, item, entry, results.get(item.id)) }]
     default:
       return []
   }
 }
 
-function callView(view: View, call: Call, entry: Entry, result: Result | undefined): CallView {
+function toCallView(view: ConversationView, call: Call, entry: Entry, result: Result | undefined): CallView {
   const appTool = view.run?.appTools.find((tool) => tool.name === call.tool)
-  const made: CallView = { id: call.id, call, phase: "requested", requestedAt: entry.at, appTool }
-  return result ? { ...made, phase: "closed", providerRanIt: true, result, endedAt: entry.at } : made
+  const requested: CallView = { id: call.id, call, phase: "requested", requestedAt: entry.at, appTool }
+  // A result that comes in the same entry as its call is that of a tool which the model's provider ran.
+  return result ? { ...requested, phase: "closed", providerRanIt: true, result, endedAt: entry.at } : requested
 }
 
-function append(view: View, number: number, kind: "text" | "reasoning", offset: number, text: string): void {
-  changeOpenTurn(view, (turn) => (turn.number === number ? grown(turn, { kind, id: `${turn.key}-${kind}`, text: "" }, offset, text) : turn))
+function appendText(view: ConversationView, number: number, kind: "text" | "reasoning", offset: number, text: string): void {
+  updateOpenTurn(view, (turn) => (turn.number === number ? appendToPart(turn, { kind, id: `${turn.key}-${kind}`, text: "" }, offset, text) : turn))
 }
 
-/** A stream of the open turn with a piece more; a piece that does not fit where it says is one that came before. */
-function grown(turn: Turn, fresh: Stream, offset: number, text: string): Turn {
-  const at = turn.parts.findIndex((one) => one.id === fresh.id)
-  const old = (turn.parts[at] ?? fresh) as Stream
-  const bytes = old.bytes ?? 0
+/**
+ * Return the turn with `text` appended to one of its parts, which is created by the first piece. The offset counts bytes.
+ * A piece whose offset is not the end of the part was applied before, or follows one that was lost: it is skipped, as the
+ * entry of the ended turn brings the whole text.
+ */
+function appendToPart(turn: Turn, empty: StreamedPart, offset: number, text: string): Turn {
+  const index = turn.parts.findIndex((part) => part.id === empty.id)
+  const part = (turn.parts[index] ?? empty) as StreamedPart
+  const bytes = part.bytes ?? 0
   if (bytes !== offset) return turn
-  const made = { ...old, text: old.text + text, bytes: bytes + encoder.encode(text).length }
-  return { ...turn, parts: at < 0 ? [...turn.parts, made] : turn.parts.with(at, made) }
+  const longer = { ...part, text: part.text + text, bytes: bytes + encoder.encode(text).length }
+  return { ...turn, parts: index < 0 ? [...turn.parts, longer] : turn.parts.with(index, longer) }
 }
 
-function changeOpenTurn(view: View, change: (turn: Turn) => Turn): void {
-  const at = view.rows.findLastIndex((row) => row.kind === "turn")
-  const turn = view.rows[at]
-  if (turn?.kind === "turn" && turn.open) view.rows[at] = change(turn)
+function updateOpenTurn(view: ConversationView, update: (turn: Turn) => Turn): void {
+  const index = view.rows.findLastIndex((row) => row.kind === "turn")
+  const turn = view.rows[index]
+  if (turn?.kind === "turn" && turn.open) view.rows[index] = update(turn)
 }
 
-function changeCall(view: View, id: string, change: Partial<CallView> | ((call: CallView) => Partial<CallView>)): void {
-  const at = view.rows.findLastIndex((row) => row.kind === "turn" && row.parts.some((one) => one.id === id && one.kind === "call"))
-  const turn = view.rows[at]
+function updateCall(view: ConversationView, id: string, update: Partial<CallView> | ((call: CallView) => Partial<CallView>)): void {
+  const index = view.rows.findLastIndex((row) => row.kind === "turn" && row.parts.some((part) => part.id === id && part.kind === "call"))
+  const turn = view.rows[index]
   if (turn?.kind !== "turn") return
-  const parts = turn.parts.map((one): TurnPart => {
-    if (one.kind !== "call" || one.id !== id) return one
-    const made = typeof change === "function" ? change(one.call) : change
-    return { ...one, call: { ...one.call, ...made } }
+  const parts = turn.parts.map((part): TurnPart => {
+    if (part.kind !== "call" || part.id !== id) return part
+    const changes = typeof update === "function" ? update(part.call) : update
+    return { ...part, call: { ...part.call, ...changes } }
   })
-  view.rows[at] = { ...turn, parts }
+  view.rows[index] = { ...turn, parts }
 }
 
-function remember(view: View, what: "no" | "tool" | "conversation", callId: string): void {
-  if (what === "no") return
-  const calls = view.rows.flatMap((row) => (row.kind === "turn" ? row.parts : []))
-  const found = calls.find((one) => one.kind === "call" && one.id === callId)
-  const name = what === "conversation" ? "*" : found?.kind === "call" ? found.call.call.tool : ""
+function rememberApproval(view: ConversationView, scope: "no" | "tool" | "conversation", callId: string): void {
+  if (scope === "no") return
+  const parts = view.rows.flatMap((row) => (row.kind === "turn" ? row.parts : []))
+  const part = parts.find((candidate) => candidate.kind === "call" && candidate.id === callId)
+  const name = scope === "conversation" ? "*" : part?.kind === "call" ? part.call.call.tool : ""
   view.remembered = [...view.remembered, name]
 }
 
-function remove(view: View, ids: Set<string>): void {
+function removeItems(view: ConversationView, ids: Set<string>): void {
   view.rows = view.rows.flatMap((row): Row[] => {
-    if (row.kind === "said" || row.kind === "note") return ids.has(row.item.id) ? [] : [row]
+    if (row.kind === "user" || row.kind === "note") return ids.has(row.item.id) ? [] : [row]
     if (row.kind === "ending") return ids.has(row.key) ? [] : [row]
     if (row.kind !== "turn") return [row]
-    const parts = row.parts.filter((one) => !ids.has(one.id))
+    const parts = row.parts.filter((part) => !ids.has(part.id))
     return parts.length || !row.parts.length ? [{ ...row, parts }] : []
   })
 }

@@ -1,36 +1,38 @@
-// The tools of this server, asked for once and shared: cards need to know where a tool runs and what it takes.
+// The tools of this server, requested once and shared: every call card needs to know where its tool runs and its schema.
 import { useSyncExternalStore } from "react"
-import { ask } from "../wire/http"
+import { requestJson } from "../wire/http"
 import type { ToolCard, ToolList } from "../wire/types"
 
-const NONE: Map<string, ToolCard> = new Map()
-let known: Map<string, ToolCard> | null = null
-let asked = false
-const told = new Set<() => void>()
+const NO_TOOLS: Map<string, ToolCard> = new Map()
+let tools: Map<string, ToolCard> | null = null
+let requested = false
+const listeners = new Set<() => void>()
 
+/** Request the tools, again if they were requested before. If that fails, the next subscriber tries again. */
 export async function loadTools(): Promise<void> {
-  asked = true
+  requested = true
   try {
-    const answer = await ask<ToolList>("GET", "tools")
-    known = new Map(answer.tools.map((tool) => [tool.name, tool]))
+    const answer = await requestJson<ToolList>("GET", "tools")
+    tools = new Map(answer.tools.map((tool) => [tool.name, tool]))
   } catch {
-    asked = false
-    known ??= NONE
+    requested = false
+    tools ??= NO_TOOLS
   }
-  for (const tell of told) tell()
+  for (const listener of listeners) listener()
 }
 
-function subscribe(tell: () => void): () => void {
-  told.add(tell)
-  if (!asked) void loadTools()
-  return () => told.delete(tell)
+function subscribe(listener: () => void): () => void {
+  listeners.add(listener)
+  if (!requested) void loadTools()
+  return () => listeners.delete(listener)
 }
 
-/** Null until the server has answered. */
-export function useToolsIfKnown(): Map<string, ToolCard> | null {
-  return useSyncExternalStore(subscribe, () => known)
+/** Return the tools by name, or null until the server has answered. */
+export function useToolsOrNull(): Map<string, ToolCard> | null {
+  return useSyncExternalStore(subscribe, () => tools)
 }
 
+/** Return the tools by name, none until the server has answered. */
 export function useTools(): Map<string, ToolCard> {
-  return useToolsIfKnown() ?? NONE
+  return useToolsOrNull() ?? NO_TOOLS
 }

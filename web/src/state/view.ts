@@ -1,12 +1,12 @@
-// What the page shows of a conversation: the fold of its entries. `fold.ts` makes it, components draw it.
+// What the page shows of a conversation. `fold.ts` builds it from the event stream, components render it.
 import type { Call, CallAnswered, CallParked, Citation, Item, Result, RunEnded, Suggestion, SystemText, Tool, Usage, UserMessage } from "../wire/types"
 
-export type Phase = "written" | "requested" | "asking" | "allowed" | "running" | "parked" | "closed"
+export type CallPhase = "written" | "requested" | "asking" | "allowed" | "running" | "parked" | "closed"
 
 export interface CallView {
   id: string
   call: Call
-  phase: Phase
+  phase: CallPhase
   requestedAt: number
   providerRanIt?: boolean
   appTool?: Tool | undefined
@@ -27,29 +27,29 @@ export interface CallView {
   endedAt?: number
 }
 
-/** A part that grows while its turn is open; `bytes` counts what came, as the server counts. */
-export type Stream =
+/** A part that grows while its turn is open. `bytes` is its length in UTF-8, as the server counts offsets. */
+export type StreamedPart =
   | { kind: "text"; id: string; text: string; bytes?: number; citations?: Citation[] | undefined; suggestions?: Suggestion[] | undefined }
   | { kind: "reasoning"; id: string; text: string; bytes?: number }
   | { kind: "draft"; id: string; tool: string; text: string; bytes?: number }
 
-export type TurnPart = Stream | { kind: "call"; id: string; call: CallView }
+export type TurnPart = StreamedPart | { kind: "call"; id: string; call: CallView }
 
-export interface Said {
-  kind: "said"
+export interface UserRow {
+  kind: "user"
   key: string
   at: number
   item: UserMessage
 }
 
-export interface Note {
+export interface NoteRow {
   kind: "note"
   key: string
   at: number
   item: SystemText
 }
 
-/** One model request and its reply; number 0 is a call that somebody made by hand. */
+/** A model request and its response. Number 0 is a call that a user made by hand. */
 export interface Turn {
   kind: "turn"
   key: string
@@ -63,7 +63,8 @@ export interface Turn {
   finish?: string
 }
 
-export interface Ending {
+/** The end of a run that was not simply done: it failed, was stopped, or reached a limit. */
+export interface RunEnding {
   kind: "ending"
   key: string
   at: number
@@ -74,16 +75,16 @@ export interface Ending {
   correlationId: string
 }
 
-export interface Compacted {
+export interface CompactionRow {
   kind: "compacted"
   key: string
   at: number
   how: "summarised" | "results" | "left out"
 }
 
-export type Row = Said | Note | Turn | Ending | Compacted
+export type Row = UserRow | NoteRow | Turn | RunEnding | CompactionRow
 
-export interface OpenRun {
+export interface ActiveRun {
   id: string
   model: string
   startedAt: number
@@ -93,34 +94,38 @@ export interface OpenRun {
   stopping: boolean
 }
 
-export interface Queued {
+/** A run that waits for the one before it. Its messages become rows when it starts. */
+export interface QueuedRun {
   run: string
   at: number
   input: Item[]
   appTools: Tool[]
 }
 
-export interface View {
+export interface ConversationView {
+  /** The number of the last entry in the view. */
   seq: number
   title: string
   owner: string
   rows: Row[]
-  queue: Queued[]
-  run: OpenRun | null
+  queue: QueuedRun[]
+  run: ActiveRun | null
+  /** The enabled tools; null if all are. */
   tools: string[] | null
+  /** The tools that were approved for the rest of the conversation; `*` stands for all. */
   remembered: string[]
 }
 
-export const EMPTY: View = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, tools: null, remembered: [] }
+export const EMPTY_VIEW: ConversationView = { seq: 0, title: "", owner: "", rows: [], queue: [], run: null, tools: null, remembered: [] }
 
-/** Whether some call of the last turn is not judged yet, so that it is not known how many will ask. */
-export function isJudging(view: View): boolean {
+/** Return whether a call of the last turn has no verdict yet, so that the number of approvals to ask for is not known. */
+export function hasUnjudgedCalls(view: ConversationView): boolean {
   const last = view.rows.findLast((row) => row.kind === "turn")
   return last?.parts.some((part) => part.kind === "call" && part.call.phase === "requested" && !part.call.verdict) ?? false
 }
 
-/** The calls that wait for a decision, an answer or the application, oldest first. */
-export function waitingCalls(view: View): CallView[] {
+/** Return the calls that wait for a decision, an answer or the application, oldest first. */
+export function listWaitingCalls(view: ConversationView): CallView[] {
   const last = view.rows.findLast((row) => row.kind === "turn")
   if (!view.run || !last) return []
   return last.parts.flatMap((part) => (part.kind === "call" && (part.call.phase === "asking" || part.call.phase === "parked") ? [part.call] : []))

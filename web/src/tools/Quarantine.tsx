@@ -1,28 +1,30 @@
-// Definitions that changed since somebody accepted them, as a difference to read before saying yes or no; and those that were kept out.
+// Tools of an MCP server whose definition changed since it was accepted, with the difference, and those that were rejected.
+// Models follow what a description says, so a changed tool is not offered before an administrator has read the change.
 import { useState } from "react"
-import { ask, part, said } from "../wire/http"
+import { requestJson, describeError } from "../wire/http"
 import type { ShownTool } from "../wire/types"
-import { useSay, type Word } from "../words"
+import { useTranslate, type MessageKey } from "../locales"
 
-const PILLS: Record<string, Word> = { new: "servers.new", changed: "servers.changed", rejected: "servers.rejected" }
+const STATE_KEYS: Record<string, MessageKey> = { new: "servers.new", changed: "servers.changed", rejected: "servers.rejected" }
 
 interface QuarantineProps {
   server: string
   tools: ShownTool[]
-  admin: boolean
-  decided: () => void
+  /** Whether the user may accept and reject. */
+  mayDecide: boolean
+  onDecided: () => void
 }
 
-export function Quarantine({ server, tools, admin, decided }: QuarantineProps) {
-  const say = useSay()
+export function Quarantine({ server, tools, mayDecide, onDecided }: QuarantineProps) {
+  const t = useTranslate()
   const [problem, setProblem] = useState("")
-  const decide = (how: "accept" | "reject", name: string) => {
+  const decide = (decision: "accept" | "reject", name: string) => {
     setProblem("")
-    ask("POST", `servers/${part(server)}/${how}`, { tools: [name] }).then(decided, (error: unknown) => setProblem(said(error)))
+    requestJson("POST", `servers/${encodeURIComponent(server)}/${decision}`, { tools: [name] }).then(onDecided, (error: unknown) => setProblem(describeError(error)))
   }
   const waiting = tools.filter((tool) => tool.state !== "rejected")
-  const out = tools.filter((tool) => tool.state === "rejected")
-  const shown = (tool: ShownTool) => <Changed key={tool.name} tool={tool} decide={admin ? decide : null} />
+  const rejected = tools.filter((tool) => tool.state === "rejected")
+  const renderTool = (tool: ShownTool) => <ChangedTool key={tool.name} tool={tool} decide={mayDecide ? decide : null} />
   return (
     <>
       {problem && (
@@ -32,37 +34,37 @@ export function Quarantine({ server, tools, admin, decided }: QuarantineProps) {
       )}
       {waiting.length > 0 && (
         <section className="quarantine">
-          <h3>{say("servers.quarantine", { n: waiting.length })}</h3>
-          <p className="about">{say("servers.quarantineAbout")}</p>
-          {waiting.map(shown)}
+          <h3>{t("servers.quarantine", { n: waiting.length })}</h3>
+          <p className="about">{t("servers.quarantineAbout")}</p>
+          {waiting.map(renderTool)}
         </section>
       )}
-      {out.length > 0 && (
+      {rejected.length > 0 && (
         <details>
           <summary>
-            {say("servers.keptOut")}: {out.length}
+            {t("servers.rejectedTools")}: {rejected.length}
           </summary>
-          <div className="quarantine">{out.map(shown)}</div>
+          <div className="quarantine">{rejected.map(renderTool)}</div>
         </details>
       )}
     </>
   )
 }
 
-function Changed({ tool, decide }: { tool: ShownTool; decide: ((how: "accept" | "reject", name: string) => void) | null }) {
-  const say = useSay()
+function ChangedTool({ tool, decide }: { tool: ShownTool; decide: ((decision: "accept" | "reject", name: string) => void) | null }) {
+  const t = useTranslate()
   return (
     <article aria-label={tool.name}>
       <header>
         <code>{tool.name}</code>
-        <span className={tool.state === "rejected" ? "pill" : "pill asking"}>{say(PILLS[tool.state] ?? "servers.changed")}</span>
+        <span className={tool.state === "rejected" ? "pill" : "pill asking"}>{t(STATE_KEYS[tool.state] ?? "servers.changed")}</span>
         <span className="grow" />
         {decide && (
           <>
             <button className="primary" onClick={() => decide("accept", tool.name)}>
-              {say("servers.accept")}
+              {t("servers.accept")}
             </button>
-            {tool.state !== "rejected" && <button onClick={() => decide("reject", tool.name)}>{say("servers.reject")}</button>}
+            {tool.state !== "rejected" && <button onClick={() => decide("reject", tool.name)}>{t("servers.reject")}</button>}
           </>
         )}
       </header>
@@ -71,7 +73,7 @@ function Changed({ tool, decide }: { tool: ShownTool; decide: ((how: "accept" | 
   )
 }
 
-/** Line by line: what went with a minus, what came with a plus. */
+/** A difference in lines: removed lines begin with a minus, added lines with a plus. */
 function Difference({ text }: { text: string }) {
   return (
     <div className="diff" tabIndex={0}>

@@ -1,70 +1,70 @@
-// The MCP servers: how each is, what it offers, and what of it waits to be accepted.
+// The MCP servers: their state, their tools, and the tools that wait to be accepted.
 import { useState } from "react"
-import { isAdmin, useMe } from "../caller"
-import { hrefOf } from "../route"
+import { isServerAdmin, useMe } from "../caller"
+import { buildHref } from "../route"
 import { loadTools } from "../state/tools"
-import { ask, part, said } from "../wire/http"
+import { requestJson, describeError } from "../wire/http"
 import type { OverviewAnswer, ServerList, ServerTools, ShownServer, ShownTool, ToolFigures } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
-import { useLanguage, useSay, type Word } from "../words"
-import { relative } from "../parts/times"
-import { useEveryone } from "../parts/Whose"
-import { healthOf } from "./health"
+import { useQuery } from "../wire/useQuery"
+import { useLanguage, useTranslate, type MessageKey } from "../locales"
+import { formatRelative } from "../format"
+import { useTenantByDefault } from "../components/OwnerFilter"
+import { summarizeHealth } from "./health"
 import { HealthLines } from "./HealthLines"
 import { Quarantine } from "./Quarantine"
 
-const LOOK_EVERY_MS = 3000
-const WEEK_EVERY_MS = 30_000
+const POLL_MS = 3000
+const WEEK_POLL_MS = 30_000
 const EXAMPLE = `[servers.files]
 command = "npx"
 args = ["-y", "@modelcontextprotocol/server-filesystem", "./docs"]`
 
 export default function Servers({ id }: { id: string }) {
-  const say = useSay()
-  const { data, problem, again } = useAnswer<ServerList>("servers", LOOK_EVERY_MS)
-  const week = useAnswer<OverviewAnswer>(`overview?hours=168${useEveryone() ? "&whose=tenant" : ""}`, WEEK_EVERY_MS)
+  const t = useTranslate()
+  const { data, problem, refetch } = useQuery<ServerList>("servers", POLL_MS)
+  const week = useQuery<OverviewAnswer>(`overview?hours=168${useTenantByDefault() ? "&whose=tenant" : ""}`, WEEK_POLL_MS)
   return (
     <div className="page">
       <header className="page-head">
-        <h1>{say("servers.title")}</h1>
+        <h1>{t("servers.title")}</h1>
       </header>
       {problem && !data && <p className="problem">{problem}</p>}
       {data?.count === 0 && (
         <div className="empty">
-          <p>{say("servers.none")}</p>
+          <p>{t("servers.none")}</p>
           <pre className="example">{EXAMPLE}</pre>
         </div>
       )}
       <ul className="cards">
         {data?.servers.map((server) => (
-          <ServerCard key={server.id} server={server} figures={week.data?.overview.tools ?? []} opened={server.id === id} changed={again} />
+          <ServerCard key={server.id} server={server} figures={week.data?.overview.tools ?? []} opened={server.id === id} onChanged={refetch} />
         ))}
       </ul>
     </div>
   )
 }
 
-const PILLS: Record<string, string> = { running: "ok", idle: "", starting: "running", restarting: "asking", failed: "bad", stopped: "" }
+const PILL_CLASSES: Record<string, string> = { running: "ok", idle: "", starting: "running", restarting: "asking", failed: "bad", stopped: "" }
 
 interface ServerCardProps {
   server: ShownServer
-  /** Of all tools there are. */
+  /** The figures of all tools, of other servers too. */
   figures: ToolFigures[]
   opened: boolean
-  changed: () => void
+  onChanged: () => void
 }
 
-function ServerCard({ server, figures, opened, changed }: ServerCardProps) {
-  const say = useSay()
+function ServerCard({ server, figures, opened, onChanged }: ServerCardProps) {
+  const t = useTranslate()
   const language = useLanguage()
-  const admin = isAdmin(useMe())
+  const admin = isServerAdmin(useMe())
   const [open, setOpen] = useState(opened)
-  const tools = useAnswer<ServerTools>(`servers/${part(server.id)}/tools`, open || server.quarantined || server.rejected ? LOOK_EVERY_MS : 0)
-  const own = new Set(tools.data?.tools.map((tool) => tool.offered_as || tool.name))
+  const tools = useQuery<ServerTools>(`servers/${encodeURIComponent(server.id)}/tools`, open || server.quarantined || server.rejected ? POLL_MS : 0)
+  const ownTools = new Set(tools.data?.tools.map((tool) => tool.offered_as || tool.name))
   const waiting = tools.data?.tools.filter((tool) => tool.state === "new" || tool.state === "changed" || tool.state === "rejected") ?? []
-  const decided = () => {
-    tools.again()
-    changed()
+  const onDecided = () => {
+    tools.refetch()
+    onChanged()
     void loadTools()
   }
   const [problem, setProblem] = useState("")
@@ -73,35 +73,35 @@ function ServerCard({ server, figures, opened, changed }: ServerCardProps) {
     setBusy(true)
     setProblem("")
     try {
-      for (const action of actions) await ask("POST", `servers/${part(server.id)}/${action}`, {})
+      for (const action of actions) await requestJson("POST", `servers/${encodeURIComponent(server.id)}/${action}`, {})
     } catch (error) {
-      setProblem(said(error))
+      setProblem(describeError(error))
     }
     setBusy(false)
-    changed()
+    onChanged()
     void loadTools()
   }
-  const off = server.status === "stopped"
+  const stopped = server.status === "stopped"
   return (
     <li className="card">
       <header>
         <h2 className="mono-title">{server.name}</h2>
-        <span className={`pill ${PILLS[server.status] ?? ""}`}>{say(`server.${server.status}` as Word)}</span>
-        {server.quarantined > 0 && <span className="pill asking">{say("servers.quarantine", { n: server.quarantined })}</span>}
+        <span className={`pill ${PILL_CLASSES[server.status] ?? ""}`}>{t(`server.${server.status}` as MessageKey)}</span>
+        {server.quarantined > 0 && <span className="pill asking">{t("servers.quarantine", { n: server.quarantined })}</span>}
         <span className="grow" />
         {admin && (
           <>
-            {off ? (
+            {stopped ? (
               <button disabled={busy} onClick={() => void act("start")}>
-                {say("servers.start")}
+                {t("servers.start")}
               </button>
             ) : (
               <>
                 <button disabled={busy} onClick={() => void act("stop", "start")}>
-                  {say("servers.restart")}
+                  {t("servers.restart")}
                 </button>
                 <button disabled={busy} onClick={() => void act("stop")}>
-                  {say("servers.stop")}
+                  {t("servers.stop")}
                 </button>
               </>
             )}
@@ -110,28 +110,28 @@ function ServerCard({ server, figures, opened, changed }: ServerCardProps) {
       </header>
       {server.error_message && <p className="problem">{server.error_message}</p>}
       <p className="facts">
-        {server.started_at && <span>{say("servers.since", { when: relative(Date.parse(server.started_at) / 1000, Date.now() / 1000, language) })}</span>}
+        {server.started_at && <span>{t("servers.since", { when: formatRelative(Date.parse(server.started_at) / 1000, Date.now() / 1000, language) })}</span>}
         <span>
-          <b>{say("servers.restarts")}</b> {server.restarts}
+          <b>{t("servers.restarts")}</b> {server.restarts}
         </span>
         {server.process_id !== null && (
           <span>
-            <b>{say("servers.process")}</b> {server.process_id}
+            <b>{t("servers.process")}</b> {server.process_id}
           </span>
         )}
         {server.protocol && <span>MCP {server.protocol}</span>}
         <span className="clip">{[server.config["command"], ...((server.config["args"] as string[] | undefined) ?? []), server.config["url"]].filter(Boolean).join(" ")}</span>
       </p>
-      <HealthLines health={healthOf(figures.filter((one) => own.has(one.tool)))} />
+      <HealthLines health={summarizeHealth(figures.filter(({ tool }) => ownTools.has(tool)))} />
       {problem && (
         <p className="problem" role="alert">
           {problem}
         </p>
       )}
-      {waiting.length > 0 && <Quarantine server={server.id} tools={waiting} admin={admin} decided={decided} />}
+      {waiting.length > 0 && <Quarantine server={server.id} tools={waiting} mayDecide={admin} onDecided={onDecided} />}
       <details open={open} onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
-          {say("servers.tools")}: {server.tools}
+          {t("servers.tools")}: {server.tools}
         </summary>
         <ul className="lines">
           {tools.data?.tools
@@ -145,7 +145,7 @@ function ServerCard({ server, figures, opened, changed }: ServerCardProps) {
       </details>
       {server.log.length > 0 && (
         <details>
-          <summary>{say("servers.log")}</summary>
+          <summary>{t("servers.log")}</summary>
           <pre className="log" tabIndex={0}>
             {server.log.join("\n")}
           </pre>
@@ -157,7 +157,7 @@ function ServerCard({ server, figures, opened, changed }: ServerCardProps) {
 
 function ToolLine({ tool }: { tool: ShownTool }) {
   return (
-    <a href={hrefOf("tools", tool.offered_as || tool.name)}>
+    <a href={buildHref("tools", tool.offered_as || tool.name)}>
       <code>{tool.offered_as || tool.name}</code>
       <small>{tool.state === "unusable" ? tool.difference : tool.description.split("\n")[0]}</small>
     </a>

@@ -1,39 +1,39 @@
-// Every tool that the visitor may use: what it takes, who may use it, how it does, and a form to try it.
+// The tools that the user may call: their parameters, rules and health, and a form to try each of them.
 import { useMemo, useState } from "react"
-import { useEveryone } from "../parts/Whose"
-import { hrefOf } from "../route"
+import { useTenantByDefault } from "../components/OwnerFilter"
+import { buildHref } from "../route"
 import type { OverviewAnswer, ToolCard, ToolList } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
-import { useSay } from "../words"
-import { healthOf, type Health } from "./health"
+import { useQuery } from "../wire/useQuery"
+import { useTranslate } from "../locales"
+import { summarizeHealth, type Health } from "./health"
 import { ToolPage } from "./ToolPage"
 
-const WEEK_EVERY_MS = 30_000
+const WEEK_POLL_MS = 30_000
 
 export default function Tools({ name }: { name: string }) {
-  const say = useSay()
+  const t = useTranslate()
   const [text, setText] = useState("")
-  const everyone = useEveryone()
-  const { data, problem } = useAnswer<ToolList>("tools")
-  const week = useAnswer<OverviewAnswer>(`overview?hours=168${everyone ? "&whose=tenant" : ""}`, WEEK_EVERY_MS)
-  const offered = useAnswer<{ tools: { schema_only: string[] } }>("ai/tools/health")
-  const figuresOf = (tool: ToolCard) => week.data?.overview.tools.find((one) => one.tool === tool.name)
-  const health = (tool: ToolCard) => (week.data && offered.data ? healthOf([figuresOf(tool) ?? []].flat(), offered.data.tools.schema_only.includes(tool.name)) : null)
-  const shown = useMemo(() => matching(data?.tools ?? [], text), [data, text])
+  const everyone = useTenantByDefault()
+  const { data, problem } = useQuery<ToolList>("tools")
+  const week = useQuery<OverviewAnswer>(`overview?hours=168${everyone ? "&whose=tenant" : ""}`, WEEK_POLL_MS)
+  const toolHealth = useQuery<{ tools: { schema_only: string[] } }>("ai/tools/health")
+  const findFigures = (tool: ToolCard) => week.data?.overview.tools.find((figures) => figures.tool === tool.name)
+  const findHealth = (tool: ToolCard) => (week.data && toolHealth.data ? summarizeHealth([findFigures(tool) ?? []].flat(), toolHealth.data.tools.schema_only.includes(tool.name)) : null)
+  const matches = useMemo(() => filterTools(data?.tools ?? [], text), [data, text])
   const chosen = data?.tools.find((tool) => tool.name === name)
   return (
     <div className="split" data-chosen={chosen ? "" : undefined}>
-      <section className="split-list" aria-label={say("tools.title")}>
-        <h1>{say("tools.title")}</h1>
-        <input type="search" aria-label={say("tools.filter")} placeholder={say("tools.filter")} value={text} onChange={(event) => setText(event.target.value)} />
+      <section className="split-list" aria-label={t("tools.title")}>
+        <h1>{t("tools.title")}</h1>
+        <input type="search" aria-label={t("tools.filter")} placeholder={t("tools.filter")} value={text} onChange={(event) => setText(event.target.value)} />
         {problem && <p className="problem">{problem}</p>}
-        {data && data.count === 0 && <p className="empty">{say("tools.none")}</p>}
+        {data && data.count === 0 && <p className="empty">{t("tools.none")}</p>}
         <ul className="lines">
-          {shown.map((tool) => (
+          {matches.map((tool) => (
             <li key={tool.name}>
-              <a href={hrefOf("tools", tool.name)} aria-current={tool.name === name ? "true" : undefined}>
+              <a href={buildHref("tools", tool.name)} aria-current={tool.name === name ? "true" : undefined}>
                 <span>
-                  <code>{tool.name}</code> <Trouble health={health(tool)} />
+                  <code>{tool.name}</code> <HealthPill health={findHealth(tool)} />
                 </span>
                 <small>{tool.description.split("\n")[0]}</small>
               </a>
@@ -43,23 +43,23 @@ export default function Tools({ name }: { name: string }) {
       </section>
       <div className="split-page">
         {chosen ? (
-          <ToolPage key={chosen.name} tool={chosen} figures={figuresOf(chosen)} health={health(chosen)} ran={week.again} />
+          <ToolPage key={chosen.name} tool={chosen} figures={findFigures(chosen)} health={findHealth(chosen)} onCallChanged={week.refetch} />
         ) : (
-          data && <p className="empty">{name ? say("tools.unknown", { tool: name }) : say("tools.choose")}</p>
+          data && <p className="empty">{name ? t("tools.unknown", { tool: name }) : t("tools.choose")}</p>
         )}
       </div>
     </div>
   )
 }
 
-/** What is well is not worth a word in a list. */
-function Trouble({ health }: { health: Health | null }) {
-  const say = useSay()
+/** A pill for a tool that fails; in a list, a tool that works or was not called needs none. */
+function HealthPill({ health }: { health: Health | null }) {
+  const t = useTranslate()
   if (!health || health.kind === "ok" || health.kind === "") return null
-  return <span className={`pill ${health.kind}`}>{say(health.word)}</span>
+  return <span className={`pill ${health.kind}`}>{t(health.message)}</span>
 }
 
-function matching(tools: ToolCard[], text: string): ToolCard[] {
-  const wanted = text.trim().toLowerCase()
-  return tools.filter((tool) => `${tool.name} ${tool.description} ${tool.server_id}`.toLowerCase().includes(wanted))
+function filterTools(tools: ToolCard[], text: string): ToolCard[] {
+  const query = text.trim().toLowerCase()
+  return tools.filter((tool) => `${tool.name} ${tool.description} ${tool.server_id}`.toLowerCase().includes(query))
 }

@@ -1,20 +1,20 @@
-// Try a tool by hand. The call is a run of a conversation of its own, so it is judged, followed and traced like any other.
+// A form that calls a tool by hand. The call is a run of a conversation of its own, so it is judged and traced like any other.
 import { useEffect, useMemo, useState, useSyncExternalStore, type FormEvent } from "react"
 import { CallCard } from "../calls/CallCard"
-import { ConversationContext } from "../chat/context"
-import { SchemaForm } from "../parts/SchemaForm"
-import type { Schema } from "../parts/schema"
-import { conversationsChanged } from "../state/conversations"
-import { following } from "../state/following"
-import type { CallView, View } from "../state/view"
-import { Refusal, ask, part, said } from "../wire/http"
+import { ConversationContext } from "../state/conversationContext"
+import { SchemaForm } from "../components/SchemaForm"
+import type { Schema } from "../components/schemaFields"
+import { notifyConversationsChanged } from "../state/conversations"
+import { getConversationStore } from "../state/conversationStore"
+import type { CallView, ConversationView } from "../state/view"
+import { HttpError, requestJson, describeError } from "../wire/http"
 import type { Called, ConversationAnswer, ToolCard } from "../wire/types"
-import { useSay, type Say } from "../words"
+import { useTranslate, type Translate } from "../locales"
 
-const KEPT_AS = "toolyard.tried"
+const CONVERSATION_STORAGE = "toolyard.tried"
 
-export function TryTool({ tool, ran }: { tool: ToolCard; ran: () => void }) {
-  const say = useSay()
+export function TryTool({ tool, onCallChanged }: { tool: ToolCard; onCallChanged: () => void }) {
+  const t = useTranslate()
   const [value, setValue] = useState<Record<string, unknown> | null>({})
   const [called, setCalled] = useState<{ conversation: string; call: string } | null>(null)
   const [problem, setProblem] = useState("")
@@ -24,16 +24,16 @@ export function TryTool({ tool, ran }: { tool: ToolCard; ran: () => void }) {
     setBusy(true)
     setProblem("")
     try {
-      setCalled(await callByHand(tool.name, value ?? {}, say))
+      setCalled(await callByHand(tool.name, value ?? {}, t))
     } catch (error) {
-      setProblem(said(error))
+      setProblem(describeError(error))
     } finally {
       setBusy(false)
     }
   }
   return (
     <section className="try">
-      <h3>{say("tools.try")}</h3>
+      <h3>{t("tools.try")}</h3>
       <form onSubmit={submit}>
         <SchemaForm schema={tool.parameters as Schema} value={{}} onChange={setValue} />
         {problem && (
@@ -42,49 +42,51 @@ export function TryTool({ tool, ran }: { tool: ToolCard; ran: () => void }) {
           </p>
         )}
         <button className="primary" disabled={busy || value === null}>
-          {say("tools.call", { tool: tool.name })}
+          {t("tools.call", { tool: tool.name })}
         </button>
       </form>
-      {called && <Outcome key={called.call} conversation={called.conversation} call={called.call} ran={ran} />}
+      {called && <Outcome key={called.call} conversation={called.conversation} call={called.call} onCallChanged={onCallChanged} />}
     </section>
   )
 }
 
-function Outcome({ conversation, call, ran }: { conversation: string; call: string; ran: () => void }) {
-  const source = useMemo(() => following(conversation), [conversation])
-  const { view } = useSyncExternalStore(source.subscribe, source.snapshot)
-  const context = useMemo(() => ({ conversation, send: null, decides: true }), [conversation])
-  const found = callIn(view, call)
-  const [phase, runs] = [found?.phase, view.run !== null]
+function Outcome({ conversation, call, onCallChanged }: { conversation: string; call: string; onCallChanged: () => void }) {
+  const store = useMemo(() => getConversationStore(conversation), [conversation])
+  const { view } = useSyncExternalStore(store.subscribe, store.getSnapshot)
+  const context = useMemo(() => ({ conversation, send: null, mayDecide: true }), [conversation])
+  const callView = findCall(view, call)
+  const [phase, running] = [callView?.phase, view.run !== null]
   useEffect(() => {
-    if (phase) ran()
-  }, [phase, runs, ran])
-  return <ConversationContext value={context}>{found && <CallCard call={found} opened />}</ConversationContext>
+    if (phase) onCallChanged()
+  }, [phase, running, onCallChanged])
+  return <ConversationContext value={context}>{callView && <CallCard call={callView} opened />}</ConversationContext>
 }
 
-function callIn(view: View, id: string): CallView | null {
+function findCall(view: ConversationView, id: string): CallView | null {
   for (const row of view.rows.toReversed()) {
-    const found = row.kind === "turn" && row.parts.find((one) => one.id === id)
-    if (found && found.kind === "call") return found.call
+    const part = row.kind === "turn" && row.parts.find((candidate) => candidate.id === id)
+    if (part && part.kind === "call") return part.call
   }
   return null
 }
 
-async function callByHand(tool: string, args: Record<string, unknown>, say: Say): Promise<{ conversation: string; call: string }> {
-  const kept = sessionStorage.getItem(KEPT_AS)
-  if (kept) {
+/** Call the tool in the conversation that this tab used before, or in a new one if it was deleted since. */
+async function callByHand(tool: string, args: Record<string, unknown>, t: Translate): Promise<{ conversation: string; call: string }> {
+  const stored = sessionStorage.getItem(CONVERSATION_STORAGE)
+  if (stored) {
     try {
-      return { conversation: kept, call: await call(kept, tool, args) }
+      return { conversation: stored, call: await requestCall(stored, tool, args) }
     } catch (error) {
-      if (!(error instanceof Refusal) || error.status !== 404) throw error
+      if (!(error instanceof HttpError) || error.status !== 404) throw error
     }
   }
-  const made = await ask<ConversationAnswer>("POST", "conversations", { title: say("tools.tried") })
-  sessionStorage.setItem(KEPT_AS, made.conversation.id)
-  conversationsChanged()
-  return { conversation: made.conversation.id, call: await call(made.conversation.id, tool, args) }
+  const { conversation } = await requestJson<ConversationAnswer>("POST", "conversations", { title: t("tools.triedTitle") })
+  sessionStorage.setItem(CONVERSATION_STORAGE, conversation.id)
+  notifyConversationsChanged()
+  return { conversation: conversation.id, call: await requestCall(conversation.id, tool, args) }
 }
 
-async function call(conversation: string, tool: string, args: Record<string, unknown>): Promise<string> {
-  return (await ask<Called>("POST", `conversations/${part(conversation)}/calls`, { tool, arguments: args })).call_id
+/** Return the id of the new call. */
+async function requestCall(conversation: string, tool: string, args: Record<string, unknown>): Promise<string> {
+  return (await requestJson<Called>("POST", `conversations/${encodeURIComponent(conversation)}/calls`, { tool, arguments: args })).call_id
 }

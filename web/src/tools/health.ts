@@ -1,10 +1,10 @@
-// How tools do, from their calls of a week. Pure.
+// The health of tools, from the calls of a week. Pure.
 import type { ToolFigures } from "../wire/types"
-import type { Word } from "../words"
+import type { MessageKey } from "../locales"
 
 export interface Health {
   kind: "ok" | "asking" | "bad" | ""
-  word: Word
+  message: MessageKey
   calls: number
   errors: number
   lastAt: number | null
@@ -12,30 +12,29 @@ export interface Health {
   lastErrorAt: number | null
 }
 
-/** From here on so many fail that nobody should count on it. */
-const OFTEN = 0.5
+/** From this share of failed calls on a tool counts as failing. */
+const FAILING_SHARE = 0.5
 
-/** Of one tool, or of all the tools of a server together. */
-export function healthOf(figures: ToolFigures[], broken = false): Health {
-  const sum = (of: (one: ToolFigures) => number) => figures.reduce((total, one) => total + of(one), 0)
-  const calls = sum((one) => one.calls)
-  const errors = sum((one) => one.errors)
-  const failed = figures.filter((one) => one.last_error_at !== null).sort((one, other) => other.last_error_at! - one.last_error_at!)[0]
-  const [kind, word] = judged(broken, calls, errors)
+/** Return the health of a tool, or of all the tools of a server together. */
+export function summarizeHealth(figures: ToolFigures[], broken = false): Health {
+  const calls = figures.reduce((total, tool) => total + tool.calls, 0)
+  const errors = figures.reduce((total, tool) => total + tool.errors, 0)
+  const failed = figures.filter((tool) => tool.last_error_at !== null).sort((first, second) => second.last_error_at! - first.last_error_at!)[0]
+  const [kind, message] = classify(broken, calls, errors)
   return {
     kind,
-    word,
+    message,
     calls,
     errors,
-    lastAt: figures.length ? Math.max(...figures.map((one) => one.last_at)) : null,
+    lastAt: figures.length ? Math.max(...figures.map((tool) => tool.last_at)) : null,
     lastError: failed?.last_error ?? "",
     lastErrorAt: failed?.last_error_at ?? null,
   }
 }
 
-function judged(broken: boolean, calls: number, errors: number): [Health["kind"], Word] {
+function classify(broken: boolean, calls: number, errors: number): [Health["kind"], MessageKey] {
   if (broken) return ["bad", "tools.unhealthy"]
   if (!calls) return ["", "health.unused"]
   if (!errors) return ["ok", "health.works"]
-  return errors / calls >= OFTEN ? ["bad", "health.fails"] : ["asking", "health.failsSometimes"]
+  return errors / calls >= FAILING_SHARE ? ["bad", "health.fails"] : ["asking", "health.failsSometimes"]
 }

@@ -1,54 +1,55 @@
 import { X } from "lucide-react"
 import { useEffect, useMemo, useState, type FormEvent } from "react"
-import { Whose, useEveryone } from "../parts/Whose"
-import { count, duration, shortly } from "../parts/times"
-import { go, hrefOf } from "../route"
+import { OwnerFilter, useTenantByDefault } from "../components/OwnerFilter"
+import { formatCount, formatDuration, formatShortDateTime } from "../format"
+import { navigate, buildHref } from "../route"
 import { useTools } from "../state/tools"
-import { ask, part, said } from "../wire/http"
+import { requestJson, describeError } from "../wire/http"
 import type { RunDigest, RunList } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
-import { useLanguage, useSay, type Word } from "../words"
+import { useQuery } from "../wire/useQuery"
+import { useLanguage, useTranslate, type MessageKey } from "../locales"
 import { StatusPill } from "./StatusPill"
 
 const OUTCOMES = ["ok", "error", "denied", "expired", "timeout", "cancelled", "unknown"] as const
 const COLUMNS = ["when", "status", "conversation", "user", "model", "took", "turns", "calls", "tokens"] as const
-const NUMBERS = new Set<string>(["took", "turns", "tokens"])
+const NUMBER_COLUMNS = new Set<string>(["took", "turns", "tokens"])
+const POLL_MS = 10_000
 const ENDINGS = ["done", "limit", "cancelled", "failed"] as const
 
 export function RunTable({ conversation }: { conversation: string }) {
-  const say = useSay()
-  const [wanted, setWanted] = useState({ user: "", tool: "", outcome: "", ending: "" })
-  const [everyone, setEveryone] = useState(useEveryone())
-  const path = useMemo(() => pathOf(conversation, wanted, everyone), [conversation, wanted, everyone])
-  const { data, problem } = useAnswer<RunList>(path, 10_000)
-  const { earlier, next, more, failed } = useEarlier(path, data)
+  const t = useTranslate()
+  const [filters, setFilters] = useState({ user: "", tool: "", outcome: "", ending: "" })
+  const [everyone, setEveryone] = useState(useTenantByDefault())
+  const path = useMemo(() => buildPath(conversation, filters, everyone), [conversation, filters, everyone])
+  const { data, problem } = useQuery<RunList>(path, POLL_MS)
+  const { earlier, next, loadMore, failed } = useEarlierRuns(path, data)
   const runs = [...(data?.runs ?? []), ...earlier]
-  const set = (name: keyof typeof wanted) => (value: string) => setWanted({ ...wanted, [name]: value })
+  const setFilter = (name: keyof typeof filters) => (value: string) => setFilters({ ...filters, [name]: value })
   return (
     <div className="page">
       <header className="page-head">
-        <h1>{say("traces.title")}</h1>
-        <Whose everyone={everyone} onChange={setEveryone} />
+        <h1>{t("traces.title")}</h1>
+        <OwnerFilter everyone={everyone} onChange={setEveryone} />
       </header>
       <div className="filters">
-        <FindById label={say("traces.find")} find={(id) => go("traces", id)} />
-        {!conversation && <FindById label={say("traces.findConversation")} find={(id) => go("traces", `in:${id}`)} />}
-        {everyone && <TextFilter label={say("traces.user")} value={wanted.user} onChange={set("user")} />}
-        <ToolFilter value={wanted.tool} onChange={set("tool")} />
-        <Choice label={say("traces.outcome")} value={wanted.outcome} onChange={set("outcome")} options={OUTCOMES} word={(one) => `outcome.${one}` as Word} />
-        <Choice label={say("traces.ending")} value={wanted.ending} onChange={set("ending")} options={ENDINGS} word={(one) => `status.${one}` as Word} />
+        <FindById label={t("traces.find")} find={(id) => navigate("traces", id)} />
+        {!conversation && <FindById label={t("traces.findConversation")} find={(id) => navigate("traces", `in:${id}`)} />}
+        {everyone && <TextFilter label={t("traces.user")} value={filters.user} onChange={setFilter("user")} />}
+        <ToolFilter value={filters.tool} onChange={setFilter("tool")} />
+        <SelectFilter label={t("traces.outcome")} value={filters.outcome} onChange={setFilter("outcome")} options={OUTCOMES} labelKey={(outcome) => `outcome.${outcome}` as MessageKey} />
+        <SelectFilter label={t("traces.ending")} value={filters.ending} onChange={setFilter("ending")} options={ENDINGS} labelKey={(ending) => `status.${ending}` as MessageKey} />
         {conversation && (
-          <a className="pill chosen" href={hrefOf("traces")} title={say("traces.all")}>
-            {say("traces.onlyHere")} <X aria-hidden />
+          <a className="pill chosen" href={buildHref("traces")} title={t("traces.all")}>
+            {t("traces.onlyHere")} <X aria-hidden />
           </a>
         )}
       </div>
       {(problem || failed) && <p className="problem">{problem || failed}</p>}
-      {data && runs.length === 0 && <p className="empty">{say("traces.none")}</p>}
+      {data && runs.length === 0 && <p className="empty">{t("traces.none")}</p>}
       {runs.length > 0 && <Table runs={runs} users={everyone} />}
       {next && (
-        <button className="quiet" onClick={more}>
-          {say("traces.more")}
+        <button className="quiet" onClick={loadMore}>
+          {t("traces.more")}
         </button>
       )}
     </div>
@@ -56,7 +57,7 @@ export function RunTable({ conversation }: { conversation: string }) {
 }
 
 function Table({ runs, users }: { runs: RunDigest[]; users: boolean }) {
-  const say = useSay()
+  const t = useTranslate()
   const language = useLanguage()
   return (
     <div className="table-frame" tabIndex={0}>
@@ -64,8 +65,8 @@ function Table({ runs, users }: { runs: RunDigest[]; users: boolean }) {
         <thead>
           <tr>
             {COLUMNS.filter((name) => users || name !== "user").map((name) => (
-              <th key={name} scope="col" className={NUMBERS.has(name) ? "number" : ""}>
-                {say(`traces.${name}`)}
+              <th key={name} scope="col" className={NUMBER_COLUMNS.has(name) ? "number" : ""}>
+                {t(`traces.${name}`)}
               </th>
             ))}
           </tr>
@@ -74,22 +75,22 @@ function Table({ runs, users }: { runs: RunDigest[]; users: boolean }) {
           {runs.map((run) => (
             <tr key={run.run_id}>
               <td>
-                <a href={hrefOf("traces", run.correlation_id)}>{shortly(run.queued_at, language)}</a>
+                <a href={buildHref("traces", run.correlation_id)}>{formatShortDateTime(run.queued_at, language)}</a>
               </td>
               <td>
                 <StatusPill status={run.ending ?? run.status} />
               </td>
               <td className="clip">
-                <a href={hrefOf("chat", run.conversation)}>{run.title || say("list.untitled")}</a>
+                <a href={buildHref("chat", run.conversation)}>{run.title || t("list.untitled")}</a>
               </td>
               {users && <td>{run.user}</td>}
               <td className="clip">{run.model}</td>
-              <td className="number">{duration(run.took_ms)}</td>
+              <td className="number">{formatDuration(run.took_ms)}</td>
               <td className="number">{run.turns.length}</td>
               <td className="clip" title={run.calls.map((call) => `${call.tool}: ${call.outcome ?? ""}`).join("\n")}>
                 <Calls run={run} />
               </td>
-              <td className="number">{count((run.usage.input_tokens ?? 0) + (run.usage.output_tokens ?? 0), language)}</td>
+              <td className="number">{formatCount((run.usage.input_tokens ?? 0) + (run.usage.output_tokens ?? 0), language)}</td>
             </tr>
           ))}
         </tbody>
@@ -111,7 +112,7 @@ function Calls({ run }: { run: RunDigest }) {
   )
 }
 
-/** An id, looked for when it is complete. */
+/** A field for an id that opens it on Enter: a part of an id leads nowhere. */
 function FindById({ label, find }: { label: string; find: (id: string) => void }) {
   const [id, setId] = useState("")
   const submit = (event: FormEvent) => {
@@ -135,11 +136,11 @@ function TextFilter({ label, value, onChange }: { label: string; value: string; 
 }
 
 function ToolFilter({ value, onChange }: { value: string; onChange: (value: string) => void }) {
-  const say = useSay()
+  const t = useTranslate()
   const tools = useTools()
   return (
     <label>
-      <span>{say("traces.tool")}</span>
+      <span>{t("traces.tool")}</span>
       <input list="tool-names" value={value} onChange={(event) => onChange(event.target.value)} />
       <datalist id="tool-names">
         {[...tools.keys()].map((name) => (
@@ -150,16 +151,16 @@ function ToolFilter({ value, onChange }: { value: string; onChange: (value: stri
   )
 }
 
-function Choice<T extends string>({ label, value, onChange, options, word }: { label: string; value: string; onChange: (value: string) => void; options: readonly T[]; word: (option: T) => Word }) {
-  const say = useSay()
+function SelectFilter<T extends string>({ label, value, onChange, options, labelKey }: { label: string; value: string; onChange: (value: string) => void; options: readonly T[]; labelKey: (option: T) => MessageKey }) {
+  const t = useTranslate()
   return (
     <label>
       <span>{label}</span>
       <select value={value} onChange={(event) => onChange(event.target.value)}>
-        <option value="">{say("traces.any")}</option>
+        <option value="">{t("traces.any")}</option>
         {options.map((option) => (
           <option key={option} value={option}>
-            {say(word(option))}
+            {t(labelKey(option))}
           </option>
         ))}
       </select>
@@ -167,23 +168,23 @@ function Choice<T extends string>({ label, value, onChange, options, word }: { l
   )
 }
 
-function pathOf(conversation: string, wanted: Record<string, string>, everyone: boolean): string {
-  const query = Object.entries({ conversation, ...wanted }).filter(([, value]) => value.trim())
+function buildPath(conversation: string, filters: Record<string, string>, everyone: boolean): string {
+  const query = Object.entries({ conversation, ...filters }).filter(([, value]) => value.trim())
   if (everyone) query.push(["whose", "tenant"])
-  return `traces?${query.map(([name, value]) => `${name}=${part(value.trim())}`).join("&")}`
+  return `traces?${query.map(([name, value]) => `${name}=${encodeURIComponent(value.trim())}`).join("&")}`
 }
 
-/** The pages after the first, which alone is kept up to date. */
-function useEarlier(path: string, first: RunList | null) {
+/** Load the pages after the first on demand. Only the first page is polled. */
+function useEarlierRuns(path: string, first: RunList | null) {
   const [earlier, setEarlier] = useState<{ path: string; runs: RunDigest[]; next: string | null } | null>(null)
   const [failed, setFailed] = useState("")
   useEffect(() => setEarlier(null), [path])
   const next = earlier ? earlier.next : (first?.next ?? null)
-  const more = () => {
-    ask<RunList>("GET", `${path}&after=${part(next ?? "")}`).then(
+  const loadMore = () => {
+    requestJson<RunList>("GET", `${path}&after=${encodeURIComponent(next ?? "")}`).then(
       (page) => setEarlier({ path, runs: [...(earlier?.runs ?? []), ...page.runs], next: page.next }),
-      (error: unknown) => setFailed(said(error)),
+      (error: unknown) => setFailed(describeError(error)),
     )
   }
-  return { earlier: earlier?.runs ?? [], next, more, failed }
+  return { earlier: earlier?.runs ?? [], next, loadMore, failed }
 }

@@ -1,8 +1,8 @@
-import { useSay } from "../words"
+import { useTranslate } from "../locales"
 
-const KIND = { queued: "", running: "running", waiting: "asking", ended: "ok", done: "ok", limit: "asking", cancelled: "", failed: "bad" }
+const PILL_CLASSES = { queued: "", running: "running", waiting: "asking", ended: "ok", done: "ok", limit: "asking", cancelled: "", failed: "bad" }
 
-export function StatusPill({ status }: { status: keyof typeof KIND }) {
-  const say = useSay()
-  return <span className={`pill ${KIND[status]}`}>{say(status === "ended" ? "status.done" : `status.${status}`)}</span>
+export function StatusPill({ status }: { status: keyof typeof PILL_CLASSES }) {
+  const t = useTranslate()
+  return <span className={`pill ${PILL_CLASSES[status]}`}>{t(status === "ended" ? "status.done" : `status.${status}`)}</span>
 }

@@ -1,60 +1,60 @@
 import { ArrowLeft } from "lucide-react"
-import { Copy } from "../parts/Copy"
-import { inWords } from "../parts/detail"
-import { count, duration, moment } from "../parts/times"
-import { hrefOf } from "../route"
-import { address, part } from "../wire/http"
+import { CopyButton } from "../components/CopyButton"
+import { describeEndingDetail } from "../locales/endingDetails"
+import { formatCount, formatDuration, formatDateTime } from "../format"
+import { buildHref } from "../route"
+import { resolveUrl } from "../wire/http"
 import type { Trace, TraceAnswer } from "../wire/types"
-import { useAnswer } from "../wire/useAnswer"
+import { useQuery } from "../wire/useQuery"
 import { useMe } from "../caller"
-import { useLanguage, useSay } from "../words"
-import { costOf } from "./cost"
+import { useLanguage, useTranslate } from "../locales"
+import { formatCost } from "./cost"
 import { StatusPill } from "./StatusPill"
 import { Waterfall } from "./Waterfall"
 
-const LOOK_EVERY_MS = 2000
+const POLL_MS = 2000
 
 export function TracePage({ id }: { id: string }) {
-  const say = useSay()
+  const t = useTranslate()
   const me = useMe()
-  const path = `traces/${part(id)}`
-  const answered = useAnswer<TraceAnswer>(path, LOOK_EVERY_MS)
-  const curl = `curl ${me.keyless ? "" : '-H "Authorization: Bearer $TOOLYARD_KEY" '}${address(path)}`
+  const path = `traces/${encodeURIComponent(id)}`
+  const query = useQuery<TraceAnswer>(path, POLL_MS)
+  const curl = `curl ${me.keyless ? "" : '-H "Authorization: Bearer $TOOLYARD_KEY" '}${resolveUrl(path)}`
   return (
     <div className="page">
-      <a className="back" href={hrefOf("traces")}>
-        <ArrowLeft aria-hidden /> {say("traces.back")}
+      <a className="back" href={buildHref("traces")}>
+        <ArrowLeft aria-hidden /> {t("traces.back")}
       </a>
       <header className="page-head">
         <h1 className="mono-title">{id}</h1>
-        <Copy text={id} />
-        <Copy text={curl} label={say("traces.curl")} />
+        <CopyButton text={id} />
+        <CopyButton text={curl} label={t("traces.curl")} />
       </header>
-      {answered.problem && !answered.data && <p className="problem">{answered.problem}</p>}
-      {answered.data?.runs.map((run) => <RunTrace key={run.run_id} run={run} />)}
+      {query.problem && !query.data && <p className="problem">{query.problem}</p>}
+      {query.data?.runs.map((run) => <RunTrace key={run.run_id} run={run} />)}
     </div>
   )
 }
 
 function RunTrace({ run }: { run: Trace }) {
-  const say = useSay()
+  const t = useTranslate()
   const language = useLanguage()
   const me = useMe()
-  const cost = costOf(run, me.prices, language)
+  const cost = formatCost(run, me.prices, language)
   const { input_tokens: input = 0, output_tokens: output = 0 } = run.usage
   return (
     <section className="run-trace" aria-label={run.run_id}>
       <header>
         <StatusPill status={run.ending ?? run.status} />
-        <strong>{moment(run.queued_at, language)}</strong>
+        <strong>{formatDateTime(run.queued_at, language)}</strong>
         <span>{run.user}</span>
         <span>{run.model}</span>
-        <span>{run.ended_at === null ? say("traces.goesOn") : duration((run.ended_at - run.queued_at) * 1000)}</span>
-        <span>{say("traces.inOut", { input: count(input, language), output: count(output, language) })}</span>
+        <span>{run.ended_at === null ? t("traces.active") : formatDuration((run.ended_at - run.queued_at) * 1000)}</span>
+        <span>{t("traces.inOut", { input: formatCount(input, language), output: formatCount(output, language) })}</span>
         {cost !== null && <span>{cost}</span>}
-        <a href={hrefOf("chat", run.conversation)}>{say("traces.conversation")}</a>
+        <a href={buildHref("chat", run.conversation)}>{t("traces.conversation")}</a>
       </header>
-      {run.detail && <p className={run.ending === "failed" ? "problem" : "about"}>{inWords(run.detail, say)}</p>}
+      {run.detail && <p className={run.ending === "failed" ? "problem" : "about"}>{describeEndingDetail(run.detail, t)}</p>}
       <Waterfall trace={run} />
     </section>
   )

@@ -1,13 +1,13 @@
 import { describe, expect, test } from "vitest"
-import { inWords } from "../parts/detail"
+import { describeEndingDetail } from "../locales/endingDetails"
 import type { Trace } from "../wire/types"
-import { sayIn } from "../words"
-import { axisOf, spansOf } from "./axis"
-import { costOf } from "./cost"
+import { createTranslate } from "../locales"
+import { buildAxis, buildSpans } from "./waterfallLayout"
+import { formatCost } from "./cost"
 
-const WORDS = { turn: (number: number) => `Turn ${number}`, wait: "Waiting", room: "Making room" }
+const LABELS = { turn: (number: number) => `Turn ${number}`, wait: "Waiting", compaction: "Making room" }
 const turn = { number: 1, started_at: 30, ended_at: 40, offered: 0, model: "m", finish: "stop", problem: null, usage: { input_tokens: 100, output_tokens: 10 }, restarted: 0, search: "" } as const
-const room = { started_at: 20, at: 30, tokens_before: 9000, tokens_after: 900, results_dropped: 0, summarised: true, problem: null, usage: { input_tokens: 1000 } }
+const compaction = { started_at: 20, at: 30, tokens_before: 9000, tokens_after: 900, results_dropped: 0, summarised: true, problem: null, usage: { input_tokens: 1000 } }
 const trace: Trace = {
   run_id: "run_1",
   conversation: "c",
@@ -25,24 +25,24 @@ const trace: Trace = {
   turns: [turn],
   calls: [],
   waits: [],
-  compactions: [room],
+  compactions: [compaction],
 }
 
 describe("a trace", () => {
-  test("has a row for the room that was made before a turn", () => {
-    const [first, second] = spansOf(trace, WORDS)
+  test("has a row for the compaction before a turn", () => {
+    const [first, second] = buildSpans(trace, LABELS)
     expect([first?.label, first?.tookMs, second?.label]).toEqual(["Making room", 10_000, "Turn 1"])
-    expect(axisOf(trace, 0).at(room.at)).toBe(0.5)
+    expect(buildAxis(trace, 0).at(compaction.at)).toBe(0.5)
   })
 
-  test("costs what its turns and its summaries took", () => {
-    expect(costOf(trace, { m: { input: 1000, output: 5000, cached: null, currency: "USD" } }, "en")).toBe("$1.15")
-    expect(costOf(trace, {}, "en")).toBe(null)
+  test("costs the sum of its turns and its summaries", () => {
+    expect(formatCost(trace, { m: { input: 1000, output: 5000, cached: null, currency: "USD" } }, "en")).toBe("$1.15")
+    expect(formatCost(trace, {}, "en")).toBe(null)
   })
 })
 
-test("a limit is told in words, anything else as it was told", () => {
-  const say = sayIn("en")
-  for (const name of ["turns_per_request", "turns_per_conversation", "run_seconds", "run_tokens", "length", "refused"]) expect(inWords(name, say)).toMatch(/ .* /)
-  expect(inWords("model_error: no", say)).toBe("model_error: no")
+test("a limit has a sentence of its own, any other detail is shown as it is", () => {
+  const t = createTranslate("en")
+  for (const name of ["turns_per_request", "turns_per_conversation", "run_seconds", "run_tokens", "length", "refused"]) expect(describeEndingDetail(name, t)).toMatch(/ .* /)
+  expect(describeEndingDetail("model_error: no", t)).toBe("model_error: no")
 })

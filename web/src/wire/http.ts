@@ -1,10 +1,11 @@
-// Requests to the server that this page came from, with the visitor's key. The key is kept for this tab only.
-import { logRefusal } from "./console"
+// Requests to the server that this page came from, with the user's API key. The key is stored for this tab only.
+import { logHttpError } from "./consoleLog"
 import type { ErrorBody } from "./types"
 
-const KEPT_AS = "toolyard.key"
+const KEY_STORAGE = "toolyard.key"
 
-export class Refusal extends Error {
+/** A response whose status is not a success. */
+export class HttpError extends Error {
   constructor(
     readonly status: number,
     readonly body: ErrorBody,
@@ -12,68 +13,74 @@ export class Refusal extends Error {
     super(body.error)
   }
 
-  /** What is wrong with each field, by its name. */
+  /** Return the error text of each invalid field, by the field's name. */
   get fields(): Record<string, string> {
-    const listed = this.body.details["fields"] ?? this.body.details["errors"]
-    if (!Array.isArray(listed)) return {}
+    const problems = this.body.details["fields"] ?? this.body.details["errors"]
+    if (!Array.isArray(problems)) return {}
     return Object.fromEntries(
-      listed.map((one: Record<string, unknown>) => [String(one["key"] ?? one["field"] ?? one["path"] ?? ""), String(one["message"] ?? one["error"] ?? "")]),
+      problems.map((problem: Record<string, unknown>) => [
+        String(problem["key"] ?? problem["field"] ?? problem["path"] ?? ""),
+        String(problem["message"] ?? problem["error"] ?? ""),
+      ]),
     )
   }
 }
 
-export const visitor = {
+/** The key and the language of every request, and a callback for when the server rejects the key. */
+export const session = {
   get key(): string {
-    return sessionStorage.getItem(KEPT_AS) ?? ""
+    return sessionStorage.getItem(KEY_STORAGE) ?? ""
   },
   set key(key: string) {
-    if (key) sessionStorage.setItem(KEPT_AS, key)
-    else sessionStorage.removeItem(KEPT_AS)
+    if (key) sessionStorage.setItem(KEY_STORAGE, key)
+    else sessionStorage.removeItem(KEY_STORAGE)
   },
   language: "en",
-  /** Called when the server no longer knows the key. */
-  onUnknown: (): void => {},
+  /** Called when the server answers 401: the key is wrong or was revoked. */
+  onUnauthorized: (): void => {},
 }
 
-export function address(path: string): URL {
+/** Resolve a path against the page's own URL, so that the page works under any prefix. */
+export function resolveUrl(path: string): URL {
   return new URL(path, document.baseURI.replace(/#.*$/, ""))
 }
 
-export async function request(method: string, path: string, body?: unknown, more: RequestInit = {}): Promise<Response> {
-  const headers = new Headers(more.headers)
-  headers.set("accept-language", visitor.language)
-  if (visitor.key) headers.set("authorization", `Bearer ${visitor.key}`)
+/** Send a request. Throws HttpError for any status that is not a success. */
+export async function request(method: string, path: string, body?: unknown, options: RequestInit = {}): Promise<Response> {
+  const headers = new Headers(options.headers)
+  headers.set("accept-language", session.language)
+  if (session.key) headers.set("authorization", `Bearer ${session.key}`)
   if (body !== undefined) headers.set("content-type", "application/json")
-  const answer = await fetch(address(path), {
-    ...more,
+  const response = await fetch(resolveUrl(path), {
+    ...options,
     method,
     headers,
     body: body === undefined ? null : JSON.stringify(body),
     credentials: "omit",
     cache: "no-store",
   })
-  if (answer.ok) return answer
-  if (answer.status === 401) visitor.onUnknown()
-  const refusal = new Refusal(answer.status, await problem(answer))
-  logRefusal(method, path, answer.status, refusal.body.correlation_id, refusal.message)
-  throw refusal
+  if (response.ok) return response
+  if (response.status === 401) session.onUnauthorized()
+  const error = new HttpError(response.status, await readError(response))
+  logHttpError(method, path, response.status, error.body.correlation_id, error.message)
+  throw error
 }
 
-export async function ask<Answer>(method: string, path: string, body?: unknown): Promise<Answer> {
+/** Send a request and return the JSON of its response. */
+export async function requestJson<Answer>(method: string, path: string, body?: unknown): Promise<Answer> {
   return (await request(method, path, body)).json() as Promise<Answer>
 }
 
-async function problem(answer: Response): Promise<ErrorBody> {
+/** Return the error that the server sent, or one made from the status where a proxy answered instead. */
+async function readError(response: Response): Promise<ErrorBody> {
   try {
-    return (await answer.json()) as ErrorBody
+    return (await response.json()) as ErrorBody
   } catch {
-    const said = `the server answered ${answer.status} ${answer.statusText}`
-    return { ok: false, success: false, error: said, error_type: "unavailable", correlation_id: "", details: {} }
+    const error = `the server answered ${response.status} ${response.statusText}`
+    return { ok: false, success: false, error, error_type: "unavailable", correlation_id: "", details: {} }
   }
 }
 
-export function said(error: unknown): string {
+export function describeError(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }
-
-export const part = encodeURIComponent

@@ -1,0 +1,18 @@
+import { expect, test } from "vitest"
+import { isServerAdmin, mayReadRecordedTurns } from "./caller"
+import type { Me } from "./wire/types"
+
+function me(tenant: string, ...roles: string[]): Me {
+  return { user: "ann", roles, tenant, division: "", keyless: false, model: "", prices: {}, keeps_requests: true, success: true }
+}
+
+test("only an administrator without a tenant administers the server", () => {
+  expect(isServerAdmin(me("", "admin"))).toBe(true)
+  expect(isServerAdmin(me("acme", "admin"))).toBe(false)
+  expect(isServerAdmin(me("", "operator"))).toBe(false)
+})
+
+test("a tenant's administrator may read the recorded requests of the tenant", () => {
+  expect(mayReadRecordedTurns(me("acme", "admin"))).toBe(true)
+  expect(mayReadRecordedTurns(me("acme", "approver"))).toBe(false)
+})

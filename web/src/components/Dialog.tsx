@@ -1,0 +1,27 @@
+import { useEffect, useRef, type ReactNode } from "react"
+import { X } from "lucide-react"
+import { useTranslate } from "../locales"
+
+/** A modal dialog. The browser's own element keeps the focus inside and closes with Esc. */
+export function Dialog({ title, onClose, children }: { title: string; onClose: () => void; children: ReactNode }) {
+  const t = useTranslate()
+  const dialog = useRef<HTMLDialogElement>(null)
+  useEffect(() => {
+    const element = dialog.current
+    element?.showModal()
+    return () => element?.close()
+  }, [])
+  return (
+    <dialog ref={dialog} aria-label={title} onCancel={onClose} onClick={(event) => event.target === dialog.current && onClose()}>
+      <div className="dialog-body">
+        <header>
+          <h2>{title}</h2>
+          <button type="button" className="icon" aria-label={t("common.close")} onClick={onClose}>
+            <X aria-hidden />
+          </button>
+        </header>
+        {children}
+      </div>
+    </dialog>
+  )
+}

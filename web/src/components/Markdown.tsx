@@ -1,0 +1,41 @@
+// A model's text as Markdown. Each block is memoized by its source: while an answer streams, only the last block renders
+// again, however long the answer is.
+import { memo, useMemo } from "react"
+import { CodeBlock } from "./CodeBlock"
+import { parseBlocks, sanitizeHtml, type Block } from "./markdownBlocks"
+
+export const Markdown = memo(function Markdown({ text, open = false }: { text: string; open?: boolean }) {
+  const blocks = useMemo(() => parseBlocks(text), [text])
+  return (
+    <div className="markdown" data-open={open || undefined}>
+      {blocks.map((block, index) => (
+        <BlockView key={index} block={block} open={open && index === blocks.length - 1} />
+      ))}
+    </div>
+  )
+})
+
+const BlockView = memo(
+  function BlockView({ block, open }: { block: Block; open: boolean }) {
+    switch (block.kind) {
+      case "code":
+        return <CodeBlock text={block.text} language={block.language} open={open} />
+      case "list": {
+        const items = block.items.map((item, index) => <Html key={index} as="li" raw={item.raw} html={item.html} />)
+        return block.start === null ? <ul>{items}</ul> : <ol start={block.start}>{items}</ol>
+      }
+      case "html":
+        return <Html as="div" raw={block.raw} html={block.html} />
+      default:
+        return block satisfies never
+    }
+  },
+  (before, after) => before.block.raw === after.block.raw && before.open === after.open,
+)
+
+const Html = memo(
+  function Html({ as: As, html }: { as: "li" | "div"; raw: string; html: () => string }) {
+    return <As dangerouslySetInnerHTML={{ __html: sanitizeHtml(html()) }} />
+  },
+  (before, after) => before.raw === after.raw,
+)

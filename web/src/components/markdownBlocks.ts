@@ -1,0 +1,75 @@
+// Markdown to safe HTML: no scripts, styles or forms, and nothing that the browser would load from another origin. The text
+// comes from models and tools and is never trusted.
+import createDOMPurify from "dompurify"
+import { Marked, type Token, type Tokens } from "marked"
+import { isInlineImage } from "../urls"
+
+/** A piece of HTML, rendered on demand: a block that did not change since the last render is not rendered again. */
+export interface HtmlPiece {
+  raw: string
+  html: () => string
+}
+
+export type Block = ({ kind: "html" } & HtmlPiece) | { kind: "list"; raw: string; start: number | null; items: HtmlPiece[] } | { kind: "code"; raw: string; text: string; language: string }
+
+const marked = new Marked({
+  gfm: true,
+  breaks: true,
+  async: false,
+  renderer: {
+    checkbox: ({ checked }) => (checked ? "☑ " : "☐ "),
+    html: ({ text }) => (/^<br\s*\/?>$/i.test(text.trim()) ? "<br>" : escapeHtml(text)), // HTML in an answer is shown as text
+  },
+})
+const purify = createDOMPurify(window)
+
+purify.addHook("afterSanitizeAttributes", (node) => {
+  if (node.nodeName === "A") {
+    node.setAttribute("target", "_blank")
+    node.setAttribute("rel", "noopener noreferrer nofollow")
+  } else if (node.nodeName === "IMG" && !isInlineImage(node.getAttribute("src") ?? "")) {
+    const link = node.ownerDocument.createElement("a")
+    link.textContent = node.getAttribute("alt") || node.getAttribute("src") || ""
+    if (/^https?:/i.test(node.getAttribute("src") ?? "")) {
+      link.setAttribute("href", node.getAttribute("src")!)
+      link.setAttribute("target", "_blank")
+      link.setAttribute("rel", "noopener noreferrer nofollow")
+    }
+    node.replaceWith(link)
+  }
+})
+
+function escapeHtml(text: string): string {
+  return text.replace(/[&<>"]/g, (character) => `&#${character.charCodeAt(0)};`)
+}
+
+export function sanitizeHtml(html: string): string {
+  return purify.sanitize(html, {
+    USE_PROFILES: { html: true },
+    FORBID_TAGS: ["style", "form", "input", "button", "select", "textarea", "video", "audio", "picture", "source", "dialog"],
+    FORBID_ATTR: ["style", "class", "id", "name", "srcset", "background", "ping"],
+    ALLOW_DATA_ATTR: false,
+  })
+}
+
+export function parseBlocks(text: string): Block[] {
+  return marked.lexer(text).flatMap((token): Block[] => {
+    if (token.type === "space") return []
+    if (token.type === "code") return [{ kind: "code", raw: token.raw, text: String(token["text"]), language: String(token["lang"] ?? "").split(/\s/)[0] ?? "" }]
+    if (token.type === "list") return [toListBlock(token as Tokens.List)]
+    return [{ kind: "html", raw: token.raw, html: () => marked.parser([token]) }]
+  })
+}
+
+/** Split a list into its items, so that a long list that still grows renders only its last item again. */
+function toListBlock(list: Tokens.List): Block {
+  const items = list.items.map((item) => ({ raw: `${list.loose}${item.raw}`, html: () => marked.parser(itemTokens(item)) }))
+  return { kind: "list", raw: list.raw, start: list.ordered ? Number(list.start || 1) : null, items }
+}
+
+/** Return the tokens of an item, with the checkbox of a task as a character: inputs are not allowed. */
+function itemTokens(item: Tokens.ListItem): Token[] {
+  if (!item.task) return item.tokens
+  const box: Tokens.Text = { type: "text", raw: "", text: item.checked ? "☑ " : "☐ " }
+  return [box, ...item.tokens.filter((token) => token.type !== "checkbox")]
+}

@@ -1,0 +1,118 @@
+// What a form needs to know of a JSON Schema: its fields, their kinds and their initial values. Pure.
+export interface Schema {
+  type?: string | string[]
+  title?: string
+  description?: string
+  enum?: unknown[]
+  enumNames?: string[]
+  oneOf?: Schema[]
+  const?: unknown
+  anyOf?: Schema[]
+  allOf?: Schema[]
+  $ref?: string
+  $defs?: Record<string, Schema>
+  definitions?: Record<string, Schema>
+  properties?: Record<string, Schema>
+  required?: string[]
+  items?: Schema
+  default?: unknown
+  format?: string
+  minimum?: number
+  maximum?: number
+  minLength?: number
+  maxLength?: number
+  pattern?: string
+}
+
+export type FieldKind = "text" | "long" | "number" | "integer" | "boolean" | "choice" | "lines" | "object" | "json"
+
+export interface Field {
+  name: string
+  schema: Schema
+  kind: FieldKind
+  required: boolean
+  options: { value: unknown; label: string }[]
+}
+
+/** A text field of more characters is a textarea. */
+const MAX_LINE_CHARS = 200
+/** Deeper objects are edited as JSON: a schema may refer to itself without end. */
+const MAX_DEPTH = 3
+
+/** A reference may lead to itself. */
+const MAX_REFERENCES = 10
+
+export function listFields(schema: Schema, root: Schema = schema, depth = 0): Field[] {
+  const resolved = resolve(schema, root)
+  const required = Array.isArray(resolved.required) ? resolved.required : []
+  return Object.entries(resolved.properties ?? {}).map(([name, property]) => {
+    const field = resolve(property, root)
+    const kind = chooseKind(field, root)
+    return { name, schema: field, kind: kind === "object" && depth >= MAX_DEPTH ? "json" : kind, required: required.includes(name), options: listOptions(field) }
+  })
+}
+
+/** Return the schema with references followed. "This or null" becomes this: an empty field stands for null. */
+export function resolve(schema: Schema, root: Schema, depth = 0): Schema {
+  if (depth > MAX_REFERENCES || typeof schema !== "object" || schema === null) return {}
+  if (schema.$ref) {
+    const name = schema.$ref.split("/").at(-1) ?? ""
+    const referenced = (root.$defs ?? root.definitions ?? {})[name] ?? {}
+    const { $ref: _, ...rest } = schema
+    const { title: __, ...target } = resolve(referenced, root, depth + 1) // its title names the type, not the field
+    return { ...target, ...rest }
+  }
+  const alternatives = schema.anyOf ?? schema.oneOf
+  const nonNull = alternatives?.filter((alternative) => alternative.type !== "null")
+  if (alternatives && nonNull?.length === 1 && nonNull[0]) {
+    const { anyOf: _, oneOf: __, ...rest } = schema
+    return { ...resolve(nonNull[0], root, depth + 1), ...rest }
+  }
+  if (schema.allOf?.length === 1 && schema.allOf[0]) {
+    const { allOf: _, ...rest } = schema
+    return { ...resolve(schema.allOf[0], root, depth + 1), ...rest }
+  }
+  return schema
+}
+
+function chooseKind(schema: Schema, root: Schema): FieldKind {
+  if (listOptions(schema).length) return "choice"
+  const type = Array.isArray(schema.type) ? schema.type.find((name) => name !== "null") : schema.type
+  switch (type) {
+    case "string":
+      return (schema.maxLength ?? 0) > MAX_LINE_CHARS ? "long" : "text"
+    case "number":
+    case "integer":
+    case "boolean":
+      return type
+    case "array":
+      return resolve(schema.items ?? {}, root).type === "string" ? "lines" : "json"
+    case "object":
+      return schema.properties ? "object" : "json"
+    default:
+      return schema.properties ? "object" : "json"
+  }
+}
+
+function listOptions(schema: Schema): { value: unknown; label: string }[] {
+  if (Array.isArray(schema.enum)) return schema.enum.map((value, index) => ({ value, label: schema.enumNames?.[index] ?? String(value) }))
+  const constants = schema.oneOf ?? schema.anyOf
+  if (constants?.length && constants.every((option) => "const" in option)) return constants.map((option) => ({ value: option.const, label: option.title ?? String(option.const) }))
+  return []
+}
+
+/** Return the initial values of the fields that have one. */
+export function listDefaults(schema: Schema): Record<string, unknown> {
+  return Object.fromEntries(
+    listFields(schema).flatMap((field): [string, unknown][] => {
+      if (field.schema.default !== undefined && field.schema.default !== null) return [[field.name, field.schema.default]]
+      if (field.kind === "boolean" && field.required) return [[field.name, false]]
+      return []
+    }),
+  )
+}
+
+/** Return the names of the required fields that have no value yet. */
+export function listMissing(schema: Schema, value: Record<string, unknown>): string[] {
+  return listFields(schema).flatMap((field) => (field.required && (value[field.name] === undefined || value[field.name] === "") && field.kind !== "lines" ? [field.name] : []))
+}
