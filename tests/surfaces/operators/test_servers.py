@@ -99,22 +99,24 @@ async def test_a_servers_last_words_are_for_administrators(tmp_path: Path) -> No
 
 async def test_everybody_signs_in_for_themselves_and_an_administrator_for_all() -> None:
     back = {"redirect_uri": "http://127.0.0.1:8765/callback"}
-    async with over_http(SIGNED) as server:
-        async with open_talk(servers={"shared": server.spec(), "own": server.spec(auth="caller")}, keys=KEYS) as http:
-            ann, boss = http.by("ann"), http.by("boss")
-            await ann.post("/servers/shared/login", back, expect=403)
-            await ann.post("/servers/shared/login/answer", {"state": "x", "code": "y"}, expect=403)
-            await ann.answer("DELETE", "/servers/shared/login")
-            page = await ann.post("/servers/own/login", back)
-            answer = {"state": page["state"], "error": "access_denied"}
-            await boss.post("/servers/own/login/answer", answer, expect=409)
-            denied = await ann.post("/servers/own/login/answer", answer, expect=409)
-            assert "not granted: access_denied" in denied["error"]
-            await ann.post("/servers/own/login", {"redirect_uri": "https://evil.example"}, expect=422)
-            page = await boss.post("/servers/shared/login", back)
-            assert page["authorization_url"].startswith("http://127.0.0.1:") and page["expires_at"]
-            assert "login shared" in (await boss.delete("/servers/shared/login"))["server"]["error_message"]
-            await boss.post("/servers/nowhere/login", back, expect=404)
+    async with (
+        over_http(SIGNED) as server,
+        open_talk(servers={"shared": server.spec(), "own": server.spec(auth="caller")}, keys=KEYS) as http,
+    ):
+        ann, boss = http.by("ann"), http.by("boss")
+        await ann.post("/servers/shared/login", back, expect=403)
+        await ann.post("/servers/shared/login/answer", {"state": "x", "code": "y"}, expect=403)
+        await ann.answer("DELETE", "/servers/shared/login")
+        page = await ann.post("/servers/own/login", back)
+        answer = {"state": page["state"], "error": "access_denied"}
+        await boss.post("/servers/own/login/answer", answer, expect=409)
+        denied = await ann.post("/servers/own/login/answer", answer, expect=409)
+        assert "not granted: access_denied" in denied["error"]
+        await ann.post("/servers/own/login", {"redirect_uri": "https://evil.example"}, expect=422)
+        page = await boss.post("/servers/shared/login", back)
+        assert page["authorization_url"].startswith("http://127.0.0.1:") and page["expires_at"]
+        assert "login shared" in (await boss.delete("/servers/shared/login"))["server"]["error_message"]
+        await boss.post("/servers/nowhere/login", back, expect=404)
 
 
 async def test_what_only_some_callers_get_is_shown_to_administrators_alone() -> None:
