@@ -9,15 +9,21 @@ READY := $(VENV)/.ready
 DOCS := $(VENV)/.docs-ready
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt
 PAGE := src/toolyard/page/index.html
+# Tests that need a browser, other people's clients and servers, or processes that are killed: `make test-clients`.
+CLIENTS := tests/page tests/client tests/conformance tests/crash tests/examples/test_shop.py \
+	tests/surfaces/test_other_origin.py tests/surfaces/mcp/test_clients.py tests/venues/mcp/test_real_servers.py \
+	tests/contracts/test_real_tools.py tests/wire/test_real_tools.py
 
 .DEFAULT_GOAL := help
-.PHONY: help serve page shop browser test check docs bench crash mcp-storm fuzz screenshots conformance offline-score
+.PHONY: help serve page shop browser test test-fast test-clients check docs bench crash mcp-storm fuzz screenshots conformance offline-score
 
 help:
 	@echo "make serve   start a server on http://127.0.0.1:8080 with the household tools (ARGS=\"--port 0\" adds flags)"
 	@echo "make page    build the web page, as make serve does"
 	@echo "make shop    open a small shop on http://127.0.0.1:8090 whose assistant's tools run in the browser"
-	@echo "make test    run every test"
+	@echo "make test    run the tests, but for those of test-clients"
+	@echo "make test-fast     run the tests of the core, the engine and the flows, in about a minute"
+	@echo "make test-clients  run the tests with browsers, other people's clients and servers, and killed processes"
 	@echo "make check   lint, formatting, types, import direction and the ceilings of tests/test_shape.py"
 	@echo "make docs    build the documentation as a site in build/site and check its links"
 	@echo "make bench   measure against peers and print one table"
@@ -39,9 +45,16 @@ page: $(PAGE)
 shop: $(SERVING)
 	@$(BIN)/python examples/shop/serve.py $(ARGS)
 
-test: $(READY) $(PAGE) browser
+test: $(READY) $(PAGE)
+	$(BIN)/python -m pytest -n 2 $(addprefix --ignore=,$(CLIENTS))
+
+test-fast: $(READY)
+	$(BIN)/python -m pytest -n 2 tests/core tests/engine tests/tool_index tests/flows tests/contracts \
+		--ignore=tests/contracts/test_real_tools.py -k "not sqlite"
+
+test-clients: $(READY) $(PAGE) browser
 	$(BIN)/python web/build.py test
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 $(CLIENTS)
 
 check: $(READY)
 	$(BIN)/ruff check .
