@@ -52,7 +52,7 @@ KEYS = [
 @asynccontextmanager
 async def open_divided(model: Scripted, **more: object) -> AsyncGenerator[Talk, None]:
     tools = [find_coat, find_bread, opening_hours]
-    async with open_talk(model, keys=KEYS, divisions=DIVISIONS, tools=tools, **more) as http:
+    async with open_talk(model, keys=KEYS, divisions=DIVISIONS, tools=tools, **more) as http:  # pyright: ignore[reportArgumentType]
         yield http
 
 

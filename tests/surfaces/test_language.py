@@ -44,7 +44,7 @@ async def stop_text(http: Talk, where: str = "", accept: str = "", **fields: obj
 
 @asynccontextmanager
 async def talk_until_limit(**more: object) -> AsyncGenerator[Talk, None]:
-    async with open_talk(lambda _: call("again"), tools=[again], limits=TURNS, **more) as http:
+    async with open_talk(lambda _: call("again"), tools=[again], limits=TURNS, **more) as http:  # pyright: ignore[reportArgumentType]
         yield http
 
 

@@ -16,7 +16,7 @@ from toolyard.core.events import RunSuspended
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import Key
 from toolyard.engine.authentication import key_hash
-from toolyard.models.scripted import Script
+from toolyard.models.scripted import Script, Turn
 from toolyard.observability.trace import Trace
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -148,7 +148,7 @@ async def test_a_sound_traceparent_names_the_trace_and_a_broken_one_does_not(tra
 async def test_the_trace_id_of_a_traceparent_reaches_the_model_the_tool_and_the_trace() -> None:
     asked: list[str] = []
 
-    def script(request: ModelRequest) -> object:
+    def script(request: ModelRequest) -> Turn:
         asked.append(request.correlation_id)
         return call("show_id") if len(asked) == 1 else say("done")
 

@@ -60,7 +60,7 @@ async def test_a_server_over_http_that_was_started_anew_is_found_again(protocol:
 
 @pytest.mark.parametrize(("protocol", "_"), ERAS)
 async def test_a_method_that_a_server_does_not_have_ends_nobodys_session(protocol: str, _: str) -> None:
-    async with open_http_yard(protocol=protocol) as (yard, _):
+    async with open_http_yard(protocol=protocol) as (yard, _server):
         refused = await yard.servers.ask("http", ANN, "completion/complete", COMPLETE)
         assert getattr(refused, "code", 0) == METHOD_NOT_FOUND, refused
         await who(yard, BOB)
