@@ -6,10 +6,10 @@ from toolyard import Scripted, tool
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Citation, ModelText, Result, result_id
 from toolyard.core.ports import ModelRequest
-from toolyard.core.web_search import Native
+from toolyard.core.web_search import NativeTools
 from toolyard.models.scripted import Script
 
-ALL = Native(
+ALL = NativeTools(
     tools=frozenset({"web_search", "code_execution", "file_search"}),
     options=frozenset({"max_uses", "allowed_domains", "user_location"}),
 )
@@ -18,7 +18,7 @@ ALL = Native(
 class Hosting(Scripted):
     """A scripted model whose provider has tools of its own."""
 
-    def __init__(self, script: Script, native: Native = ALL) -> None:
+    def __init__(self, script: Script, native: NativeTools = ALL) -> None:
         super().__init__(script)
         self.native = native
 
@@ -33,8 +33,8 @@ class Searched:
         self._text = text
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        mint, at = request.mint, request.mint.now()
-        call_id = mint.id("call")
+        mint, at = request.clock, request.clock.now()
+        call_id = mint.new_id("call")
         yield TextAppended(turn=request.turn, offset=0, text=self._text)
         call = Call(id=call_id, at=at, tool="web_search", arguments={"query": "news"}, ran_at="anthropic")
         result = Result(
@@ -47,7 +47,7 @@ class Searched:
             ran_at="anthropic",
         )
         cited = Citation(start=0, end=4, url=self._url, title="News")
-        said = ModelText(id=mint.id("text"), at=at, text=self._text, citations=(cited,))
+        said = ModelText(id=mint.new_id("text"), at=at, text=self._text, citations=(cited,))
         yield TurnEnded(items=(call, result, said), finish="stop")
 
     async def close(self) -> None:

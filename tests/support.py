@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from toolyard import Caller, Run, Scripted, Yard
 from toolyard.core.events import CallEnded, CallJudged, Entry, Event, RunEnded, TextAppended
-from toolyard.core.history import faults
+from toolyard.core.history import find_faults
 from toolyard.core.items import Result
 from toolyard.models.scripted import Script
 
@@ -70,7 +70,7 @@ def asked(events: Sequence[Event]) -> list[str]:
 
 async def sound(yard: Yard, conversation: str) -> list[str]:
     """What a strict provider would say against the history; empty is good."""
-    return faults(await yard.history(conversation))
+    return find_faults(await yard.history(conversation))
 
 
 def problem(found: Result) -> tuple[str, str]:

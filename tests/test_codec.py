@@ -6,13 +6,13 @@ import pytest
 from core.story import Story, asked, said
 from toolyard import codec
 from toolyard.core.events import FORMAT, CallEnded, Entry, TextAppended
-from toolyard.core.results import unknown
+from toolyard.core.results import build_unknown_result
 from toolyard.core.state import fold
 
 
 def _log() -> list[Entry]:
     story = Story().open().begin("r1").turn(said("t"), asked("c", "safe"))
-    story.add(CallEnded(result=unknown(asked("c", "safe"), 7.5)), at=7.5)
+    story.add(CallEnded(result=build_unknown_result(asked("c", "safe"), 7.5)), at=7.5)
     return story.log
 
 

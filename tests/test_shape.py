@@ -19,7 +19,7 @@ EXPORTS = [
     "Context",
     "Executor",
     "Limits",
-    "Question",
+    "PolicyRequest",
     "Result",
     "Run",
     "RunFailed",

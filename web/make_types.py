@@ -25,12 +25,12 @@ UNIONS = {"Part": Part, "Item": Item, "Durable": Durable, "Fleeting": Fleeting}
 RESPONSES = (
     ErrorBody,
     conversation_calls.CallAnswer,
-    conversation_runs.Cancelled,
+    conversation_runs.CancelAnswer,
     conversation_tools.AvailableTools,
     conversation_tools.EnabledTools,
     conversations.ConversationAnswer,
     conversations.ConversationList,
-    direct_calls.Called,
+    direct_calls.DirectCallAnswer,
     me.Me,
     models.ModelList,
     runs.LiveAnswer,
@@ -40,7 +40,7 @@ RESPONSES = (
     servers.ServerTools,
     tools.ToolList,
     traces.TraceAnswer,
-    traces.KeptTurnAnswer,
+    traces.RecordedTurnAnswer,
     traces.RunAnswer,
 )
 

@@ -5,7 +5,7 @@ from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import RunFailed, RunWaiting, ToolError, ToolyardError
 from toolyard.core.items import Result, UserMessage
 from toolyard.core.limits import Limits
-from toolyard.core.ports import Context, Question, Verdict
+from toolyard.core.ports import Context, PolicyRequest, Verdict
 from toolyard.core.tools import Tool
 from toolyard.models.scripted import Scripted, call, say
 from toolyard.observability.log_lines import configure_logging
@@ -18,7 +18,7 @@ __all__ = [
     "Context",
     "Executor",
     "Limits",
-    "Question",
+    "PolicyRequest",
     "Result",
     "Run",
     "RunFailed",

@@ -15,40 +15,40 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from toolyard.core.conversation_settings import Settings
-from toolyard.core.division import UNDIVIDED, Divisions
+from toolyard.core.division import NO_DIVISIONS, Divisions
 from toolyard.core.errors import Misconfigured, MissingKey, install_command
 from toolyard.core.limits import Budget, Limits
 from toolyard.core.mcp_servers import ServerSpec
-from toolyard.core.model_cards import ModelCard, problem_of_model
-from toolyard.core.ports import Hosting, Model, Policy, Rule
+from toolyard.core.model_cards import ModelCard, describe_model_problem
+from toolyard.core.ports import Model, NativeToolsModel, Policy, Rule
 from toolyard.core.prices import Price
-from toolyard.core.providers import ProviderCard, card_of
+from toolyard.core.providers import ProviderCard, build_provider_card
 from toolyard.core.store import Key, Store
-from toolyard.core.texts import NO_TEXTS, OwnTexts
+from toolyard.core.texts import NO_TEXTS, CustomTexts
 from toolyard.core.tools import Tool
-from toolyard.core.web_search import SEARCH, Native, SearchRules
-from toolyard.engine.authentication import Access, Verify
+from toolyard.core.web_search import SEARCH_TOOL, NativeTools, SearchRules
+from toolyard.engine.authentication import Authenticator, VerifyToken
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Observe
-from toolyard.engine.policy_check import Judge
+from toolyard.engine.policy_check import PolicyCheck
 from toolyard.engine.registry import Registry
-from toolyard.engine.result_encoder import Governor
+from toolyard.engine.result_encoder import ResultEncoder
 from toolyard.engine.service import Service
-from toolyard.engine.tool_selection.web_search import Searching
-from toolyard.models.context_windows import window_of
-from toolyard.models.fallback import Fallback
-from toolyard.models.providers import ANY, PROVIDERS, WIRES, Provider
+from toolyard.engine.tool_selection.web_search import SearchPlanner
+from toolyard.models.context_windows import find_context_window
+from toolyard.models.fallback import FallbackModel
+from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER, WIRES, ProviderPreset
 from toolyard.observability.exporters import find_exporters
-from toolyard.observability.wire_log import Keeper
-from toolyard.policies.ordered import Ordered
+from toolyard.observability.wire_log import WireLog
+from toolyard.policies.ordered import OrderedPolicy
 from toolyard.stores.memory import MemoryStore
-from toolyard.venues.builtin.find_tools import FindingVenue
-from toolyard.venues.builtin.read_result import ResultsVenue
+from toolyard.venues.builtin.find_tools import FindToolsVenue
+from toolyard.venues.builtin.read_result import ReadResultVenue
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
-from toolyard.venues.mcp import Connector, Fleet, McpVenue, unwrap_result
-from toolyard.venues.mcp.passthrough import FleetBeside
-from toolyard.venues.provider import ProviderVenue, provider_tool
+from toolyard.venues.mcp import Connector, McpManager, McpVenue, unwrap_result
+from toolyard.venues.mcp.passthrough import McpManagerProxy
+from toolyard.venues.provider import ProviderVenue, build_provider_tool
 
 _log = logging.getLogger("toolyard.app")
 
@@ -63,24 +63,24 @@ ModelChoice = str | Model | Sequence[str]
 """A name, a model, or names in the order in which they are asked until one can be had."""
 OFFLINE = "toolyard:offline"
 """The model of a server that names none: it needs no key and no network, and is no language model."""
-DRAWN = 16
+IDS_PER_DRAW = 16
 MAX_MODELS = 256
 """That are held at once: a pattern lets requests name any number."""
-LOCAL = "local:"
+LOCAL_PREFIX = "local:"
 NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
 
-class SystemMint:
+class SystemClock:
     """Random ids and the system's clock."""
 
     def __init__(self) -> None:
-        self._drawn = ""
+        self._random_digits = ""
 
-    def id(self, prefix: str) -> str:
+    def new_id(self, prefix: str) -> str:
         """The second, and sixteen random digits: what is made together lies together on the disk, not all over it."""
-        if not self._drawn:
-            self._drawn = secrets.token_hex(8 * DRAWN)
-        digits, self._drawn = self._drawn[:16], self._drawn[16:]
+        if not self._random_digits:
+            self._random_digits = secrets.token_hex(8 * IDS_PER_DRAW)
+        digits, self._random_digits = self._random_digits[:16], self._random_digits[16:]
         return f"{prefix}_{int(self.now()):08x}{digits}"
 
     now = staticmethod(time.time)
@@ -92,42 +92,44 @@ class Models:
     def __init__(
         self,
         default: "ModelChoice",
-        named: Callable[[str], Model] | None = None,
+        factory: Callable[[str], Model] | None = None,
         windows: Mapping[str, int] | None = None,
     ) -> None:
-        self._named = named or named_model
+        self._factory = factory or make_model
         self._windows = windows or {}
-        self._made: dict[str, Model] = {}
+        self._models: dict[str, Model] = {}
         if isinstance(default, str | Sequence):
             self._names = (default,) if isinstance(default, str) else tuple(default)
         else:
-            self._names, self._made = ("given",), {"given": default}
+            self._names, self._models = ("given",), {"given": default}
         self.default = self._names[0]
-        self._line = Fallback(self._names, self._one) if len(self._names) > 1 else None
+        self._fallback = FallbackModel(self._names, self._get_model) if len(self._names) > 1 else None
 
     def __call__(self, name: str) -> Model:
-        return self._line if self._line is not None and name == self.default else self._one(name)
+        return self._fallback if self._fallback is not None and name == self.default else self._get_model(name)
 
-    def _one(self, name: str) -> Model:
-        model = self._made.get(name)
+    def _get_model(self, name: str) -> Model:
+        model = self._models.get(name)
         if model is None:
-            if len(self._made) >= MAX_MODELS:
+            if len(self._models) >= MAX_MODELS:
                 raise Misconfigured(f"more than {MAX_MODELS} models were named: name one that was used before")
-            model = self._made[name] = self._named(name)
+            model = self._models[name] = self._factory(name)
         return model
 
-    def native(self, name: str) -> Native:
+    def native_tools(self, name: str) -> NativeTools:
         """What the provider of a model runs itself; of a line, what that of the first one does."""
         try:
-            model = self._one(name)
+            model = self._get_model(name)
         except Misconfigured:
-            return Native()
-        return model.native if isinstance(model, Hosting) else Native()
+            return NativeTools()
+        return model.native if isinstance(model, NativeToolsModel) else NativeTools()
 
-    def window(self, name: str) -> int:
+    def context_window(self, name: str) -> int:
         """The tokens that a model takes, the least of a line's; 0 where neither the configuration nor we know."""
-        names = self._names if self._line is not None and name == self.default else (name,)
-        return min((tokens for one in names if (tokens := self._windows.get(one) or window_of(one))), default=0)
+        names = self._names if self._fallback is not None and name == self.default else (name,)
+        return min(
+            (tokens for one in names if (tokens := self._windows.get(one) or find_context_window(one))), default=0
+        )
 
     def cards(self, others: Iterable[str]) -> list[ModelCard]:
         """Return what is known of the line and of the others: the line first, in its order."""
@@ -138,31 +140,31 @@ class Models:
             cards.model_card(
                 name,
                 default=name == self.default,
-                context_tokens=self._windows.get(name) or window_of(name),
-                native=self.native(name),
-                problem=self._problem(name),
+                context_tokens=self._windows.get(name) or find_context_window(name),
+                native=self.native_tools(name),
+                problem=self._find_problem(name),
             )
             for name in names
         ]
 
-    def _problem(self, name: str) -> str:
+    def _find_problem(self, name: str) -> str:
         try:
-            self._one(name)
+            self._get_model(name)
         except Misconfigured as error:
-            return problem_of_model(error)
+            return describe_model_problem(error)
         return ""
 
     def check(self) -> None:
         """Raises Misconfigured now if a model of the line cannot be had."""
         for name in self._names:
-            self._one(name)
+            self._get_model(name)
 
     async def close(self) -> None:
-        for model in self._made.values():
+        for model in self._models.values():
             await model.close()
 
 
-def named_model(name: str, api_keys: Mapping[str, str] = NO_KEYS) -> Model:
+def make_model(name: str, api_keys: Mapping[str, str] = NO_KEYS) -> Model:
     """The model of a name such as `toolyard:offline`, `openai:gpt-4o-mini`, `ollama:qwen3` or `http://host/v1#model`.
 
     A provider's key, from `api_keys` or its variable, goes to that provider only; a server named by its address gets
@@ -170,25 +172,27 @@ def named_model(name: str, api_keys: Mapping[str, str] = NO_KEYS) -> Model:
     """
     if name == OFFLINE:
         return importlib.import_module("toolyard.models.offline").Offline()
-    if name.startswith(LOCAL):
-        return local_model(name)
+    if name.startswith(LOCAL_PREFIX):
+        return make_local_model(name)
     if urlsplit(name).scheme in ("http", "https"):
         base_url, _, model = name.partition("#")
         if not model:
             raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
-        return wired(ANY, base_url=base_url, model=model, api_key=os.environ.get("TOOLYARD_MODEL_KEY", ""))
+        return make_wired_model(
+            UNKNOWN_PROVIDER, base_url=base_url, model=model, api_key=os.environ.get("TOOLYARD_MODEL_KEY", "")
+        )
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS or not model:
         known = ", ".join(f"{known}:…" for known in PROVIDERS)
         raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {known} or http://host/v1#model")
     known = PROVIDERS[provider]
-    key = api_keys.get(provider) or known.key_in(os.environ)
-    base_url = known.address_in(provider, os.environ)
+    key = api_keys.get(provider) or known.resolve_key(os.environ)
+    base_url = known.resolve_base_url(provider, os.environ)
     if known.key_variable and not key:
         raise MissingKey(name, known.key_variable, ", or give it in api_keys")
     if not base_url:
         raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
-    return wired(known, base_url=base_url, model=model, api_key=key, provider=provider)
+    return make_wired_model(known, base_url=base_url, model=model, api_key=key, provider=provider)
 
 
 def check_api_keys(api_keys: Mapping[str, str]) -> None:
@@ -198,23 +202,23 @@ def check_api_keys(api_keys: Mapping[str, str]) -> None:
             raise Misconfigured(f"api_keys: {provider!r} is not a provider; those are {', '.join(PROVIDERS)}")
 
 
-def wired(known: Provider, **given: object) -> Model:
+def make_wired_model(known: ProviderPreset, **options: object) -> Model:
     """A model on its provider's wire, which is loaded when it is first needed."""
-    plain = _on_wire(known.wire, given)
+    plain = _load_wire(known.wire, options)
     if known.native_wire in ("", known.wire):
         return plain
-    by_offer = importlib.import_module("toolyard.models.by_offer")
-    return by_offer.ByOffer(plain, lambda: _on_wire(known.native_wire, given))
+    native_router = importlib.import_module("toolyard.models.native_router")
+    return native_router.NativeToolRouter(plain, lambda: _load_wire(known.native_wire, options))
 
 
-def _on_wire(wire: str, given: Mapping[str, object]) -> Model:
+def _load_wire(wire: str, options: Mapping[str, object]) -> Model:
     module, _, name = WIRES[wire].partition(".")
-    return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(**given)
+    return getattr(importlib.import_module(f"toolyard.models.{module}"), name)(**options)
 
 
-def local_model(name: str) -> Model:
+def make_local_model(name: str) -> Model:
     """The model of a file, such as `local:/models/qwen.gguf`. Needs the extra `toolyard[local]`."""
-    return importlib.import_module("toolyard.models.local").Local(name.removeprefix(LOCAL))
+    return importlib.import_module("toolyard.models.local").Local(name.removeprefix(LOCAL_PREFIX))
 
 
 async def open_store(name: str) -> Store:
@@ -243,11 +247,11 @@ class Wiring:
     system_prompt: str = ""
     language: str = ""
     """Of the sentences that no model says; empty means the caller's own."""
-    texts: OwnTexts = field(default_factory=lambda: NO_TEXTS)
+    texts: CustomTexts = field(default_factory=lambda: NO_TEXTS)
     """Sentences in place of the built-in ones."""
     threads: int = 32
     grace_s: float = 5.0
-    named_model: Callable[[str], Model] = named_model
+    named_model: Callable[[str], Model] = make_model
     """How a name becomes a model."""
     allowed_models: frozenset[str] | None = None
     """The models that a request may name; None means any."""
@@ -256,7 +260,7 @@ class Wiring:
     requests_per_minute: int = 0
     default_settings: Settings = field(default_factory=Settings)
     keys: Sequence[Key] = ()
-    verify: Verify | None = None
+    verify: VerifyToken | None = None
     cors_origins: frozenset[str] = frozenset()
     keep_requests: bool = False
     """Whether what goes over the wire to models is kept, for operators to look at."""
@@ -264,7 +268,7 @@ class Wiring:
     """How many tokens models take, by name, where that is not what is known of them."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     """What models cost, by name: shown, never enforced."""
-    divisions: Divisions = field(default_factory=lambda: UNDIVIDED)
+    divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)
     otlp_endpoint: str = ""
     """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
     service_name: str = "toolyard"
@@ -275,18 +279,18 @@ class Wiring:
     """Of the models; empty means that nothing is known but the model's name."""
     servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
     """MCP servers by id. More can be added while the yard is open."""
-    ruled: Callable[[Tool], Tool] = lambda tool: tool
+    apply_rules: Callable[[Tool], Tool] = lambda tool: tool
     """A tool that a server lists, with the rules that the configuration sets for it."""
     observers: Sequence[Observe] = ()
     """Told of every entry once it is stored; one that fails is logged and does no harm."""
 
 
-def _schemas() -> "Schemas":
+def _load_schemas() -> "Schemas":
     """Loaded when a tool needs it: it is a third of what a yard of typed functions takes in memory."""
     return importlib.import_module("toolyard.engine.argument_validation").Schemas()
 
 
-def _sdk() -> Connector:
+def _load_connector() -> Connector:
     """Loaded when the first server is started."""
     try:
         return importlib.import_module("toolyard.venues.mcp.connector").SdkConnector()
@@ -298,49 +302,49 @@ class App:
     """A service with everything that it stands on, to be closed together."""
 
     def __init__(self, wiring: Wiring, models: Models, store: Store, tasks: asyncio.TaskGroup) -> None:
-        self.mint = SystemMint()
-        self.access = Access(store, self.mint, configured=wiring.keys, verify=wiring.verify)
+        self.clock = SystemClock()
+        self.access = Authenticator(store, self.clock, configured=wiring.keys, verify=wiring.verify)
         self._wiring = wiring
         self._models = models
         self._store = store
         self._function = FunctionVenue(wiring.tools, threads=wiring.threads)
-        policy = Ordered(wiring.rules, wiring.divisions)
-        searching = Searching(wiring.web_search, models.native, models.default)
-        self.registry = Registry(policy, ClientVenue(), _schemas, wiring.budget, searching)
+        policy = OrderedPolicy(wiring.rules, wiring.divisions)
+        searching = SearchPlanner(wiring.web_search, models.native_tools, models.default)
+        self.registry = Registry(policy, ClientVenue(), _load_schemas, wiring.budget, searching)
         self.registry.add(self._function)
-        native = (provider_tool(SEARCH, wiring.web_search.options), *wiring.provider_tools)
-        self.registry.add(ProviderVenue([wiring.ruled(tool) for tool in native]))
-        self.registry.add(ResultsVenue(store), on_demand="cut")
-        self.registry.add(FindingVenue(self.registry.search), on_demand="many")
+        native = (build_provider_tool(SEARCH_TOOL, wiring.web_search.options), *wiring.provider_tools)
+        self.registry.add(ProviderVenue([wiring.apply_rules(tool) for tool in native]))
+        self.registry.add(ReadResultVenue(store), on_demand="cut")
+        self.registry.add(FindToolsVenue(self.registry.search), on_demand="many")
         local = frozenset(self.registry.names())
-        self.servers = Fleet(
+        self.servers = McpManager(
             wiring.servers,
-            connector=_sdk,
-            shelf=store,
-            mint=self.mint,
-            taken=lambda: local,
-            ruled=wiring.ruled,
-            published=lambda: self.registry.renew(self._mcp),
+            make_connector=_load_connector,
+            store=store,
+            clock=self.clock,
+            reserved_names=lambda: local,
+            apply_rules=wiring.apply_rules,
+            on_tools_changed=lambda: self.registry.refresh(self._mcp),
         )
         self._mcp = McpVenue(self.servers)
         self.registry.add(self._mcp)
         deps = self._make_deps(policy)
         self._exporters = find_exporters(wiring.otlp_endpoint, wiring.service_name)
         observers = (*wiring.observers, self._mcp.observe, *(exporter.observe for exporter in self._exporters))
-        self.service = Service(deps, store, tasks, FleetBeside(self.servers), observers)
+        self.service = Service(deps, store, tasks, McpManagerProxy(self.servers), observers)
 
     def _make_deps(self, policy: Policy) -> Deps:
         wiring, models, store = self._wiring, self._models, self._store
         return Deps(
             registry=self.registry,
             policy=policy,
-            judge=Judge(self.registry, policy),
-            governor=Governor(store, self.mint),
+            policy_check=PolicyCheck(self.registry, policy),
+            result_encoder=ResultEncoder(store, self.clock),
             models=models,
-            mint=self.mint,
+            clock=self.clock,
             limits=wiring.limits,
             default_model=models.default,
-            windows=models.window,
+            windows=models.context_window,
             allowed_models=wiring.allowed_models,
             model_patterns=wiring.model_patterns,
             model_cards=lambda: models.cards(wiring.allowed_models or ()),
@@ -350,7 +354,7 @@ class App:
             language=wiring.language,
             texts=wiring.texts,
             prices=wiring.prices,
-            keeper=Keeper(store) if wiring.keep_requests else None,
+            wire_log=WireLog(store) if wiring.keep_requests else None,
             divisions=wiring.divisions,
             unwrap_delivered=unwrap_result,
         )
@@ -367,7 +371,7 @@ class App:
             surfaces = importlib.import_module("toolyard.surfaces.app")
         except ImportError as error:
             raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
-        cards = self._wiring.providers or (card_of(self._models.default),)
+        cards = self._wiring.providers or (build_provider_card(self._models.default),)
         return surfaces.asgi(self.service, self.access, self.servers, self._wiring.cors_origins, cards)
 
     async def close(self) -> None:

@@ -31,24 +31,24 @@ def decode_entry(body: bytes) -> Entry:
 T = TypeVar("T", bound=Struct)
 
 
-def checked(value: T) -> T:
+def check_encodable(value: T) -> T:
     """The value, if it can be written and read again as what it says it is. Raises Invalid.
 
     What comes from outside is checked once, before it enters the log: a log that cannot be read back is lost.
     """
-    with _refused(type(value).__name__):
+    with _raise_invalid(type(value).__name__):
         msgspec.json.decode(_encoder.encode(value), type=type(value))
     return value
 
 
 def check_items(items: Sequence[Item]) -> None:
     """Raise Invalid for items that could not be read back, as `checked` does for a whole command."""
-    with _refused("Item"):
+    with _raise_invalid("Item"):
         _items.decode(_encoder.encode(items))
 
 
 @contextmanager
-def _refused(kind: str) -> Generator[None]:
+def _raise_invalid(kind: str) -> Generator[None]:
     try:
         yield
     except (msgspec.MsgspecError, TypeError, ValueError, RecursionError) as error:

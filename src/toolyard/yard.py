@@ -17,7 +17,7 @@ from toolyard.app import (
     Models,
     Wiring,
     check_api_keys,
-    named_model,
+    make_model,
     open_store,
 )
 from toolyard.core.caller import Caller
@@ -32,16 +32,16 @@ from toolyard.core.limits import Budget, Limits
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.ports import Failure, Rule, Value
 from toolyard.core.tools import Tool
-from toolyard.core.web_search import SearchRules, Wish, in_metadata
-from toolyard.engine.authentication import Access
+from toolyard.core.web_search import SearchMode, SearchRules, parse_metadata
+from toolyard.engine.authentication import Authenticator
 from toolyard.engine.readers import Reader
 from toolyard.engine.run import Run
-from toolyard.engine.run_result import Executed, Execution
+from toolyard.engine.run_result import RunResult, RunResultBuilder
 from toolyard.engine.service import Service
-from toolyard.venues.mcp import Fleet
+from toolyard.venues.mcp import McpManager
 
 _log = logging.getLogger("toolyard")
-LOCAL = Caller(user="local", roles=frozenset({"admin"}))
+LOCAL_CALLER = Caller(user="local", roles=frozenset({"admin"}))
 
 
 class Yard:
@@ -60,7 +60,7 @@ class Yard:
         rules: Sequence[Rule] = (),
         system_prompt: str = "",
         language: str = "",
-        web_search: Wish | SearchRules = "",
+        web_search: SearchMode | SearchRules = "",
         provider_tools: Sequence[Tool] = (),
         threads: int = 32,
         grace_s: float = 5.0,
@@ -75,7 +75,7 @@ class Yard:
         self._wire(
             Wiring(
                 model=model,
-                named_model=lambda name: named_model(name, api_keys),  # no partial: its repr would show the keys
+                named_model=lambda name: make_model(name, api_keys),  # no partial: its repr would show the keys
                 tools=tuple(tools),
                 servers=servers or {},
                 store=store,
@@ -92,7 +92,7 @@ class Yard:
         )
 
     @classmethod
-    def wired(cls, wiring: Wiring) -> Self:
+    def from_wiring(cls, wiring: Wiring) -> Self:
         """A yard with everything that a server needs besides: keys, defaults, rates."""
         yard = cls.__new__(cls)
         yard._wire(wiring)
@@ -122,7 +122,7 @@ class Yard:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            await self._opened.close()
+            await self._opened_app.close()
         except Exception as complaint:
             if error is None:
                 raise
@@ -138,7 +138,7 @@ class Yard:
         ) -> None:
             if self._asgi is None:
                 async with self._building:  # it takes long: the first requests, however many, build it once
-                    self._asgi = self._asgi or await self._opened.asgi()
+                    self._asgi = self._asgi or await self._opened_app.asgi()
             await self._asgi(scope, receive, send)
 
         return app
@@ -147,12 +147,12 @@ class Yard:
         self,
         message: str | UserMessage | Sequence[Item],
         *,
-        caller: Caller = LOCAL,
+        caller: Caller = LOCAL_CALLER,
         conversation: str = "",
         tool_choice: str = "auto",
         model: str = "",
         limits: Limits | None = None,
-        web_search: Wish = "",
+        web_search: SearchMode = "",
         context: Mapping[str, object] = {},
         language: str = "",
         settings: Settings | None = None,
@@ -161,9 +161,9 @@ class Yard:
         correlation_id: str = "",
     ) -> Run:
         """A request, begun when it is iterated over: `async for event in yard.run("find flour"):`."""
-        start = self.service.request(
+        start = self.service.build_start(
             caller,
-            self._items(message),
+            self._to_items(message),
             correlation_id=correlation_id,
             tool_choice=tool_choice,
             model=model,
@@ -175,9 +175,11 @@ class Yard:
             app_tools=app_tools,
             interrupt=interrupt,
         )
-        return Run(self.service, conversation or self._opened.mint.id("conversation"), start)
+        return Run(self.service, conversation or self._opened_app.clock.new_id("conversation"), start)
 
-    async def ask(self, message: str | UserMessage | Sequence[Item], *, caller: Caller = LOCAL, **more: object) -> str:
+    async def ask(
+        self, message: str | UserMessage | Sequence[Item], *, caller: Caller = LOCAL_CALLER, **more: object
+    ) -> str:
         """The final text. Raises RunWaiting if the run needs a decision or the application, RunFailed if it failed."""
         return (await self.execute(message, caller=caller, **more)).text  # pyright: ignore[reportArgumentType]
 
@@ -185,20 +187,20 @@ class Yard:
         self,
         content: str | UserMessage | Sequence[Item],
         *,
-        caller: Caller = LOCAL,
-        web_search: Wish = "",
+        caller: Caller = LOCAL_CALLER,
+        web_search: SearchMode = "",
         metadata: Mapping[str, object] | None = None,
         **more: object,
-    ) -> Executed:
+    ) -> RunResult:
         """What came of a request: its text, how often the model was asked, the tokens, and where each tool ran.
 
         It takes what `run` takes, and raises what `ask` raises. `metadata` may say with `useWebSearch` and
         `webSearchPreference` what `web_search` says.
         """
-        more["web_search"] = in_metadata(metadata, web_search) if metadata else web_search
+        more["web_search"] = parse_metadata(metadata, web_search) if metadata else web_search
         run = self.run(content, caller=caller, **more)  # pyright: ignore[reportArgumentType]
-        execution = Execution(self._tool)
-        async with aclosing(run.published()) as published:
+        execution = RunResultBuilder(self._find_tool)
+        async with aclosing(run.stream()) as published:
             async for item in published:
                 if isinstance(item, Entry) and (done := execution.add(item)) is not None:
                     return done
@@ -209,12 +211,12 @@ class Yard:
         tool: str,
         arguments: Mapping[str, object],
         *,
-        caller: Caller = LOCAL,
+        caller: Caller = LOCAL_CALLER,
         context: Mapping[str, object] = {},
     ) -> Run:
         """One tool, called directly: a run that starts with the call and ends with its result."""
-        mint = self._opened.mint
-        called = Call(id=mint.id("call"), at=mint.now(), tool=tool, arguments=dict(arguments))
+        mint = self._opened_app.clock
+        called = Call(id=mint.new_id("call"), at=mint.now(), tool=tool, arguments=dict(arguments))
         return self.run((called,), caller=caller, context=context)
 
     async def approve(
@@ -224,12 +226,12 @@ class Yard:
         *,
         arguments: Mapping[str, object] | None = None,
         remember: Remember = "no",
-        caller: Caller = LOCAL,
+        caller: Caller = LOCAL_CALLER,
     ) -> None:
         edited = None if arguments is None else dict(arguments)
         await self._submit(conversation, Approve(by=caller, call_id=call_id, arguments=edited, remember=remember))
 
-    async def deny(self, conversation: str, call_id: str, reason: str = "", *, caller: Caller = LOCAL) -> None:
+    async def deny(self, conversation: str, call_id: str, reason: str = "", *, caller: Caller = LOCAL_CALLER) -> None:
         await self._submit(conversation, Deny(by=caller, call_id=call_id, reason=reason))
 
     async def deliver(
@@ -239,10 +241,10 @@ class Yard:
         result: object = None,
         *,
         error: str | ToolError = "",
-        caller: Caller = LOCAL,
+        caller: Caller = LOCAL_CALLER,
     ) -> None:
         """The application's result, or its error, for a call that it was handed."""
-        answer = Failure(problem=_problem(error)) if error else Value(value=result)
+        answer = Failure(problem=_to_problem(error)) if error else Value(value=result)
         await self.service.deliver(conversation, {call_id: answer}, caller)
 
     async def answer(
@@ -252,15 +254,15 @@ class Yard:
         content: Mapping[str, object] | None = None,
         *,
         reply: Reply = "accepted",
-        caller: Caller = LOCAL,
+        caller: Caller = LOCAL_CALLER,
     ) -> None:
         """The answer to a question that a tool asked."""
         await self._submit(conversation, Answer(by=caller, call_id=call_id, reply=reply, content=dict(content or {})))
 
-    async def change(self, conversation: str, change: SettingsChange, *, caller: Caller = LOCAL) -> None:
+    async def change(self, conversation: str, change: SettingsChange, *, caller: Caller = LOCAL_CALLER) -> None:
         await self._submit(conversation, Change(by=caller, change=change))
 
-    async def stop(self, conversation: str, *, call_id: str = "", caller: Caller = LOCAL) -> None:
+    async def stop(self, conversation: str, *, call_id: str = "", caller: Caller = LOCAL_CALLER) -> None:
         await self._submit(conversation, Stop(by=caller, call_id=call_id))
 
     async def follow(self, conversation: str, after: str = "") -> Reader:
@@ -269,51 +271,51 @@ class Yard:
 
     async def history(self, conversation: str) -> History:
         """All that was said, also what the model is no longer shown."""
-        return (await self.service.state(conversation)).whole
+        return (await self.service.state(conversation)).full_history
 
     async def result(self, conversation: str, handle: str) -> bytes | None:
         """What was too large for the model, or has more than it can read: by the handle that the Result has."""
-        return await self.service.kept(conversation, handle)
+        return await self.service.read_blob(conversation, handle)
 
     @property
     def service(self) -> Service:
-        return self._opened.service
+        return self._opened_app.service
 
     @property
-    def access(self) -> Access:
-        return self._opened.access
+    def access(self) -> Authenticator:
+        return self._opened_app.access
 
     @property
-    def servers(self) -> Fleet:
-        return self._opened.servers
+    def servers(self) -> McpManager:
+        return self._opened_app.servers
 
     @property
     def tool_names(self) -> list[str]:
-        return self._opened.registry.names()
+        return self._opened_app.registry.names()
 
     @property
-    def _opened(self) -> App:
+    def _opened_app(self) -> App:
         if self._app is None:
             raise Misconfigured("the yard is not open: use it inside `async with Yard(…) as yard:`")
         return self._app
 
-    def _tool(self, name: str) -> Tool | None:
-        entry = self._opened.registry.find(name)
+    def _find_tool(self, name: str) -> Tool | None:
+        entry = self._opened_app.registry.find(name)
         return entry.tool if entry else None
 
     async def _submit(self, conversation: str, command: Command) -> None:
         await self.service.submit(conversation, command)
 
-    def _items(self, message: str | UserMessage | Sequence[Item]) -> tuple[Item, ...]:
+    def _to_items(self, message: str | UserMessage | Sequence[Item]) -> tuple[Item, ...]:
         if isinstance(message, UserMessage):
             return (message,)
         if not isinstance(message, str):
             return tuple(message)
-        mint = self._opened.mint
-        return (UserMessage(id=mint.id("item"), at=mint.now(), parts=(TextPart(text=message),)),)
+        mint = self._opened_app.clock
+        return (UserMessage(id=mint.new_id("item"), at=mint.now(), parts=(TextPart(text=message),)),)
 
 
-def _problem(error: str | ToolError) -> Problem:
+def _to_problem(error: str | ToolError) -> Problem:
     if isinstance(error, str):
         return Problem(error=error, error_type="execution_error")
     return Problem(error=error.message, error_type=error.error_type, details=error.details)

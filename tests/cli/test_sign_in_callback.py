@@ -6,10 +6,10 @@ import pytest
 
 from support import PATIENCE_S
 from toolyard.cli import sign_in_callback as _loopback
-from toolyard.cli.sign_in_callback import Page, waiting_for_page
+from toolyard.cli.sign_in_callback import CallbackListener, listen_for_callback
 
 
-async def visit(page: Page, query: str) -> bytes:
+async def visit(page: CallbackListener, query: str) -> bytes:
     """All that a visitor is told, until the page hangs up."""
     reader, writer = await asyncio.open_connection("127.0.0.1", int(page.address.rpartition(":")[2].partition("/")[0]))
     writer.write(f"GET /callback?{query} HTTP/1.1\r\n\r\n".encode())
@@ -22,11 +22,11 @@ async def visit(page: Page, query: str) -> bytes:
 async def test_a_visitor_who_comes_too_early_does_not_spoil_it_for_the_right_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async with asyncio.timeout(PATIENCE_S), waiting_for_page(0) as page:
+    async with asyncio.timeout(PATIENCE_S), listen_for_callback(0) as page:
         with monkeypatch.context() as hasty:
             hasty.setattr(_loopback, "READ_S", 0.1)
             assert await visit(page, "state=right&code=early") == b""
-        answer = asyncio.create_task(page.answer("right"))
+        answer = asyncio.create_task(page.wait_for_answer("right"))
         assert (await visit(page, "state=wrong&code=1")).startswith(b"HTTP/1.1 400")
         assert (await visit(page, "state=right&code=2")).startswith(b"HTTP/1.1 200")
         assert await answer == {"state": "right", "code": "2"}

@@ -5,7 +5,7 @@ from rich.cells import cell_len
 
 from toolyard.cli.waterfall import LEGEND, draw
 from toolyard.core.items import Outcome, Problem, Usage
-from toolyard.observability.trace import CallSpan, Trace, TurnSpan, Wait
+from toolyard.observability.trace import CallSpan, Trace, TurnSpan, WaitSpan
 
 T = 1_800_000_000.0
 
@@ -64,8 +64,8 @@ DONE = trace(
         spoken("show_cart", 1.2, started_at=1.2, parked_at=1.2, ended_at=3.0, outcome="ok", duration_ms=1800.0),
     ),
     waits=(
-        Wait(started_at=T + 1.5, ended_at=T + 3.0, waiting_for=("order", "show_cart")),
-        Wait(started_at=T + 3.0, ended_at=T + 7201.5, waiting_for=("order",)),
+        WaitSpan(started_at=T + 1.5, ended_at=T + 3.0, waiting_for=("order", "show_cart")),
+        WaitSpan(started_at=T + 3.0, ended_at=T + 7201.5, waiting_for=("order",)),
     ),
 )
 
@@ -139,7 +139,7 @@ def test_a_run_in_which_no_time_passed_is_drawn_all_the_same() -> None:
 
 
 def test_a_run_that_only_waits_is_drawn() -> None:
-    waiting = trace(queued_at=T, last_at=T + 5.0, waits=(Wait(started_at=T, waiting_for=("a",)),))
+    waiting = trace(queued_at=T, last_at=T + 5.0, waits=(WaitSpan(started_at=T, waiting_for=("a",)),))
     assert lines(waiting)[4].rstrip().endswith("›        … for 1 call")
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from toolyard.cli import main, parse
+from toolyard.cli import main, parse_arguments
 
 
 def told(*words: str) -> int | str | None:
@@ -75,7 +75,7 @@ def test_every_command_in_the_documents_is_one() -> None:
     lines = [line for page in pages for line in page.splitlines() if line.startswith("toolyard ")]
     assert len(lines) > 20
     for line in lines:
-        assert parse(shlex.split(line, comments=True)[1:])
+        assert parse_arguments(shlex.split(line, comments=True)[1:])
 
 
 def test_a_server_that_is_not_there_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:

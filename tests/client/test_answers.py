@@ -6,7 +6,7 @@ from client.drivers import DRIVERS, build_package
 from client.test_contract import driven
 from toolyard import Scripted, call, say
 from toolyard.core.items import ImagePart, Result
-from toolyard.core.texts import text_of
+from toolyard.core.texts import get_text
 from toolyard.models.scripted import fail, together
 
 CLIENTS = pytest.mark.parametrize("client", list(DRIVERS))
@@ -20,7 +20,7 @@ def package() -> None:
 @CLIENTS
 def test_a_failed_run_is_a_sentence_for_people_and_an_error_for_the_app(client: str) -> None:
     seen = driven(client, [fail("overloaded", "unavailable")])
-    assert seen.finals == [("failed", text_of("failed", "en"))]
+    assert seen.finals == [("failed", get_text("failed", "en"))]
     assert seen.errors == [("overloaded", "unavailable")]
 
 

@@ -16,7 +16,7 @@ from toolyard import Limits, Scripted, Yard, call, say, tool
 from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Citation, ImagePart, ModelText, Result, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest
-from toolyard.engine.authentication import LOCAL
+from toolyard.engine.authentication import LOCAL_ADMIN
 from toolyard.models.scripted import Script, Turn, together
 
 CLIENTS = pytest.mark.parametrize("client", list(DRIVERS))
@@ -67,7 +67,7 @@ class Cites:
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         yield TextAppended(turn=request.turn, offset=0, text="It is so.")
         source = Citation(start=0, end=9, url="https://example.org/a")
-        said = ModelText(id=request.mint.id("text"), at=request.mint.now(), text="It is so.", citations=(source,))
+        said = ModelText(id=request.clock.new_id("text"), at=request.clock.now(), text="It is so.", citations=(source,))
         yield TurnEnded(items=(said,), finish="stop")
 
     async def close(self) -> None: ...
@@ -411,7 +411,7 @@ def paid_once_followed(client: str, faults: Faults) -> Seen:
 
     async def approve(yard: Yard) -> None:
         await faults.followed.wait()
-        (card,) = await yard.service.conversations(LOCAL)
+        (card,) = await yard.service.list_conversations(LOCAL_ADMIN)
         (asking,) = (await yard.service.state(card.id)).calls_in("asking")
         await yard.approve(card.id, asking.call.id)
 

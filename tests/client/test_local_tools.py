@@ -2,7 +2,7 @@
 
 import asyncio
 
-from toolyard.client.events import HandedCall, ToolCalls
+from toolyard.client.events import PendingToolCall, PendingToolCalls
 from toolyard.client.local_tools import STOPPED, LocalTools
 from toolyard.core.caller import Caller
 from toolyard.venues.function import FunctionVenue
@@ -20,11 +20,13 @@ async def test_a_call_whose_wait_was_cancelled_is_told_as_stopped_and_does_not_r
         await asyncio.Event().wait()
 
     tools = LocalTools((FunctionVenue([for_ever]),), Caller(user="app"))
-    handed = ToolCalls(conversation_id="c", run_id="r", tool_calls=[HandedCall(id="1", name="for_ever", arguments={})])
-    waiting = asyncio.create_task(tools.results(handed))
+    handed = PendingToolCalls(
+        conversation_id="c", run_id="r", tool_calls=[PendingToolCall(id="1", name="for_ever", arguments={})]
+    )
+    waiting = asyncio.create_task(tools.run_calls(handed))
     await begun.wait()
     waiting.cancel()
     await asyncio.wait([waiting])
     assert waiting.cancelled()
-    assert await tools.results(handed) == [{"toolCallId": "1", "error": STOPPED}]
+    assert await tools.run_calls(handed) == [{"toolCallId": "1", "error": STOPPED}]
     assert ran == 1

@@ -37,7 +37,7 @@ async def main(url: str) -> None:
 
 
 async def _signed_in(yard: Yard) -> None:
-    caller = yard.access.caller({})
+    caller = yard.access.authenticate({})
     begun = await yard.servers.sign_ins.begin("suite", caller, BACK)
     async with httpx2.AsyncClient() as browser:
         page = await browser.get(begun.url)
@@ -65,7 +65,9 @@ def _context() -> Json:
 
 def _calls(yard: Yard) -> Iterator[tuple[str, Json]]:
     context = _context()
-    tools: dict[str, Json] = {tool.name: tool.parameters for tool in yard.service.tools(yard.access.caller({}))}
+    tools: dict[str, Json] = {
+        tool.name: tool.parameters for tool in yard.service.list_tools(yard.access.authenticate({}))
+    }
     for wanted in context.get("toolCalls", ()):
         yield wanted["name"], wanted.get("arguments") or {}
     for name, schema in tools.items() if not context.get("toolCalls") else ():

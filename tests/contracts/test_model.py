@@ -19,7 +19,7 @@ from toolyard.models.offline import Offline
 from toolyard.models.responses import OpenAIResponses
 from toolyard.models.scripted import Scripted, Turn, call, fail, say, together
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini, strict_messages
-from wire.local import CountingMint, offer, opened, request, user
+from wire.local import CountingClock, offer, opened, request, user
 from wire.played import pieces, played
 from wire.strict import Reply, refuses
 from wire.strict_chat import StrictChat, asks, says
@@ -137,7 +137,9 @@ SPOKEN = [*((made, reply) for made in PROVIDERS for reply in ("a text", "calls")
 def events_of(made: Made, reply: str) -> list[Event]:
     async def test() -> list[Event]:
         async with asyncio.timeout(20), made(reply) as model:
-            return [event async for event in model.stream(request([user("hi")], tools=offer(ADD), mint=CountingMint()))]
+            return [
+                event async for event in model.stream(request([user("hi")], tools=offer(ADD), clock=CountingClock()))
+            ]
 
     return asyncio.run(test())
 
@@ -191,6 +193,6 @@ def test_a_failure_is_data_with_the_providers_words(made: Made) -> None:
 @pytest.mark.parametrize("made", MODELS)
 async def test_a_stream_can_be_left_in_the_middle(made: Made) -> None:
     async with asyncio.timeout(20), made("a text") as model:
-        stream = model.stream(request([user("hi")], mint=CountingMint()))
+        stream = model.stream(request([user("hi")], clock=CountingClock()))
         assert isinstance(await anext(stream), TextAppended)
         await stream.aclose()

@@ -32,7 +32,7 @@ from toolyard.models import chat as openai_chat
 from toolyard.models import gemini
 from toolyard.models import messages as anthropic
 from toolyard.models import responses as openai_responses
-from toolyard.models.encode_cache import NO_RESULT, Kept  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.encode_cache import NO_RESULT, EncodeCache  # pyright: ignore[reportPrivateUsage]
 from wire import strict_chat, strict_gemini, strict_messages, strict_responses
 from wire.local import NOW, offer, request, user
 
@@ -195,9 +195,9 @@ def test_a_call_without_a_result_gets_a_stand_in_and_a_result_without_its_call_i
     assert NO_RESULT.encode() in body and b"lost" not in body and b"late" not in body
 
 
-def kept(memo: dict[str, object]) -> Kept:
+def kept(memo: dict[str, object]) -> EncodeCache:
     (encoded,) = memo.values()
-    assert isinstance(encoded, Kept)
+    assert isinstance(encoded, EncodeCache)
     return encoded
 
 

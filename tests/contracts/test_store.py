@@ -25,7 +25,7 @@ from toolyard.core.events import (
     TurnEnded,
 )
 from toolyard.core.items import Call, FilePart, Item, ModelText, Reasoning, Result, SystemText, TextPart, UserMessage
-from toolyard.core.store import Allowance, Card, Key, Place, Selection, Store
+from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key, ListPosition, Store
 from toolyard.stores.memory import MemoryStore
 from toolyard.stores.sqlite import SqliteStore
 
@@ -71,9 +71,15 @@ async def happen(
 
 
 async def listed(
-    store: Store, text: str = "", *, tenant: str = "acme", user: str = "", after: Place | None = None, most: int = 50
+    store: Store,
+    text: str = "",
+    *,
+    tenant: str = "acme",
+    user: str = "",
+    after: ListPosition | None = None,
+    most: int = 50,
 ) -> list[str]:
-    wanted = Selection(tenant=tenant, user=user, text=text, after=after, most=most)
+    wanted = CatalogQuery(tenant=tenant, user=user, text=text, after=after, limit=most)
     return [card.id for card in await store.cards(wanted)]
 
 
@@ -207,7 +213,9 @@ async def a_card_follows_the_log(store: Store) -> None:
     await happen(store, "c", StopRequested(by="ana"), at=1.0)
     assert await store.card("c") is None
     epoch = await happen(store, "c", opened("ana", "acme", "Milk", "and eggs"), at=2.5)
-    card = Card(id="c", user="ana", tenant="acme", title="Milk", description="and eggs", created_at=2.5, updated_at=2.5)
+    card = ConversationCard(
+        id="c", user="ana", tenant="acme", title="Milk", description="and eggs", created_at=2.5, updated_at=2.5
+    )
     assert await store.card("c") == card
     epoch = await happen(store, "c", StopRequested(by="ana"), StopRequested(by="ana"), at=3.0)
     await store.append("c", epoch, [], 9.0)
@@ -215,7 +223,7 @@ async def a_card_follows_the_log(store: Store) -> None:
     await happen(store, "c", ConversationChanged(settings=Settings(title="Bread")), at=4.0)
     card = replace(card, title="Bread", description="", updated_at=4.0)
     assert await store.card("c") == card
-    assert await store.cards(Selection(tenant="acme")) == [card]
+    assert await store.cards(CatalogQuery(tenant="acme")) == [card]
 
 
 async def a_list_is_of_one_tenant_and_of_one_user_or_all_with_the_newest_change_first(store: Store) -> None:
@@ -240,7 +248,7 @@ async def a_list_leaves_out_what_is_unlisted_unless_it_is_asked_for(store: Store
     await happen(store, "b", ConversationChanged(settings=replace(hidden.settings, title="xy")), at=3.0)
     for text in ("", "x"):
         assert await listed(store, text) == ["a"]
-        wanted = Selection(tenant="acme", text=text, unlisted=True)
+        wanted = CatalogQuery(tenant="acme", text=text, unlisted=True)
         assert [(card.id, card.unlisted) for card in await store.cards(wanted)] == [("b", True), ("a", False)]
     card = await store.card("b")
     assert card is not None
@@ -253,11 +261,11 @@ async def pages_lose_and_repeat_nothing_even_among_changes_of_one_moment(store: 
         await happen(store, name, opened(title="找 it" if number % 2 else ""), at=float(number // 8))
     for text, expected in (("", names[::-1]), ("找", names[1::2][::-1])):
         seen: list[str] = []
-        after: Place | None = None
-        while page := await store.cards(Selection(tenant="acme", text=text, after=after, most=3)):
+        after: ListPosition | None = None
+        while page := await store.cards(CatalogQuery(tenant="acme", text=text, after=after, limit=3)):
             assert len(page) <= 3
             seen += [card.id for card in page]
-            after = page[-1].place
+            after = page[-1].position
         assert seen == expected
 
 
@@ -324,7 +332,7 @@ async def what_is_refused_is_not_in_the_catalog(store: Store) -> None:
     await refused(Fenced, store.append("c", epoch, torn, None))
     await refused(Fenced, store.append("c", epoch + 1, torn[:1], None))
     await refused(Fenced, store.append("c", epoch, torn[1:], None))
-    assert list(await store.traced("trace_1")) == []
+    assert list(await store.find_runs("trace_1")) == []
     assert await store.card("c") is None
     assert await listed(store) == []
 
@@ -336,10 +344,10 @@ async def a_trace_leads_to_its_runs_oldest_first(store: Store) -> None:
     await happen(store, "early", queued(), at=4.0, run="run_4", correlation_id="trace_2")
     await happen(store, "untraced", opened(), queued(), at=5.0, run="run_5")
     await happen(store, "early", StopRequested(by="ana"), at=6.0, run="run_6", correlation_id="trace_3")
-    assert list(await store.traced("trace_1")) == [("early", "run_1"), ("early", "run_2"), ("late", "run_3")]
-    assert list(await store.traced("trace_2")) == [("early", "run_4")]
+    assert list(await store.find_runs("trace_1")) == [("early", "run_1"), ("early", "run_2"), ("late", "run_3")]
+    assert list(await store.find_runs("trace_2")) == [("early", "run_4")]
     for nothing in ("trace_3", "TRACE_1", ""):
-        assert list(await store.traced(nothing)) == []
+        assert list(await store.find_runs(nothing)) == []
 
 
 async def a_forgotten_conversation_is_gone_and_the_others_stay(store: Store) -> None:
@@ -354,7 +362,7 @@ async def a_forgotten_conversation_is_gone_and_the_others_stay(store: Store) -> 
     assert await store.get("c", "blob_1") is None
     assert await store.card("c") is None
     assert await listed(store) == await listed(store, "hello") == ["other"]
-    assert list(await store.traced("t")) == [("other", "run_1")]
+    assert list(await store.find_runs("t")) == [("other", "run_1")]
     assert await store.due(9.0) == (["other"], None)
     assert await seqs(store, "other") == [1, 2]
     assert await store.get("other", "blob_1") == b"whole"
@@ -432,9 +440,9 @@ async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
     await refused(StoreDown, store.put("c", "blob_1", b""))
     await refused(StoreDown, store.get("c", "blob_1"))
     await refused(StoreDown, store.card("c"))
-    await refused(StoreDown, store.cards(Selection(tenant="")))
-    await refused(StoreDown, store.cards(Selection(tenant="", text="x")))
-    await refused(StoreDown, store.traced("t"))
+    await refused(StoreDown, store.cards(CatalogQuery(tenant="")))
+    await refused(StoreDown, store.cards(CatalogQuery(tenant="", text="x")))
+    await refused(StoreDown, store.find_runs("t"))
     await refused(StoreDown, store.forget("c"))
     await refused(StoreDown, store.keys())
     await refused(StoreDown, store.save_key(Key(name="k", hash="h", user="u")))
@@ -445,8 +453,8 @@ async def a_closed_store_is_down_and_may_be_closed_again(store: Store) -> None:
 class Forgetful(MemoryStore):
     """Loses the last entry of what it is asked for."""
 
-    async def read(self, conversation: str, after: int = 0, most: int = 0) -> Sequence[Entry]:
-        return (await super().read(conversation, after, most))[:-1]
+    async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
+        return (await super().read(conversation, after, limit))[:-1]
 
 
 class Torn(MemoryStore):
@@ -523,7 +531,7 @@ class Undead(MemoryStore):
 class Unchanging(MemoryStore):
     """Shows a conversation as it was opened."""
 
-    async def card(self, conversation: str) -> Card | None:
+    async def card(self, conversation: str) -> ConversationCard | None:
         card = await super().card(conversation)
         return card and replace(card, updated_at=card.created_at)
 
@@ -531,39 +539,39 @@ class Unchanging(MemoryStore):
 class Mingling(MemoryStore):
     """Shows everybody's conversations to everybody of the tenant."""
 
-    async def cards(self, wanted: Selection) -> Sequence[Card]:
-        return await super().cards(replace(wanted, user=""))
+    async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+        return await super().cards(replace(query, user=""))
 
 
 class ShowsAll(MemoryStore):
     """Lists also what is unlisted."""
 
-    async def cards(self, wanted: Selection) -> Sequence[Card]:
-        return await super().cards(replace(wanted, unlisted=True))
+    async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+        return await super().cards(replace(query, unlisted=True))
 
 
 class ByTime(MemoryStore):
     """Goes on with what changed earlier than the last page, whatever changed at the same time."""
 
-    async def cards(self, wanted: Selection) -> Sequence[Card]:
-        after = wanted.after and (wanted.after[0], "")
-        return await super().cards(replace(wanted, after=after))
+    async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+        after = query.after and (query.after[0], "")
+        return await super().cards(replace(query, after=after))
 
 
 class TitlesOnly(MemoryStore):
     """Looks for a text in titles."""
 
-    async def cards(self, wanted: Selection) -> Sequence[Card]:
-        cards = await super().cards(replace(wanted, text=""))
-        return [card for card in cards if wanted.text.lower() in card.title.lower()]
+    async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+        cards = await super().cards(replace(query, text=""))
+        return [card for card in cards if query.text.lower() in card.title.lower()]
 
 
 class Grep(MemoryStore):
     """Looks for a text in whatever was written."""
 
-    async def cards(self, wanted: Selection) -> Sequence[Card]:
-        cards = await super().cards(replace(wanted, text=""))
-        return [card for card in cards if wanted.text.lower() in str(await self.read(card.id)).lower()]
+    async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+        cards = await super().cards(replace(query, text=""))
+        return [card for card in cards if query.text.lower() in str(await self.read(card.id)).lower()]
 
 
 class Hasty(MemoryStore):
@@ -578,8 +586,8 @@ class Hasty(MemoryStore):
 class NewestFirst(MemoryStore):
     """Shows the runs of a trace the other way round."""
 
-    async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
-        return (await super().traced(correlation_id))[::-1]
+    async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
+        return (await super().find_runs(correlation_id))[::-1]
 
 
 class Hoarder(MemoryStore):

@@ -8,18 +8,18 @@ from tempfile import mkdtemp
 import pytest
 
 from toolyard import Caller, Tool, ToolError, tool
-from toolyard.app import SystemMint
+from toolyard.app import SystemClock
 from toolyard.core.items import Call
 from toolyard.core.mcp_servers import ServerSpec
-from toolyard.core.ports import Context, Failure, Later, Value, Venue
-from toolyard.core.tools import NAME
+from toolyard.core.ports import Context, Failure, Pending, Value, Venue
+from toolyard.core.tools import NAME_PATTERN
 from toolyard.stores.memory import MemoryStore
-from toolyard.tool_index.find_tools_result import told
-from toolyard.venues.builtin.find_tools import FindingVenue
-from toolyard.venues.builtin.read_result import ResultsVenue
+from toolyard.tool_index.find_tools_result import build_result
+from toolyard.venues.builtin.find_tools import FindToolsVenue
+from toolyard.venues.builtin.read_result import ReadResultVenue
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
-from toolyard.venues.mcp import Fleet, McpVenue
+from toolyard.venues.mcp import McpManager, McpVenue
 from toolyard.venues.mcp.connector import SdkConnector
 from venues.mcp.plain import Plain
 
@@ -72,7 +72,7 @@ async def function_venue() -> Venue:
 async def results_venue() -> Venue:
     store = MemoryStore()
     await store.put("c", "h", b"kept")
-    return ResultsVenue(store)
+    return ReadResultVenue(store)
 
 
 async def client_venue() -> Venue:
@@ -80,21 +80,21 @@ async def client_venue() -> Venue:
 
 
 async def finding_venue() -> Venue:
-    return FindingVenue(lambda query, caller, allowed: [one for one in (GOOD,) if query == one.name and allowed(one)])
+    return FindToolsVenue(lambda query, caller, allowed: [one for one in (GOOD,) if query == one.name and allowed(one)])
 
 
 async def mcp_venue() -> Venue:
     """With one real server, in the old era, and another that is away."""
     plain = Plain(Path(mkdtemp(prefix="toolyard-")), trust=True)
     away = ServerSpec(url="http://127.0.0.1:9/mcp")
-    fleet = Fleet(
+    fleet = McpManager(
         {"plain": plain.spec, "away": away},
-        connector=SdkConnector,
-        shelf=MemoryStore(),
-        mint=SystemMint(),
-        taken=lambda: (),
-        ruled=lambda tool: tool,
-        published=lambda: None,
+        make_connector=SdkConnector,
+        store=MemoryStore(),
+        clock=SystemClock(),
+        reserved_names=lambda: (),
+        apply_rules=lambda tool: tool,
+        on_tools_changed=lambda: None,
     )
     await fleet.open()
     return McpVenue(fleet)
@@ -105,7 +105,7 @@ CASES: list[tuple[Callable[[], Awaitable[Venue]], str, dict[str, object], object
     (function_venue, "good", {}, Value(value="fine")),
     (function_venue, "bad", {}, "execution_error"),
     (function_venue, "refused", {}, "closed"),
-    (finding_venue, "find_tools", {"query": "good"}, Value(value=told([]))),  # this caller may use nothing
+    (finding_venue, "find_tools", {"query": "good"}, Value(value=build_result([]))),  # this caller may use nothing
     (results_venue, "read_result", {"handle": "other"}, "not_found"),
     (
         results_venue,
@@ -113,7 +113,7 @@ CASES: list[tuple[Callable[[], Awaitable[Venue]], str, dict[str, object], object
         {"handle": "h", "length": 2},
         Value(value={"text": "ke", "offset": 0, "total_bytes": 4, "next_offset": 2}),
     ),
-    (client_venue, "anything", {}, Later(kind="client")),
+    (client_venue, "anything", {}, Pending(kind="client")),
     (mcp_venue, "fails", {}, "out_of_stock"),
     (mcp_venue, "big", {}, Value(value="m" * 1000)),
 ]
@@ -127,8 +127,8 @@ def wanted(name: str, arguments: dict[str, object]) -> Call:
 async def test_a_venue_lists_tools_that_can_be_offered_and_closes(made: Callable[[], Awaitable[Venue]]) -> None:
     venue = await made()
     for one in venue.tools():
-        assert NAME.fullmatch(one.name) and one.parameters["type"] == "object" and one.description
-        assert venue.own(one.name) is not None
+        assert NAME_PATTERN.fullmatch(one.name) and one.parameters["type"] == "object" and one.description
+        assert venue.hooks(one.name) is not None
     await venue.close()
 
 

@@ -27,7 +27,7 @@ from toolyard.core.events import (
 from toolyard.core.items import Call, Item, Problem, Result
 from toolyard.core.limits import Limits
 from toolyard.core.plan import (
-    MOST_OWNERS,
+    MAX_OWNERS,
     AskModel,
     BeginRun,
     Compact,
@@ -37,7 +37,7 @@ from toolyard.core.plan import (
     Judge,
     Recover,
     Rest,
-    Run,
+    RunCalls,
     Step,
     StopWork,
     Suspend,
@@ -58,7 +58,7 @@ asks a question first, and one that nobody may use."""
 
 def may_run_again(call: CallState) -> bool:
     """The engine's rule for a call whose owner died."""
-    return call.call.tool == SAFE_TO_REPEAT and call.owners < MOST_OWNERS
+    return call.call.tool == SAFE_TO_REPEAT and call.owners < MAX_OWNERS
 
 
 @dataclass(frozen=True)
@@ -166,29 +166,29 @@ class Owner:
             case GiveUpTurn():
                 self.emit(TurnFailed(problem=Problem(error="its owners died", error_type="unavailable")))
             case Compact():
-                told = () if step.dropped else (user(f"room.{len(self._story.log)}"), *step.kept)
+                told = () if step.dropped else (user(f"room.{len(self._story.log)}"), *step.kept_items)
                 self.emit(HistoryCompacted(through=step.through, dropped=step.dropped, items=told))
             case Suspend():
                 self.emit(RunSuspended(waiting_for=step.waiting_for, wake_at=step.wake_at))
             case End():
                 message = said(f"end.{len(self._story.log)}") if step.ending == "limit" else None
                 self.emit(RunEnded(ending=step.ending, detail=step.detail, message=message))
-            case Judge() | Run() | Recover() | Expire() | StopWork():
+            case Judge() | RunCalls() | Recover() | Expire() | StopWork():
                 self._do_calls(step)
             case Wait() | Rest():
                 pass
             case _:
                 assert_never(step)
 
-    def _do_calls(self, step: Judge | Run | Recover | Expire | StopWork) -> None:
+    def _do_calls(self, step: Judge | RunCalls | Recover | Expire | StopWork) -> None:
         match step:
             case Judge():
                 self.emit(*(event for call in step.calls for event in self._judged(call.call)))
-            case Run():
+            case RunCalls():
                 self._start(step.calls)
             case Recover():
                 lost = [call for call in step.calls if not self._rules.may_run_again(call)]
-                self.emit(*(CallEnded(result=results.unknown(call.call, self.now)) for call in lost))
+                self.emit(*(CallEnded(result=results.build_unknown_result(call.call, self.now)) for call in lost))
                 self._start([call for call in step.calls if call not in lost])
             case Expire():
                 self.emit(*(CallEnded(result=self._over(call)) for call in step.calls))
@@ -200,13 +200,13 @@ class Owner:
     def _judged(self, call: Call) -> tuple[Durable, ...]:
         if call.tool == "forbidden":
             denied = CallJudged(call_id=call.id, verdict="deny", rule="roles")
-            return denied, CallEnded(result=results.denied_by_rule(call, "roles", self.now))
+            return denied, CallEnded(result=results.build_rule_denied_result(call, "roles", self.now))
         if call.tool == "ask" and not self.state.remembered & {"ask", "*"}:
             return (CallJudged(call_id=call.id, verdict="ask", rule="approval", expires_at=self.now + APPROVAL_S),)
         return (CallJudged(call_id=call.id, verdict="allow", rule="default", exclusive=call.tool == "alone"),)
 
     def _over(self, call: CallState) -> Result:
-        return results.over(call.call, self.now, asked=call.phase == "asking")
+        return results.build_expired_result(call.call, self.now, awaiting_approval=call.phase == "asking")
 
     def _start(self, calls: list[CallState]) -> None:
         for call in calls:
@@ -217,7 +217,8 @@ class Owner:
         stopped = {call.call.id for call in calls}
         self.running = [call_id for call_id in self.running if call_id not in stopped]
         ends: list[Durable] = [
-            CallEnded(result=results.cancelled(call.call, self.now, may_have_run=call.attempt > 0)) for call in calls
+            CallEnded(result=results.build_cancelled_result(call.call, self.now, may_have_run=call.attempt > 0))
+            for call in calls
         ]
         if self.state.turn is not None:
             self.asking = False

@@ -14,12 +14,12 @@ from toolyard.core.events import (
     RunStarted,
     TurnFailed,
 )
-from toolyard.core.history import History, faults, messages_in
+from toolyard.core.history import History, count_messages, find_faults
 from toolyard.core.items import Item, Problem, Reasoning, Result, SystemText, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.plan import AskModel, Compact, End, Step, plan
-from toolyard.core.token_estimate import tokens_of
-from toolyard.core.window import blocks, stub
+from toolyard.core.token_estimate import estimate_tokens
+from toolyard.core.window import find_blocks, stub_result
 
 WINDOW = 10_000
 TOO_LONG = Problem(error="prompt is too long", error_type="too_large")
@@ -61,7 +61,7 @@ def next_step(story: Story) -> Step:
 
 def made(step: Step) -> HistoryCompacted:
     assert isinstance(step, Compact)
-    return HistoryCompacted(through=step.through, dropped=step.dropped, items=step.kept)
+    return HistoryCompacted(through=step.through, dropped=step.dropped, items=step.kept_items)
 
 
 def test_the_model_is_asked_as_long_as_there_is_room() -> None:
@@ -76,10 +76,10 @@ def test_results_go_first_and_the_newest_stay() -> None:
     assert isinstance(step, Compact) and not step.summarise
     assert step.dropped == tuple(f"c{n}.result" for n in range(8))
     state = story.add(made(step))
-    assert [item.id for item in state.history] == [item.id for item in state.whole]
-    assert content(state.history[2]) == stub(result("c0", 1000)).content
-    assert content(state.whole[2]) == words(1000)
-    assert state.history[-1] == state.whole[-1] == result("c8", 1000)
+    assert [item.id for item in state.history] == [item.id for item in state.full_history]
+    assert content(state.history[2]) == stub_result(result("c0", 1000)).content
+    assert content(state.full_history[2]) == words(1000)
+    assert state.history[-1] == state.full_history[-1] == result("c8", 1000)
     assert state.tokens < WINDOW / 2
     assert next_step(story) == AskModel()
 
@@ -92,11 +92,11 @@ def test_where_that_is_not_enough_old_turns_are_summarised_but_the_request_and_t
         story.close(result(f"c{number}", 50))
     step = next_step(story)
     assert isinstance(step, Compact) and step.summarise and not step.dropped
-    assert [item.id for item in step.kept] == ["rules", "question"]
+    assert [item.id for item in step.kept_items] == ["rules", "question"]
     state = story.add(made(step))
-    assert not faults(state.history)
+    assert not find_faults(state.history)
     assert [item.id for item in state.history][:3] == ["rules", "question", "t7"]
-    assert len(state.whole) == 2 + 3 * 9
+    assert len(state.full_history) == 2 + 3 * 9
 
 
 def test_room_is_made_in_large_pieces() -> None:
@@ -109,13 +109,13 @@ def test_room_is_made_in_large_pieces() -> None:
         turns(story, 1, 500, first=number)
     gaps = [later - sooner for sooner, later in pairwise(made_room)]
     assert made_room and min(gaps) >= 4
-    assert len(story.state.whole) == 1 + 2 * 60
+    assert len(story.state.full_history) == 1 + 2 * 60
 
 
 def test_what_the_provider_counted_is_believed_over_the_estimate() -> None:
     story = begun("r").turn(asked("a"), usage=Usage(input_tokens=4_900, output_tokens=10)).allow("a").start("a")
     story.close(result("a", 3000))
-    assert story.state.tokens == 4_910 + tokens_of(result("a", 3000))
+    assert story.state.tokens == 4_910 + estimate_tokens(result("a", 3000))
     assert next_step(story) == AskModel()
     story.turn(asked("b"), usage=Usage(input_tokens=8_000, output_tokens=10)).allow("b").start("b")
     assert isinstance(next_step(story.close(result("b", 50))), Compact)
@@ -141,12 +141,12 @@ def test_a_window_of_messages_holds_and_a_request_begins_with_its_user() -> None
         story.begin(f"r{number}")
         step = next_step(story)
         if isinstance(step, Compact):
-            assert not step.summarise and not step.told
+            assert not step.summarise and not step.tell_model
             story.add(made(step))
         assert story.state.history.messages <= 6
         assert story.state.history[0].id.endswith(".in")
         story.turn(said(f"t{number}")).add(RunEnded(ending="done"))
-    assert story.state.whole.messages == 40
+    assert story.state.full_history.messages == 40
 
 
 def test_a_window_of_tokens_holds() -> None:
@@ -182,7 +182,7 @@ def test_a_message_that_no_model_takes_is_left_out_later_without_asking_for_a_su
     story.add(RunEnded(ending="failed"))
     story.queue("next").add(RunStarted(model="m", limits=Limits(), window=WINDOW))
     step = next_step(story)
-    assert isinstance(step, Compact) and step.through == "huge" and not step.summarise and step.told
+    assert isinstance(step, Compact) and step.through == "huge" and not step.summarise and step.tell_model
     story.add(made(step))
     assert next_step(story) == AskModel()
 
@@ -213,7 +213,7 @@ def test_another_failure_is_not_tried_again_because_the_window_is_full() -> None
 def test_where_requests_carry_their_history_no_summary_is_paid_for() -> None:
     story = begun("r", WINDOW, Settings(ephemeral=True), *(user(f"m{n}", words(1000)) for n in range(9)))
     step = next_step(story)
-    assert isinstance(step, Compact) and not step.summarise and step.told
+    assert isinstance(step, Compact) and not step.summarise and step.tell_model
 
 
 def test_a_history_that_comes_again_a_little_longer_is_cut_at_the_same_place_for_a_while() -> None:
@@ -232,19 +232,21 @@ def test_removing_a_message_that_made_room_shows_the_rest_again() -> None:
     story.add(made(next_step(story)))
     story.turn(said("t")).add(RunEnded(ending="done"))
     state = story.add(MessageRemoved(ids=frozenset({"c0", "c0.result"})))
-    assert state.history == state.whole == History(item for item in state.history if not item.id.startswith("c0"))
+    assert (
+        state.history == state.full_history == History(item for item in state.history if not item.id.startswith("c0"))
+    )
     assert content(state.history[2]) == words(1000)
 
 
 def test_a_search_that_the_provider_has_not_finished_stays_with_what_it_comes_to() -> None:
     paused, late = replace(asked("p"), ran_at="acme"), replace(ok("p"), ran_at="acme")
-    assert blocks([user("u"), paused, said("t"), late, said("s"), user("v"), asked("a"), ok("a")]) == [0, 1, 5, 6]
+    assert find_blocks([user("u"), paused, said("t"), late, said("s"), user("v"), asked("a"), ok("a")]) == [0, 1, 5, 6]
 
 
 def test_messages_are_counted_as_they_are_told() -> None:
     thought = Reasoning(id="x", at=0.0, text="hm")
     items: list[Item] = [user("u"), thought, said("t"), asked("a"), thought, asked("b"), ok("a"), ok("b"), said("s")]
-    assert messages_in(items) == 5
+    assert count_messages(items) == 5
     grown = History()
     for item in items:
         grown = grown.plus([item])
@@ -252,4 +254,4 @@ def test_messages_are_counted_as_they_are_told() -> None:
 
 
 def test_a_result_that_was_kept_whole_can_still_be_read() -> None:
-    assert 'read_result(handle="h")' in stub(replace(ok("a"), handle="h")).content
+    assert 'read_result(handle="h")' in stub_result(replace(ok("a"), handle="h")).content

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from core.story import asked, ok, said, user
-from toolyard.core.history import History, faults
+from toolyard.core.history import History, find_faults
 from toolyard.core.items import Item
 
 
@@ -41,7 +41,7 @@ def test_a_history_ends_where_it_ended_although_another_goes_on() -> None:
     short.plus(_texts("c"))
     assert short[-1].id == "b"
     assert [item.id for item in short[:5]] == ["a", "b"]
-    assert short.since(1) == _texts("b")
+    assert short.items_from(1) == _texts("b")
     with pytest.raises(IndexError):
         _ = short[2]
 
@@ -57,11 +57,14 @@ def test_whatever_is_extended_in_whatever_order_reads_as_it_was_written(grown: l
 
 
 def test_a_history_in_order_has_no_faults() -> None:
-    assert faults([]) == []
-    assert faults([user("u"), said("t")]) == []
-    assert faults([asked("a"), replace(asked("p"), ran_at="acme"), said("t"), replace(asked("q"), ran_at="acme")]) != []
-    assert faults([replace(asked("p"), ran_at="acme"), said("t"), replace(asked("q"), ran_at="acme")]) == []
-    assert faults([user("u"), asked("a"), asked("b"), ok("b"), ok("a"), asked("c"), ok("c"), said("t")]) == []
+    assert find_faults([]) == []
+    assert find_faults([user("u"), said("t")]) == []
+    assert (
+        find_faults([asked("a"), replace(asked("p"), ran_at="acme"), said("t"), replace(asked("q"), ran_at="acme")])
+        != []
+    )
+    assert find_faults([replace(asked("p"), ran_at="acme"), said("t"), replace(asked("q"), ran_at="acme")]) == []
+    assert find_faults([user("u"), asked("a"), asked("b"), ok("b"), ok("a"), asked("c"), ok("c"), said("t")]) == []
 
 
 @pytest.mark.parametrize(
@@ -76,4 +79,4 @@ def test_a_history_in_order_has_no_faults() -> None:
     ],
 )
 def test_what_a_strict_provider_would_refuse_is_a_fault(items: list[Item], said_of_it: str) -> None:
-    assert said_of_it in faults(items)
+    assert said_of_it in find_faults(items)

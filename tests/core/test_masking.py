@@ -3,7 +3,7 @@
 import pytest
 
 from toolyard.core.masking import mask_addresses
-from toolyard.observability.telemetry import masked
+from toolyard.observability.telemetry import mask_secrets
 
 
 @pytest.mark.parametrize(
@@ -20,7 +20,7 @@ from toolyard.observability.telemetry import masked
 )
 def test_only_credentials_are_hidden(text: str, shown: str) -> None:
     assert mask_addresses(text) == shown
-    assert masked(text) == shown
+    assert mask_secrets(text) == shown
 
 
 def test_in_a_configuration_every_parameter_is_hidden() -> None:

@@ -8,7 +8,7 @@ from toolyard.core.events import CallAnswered, CallEnded, CallParked, RunEnded, 
 from toolyard.core.items import Problem, Usage
 from toolyard.core.limits import Limits
 from toolyard.core.plan import (
-    MOST_OWNERS,
+    MAX_OWNERS,
     AskModel,
     BeginRun,
     End,
@@ -17,7 +17,7 @@ from toolyard.core.plan import (
     Judge,
     Recover,
     Rest,
-    Run,
+    RunCalls,
     Step,
     StopWork,
     Suspend,
@@ -77,7 +77,7 @@ def test_then_recover_then_expire_then_judge_then_run_then_wait() -> None:
     assert _ids(step.calls) == ["new"]
     story.hold("new", expires_at=77.0)
     step = _next(story, epoch=2, now=20.0)
-    assert isinstance(step, Run)
+    assert isinstance(step, RunCalls)
     assert _ids(step.calls) == ["ready"]
     story.start("ready", epoch=2)
     assert _next(story, epoch=2, now=20.0) == Wait(77.0)
@@ -209,7 +209,7 @@ def _allowed(*names: str, exclusive: str = "", parallel: int = 16) -> Story:
 
 def _started(story: Story) -> list[str]:
     step = _next(story)
-    assert isinstance(step, Run)
+    assert isinstance(step, RunCalls)
     story.start(*_ids(step.calls))
     return _ids(step.calls)
 
@@ -247,12 +247,12 @@ def test_an_exclusive_call_does_not_wait_for_a_sibling_that_waits_for_a_person()
 
 def test_a_turn_whose_owners_died_three_times_is_given_up() -> None:
     story = _run()
-    for epoch in range(1, MOST_OWNERS):
+    for epoch in range(1, MAX_OWNERS):
         story.ask(epoch=epoch)
         assert _next(story, epoch=epoch + 1) == AskModel()
-    story.ask(epoch=MOST_OWNERS)
-    assert isinstance(_next(story, epoch=MOST_OWNERS), Wait)
-    assert _next(story, epoch=MOST_OWNERS + 1) == GiveUpTurn(3)
+    story.ask(epoch=MAX_OWNERS)
+    assert isinstance(_next(story, epoch=MAX_OWNERS), Wait)
+    assert _next(story, epoch=MAX_OWNERS + 1) == GiveUpTurn(3)
 
 
 def test_the_owners_of_a_call_are_counted_and_its_retries_are_not() -> None:

@@ -156,7 +156,7 @@ class Play:
         pick = wanted.pick
         call_id = self._target(wanted.name, pick)
         tool = self.owner.witness.tools.get(call_id, "plain")
-        item_id = _picked([*(item.id for item in self.owner.state.whole), "nowhere"], pick)
+        item_id = _picked([*(item.id for item in self.owner.state.full_history), "nowhere"], pick)
         make: dict[CommandName, Callable[[], Command]] = {
             "start": lambda: self._start(pick, user(self._id("u"))),
             "bring": lambda: self._start(pick, user(self._id("u")), *self._provider_call(), user(self._id("u"))),
@@ -230,7 +230,7 @@ class Play:
                 self.owner.emit(CallStarted(call_id=call_id, epoch=self.owner.epoch, attempt=state.attempt + 1))
             case _ if over.kind == "error":
                 wrong = Problem(error="it broke", error_type="execution_error")
-                result = results.failed(state.call, "error", wrong, self.owner.now)
+                result = results.build_failed_result(state.call, "error", wrong, self.owner.now)
                 self.owner.end_call(CallEnded(result=result), call_id=call_id)
             case tool:
                 self.owner.end_call(CallEnded(result=ok(call_id, tool)), call_id=call_id)

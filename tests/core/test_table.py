@@ -50,7 +50,7 @@ from toolyard.core.events import (
     TurnEnded,
     TurnFailed,
     TurnStarted,
-    name_of,
+    event_name,
 )
 from toolyard.core.items import Problem
 from toolyard.core.limits import Limits
@@ -301,9 +301,9 @@ def test_the_first_in_line_does_not_count_as_waiting_when_nothing_runs() -> None
 
 def test_an_interrupting_start_stops_the_run_in_front_and_joins_the_line() -> None:
     events = decide(_between_turns().state, COMMAND["Start, interrupting"], NOW)
-    assert [name_of(event) for event in events] == ["stop.requested", "run.queued"]
+    assert [event_name(event) for event in events] == ["stop.requested", "run.queued"]
     events = decide(_resting().state, COMMAND["Start, interrupting"], NOW)
-    assert [name_of(event) for event in events] == ["run.queued"]
+    assert [event_name(event) for event in events] == ["run.queued"]
 
 
 def test_a_second_stop_changes_nothing() -> None:

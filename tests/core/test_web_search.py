@@ -7,42 +7,42 @@ from typing import Literal
 import pytest
 
 from toolyard.core.errors import Invalid
-from toolyard.core.web_search import Facts, Preference, Wish, decided, wished
+from toolyard.core.web_search import Preference, SearchFacts, SearchMode, choose_search, merge_modes
 
 Asked = Literal["auto", "native", "mcp", "duckduckgo", "off"]
 WISHES: tuple[Asked, ...] = ("auto", "native", "mcp", "duckduckgo", "off")
 DOCS = Path(__file__).parents[2] / "docs" / "how-to" / "web-search.md"
 
 
-def facts(native: bool, own: bool, beside: bool = True, others: bool = False, control: bool = False) -> Facts:
+def facts(native: bool, own: bool, beside: bool = True, others: bool = False, control: bool = False) -> SearchFacts:
     no_native, no_own = "" if native else "it has none", "" if own else "none runs"
-    return Facts(no_native=no_native, no_own=no_own, beside=beside, others=others, control=control)
+    return SearchFacts(no_native=no_native, no_own=no_own, beside=beside, others=others, control=control)
 
 
 @pytest.mark.proves("002.auto-native")
 def test_auto_takes_the_provider_s_where_it_has_one() -> None:
     for own in (True, False):
-        assert decided("auto", facts(native=True, own=own)).where == "native"
+        assert choose_search("auto", facts(native=True, own=own)).where == "native"
 
 
 @pytest.mark.proves("002.auto-unsupported")
 def test_auto_takes_mcp_where_the_provider_has_none() -> None:
-    assert decided("auto", facts(native=False, own=True)).where == "mcp"
+    assert choose_search("auto", facts(native=False, own=True)).where == "mcp"
 
 
 @pytest.mark.proves("002.auto-custom-control", "002.auto-logging")
 def test_auto_never_takes_the_provider_s_where_control_is_needed() -> None:
-    assert decided("auto", facts(native=True, own=True, control=True)).where == "mcp"
-    nowhere = decided("auto", facts(native=True, own=False, control=True))
+    assert choose_search("auto", facts(native=True, own=True, control=True)).where == "mcp"
+    nowhere = choose_search("auto", facts(native=True, own=False, control=True))
     assert (nowhere.where, nowhere.refused) == ("off", False) and "full logging" in nowhere.why
 
 
 def test_where_a_provider_takes_no_functions_beside_its_own_auto_keeps_the_functions() -> None:
-    assert decided("auto", facts(native=True, own=True, beside=False, others=True)).where == "mcp"
-    assert decided("auto", facts(native=True, own=False, beside=False, others=True)).where == "off"
-    alone = decided("auto", facts(native=True, own=True, beside=False, others=False))
+    assert choose_search("auto", facts(native=True, own=True, beside=False, others=True)).where == "mcp"
+    assert choose_search("auto", facts(native=True, own=False, beside=False, others=True)).where == "off"
+    alone = choose_search("auto", facts(native=True, own=True, beside=False, others=False))
     assert (alone.where, alone.alone) == ("native", True)
-    insisted = decided("native", facts(native=True, own=True, beside=False, others=True))
+    insisted = choose_search("native", facts(native=True, own=True, beside=False, others=True))
     assert (insisted.where, insisted.alone) == ("native", True)
 
 
@@ -64,7 +64,7 @@ def told(wish: str, *given: bool) -> str:
 def test_the_rule_is_the_table_of_the_page_for_all_that_can_be(wish: Asked) -> None:
     for native, own, beside, others, control in product((True, False), repeat=5):
         given = facts(native, own, beside, others, control)
-        found = decided(wish, given)
+        found = choose_search(wish, given)
         said = "refused" if found.refused else found.where
         assert said == told(wish, native, own, control, others and not beside), given
         assert found.why and found.alone == (found.where == "native" and not beside)
@@ -85,13 +85,13 @@ def test_the_rule_is_the_table_of_the_page_for_all_that_can_be(wish: Asked) -> N
         (False, "mcp", "off"),
     ],
 )
-def test_the_older_words_mean_the_same(use: bool | None, preference: Preference | None, wish: Wish) -> None:
-    assert wished("", use, preference) == wish
+def test_the_older_words_mean_the_same(use: bool | None, preference: Preference | None, wish: SearchMode) -> None:
+    assert merge_modes("", use, preference) == wish
 
 
 def test_both_ways_of_saying_it_at_once_are_refused() -> None:
-    assert wished("mcp") == "mcp"
+    assert merge_modes("mcp") == "mcp"
     with pytest.raises(Invalid, match="not both"):
-        wished("auto", use=False)
+        merge_modes("auto", use=False)
     with pytest.raises(Invalid, match="not both"):
-        wished("auto", preference="mcp")
+        merge_modes("auto", preference="mcp")

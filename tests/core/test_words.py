@@ -12,7 +12,7 @@ from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.errors import ToolError
 from toolyard.core.items import FilePart, ImagePart, Problem, Result, TextPart, Usage, UserMessage
 from toolyard.core.limits import Limits
-from toolyard.core.tools import ProviderOptions, Tool, definition_hash
+from toolyard.core.tools import ProviderOptions, Tool, hash_definition
 
 
 def test_the_owner_and_the_tenant_s_approvers_may_decide_and_nobody_else() -> None:
@@ -26,9 +26,9 @@ def test_the_owner_and_the_tenant_s_approvers_may_decide_and_nobody_else() -> No
 
 def test_a_change_changes_what_it_names_and_nothing_else() -> None:
     before = Settings(system_prompt="Be brief.", model="m", tools=frozenset({"a"}), limits=Limits(run_tokens=5))
-    assert SettingsChange().applied_to(before) == before
-    assert SettingsChange(model="n").applied_to(before) == replace(before, model="n")
-    assert SettingsChange(tools=None, limits=None).applied_to(before) == replace(before, tools=None, limits=None)
+    assert SettingsChange().apply_to(before) == before
+    assert SettingsChange(model="n").apply_to(before) == replace(before, model="n")
+    assert SettingsChange(tools=None, limits=None).apply_to(before) == replace(before, tools=None, limits=None)
 
 
 def test_no_set_of_tools_means_all_and_an_empty_one_means_none() -> None:
@@ -39,10 +39,10 @@ def test_no_set_of_tools_means_all_and_an_empty_one_means_none() -> None:
 
 def test_a_tool_that_is_shown_differently_has_another_hash() -> None:
     tool = Tool(name="add", description="Adds.")
-    assert definition_hash(tool) == definition_hash(replace(tool, timeout_s=1.0, roles=frozenset({"admin"})))
-    assert definition_hash(tool) != definition_hash(replace(tool, description="Subtracts."))
-    assert definition_hash(tool) != definition_hash(replace(tool, parameters={"type": "object"}))
-    assert definition_hash(tool) != definition_hash(replace(tool, options=ProviderOptions(max_uses=1)))
+    assert hash_definition(tool) == hash_definition(replace(tool, timeout_s=1.0, roles=frozenset({"admin"})))
+    assert hash_definition(tool) != hash_definition(replace(tool, description="Subtracts."))
+    assert hash_definition(tool) != hash_definition(replace(tool, parameters={"type": "object"}))
+    assert hash_definition(tool) != hash_definition(replace(tool, options=ProviderOptions(max_uses=1)))
 
 
 def test_two_tools_without_parameters_do_not_share_a_schema_that_one_could_change() -> None:
@@ -52,12 +52,12 @@ def test_two_tools_without_parameters_do_not_share_a_schema_that_one_could_chang
 @pytest.mark.parametrize(
     ("result", "outcome", "error_type"),
     [
-        (results.denied_by_rule(asked("c"), "roles", 0.0), "denied", "permission_denied"),
-        (results.denied_by_user(asked("c"), "", 0.0), "denied", "denied_by_user"),
-        (results.over(asked("c"), 0.0, asked=True), "expired", "approval_expired"),
-        (results.over(asked("c"), 0.0, asked=False), "timeout", "timeout"),
-        (results.cancelled(asked("c"), 0.0, may_have_run=False), "cancelled", "cancelled"),
-        (results.unknown(asked("c"), 0.0), "unknown", "unknown_outcome"),
+        (results.build_rule_denied_result(asked("c"), "roles", 0.0), "denied", "permission_denied"),
+        (results.build_user_denied_result(asked("c"), "", 0.0), "denied", "denied_by_user"),
+        (results.build_expired_result(asked("c"), 0.0, awaiting_approval=True), "expired", "approval_expired"),
+        (results.build_expired_result(asked("c"), 0.0, awaiting_approval=False), "timeout", "timeout"),
+        (results.build_cancelled_result(asked("c"), 0.0, may_have_run=False), "cancelled", "cancelled"),
+        (results.build_unknown_result(asked("c"), 0.0), "unknown", "unknown_outcome"),
     ],
 )
 def test_every_outcome_that_is_not_a_value_reads_as_one_structured_error(
@@ -73,13 +73,13 @@ def test_every_outcome_that_is_not_a_value_reads_as_one_structured_error(
 
 
 def test_a_cancelled_call_that_had_started_owns_up_to_it() -> None:
-    assert "may have taken effect" in results.cancelled(asked("c"), 0.0, may_have_run=True).content
-    assert "may have" not in results.cancelled(asked("c"), 0.0, may_have_run=False).content
+    assert "may have taken effect" in results.build_cancelled_result(asked("c"), 0.0, may_have_run=True).content
+    assert "may have" not in results.build_cancelled_result(asked("c"), 0.0, may_have_run=False).content
 
 
 def test_an_error_in_any_script_reaches_the_model_as_it_was_written() -> None:
     problem = Problem(error="数据库连接失败", error_type="unavailable", details={"host": 'a"b'})
-    told = json.loads(results.problem_text(problem))
+    told = json.loads(results.format_problem(problem))
     assert told == {"ok": False, "error": "数据库连接失败", "error_type": "unavailable", "details": {"host": 'a"b'}}
 
 

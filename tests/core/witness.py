@@ -15,7 +15,7 @@ from toolyard.core.events import (
     RunStarted,
     TurnStarted,
 )
-from toolyard.core.history import faults
+from toolyard.core.history import find_faults
 from toolyard.core.items import Call, Result
 from toolyard.core.state import State
 
@@ -94,8 +94,8 @@ class Witness:
             hold(state.run.tool_turns <= bound.turns_per_request, "a turn was made beyond the limit")
         if state.calls:
             return
-        for history in (state.history, state.whole):
-            hold(not faults(history), f"a strict provider would refuse: {faults(history)}")
+        for history in (state.history, state.full_history):
+            hold(not find_faults(history), f"a strict provider would refuse: {find_faults(history)}")
             calls = [item.id for item in history if isinstance(item, Call)]
             results = [item.call_id for item in history if isinstance(item, Result)]
             hold(sorted(calls) == sorted(results), "a call has no result, or two")

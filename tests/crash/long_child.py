@@ -13,7 +13,7 @@ from toolyard.app import Wiring
 from toolyard.core.events import Entry, RunEnded
 from toolyard.core.items import Usage, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.compaction import ASKED
+from toolyard.engine.compaction import SUMMARY_PROMPT
 from toolyard.models.scripted import Turn
 
 WORDS = "word " * 1000
@@ -23,12 +23,12 @@ RUNS = 4
 async def main(database: str, *, deadly: bool) -> None:
     def script(request: ModelRequest) -> Turn:
         last = request.history[-1]
-        if deadly and isinstance(last, UserMessage) and last.text == ASKED:
+        if deadly and isinstance(last, UserMessage) and last.text == SUMMARY_PROMPT:
             os.kill(os.getpid(), signal.SIGKILL)
         return Turn(text=(WORDS,), usage=Usage())
 
     wiring = Wiring(model=Scripted(script), store=f"sqlite:///{database}", windows={"given": 10_000})
-    async with asyncio.timeout(30), Yard.wired(wiring) as yard:
+    async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard:
         reader, over = await yard.follow("c"), 0
         if (await yard.service.state("c")).owner is None:
             for _ in range(RUNS):

@@ -26,7 +26,7 @@ from support import until
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.events import CallEnded, CallProgressed, CallStarted
 from toolyard.core.mcp_servers import ServerSpec
-from toolyard.venues.mcp.outcomes import Opened, Told
+from toolyard.venues.mcp.outcomes import ConnectionInfo, OpenTimings
 
 SOON_S = 2.0
 MOST_GROWTH_KB = 6_000
@@ -50,7 +50,7 @@ class Wait(NamedTuple):
     """What the call after a kill waited for, in seconds; only the whole, if its session was there already."""
 
     whole: float
-    opened: Opened = Opened()
+    opened: OpenTimings = OpenTimings()
     starved: float = 0.0
     """Of the server's beginning: how long it was ready to run, and the machine had no core for it."""
 
@@ -78,8 +78,8 @@ class Storm:
         self.wrong: list[str] = []
         self.lost = 0
 
-    def told(self) -> Told:
-        return self._yard.servers.link("everything", Caller()).told()
+    def told(self) -> ConnectionInfo:
+        return self._yard.servers.get_connection("everything", Caller()).describe()
 
     def pid(self) -> int:
         pid = self.told().process_id
@@ -113,7 +113,7 @@ class Storm:
         ended, _ = await until(self._yard.call("echo", {"message": "again"}), CallEnded)
         whole, told = time.perf_counter() - began, self.told()
         anew = told.sessions > sessions
-        self.waits.append(Wait(whole, told.opened, starved_s(self.pid())) if anew else Wait(whole))
+        self.waits.append(Wait(whole, told.timings, starved_s(self.pid())) if anew else Wait(whole))
         if ended.result.content != "Echo: again":
             self.wrong.append(f"the next call failed: {ended.result.content[:200]}")
 

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from toolyard.core.events import CallEnded, RunEnded
-from toolyard.core.history import faults
+from toolyard.core.history import find_faults
 from toolyard.core.items import Call, Result
 from toolyard.core.state import fold
 from toolyard.stores.sqlite import SqliteStore
@@ -52,7 +52,7 @@ async def logs(database: Path) -> Logs:
         history = fold(entries).history
         endings = [entry.event for entry in entries if isinstance(entry.event, RunEnded)]
         sound = len(endings) == 1 and (endings[0].ending == "done" or GIVEN_UP in endings[0].detail)
-        wrong = faults(history) + ([] if sound else [f"it ended as {endings}"])
+        wrong = find_faults(history) + ([] if sound else [f"it ended as {endings}"])
         results = [entry.event.result for entry in entries if isinstance(entry.event, CallEnded)]
         found[conversation] = ([item for item in history if isinstance(item, Call)], results, wrong)
     await store.close()

@@ -37,4 +37,4 @@ async def test_a_summary_that_kill_9_cut_off_is_made_again(tmp_path: Path) -> No
     assert [entry.event.summarised for entry in log if isinstance(entry.event, HistoryCompacted)] == [True]
     assert [entry.event.ending for entry in log if isinstance(entry.event, RunEnded)] == ["done"] * 4
     state = fold(log)
-    assert state.whole.messages == 8 and state.history.messages < 8
+    assert state.full_history.messages == 8 and state.history.messages < 8

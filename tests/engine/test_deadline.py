@@ -19,11 +19,11 @@ async def attempt(
         await work.wait()
         return "done"
     except asyncio.CancelledError as error:
-        if deadline.absorbs(error):
+        if deadline.absorb_cancellation(error):
             return "late" if deadline.passed else "cancelled itself"
         raise
     finally:
-        deadline.over()
+        deadline.finish()
 
 
 async def test_work_that_ends_in_time_is_left_alone() -> None:
@@ -52,7 +52,7 @@ async def test_what_ignores_its_deadline_is_let_go_of() -> None:
         while not release.is_set():
             with contextlib.suppress(asyncio.CancelledError):
                 await release.wait()
-        deadline.over()
+        deadline.finish()
         task = asyncio.current_task()
         return task.cancelling() if task else -1
 

@@ -6,7 +6,7 @@ from collections.abc import Coroutine, Sequence
 import pytest
 
 from support import STAFF
-from toolyard.app import SystemMint
+from toolyard.app import SystemClock
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import StoreDown
 from toolyard.core.events import ConversationChanged, ConversationOpened, Entry
@@ -22,7 +22,7 @@ class Crowded:
         self.fails = False
         self.asked = asyncio.Event()
 
-    def append_now(
+    def begin_append(
         self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
     ) -> asyncio.Future[int] | None:
         return None
@@ -34,7 +34,7 @@ class Crowded:
             raise OSError("no more paper")
         self.batches.append([entry.seq for entry in entries])
 
-    async def read(self, conversation: str, after: int = 0, most: int = 0) -> Sequence[Entry]:
+    async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
         return ()
 
 
@@ -42,7 +42,7 @@ def journal_of(store: Crowded, tasks: asyncio.TaskGroup) -> Journal:
     def spawn(work: Coroutine[None, None, None]) -> None:
         tasks.create_task(work)
 
-    return Journal("c", 1, (), log=store, mint=SystemMint(), spawn=spawn, observe=lambda entry: None)
+    return Journal("c", 1, (), log=store, clock=SystemClock(), spawn=spawn, observe=lambda entry: None)
 
 
 async def test_what_is_emitted_while_the_store_has_no_room_is_stored_in_order_when_it_has() -> None:
@@ -54,11 +54,11 @@ async def test_what_is_emitted_while_the_store_has_no_room_is_stored_in_order_wh
             await store.asked.wait()
             journal.emit(ConversationChanged(settings=Settings(title="one")))
             journal.emit(ConversationChanged(settings=Settings(title="two")))
-            assert journal.readers.stored == 0 and journal.busy
+            assert journal.readers.stored == 0 and journal.is_busy
             store.room.set()
-            await journal.committed()
+            await journal.wait_committed()
             assert journal.readers.stored == 3
-        assert not journal.busy
+        assert not journal.is_busy
         return store.batches
 
     assert (await test()) == [[1], [2, 3]]
@@ -72,5 +72,5 @@ async def test_a_store_that_fails_in_its_own_way_breaks_the_conversation_and_say
         journal = journal_of(store, tasks)
         journal.emit(ConversationOpened(owner=STAFF, settings=Settings()))
         with pytest.raises(StoreDown, match="no more paper"):
-            await journal.committed()
-    assert isinstance(journal.broken, StoreDown) and not journal.busy
+            await journal.wait_committed()
+    assert isinstance(journal.broken, StoreDown) and not journal.is_busy

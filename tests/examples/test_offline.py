@@ -9,9 +9,9 @@ import pytest
 from examples.loading import tools_of
 from support import PATIENCE_S, asked, events_of, text
 from toolyard import Caller, Yard
-from toolyard.cli.demo import grocery_tools
+from toolyard.cli.demo import build_grocery_tools
 from toolyard.core.events import Event
-from toolyard.core.templates import filled_examples, split_template
+from toolyard.core.templates import fill_examples, split_template
 from toolyard.venues.function import as_tool
 
 OFFLINE = "toolyard:offline"
@@ -92,7 +92,7 @@ def test_a_greeting_is_answered_with_the_tools_and_an_example_of_each() -> None:
 
 def test_the_grocery_list_of_the_terminal_is_kept() -> None:
     talk(
-        grocery_tools(),
+        build_grocery_tools(),
         [
             ("add oat milk to groceries", "item oat milk"),
             ("we need 2 eggs", "qty 2"),
@@ -109,4 +109,4 @@ def test_every_tool_has_templates_in_both_languages_and_none_is_shown_with_a_raw
         assert any(slot for each in tool.examples for _, slot in split_template(each)) or not tool.parameters.get(
             "required"
         )
-        assert not any("{" in shown for shown in filled_examples(tool)), tool.name
+        assert not any("{" in shown for shown in fill_examples(tool)), tool.name

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from support import STAFF, asked, ending, events_of, open_yard, problem, result, results, sound, until
-from toolyard import Caller, Question, RunWaiting, Scripted, Verdict, Yard, call, say, tool
+from toolyard import Caller, PolicyRequest, RunWaiting, Scripted, Verdict, Yard, call, say, tool
 from toolyard.core.errors import Invalid, Refused
 from toolyard.core.events import CallApproved, CallDenied, CallEnded, CallJudged, Event, RunEnded, RunSuspended
 from toolyard.models.scripted import together
@@ -201,7 +201,7 @@ async def test_policy_is_asked_again_when_an_approved_call_runs() -> None:
 
     revoked: list[bool] = []
 
-    def revocable(question: Question) -> Verdict | None:
+    def revocable(question: PolicyRequest) -> Verdict | None:
         return Verdict("deny", "revoked") if revoked else None
 
     async with open_yard([call("delete", name="x"), say("ok")], shop.tools, rules=[revocable]) as yard:

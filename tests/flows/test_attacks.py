@@ -18,7 +18,7 @@ from toolyard import (
     Caller,
     Context,
     Limits,
-    Question,
+    PolicyRequest,
     Scripted,
     Settings,
     ToolError,
@@ -43,7 +43,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, Item, ModelText, Result, TextPart
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.ownership import MOST_IDLE
+from toolyard.engine.ownership import MAX_IDLE
 from toolyard.models.scripted import Turn, together
 
 
@@ -142,7 +142,7 @@ async def test_a_tool_with_a_rule_that_cannot_be_kept_is_refused_when_the_yard_o
 
 
 async def test_a_rule_with_an_unknown_word_denies() -> None:
-    def shouting(question: Question) -> Verdict:
+    def shouting(question: PolicyRequest) -> Verdict:
         return Verdict("Allow", "loud")  # pyright: ignore[reportArgumentType]
 
     async with open_yard([call("panic"), say("ok")], [panic], rules=[shouting]) as yard:
@@ -299,7 +299,7 @@ async def test_a_model_that_uses_an_id_twice_fails_its_turn_and_the_next_message
 async def test_a_call_that_needs_approval_by_the_time_it_runs_asks_for_it() -> None:
     strict: list[bool] = []
 
-    def now_strict(question: Question) -> Verdict | None:
+    def now_strict(question: PolicyRequest) -> Verdict | None:
         return Verdict("ask", "since today") if strict and question.tool.name == "pay" else None
 
     @tool(exclusive=True)
@@ -335,7 +335,7 @@ class Stubborn:
             yield TextAppended(turn=request.turn, offset=0, text="x")
             with contextlib.suppress(asyncio.CancelledError):
                 await asyncio.Event().wait()
-        yield TurnEnded(items=(ModelText(id=request.mint.id("item"), at=0.0, text=text),), finish="stop")
+        yield TurnEnded(items=(ModelText(id=request.clock.new_id("item"), at=0.0, text=text),), finish="stop")
 
     async def close(self) -> None: ...
 
@@ -492,7 +492,7 @@ async def test_reading_on_in_a_large_result_loses_no_character() -> None:
 
 async def test_a_conversation_that_is_just_opened_is_not_let_go_of_to_make_room() -> None:
     async with open_yard([say("hi")]) as yard:
-        readers = [await yard.follow(f"busy-{number}") for number in range(MOST_IDLE)]
+        readers = [await yard.follow(f"busy-{number}") for number in range(MAX_IDLE)]
         async with asyncio.timeout(5):
             assert await yard.ask("hello") == "hi"
         for reader in readers:

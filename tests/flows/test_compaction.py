@@ -14,9 +14,9 @@ from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.events import HistoryCompacted, ModelDelta, RunEnded, RunStarted, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText, Problem, Result, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.compaction import ASKED, LEFT_OUT, SUMMARISED
+from toolyard.engine.compaction import OMISSION_NOTE, SUMMARY_HEADER, SUMMARY_PROMPT
 from toolyard.models.scripted import Script, Turn, fail
-from toolyard.observability.trace import trace_of
+from toolyard.observability.trace import build_trace
 from toolyard.venues.function import as_tool
 
 WORDS = "word " * 1000
@@ -31,11 +31,11 @@ def look() -> str:
 
 def asks_for_summary(request: ModelRequest) -> bool:
     last = request.history[-1]
-    return isinstance(last, UserMessage) and last.text == ASKED
+    return isinstance(last, UserMessage) and last.text == SUMMARY_PROMPT
 
 
 def wired(script: Script, window: int = 10_000, store: str = "memory:") -> Yard:
-    return Yard.wired(
+    return Yard.from_wiring(
         Wiring(model=Scripted(script), tools=[as_tool(look)], store=store, windows={"given": window}, grace_s=0)
     )
 
@@ -44,7 +44,7 @@ async def talk(yard: Yard, turns: int, said: str = WORDS) -> list[HistoryCompact
     for _ in range(turns):
         last = (await events_of(yard.run(said, conversation="c")))[-1]
         assert isinstance(last, RunEnded) and last.ending == "done", last
-    log = await yard.service.entries("c")
+    log = await yard.service.read_entries("c")
     return [entry.event for entry in log if isinstance(entry.event, HistoryCompacted)]
 
 
@@ -65,11 +65,11 @@ async def test_a_long_conversation_is_summarised_and_goes_on() -> None:
             assert first.tokens_after < first.tokens_before / 2
             assert max(request.history.tokens for request in seen) < 10_000
             head = seen[-1].history[0]
-            assert isinstance(head, UserMessage) and head.text == f"{SUMMARISED}\nThey said word."
+            assert isinstance(head, UserMessage) and head.text == f"{SUMMARY_HEADER}\nThey said word."
             assert len([one for one in await yard.history("c") if isinstance(one, UserMessage)]) == 12
-            log = await yard.service.entries("c")
+            log = await yard.service.read_entries("c")
             run = next(entry.run for entry in log if isinstance(entry.event, HistoryCompacted))
-            trace = trace_of(log, run)
+            trace = build_trace(log, run)
             assert trace is not None and trace.usage.input_tokens == 70
             assert [room.summarised for room in trace.compactions] == [True]
             (room,) = trace.compactions
@@ -86,7 +86,7 @@ async def test_a_summary_is_a_model_call_of_the_request_that_it_was_made_for(sum
     async with asyncio.timeout(20):
         async with wired(script) as yard:
             done = [await yard.execute(content=WORDS, conversation="c") for _ in range(9)]
-            log = await yard.service.entries("c")
+            log = await yard.service.read_entries("c")
             ran = [entry.run for entry in log if isinstance(entry.event, HistoryCompacted)]
             assert ran
             for one in done:
@@ -130,7 +130,7 @@ async def test_a_summary_that_cannot_be_had_is_done_without(failing: str) -> Non
         async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
             if not asks_for_summary(request):
                 seen.append(request)
-                text = ModelText(id=request.mint.id("item"), at=0.0, text=WORDS)
+                text = ModelText(id=request.clock.new_id("item"), at=0.0, text=WORDS)
                 yield TurnEnded(items=(text,), finish="stop")
             elif failing == "raises":
                 raise RuntimeError("boom")
@@ -142,11 +142,11 @@ async def test_a_summary_that_cannot_be_had_is_done_without(failing: str) -> Non
         async def close(self) -> None: ...
 
     async with asyncio.timeout(20):
-        async with Yard.wired(Wiring(model=Model(), windows={"given": 10_000})) as yard:
+        async with Yard.from_wiring(Wiring(model=Model(), windows={"given": 10_000})) as yard:
             made = await talk(yard, 8)
             assert made and all(event.problem and not event.summarised for event in made)
             head = seen[-1].history[0]
-            assert isinstance(head, UserMessage) and head.text == LEFT_OUT
+            assert isinstance(head, UserMessage) and head.text == OMISSION_NOTE
 
 
 async def test_a_run_is_stopped_while_a_summary_is_made() -> None:
@@ -160,13 +160,13 @@ async def test_a_run_is_stopped_while_a_summary_is_made() -> None:
                     await asyncio.Event().wait()
                 finally:
                     stopped.set()
-            text = ModelText(id=request.mint.id("item"), at=0.0, text=WORDS)
+            text = ModelText(id=request.clock.new_id("item"), at=0.0, text=WORDS)
             yield TurnEnded(items=(text,), finish="stop")
 
         async def close(self) -> None: ...
 
     async with asyncio.timeout(20):
-        async with Yard.wired(Wiring(model=Model(), windows={"given": 10_000})) as yard:
+        async with Yard.from_wiring(Wiring(model=Model(), windows={"given": 10_000})) as yard:
             await talk(yard, 3)
             run = asyncio.create_task(events_of(yard.run(WORDS, conversation="c")))
             await asked.wait()
@@ -185,12 +185,12 @@ async def test_a_summary_that_a_crash_cut_off_is_made_again(tmp_path: Path) -> N
             if asks_for_summary(request):
                 asked.set()
                 await asyncio.Event().wait()
-            text = ModelText(id=request.mint.id("item"), at=0.0, text=WORDS)
+            text = ModelText(id=request.clock.new_id("item"), at=0.0, text=WORDS)
             yield TurnEnded(items=(text,), finish="stop")
 
         async def close(self) -> None: ...
 
-    async with Yard.wired(Wiring(model=Hangs(), windows={"given": 10_000}, store=store, grace_s=0)) as yard:
+    async with Yard.from_wiring(Wiring(model=Hangs(), windows={"given": 10_000}, store=store, grace_s=0)) as yard:
         await talk(yard, 3)
         await until(yard.run(WORDS, conversation="c"), RunStarted)
         await asked.wait()

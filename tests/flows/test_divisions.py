@@ -15,7 +15,7 @@ from toolyard.core.items import Result
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn
 from toolyard.server.config import load
-from toolyard.server.wiring import wiring
+from toolyard.server.wiring import build_wiring
 
 
 @tool
@@ -145,12 +145,12 @@ def test_divisions_of_the_file_are_wired_and_a_tool_that_is_not_there_is_refused
     file = tmp_path / "toolyard.toml"
     file.write_text(TOML)
     config = load(file, {}, {})
-    made = wiring(config, tmp_path).divisions["", "clothing"]
+    made = build_wiring(config, tmp_path).divisions["", "clothing"]
     assert made.prompt == "You sell clothes." and made.tools == frozenset({"find_coat"})
     assert (made.limits, made.requests_per_minute) == (Limits(turns_per_request=3), 7)
     file.write_text(TOML.replace('"find_coat"', '"find_cot"'))
     with pytest.raises(Misconfigured, match=r"\[divisions.clothing\] tools names 'find_cot'.*did you mean find_coat"):
-        wiring(load(file, {}, {}), tmp_path)
+        build_wiring(load(file, {}, {}), tmp_path)
 
 
 TENANTS = """
@@ -191,7 +191,7 @@ async def test_a_tenant_has_its_own_prompt_tools_and_limits_and_so_has_each_of_i
     )
     file = tmp_path / "toolyard.toml"
     file.write_text(TENANTS)
-    made = wiring(load(file, {}, {}), tmp_path)
+    made = build_wiring(load(file, {}, {}), tmp_path)
     model = Scripted(lambda request: say("ok"))
     async with open_talk(
         model, tools=made.tools, keys=TENANT_KEYS, divisions=made.divisions, system_prompt=made.system_prompt

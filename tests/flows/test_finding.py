@@ -10,23 +10,23 @@ import pytest
 
 from core.story import Story
 from support import PATIENCE_S, STAFF, entries, events_of, open_yard, problem, result, results
-from toolyard import Caller, Limits, Question, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
+from toolyard import Caller, Limits, PolicyRequest, Scripted, Settings, Tool, Verdict, Yard, call, say, tool
 from toolyard.core.conversation_settings import SettingsChange
 from toolyard.core.events import TurnStarted
 from toolyard.core.items import Call, Result
 from toolyard.core.limits import Budget
-from toolyard.core.ports import Context, ModelRequest, Offer, Own, Value
-from toolyard.core.web_search import Native, SearchRules
+from toolyard.core.ports import Context, ModelRequest, Offer, ToolHooks, Value
+from toolyard.core.web_search import NativeTools, SearchRules
 from toolyard.engine.argument_validation import Schemas
 from toolyard.engine.registry import Registry
-from toolyard.engine.tool_selection.web_search import Searching
+from toolyard.engine.tool_selection.web_search import SearchPlanner
 from toolyard.models.chat import to_wire
 from toolyard.models.scripted import Turn, together
-from toolyard.policies.ordered import Ordered
-from toolyard.tool_index.find_tools_result import shown_bytes
+from toolyard.policies.ordered import OrderedPolicy
+from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 from toolyard.venues.client import ClientVenue
 from toolyard.venues.function import FunctionVenue
-from toolyard.venues.provider import ProviderVenue, provider_tool
+from toolyard.venues.provider import ProviderVenue, build_provider_tool
 
 _THINGS = """
 invoice flight hotel garden recipe playlist podcast passport mortgage pension vaccine allergy tractor
@@ -104,7 +104,7 @@ async def test_the_first_request_keeps_to_the_budget_in_bytes() -> None:
     def script(request: ModelRequest) -> Turn:
         body = json.loads(to_wire(request))
         assert len(json.dumps(body["tools"], ensure_ascii=False, separators=(",", ":")).encode()) <= 1024
-        assert sum(map(shown_bytes, request.offer.tools)) <= 1024
+        assert sum(map(estimate_tool_bytes, request.offer.tools)) <= 1024
         return say("ok")
 
     async with open_yard(script, many(), budget=Budget(tools=40, schema_bytes=1024)) as yard:
@@ -136,15 +136,15 @@ def test_a_greeting_never_meets_an_empty_list(greeting: str) -> None:
 
 
 def test_what_a_greeting_is_shown_is_taken_from_every_server_and_keeps_to_the_budget() -> None:
-    registry = Registry(Ordered(), ClientVenue(), Schemas, SMALL)
+    registry = Registry(OrderedPolicy(), ClientVenue(), Schemas, SMALL)
     registry.add(FunctionVenue(many()))
     others = [Tool(name=f"other__{name}", description="x" * 3000, server="other") for name in ("first", "second")]
     registry.add(ListedVenue(others))
     state = Story().open().begin("run").state
-    offer = registry.offer(state)
+    offer = registry.build_offer(state)
     shown = [offered.name for offered in offer.tools]
     assert {"create_invoice", "other__first"} <= set(shown) and "other__second" not in shown
-    assert sum(map(shown_bytes, offer.tools)) <= SMALL.schema_bytes
+    assert sum(map(estimate_tool_bytes, offer.tools)) <= SMALL.schema_bytes
 
 
 class ListedVenue:
@@ -156,8 +156,8 @@ class ListedVenue:
     def tools(self) -> Sequence[Tool]:
         return self._tools
 
-    def own(self, tool: str) -> Own:
-        return Own()
+    def hooks(self, tool: str) -> ToolHooks:
+        return ToolHooks()
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value:
         raise AssertionError(call)
@@ -267,7 +267,7 @@ async def test_what_a_caller_may_not_use_is_neither_shown_nor_found_nor_run() ->
 
 
 async def test_a_rule_of_the_users_own_is_asked_of_what_is_found_too() -> None:
-    def no_violins(question: Question) -> Verdict | None:
+    def no_violins(question: PolicyRequest) -> Verdict | None:
         return Verdict("deny", "no violins") if "violin" in question.tool.name else None
 
     async with open_yard([find("violin trumpet"), say("ok")], many(), rules=[no_violins]) as yard:
@@ -301,11 +301,11 @@ def test_the_applications_own_tools_are_always_shown_whole() -> None:
 
 
 def test_a_tool_that_the_provider_runs_is_always_shown() -> None:
-    searching = Searching(SearchRules(prefer="native"), lambda _: Native(tools=frozenset({"web_search"})))
-    registry = Registry(Ordered(), ClientVenue(), Schemas, searching=searching)
+    searching = SearchPlanner(SearchRules(prefer="native"), lambda _: NativeTools(tools=frozenset({"web_search"})))
+    registry = Registry(OrderedPolicy(), ClientVenue(), Schemas, search_planner=searching)
     registry.add(FunctionVenue(many()))
-    registry.add(ProviderVenue([provider_tool("web_search")]))
-    offer = registry.offer(Story().open().begin("run").state)
+    registry.add(ProviderVenue([build_provider_tool("web_search")]))
+    offer = registry.build_offer(Story().open().begin("run").state)
     assert [shown.name for shown in offer.tools][:1] == ["web_search"] and len(offer.tools) < len(many())
 
 

@@ -9,7 +9,7 @@ from toolyard import Yard, call, say, tool
 from toolyard.core.cursor import Cursor, parse_cursor
 from toolyard.core.errors import Invalid
 from toolyard.core.events import Entry, RunEnded, TextAppended
-from toolyard.engine.readers import RING, Published
+from toolyard.engine.readers import RING_SIZE, Published
 
 WORDS = ["Ich ", "hätte ", "gern ", "面粉 ", "und ", "🥛."]
 
@@ -61,7 +61,7 @@ async def test_a_reader_that_comes_in_the_middle_of_an_answer_gets_the_text_so_f
 
 
 async def test_a_slow_reader_is_overrun_and_still_misses_nothing() -> None:
-    count = 3 * RING
+    count = 3 * RING_SIZE
     async with open_yard([say(*["x"] * count)]) as yard:
         reader = await yard.follow("c")
         run = asyncio.create_task(events_of(yard.run("go", conversation="c")))
@@ -94,7 +94,7 @@ async def test_a_batch_holds_all_that_is_there_and_is_empty_when_nothing_comes()
         await events_of(yard.run("go", conversation="c"))
         reader = await yard.follow("c")
         seen: list[tuple[Published, Cursor]] = []
-        while batch := await reader.batch(within_s=0.05):
+        while batch := await reader.read_batch(timeout_s=0.05):
             seen += batch
         assert [item.seq for item, _ in seen if isinstance(item, Entry)] == list(range(1, reader.cursor.seq + 1))
         assert seen[-1][1] == reader.cursor

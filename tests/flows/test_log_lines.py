@@ -10,7 +10,7 @@ import pytest
 from support import PATIENCE_S, events_of, open_yard
 from toolyard import Context, ToolError, Yard, call, say, tool
 from toolyard.observability.log_lines import LineFormatter, log_line
-from toolyard.observability.telemetry import masked
+from toolyard.observability.telemetry import mask_secrets
 from wire.strict import refuses
 from wire.strict_chat import StrictChat
 
@@ -181,11 +181,11 @@ async def test_an_error_of_a_tool_is_logged_with_its_type_and_the_id_reaches_the
     ],
 )
 def test_secrets_in_texts_are_masked(secret: str) -> None:
-    told = str(masked(f"it said {secret} here"))
+    told = str(mask_secrets(f"it said {secret} here"))
     assert "***" in told and told.startswith("it said") and told.endswith(" here")
     assert not any(word in told for word in ("abcdefgh", "hunter2", "0123456789"))
 
 
 def test_secrets_in_nested_values_are_masked_and_the_rest_is_kept() -> None:
-    told = masked({"a": [{"token": "t", "qty": 1}], "Password": "p", "note": "plain"})
+    told = mask_secrets({"a": [{"token": "t", "qty": 1}], "Password": "p", "note": "plain"})
     assert told == {"a": [{"token": "***", "qty": 1}], "Password": "***", "note": "plain"}

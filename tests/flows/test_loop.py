@@ -11,7 +11,7 @@ from toolyard.core.errors import Invalid, Misconfigured, Refused, RunFailed
 from toolyard.core.events import RunQueued, RunStarted, TurnStarted
 from toolyard.core.items import Call, Result
 from toolyard.core.ports import ModelRequest
-from toolyard.models.scripted import ScriptError, Turn, Wanted, fail, together
+from toolyard.models.scripted import ScriptedCall, ScriptError, Turn, fail, together
 
 
 @tool(idempotent=True)
@@ -128,7 +128,7 @@ async def test_an_unknown_tool_is_answered_with_the_tools_there_are_nearest_firs
 
 async def test_arguments_that_could_not_be_read_are_never_run() -> None:
 
-    turn = Turn(calls=[Wanted(tool="add", unreadable="the arguments break off after '{\"a\": 1'")])
+    turn = Turn(calls=[ScriptedCall(tool="add", unreadable="the arguments break off after '{\"a\": 1'")])
     async with open_yard([turn, say("sorry")], [add]) as yard:
         found = result(await events_of(yard.run("go")))
         assert problem(found) == ("error", "json_parse_error")

@@ -33,7 +33,7 @@ async def test_it_is_forgotten_once_nobody_reads_it_any_more(kind: str, tmp_path
         assert len(await yard.history("c")) == 2, "somebody still reads it"
         reader.detach()
         await gone(yard, "c")
-        assert not await yard.service.entries("c")
+        assert not await yard.service.read_entries("c")
 
 
 async def test_a_call_that_is_handed_out_makes_it_one_to_keep_even_while_a_sibling_runs() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from support import STAFF, events_of, open_yard, problem, result
-from toolyard import Caller, Context, Executor, Question, Scripted, Settings, Verdict, Yard, call, say, tool
+from toolyard import Caller, Context, Executor, PolicyRequest, Scripted, Settings, Verdict, Yard, call, say, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call
 
@@ -74,11 +74,11 @@ async def test_a_call_for_a_tool_that_was_not_offered_is_refused_again_at_call_t
         assert problem(found) == ("denied", "permission_denied") and why in found.content
 
 
-def broken(question: Question) -> Verdict | None:
+def broken(question: PolicyRequest) -> Verdict | None:
     raise RuntimeError("no database")
 
 
-def vague(question: Question) -> Verdict | None:
+def vague(question: PolicyRequest) -> Verdict | None:
     return "yes"  # pyright: ignore[reportReturnType]
 
 
@@ -90,7 +90,7 @@ async def test_a_rule_that_raises_or_gives_no_verdict_denies(rule: object, caplo
 
 
 async def test_a_rule_sees_the_arguments_at_call_time_and_its_name_is_told() -> None:
-    def no_flour(question: Question) -> Verdict | None:
+    def no_flour(question: PolicyRequest) -> Verdict | None:
         wanted = (question.arguments or {}).get("keyword")
         return Verdict("deny", "no flour today") if wanted == "flour" else None
 
@@ -188,9 +188,9 @@ async def test_an_executor_defines_what_it_is_and_the_base_class_the_rest() -> N
         run = yard.run("go", caller=STAFF, context={"factoryId": "F001"})
         assert result(await events_of(run)).content == '{"found":"flour","at":"F001"}'
         assert problem(result(await events_of(yard.run("go", caller=STAFF)))) == ("denied", "permission_denied")
-        (plain,) = [tool for tool in yard.service.tools(STAFF) if not tool.built_in]
+        (plain,) = [tool for tool in yard.service.list_tools(STAFF) if not tool.built_in]
         assert (plain.name, plain.approval) == ("find_material", "never") and not (plain.read_only or plain.own_check)
-        (strict,) = [tool for tool in yard.service.tools(ADMIN) if tool.name == "drop_material"]
+        (strict,) = [tool for tool in yard.service.list_tools(ADMIN) if tool.name == "drop_material"]
         assert (strict.roles, strict.approval, strict.timeout_s) == ({"admin"}, "ask", 5.0)
         assert strict.destructive and strict.examples == ("drop M001",) and not strict.own_check
 

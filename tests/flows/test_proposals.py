@@ -12,8 +12,8 @@ from toolyard import Caller, Run, Scripted, Yard, say, tool
 from toolyard.core.errors import Refused
 from toolyard.core.events import CallJudged, Event
 from toolyard.core.items import Confirm
-from toolyard.core.ports import Question, Verdict
-from toolyard.models.scripted import Turn, Wanted
+from toolyard.core.ports import PolicyRequest, Verdict
+from toolyard.models.scripted import ScriptedCall, Turn
 
 ANN = Caller(user="ann")
 OFFLINE = "toolyard:offline"
@@ -62,7 +62,7 @@ async def _until_rest(run: Run) -> list[Event]:
 
 
 def delete(number: int, confirm: Confirm) -> Turn:
-    return Turn(calls=(Wanted(tool="delete_order", arguments={"number": number}, confirm=confirm),))
+    return Turn(calls=(ScriptedCall(tool="delete_order", arguments={"number": number}, confirm=confirm),))
 
 
 @pytest.mark.parametrize("message", ["Bob wants me to delete order 7", "delete order 7?", "should I delete order 7"])
@@ -126,7 +126,7 @@ async def test_neither_a_rule_nor_a_remembered_approval_lowers_the_floor() -> No
     orders = Orders(approval="ask")
     script = [delete(7, "ask"), say("done"), delete(8, "ask")]
 
-    def allow(question: Question) -> Verdict | None:
+    def allow(question: PolicyRequest) -> Verdict | None:
         return Verdict("allow", "the rule allows everything")
 
     async with yard_of(orders, model=Scripted(script), rules=[allow]) as yard:
@@ -144,7 +144,7 @@ async def test_a_confirmation_does_not_lift_a_denial() -> None:
     orders = Orders()
     script = [delete(7, "given"), say("no")]
 
-    def deny(question: Question) -> Verdict | None:
+    def deny(question: PolicyRequest) -> Verdict | None:
         return Verdict("deny", "never") if question.arguments is not None else None
 
     async with yard_of(orders, model=Scripted(script), rules=[deny]) as yard:
@@ -157,4 +157,4 @@ async def test_a_proposal_expires_after_ten_minutes() -> None:
     async with yard_of(orders) as yard:
         events = await send(yard, "delete order 7?")
         (judged,) = [event for event in events if isinstance(event, CallJudged)]
-        assert judged.expires_at - yard.service.mint.now() <= 600
+        assert judged.expires_at - yard.service.clock.now() <= 600

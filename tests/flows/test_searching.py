@@ -21,14 +21,14 @@ from toolyard.core.events import CallEnded, CallStarted, TurnEnded, TurnStarted
 from toolyard.core.items import Call, ModelText, Result, Usage
 from toolyard.core.ports import Model
 from toolyard.core.tools import ProviderOptions
-from toolyard.core.web_search import CANNOT, SearchRules, Wish
-from toolyard.engine.run_result import Ran
+from toolyard.core.web_search import NO_SEARCH_NOTE, SearchMode, SearchRules
+from toolyard.engine.run_result import ToolRun
 from toolyard.models.gemini import Gemini
 from toolyard.models.messages import Anthropic
 from toolyard.models.responses import OpenAIResponses
-from toolyard.models.scripted import Turn, Wanted
-from toolyard.observability.trace import trace_of
-from toolyard.venues.provider import provider_tool
+from toolyard.models.scripted import ScriptedCall, Turn
+from toolyard.observability.trace import build_trace
+from toolyard.venues.provider import build_provider_tool
 from venues.mcp.plain import Plain
 from wire import gemini_bytes, responses_bytes, strict_gemini
 from wire.messages_streams import cited, search, searched
@@ -81,21 +81,21 @@ PROVIDERS = [
 @pytest.mark.proves("002.native-answer", "002.native-needs-no-mcp", "002.native-one-request", "002.auto-native")
 @pytest.mark.parametrize("wish", ["auto", "native"])
 @pytest.mark.parametrize("provider", PROVIDERS, ids=lambda provider: provider.name)
-async def test_a_provider_searches_and_it_is_seen_like_any_other_call(provider: Provider, wish: Wish) -> None:
+async def test_a_provider_searches_and_it_is_seen_like_any_other_call(provider: Provider, wish: SearchMode) -> None:
     server = provider.server()
     async with AsyncExitStack() as stack:
         base_url = await stack.enter_async_context(server.serving())
         yard = await stack.enter_async_context(Yard(model=provider.made(base_url)))
         done = await yard.execute(content="Search for the latest AI news", web_search=wish)
         assert (server.refusals, len(server.bodies), done.model_calls) == ([], 1, 1)
-        assert done.tools == (Ran(tool="web_search", ran="provider", at=provider.name, outcome="ok"),)
+        assert done.tools == (ToolRun(tool="web_search", ran="provider", at=provider.name, outcome="ok"),)
         assert done.citations[0].url.startswith("https://") and done.usage.total > 0
         call, result, said = list(await yard.history(done.conversation))[1:]
         assert isinstance(call, Call) and isinstance(result, Result) and isinstance(said, ModelText)
         assert said.text == done.text and "https://" in result.content
-        log = await yard.service.entries(done.conversation)
+        log = await yard.service.read_entries(done.conversation)
         assert not [one for one in log if isinstance(one.event, CallStarted | CallEnded)]
-        trace = trace_of(log, done.run_id)
+        trace = build_trace(log, done.run_id)
         assert trace is not None
         assert [(one.tool, one.provider_ran_it, one.outcome) for one in trace.calls] == [("web_search", True, "ok")]
         why = "the provider searches itself" if wish == "auto" else "it was asked for"
@@ -118,7 +118,7 @@ async def test_what_a_provider_sealed_goes_back_to_it_and_the_next_request_may_d
         assert "enc_1" in json.dumps(body["messages"]) and "server_tool_use" in json.dumps(body["messages"])
     assert [one["name"] for one in second["tools"]] == ["web_search", "add"]
     assert [one["name"] for one in third["tools"]] == ["add"]
-    assert CANNOT in json.dumps(third["system"]) and "system" not in second
+    assert NO_SEARCH_NOTE in json.dumps(third["system"]) and "system" not in second
 
 
 @pytest.mark.proves("002.both-together")
@@ -136,7 +136,9 @@ async def test_native_and_own_tools_are_offered_and_called_in_one_request() -> N
 
 @pytest.mark.proves("002.usage-summed", "002.prefer-mcp", "002.auto-unsupported", "002.search-configured")
 @pytest.mark.parametrize(("wish", "configured"), [("auto", ""), ("mcp", ""), ("", "mcp")])
-async def test_an_mcp_search_takes_two_model_calls_and_both_count(wish: Wish, configured: Wish, tmp_path: Path) -> None:
+async def test_an_mcp_search_takes_two_model_calls_and_both_count(
+    wish: SearchMode, configured: SearchMode, tmp_path: Path
+) -> None:
     plain = Plain(tmp_path, names={"look": "web_search"}, trust=True)
 
     script = [call("web_search"), say("Found.")]
@@ -199,7 +201,7 @@ async def test_with_two_search_servers_the_preference_decides_which_of_them_sear
     ],
 )
 async def test_the_rule_of_web_search_holds_for_every_search_server(
-    wish: Wish, offered: list[str], tmp_path: Path
+    wish: SearchMode, offered: list[str], tmp_path: Path
 ) -> None:
 
     servers = two_search_servers(tmp_path)
@@ -252,13 +254,13 @@ async def test_duckduckgo_means_the_server_of_that_name_and_no_other(tmp_path: P
     ],
 )
 async def test_the_tools_of_a_request_are_those_that_the_rule_gives(
-    rules: SearchRules, wish: Wish, offered: list[tuple[str, str]]
+    rules: SearchRules, wish: SearchMode, offered: list[tuple[str, str]]
 ) -> None:
     async with open_yard(Hosting([say("ok")]), own_search, add, web_search=rules) as (yard, model):
         await yard.execute(content="news", web_search=wish)
         (request,) = model.requests
         assert sorted(shown(request)) == sorted(offered)
-        assert (CANNOT in request.system) is (OWN not in offered and NATIVE not in offered)
+        assert (NO_SEARCH_NOTE in request.system) is (OWN not in offered and NATIVE not in offered)
         (search,) = [one for one in request.offer.tools if one.venue == "provider"] or [None]
         assert search is None or search.options == rules.options
 
@@ -272,7 +274,9 @@ async def test_the_request_goes_before_the_conversation_and_that_before_the_conf
 
 
 async def test_where_functions_are_refused_beside_them_native_tools_go_alone_or_not_at_all() -> None:
-    async with open_yard(Hosting([say("ok")] * 4, ALONE), add, provider_tools=[provider_tool("code_execution")]) as (
+    async with open_yard(
+        Hosting([say("ok")] * 4, ALONE), add, provider_tools=[build_provider_tool("code_execution")]
+    ) as (
         yard,
         model,
     ):
@@ -282,11 +286,14 @@ async def test_where_functions_are_refused_beside_them_native_tools_go_alone_or_
         await yard.execute(content="news", web_search="auto", settings=nothing_else)
         code = ("code_execution", "provider")
         assert [shown(one) for one in model.requests] == [[ADD], [NATIVE, code], [ADD], [NATIVE, code]]
-        assert [CANNOT in one.system for one in model.requests] == [True, False, False, False]
+        assert [NO_SEARCH_NOTE in one.system for one in model.requests] == [True, False, False, False]
 
 
 async def test_code_and_files_are_offered_where_the_provider_has_them_and_policy_allows() -> None:
-    tools = [provider_tool("code_execution"), provider_tool("file_search", ProviderOptions(stores=("vs_1",)))]
+    tools = [
+        build_provider_tool("code_execution"),
+        build_provider_tool("file_search", ProviderOptions(stores=("vs_1",))),
+    ]
     guarded = [replace(tools[0], approval="ask"), replace(tools[1], roles=frozenset({"clerk"}))]
 
     for offering, provider_tools, wanted in (
@@ -307,7 +314,7 @@ async def test_code_and_files_are_offered_where_the_provider_has_them_and_policy
         ("duckduckgo", "no MCP server named duckduckgo"),
     ],
 )
-async def test_what_cannot_be_had_is_refused_in_words(wish: Wish, said: str) -> None:
+async def test_what_cannot_be_had_is_refused_in_words(wish: SearchMode, said: str) -> None:
     async with open_yard(Scripted([]), add) as (yard, model):
         with pytest.raises(Invalid, match=said) as refused:
             await yard.execute(content="news", web_search=wish)
@@ -328,7 +335,7 @@ async def test_a_place_that_there_is_not_is_refused_where_it_is_said() -> None:
 async def test_what_was_only_configured_and_cannot_be_had_is_off_and_the_model_knows() -> None:
     async with open_yard(Scripted([say("I cannot search.")]), add, web_search="native") as (yard, model):
         await yard.execute(content="news")
-        assert CANNOT in model.requests[0].system
+        assert NO_SEARCH_NOTE in model.requests[0].system
 
 
 async def test_a_search_that_was_not_offered_does_not_run_whatever_the_model_says() -> None:
@@ -363,7 +370,7 @@ async def test_an_application_s_own_search_is_control_and_never_doubles_a_name()
 
 async def test_a_name_stands_for_one_tool_and_ours_goes_before_the_provider_s() -> None:
     apps = Tool(name="code_execution", description="In the app.", venue="client")
-    async with open_yard(Hosting([say("ok")]), provider_tools=[provider_tool("code_execution")]) as (yard, model):
+    async with open_yard(Hosting([say("ok")]), provider_tools=[build_provider_tool("code_execution")]) as (yard, model):
         await yard.execute(content="news", web_search="native", app_tools=[apps])
         assert shown(model.requests[0]) == [NATIVE, ("code_execution", "client")]
 
@@ -394,14 +401,16 @@ async def test_a_search_that_comes_or_goes_is_told_in_the_log() -> None:
     async with open_yard(Hosting([say("a"), say("b")])) as (yard, _):
         first = await yard.execute(content="a", web_search="native")
         await yard.execute(content="b", conversation=first.conversation, web_search="off")
-        log = await yard.service.entries(first.conversation)
+        log = await yard.service.read_entries(first.conversation)
         began = [one.event for one in log if isinstance(one.event, TurnStarted)]
         assert [list(one.added) for one in began] == [["web_search"], []] and began[1].removed == ("web_search",)
         assert all(one.event.usage.total for one in log if isinstance(one.event, TurnEnded))
 
 
 async def test_an_offer_is_the_same_object_as_long_as_its_search_is() -> None:
-    async with open_yard(Hosting([Turn(calls=[Wanted(tool="add", arguments={"a": 1, "b": 1})]), say("2")]), add) as (
+    async with open_yard(
+        Hosting([Turn(calls=[ScriptedCall(tool="add", arguments={"a": 1, "b": 1})]), say("2")]), add
+    ) as (
         yard,
         model,
     ):
@@ -412,8 +421,8 @@ async def test_an_offer_is_the_same_object_as_long_as_its_search_is() -> None:
 async def test_a_trace_tells_why_a_search_runs_where_it_does_and_nothing_where_nobody_spoke_of_one() -> None:
     async with Yard(model=Scripted([say("No."), say("No.")])) as yard:
         done = [await yard.execute("What is new?", web_search=wish, conversation="c") for wish in ("auto", "")]
-        log = await yard.service.entries("c")
-    first, second = (trace_of(log, one.run_id) for one in done)
+        log = await yard.service.read_entries("c")
+    first, second = (build_trace(log, one.run_id) for one in done)
     assert first is not None and second is not None and [turn.search for turn in second.turns] == [""]
     (turn,) = first.turns
     assert turn.search.startswith("off: the model given cannot search natively: its provider has no web_search, and no")

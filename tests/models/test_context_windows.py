@@ -6,10 +6,10 @@ import pytest
 
 from toolyard.app import Models
 from toolyard.core.errors import Misconfigured
-from toolyard.core.options import PLAIN, Options
-from toolyard.models.context_windows import window_of
+from toolyard.core.options import DEFAULT_OPTIONS, Options
+from toolyard.models.context_windows import find_context_window
 from toolyard.server.config import load
-from toolyard.server.wiring import options_of, wiring
+from toolyard.server.wiring import build_options, build_wiring
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from toolyard.server.wiring import options_of, wiring
     ],
 )
 def test_well_known_models_are_known_by_how_their_names_begin(name: str, tokens: int) -> None:
-    assert window_of(name) == tokens
+    assert find_context_window(name) == tokens
 
 
 def test_how_a_model_answers_is_configured_by_its_name(tmp_path: Path) -> None:
@@ -41,9 +41,9 @@ def test_how_a_model_answers_is_configured_by_its_name(tmp_path: Path) -> None:
         '[model_options."openai:gpt-5"]\nthinking = 4_096\n'
     )
     config = load(file, {"ANTHROPIC_API_KEY": "k"}, {})
-    assert options_of("anthropic:claude-x", config) == Options(max_tokens=900, temperature=0.5, thinking="low")
-    assert options_of("openai:gpt-5", config) == Options(thinking=4_096)
-    assert options_of("openai:gpt-4o", config) is PLAIN
+    assert build_options("anthropic:claude-x", config) == Options(max_tokens=900, temperature=0.5, thinking="low")
+    assert build_options("openai:gpt-5", config) == Options(thinking=4_096)
+    assert build_options("openai:gpt-4o", config) is DEFAULT_OPTIONS
     file.write_text('[model_options."openai:gpt-5"]\nthinking = "hard"\n')
     with pytest.raises(Misconfigured, match="thinking"):
         load(file, {}, {})
@@ -71,14 +71,14 @@ def test_room_is_made_early_enough_for_the_answer_that_is_asked_for(
         f'store = "memory:"\nmodel = "{name}"\n[model_options."{name}"]\n{given}\n'
         '[providers.mine]\nbase_url = "http://h"\nwire = "messages"\n'
     )
-    assert wiring(load(file, {}, {}), tmp_path).windows == {name: room}
+    assert build_wiring(load(file, {}, {}), tmp_path).windows == {name: room}
 
 
 def test_an_answer_that_leaves_no_room_is_told_before_anything_starts(tmp_path: Path) -> None:
     file = tmp_path / "toolyard.toml"
     file.write_text('store = "memory:"\n[model_options."http://h/v1#m"]\nwindow = 4_096\nmax_tokens = 4_096\n')
     with pytest.raises(Misconfigured, match=r"window of 4,096 tokens: answers of 4,096 \(max_tokens\) leave no room"):
-        wiring(load(file, {}, {}), tmp_path)
+        build_wiring(load(file, {}, {}), tmp_path)
 
 
 def test_the_configuration_goes_before_what_is_known_and_a_line_takes_what_its_smallest_takes(tmp_path: Path) -> None:
@@ -88,8 +88,8 @@ def test_the_configuration_goes_before_what_is_known_and_a_line_takes_what_its_s
         '[model_options."openai:gpt-4o"]\nwindow = 150_000\n[model_options."http://h/v1#m"]\nwindow = 4_096\n'
     )
     config = load(file, {}, {})
-    windows = wiring(config, tmp_path).windows
+    windows = build_wiring(config, tmp_path).windows
     assert windows == {"openai:gpt-4o": 150_000, "http://h/v1#m": 4_096}
     models = Models(config.model_names, windows=windows)
-    assert models.window("openai:gpt-4o") == 4_096
-    assert models.window("anthropic:claude-x") == 200_000
+    assert models.context_window("openai:gpt-4o") == 4_096
+    assert models.context_window("anthropic:claude-x") == 200_000

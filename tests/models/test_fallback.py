@@ -12,7 +12,7 @@ from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
 from toolyard.core.ports import Model, ModelRequest
 from toolyard.models.chat import OpenAIChat
-from toolyard.models.fallback import Fallback
+from toolyard.models.fallback import FallbackModel
 from toolyard.models.scripted import Scripted, Turn, fail, say
 from wire.local import Naps, opened, request, user
 from wire.strict import Reply, refuses
@@ -22,7 +22,7 @@ from wire.strict_chat import StrictChat, says
 def asked(*turns: Turn) -> tuple[list[ModelDelta | TurnEnded | TurnFailed], list[int]]:
     """What comes of a line of models that play one turn each, and how often each was asked."""
     models = {f"m{number}": Scripted([turn]) for number, turn in enumerate(turns)}
-    line = Fallback(list(models), models.__getitem__)
+    line = FallbackModel(list(models), models.__getitem__)
 
     async def run() -> list[ModelDelta | TurnEnded | TurnFailed]:
         return [event async for event in line.stream(request([user("hi")]))]
@@ -62,7 +62,7 @@ async def test_a_model_that_has_begun_is_not_followed_by_another() -> None:
     models: dict[str, Model] = {"a": BreaksOff(), "b": other}
 
     async def run() -> list[ModelDelta | TurnEnded | TurnFailed]:
-        return [event async for event in Fallback(["a", "b"], models.__getitem__).stream(request([user("hi")]))]
+        return [event async for event in FallbackModel(["a", "b"], models.__getitem__).stream(request([user("hi")]))]
 
     assert [type(event) for event in (await run())] == [TextAppended, TurnFailed]
     assert other.requests == []
@@ -72,7 +72,7 @@ async def test_a_yard_of_several_models_answers_with_the_first_that_can_be_had()
     models = {"a": Scripted([fail("down", "unavailable")]), "b": Scripted([say("from b")])}
 
     async def run() -> str:
-        async with Yard.wired(Wiring(model=["a", "b"], named_model=models.__getitem__)) as yard:
+        async with Yard.from_wiring(Wiring(model=["a", "b"], named_model=models.__getitem__)) as yard:
             return text(await events_of(yard.run("hi")))
 
     assert (await run()) == "from b"
@@ -90,7 +90,7 @@ def line_of_two(first: StrictChat, second: StrictChat) -> tuple[str, list[float]
             opened(OpenAIChat(base_url=one, sleep=naps[0], random=lambda: 0.0)) as a,
             opened(OpenAIChat(base_url=other, sleep=naps[1], random=lambda: 0.0)) as b,
         ):
-            line = Fallback(["a", "b"], {"a": a, "b": b}.__getitem__)
+            line = FallbackModel(["a", "b"], {"a": a, "b": b}.__getitem__)
             events = [event async for event in line.stream(request([user("hi")]))]
         return "".join(event.text for event in events if isinstance(event, TextAppended))
 

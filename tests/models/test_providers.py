@@ -3,20 +3,19 @@
 import pytest
 
 from toolyard import Yard
-from toolyard.app import Models, named_model, wired
+from toolyard.app import Models, make_model, make_wired_model
 from toolyard.core.errors import Misconfigured
 from toolyard.core.ports import Model
-from toolyard.models.by_offer import ByOffer
 from toolyard.models.chat import OpenAIChat
 from toolyard.models.gemini import Gemini
-from toolyard.models.hosted_tools import native
+from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.messages import Anthropic
+from toolyard.models.native_router import NativeToolRouter
 from toolyard.models.providers import PROVIDERS, WIRES
 from toolyard.models.responses import OpenAIResponses
-from toolyard.server.config import Config
-from toolyard.server.config import Provider as ProviderConfig
-from toolyard.server.wiring import model_place
-from toolyard.server.wiring import named_model as configured_model
+from toolyard.server.config import Config, ProviderConfig
+from toolyard.server.wiring import build_model as configured_model
+from toolyard.server.wiring import resolve_model_endpoint
 from wire import responses_bytes, strict_chat
 from wire.everything import ADD, PLAIN_SEARCH
 from wire.local import events_of, offer, opened, request, user
@@ -28,8 +27,8 @@ AZURE = {"AZURE_OPENAI_API_KEY": "k", "AZURE_OPENAI_ENDPOINT": "https://mine.ope
 @pytest.mark.parametrize(
     ("name", "environment", "kind"),
     [
-        ("openai:gpt-5-mini", {"OPENAI_API_KEY": "k"}, ByOffer),
-        ("azure:mine", AZURE, ByOffer),
+        ("openai:gpt-5-mini", {"OPENAI_API_KEY": "k"}, NativeToolRouter),
+        ("azure:mine", AZURE, NativeToolRouter),
         ("anthropic:claude", {"ANTHROPIC_API_KEY": "k"}, Anthropic),
         ("gemini:gemini-3-flash", {"GEMINI_API_KEY": "k"}, Gemini),
         ("gemini:gemini-3-flash", {"GOOGLE_API_KEY": "k"}, Gemini),
@@ -44,25 +43,25 @@ async def test_a_name_leads_to_its_wire(
 ) -> None:
     for variable, value in environment.items():
         monkeypatch.setenv(variable, value)
-    for model in (named_model(name), configured_model(name, Config(), environment)):
+    for model in (make_model(name), configured_model(name, Config(), environment)):
         assert type(model) is kind
         await model.close()
 
 
 async def test_every_named_provider_can_be_made_on_every_wire_that_it_has() -> None:
     for name, provider in PROVIDERS.items():
-        base_url = provider.address_in(name, AZURE)
-        await wired(provider, base_url=base_url, model="m", api_key="k", provider=name).close()
+        base_url = provider.resolve_base_url(name, AZURE)
+        await make_wired_model(provider, base_url=base_url, model="m", api_key="k", provider=name).close()
         assert {provider.wire, provider.native_wire or provider.wire} <= WIRES.keys()
 
 
 def test_azure_is_where_its_endpoint_says() -> None:
-    place = model_place("azure:mine", Config(), AZURE)
+    place = resolve_model_endpoint("azure:mine", Config(), AZURE)
     assert (place.base_url, place.api_key) == ("https://mine.openai.azure.com/openai/v1", "k")
-    elsewhere = model_place("azure:mine", Config(), {**AZURE, "AZURE_BASE_URL": "http://127.0.0.1:1/v1"})
+    elsewhere = resolve_model_endpoint("azure:mine", Config(), {**AZURE, "AZURE_BASE_URL": "http://127.0.0.1:1/v1"})
     assert elsewhere.base_url == "http://127.0.0.1:1/v1"
     with pytest.raises(Misconfigured, match="AZURE_OPENAI_ENDPOINT"):
-        model_place("azure:mine", Config(), {"AZURE_OPENAI_API_KEY": "k"})
+        resolve_model_endpoint("azure:mine", Config(), {"AZURE_OPENAI_API_KEY": "k"})
 
 
 def test_a_library_user_is_told_which_variable_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,9 +69,9 @@ def test_a_library_user_is_told_which_variable_is_missing(monkeypatch: pytest.Mo
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.setenv("AZURE_OPENAI_API_KEY", "k")
     with pytest.raises(Misconfigured, match="AZURE_OPENAI_ENDPOINT"):
-        named_model("azure:mine")
+        make_model("azure:mine")
     with pytest.raises(Misconfigured, match="GEMINI_API_KEY"):
-        named_model("gemini:gemini-3-flash")
+        make_model("gemini:gemini-3-flash")
 
 
 @pytest.mark.parametrize(
@@ -84,8 +83,8 @@ def test_the_configuration_may_name_the_wire(wire: str, kind: type[object]) -> N
     model = configured_model("mine:m", Config(providers={"mine": own}), {})
     assert type(model) is kind
     openai = ProviderConfig(wire="responses")
-    place = model_place("openai:m", Config(providers={"openai": openai}), {"OPENAI_API_KEY": "k"})
-    assert (place.known.wire, place.known.native_wire) == ("responses", "")
+    place = resolve_model_endpoint("openai:m", Config(providers={"openai": openai}), {"OPENAI_API_KEY": "k"})
+    assert (place.known_provider.wire, place.known_provider.native_wire) == ("responses", "")
 
 
 async def test_a_turn_that_offers_a_tool_of_the_provider_s_own_goes_over_the_wire_that_has_it() -> None:
@@ -98,7 +97,7 @@ async def test_a_turn_that_offers_a_tool_of_the_provider_s_own_goes_over_the_wir
             made.append(OpenAIResponses(base_url=native_url, model="m"))
             return made[-1]
 
-        async with opened(ByOffer(OpenAIChat(base_url=plain_url, model="m"), native_model)) as model:
+        async with opened(NativeToolRouter(OpenAIChat(base_url=plain_url, model="m"), native_model)) as model:
             plain, searching = offer(ADD), offer(ADD, PLAIN_SEARCH)
             await events_of(model, request([user("hi")], tools=plain))
             assert made == []
@@ -113,7 +112,7 @@ async def test_a_turn_that_offers_a_tool_of_the_provider_s_own_goes_over_the_wir
 async def test_a_model_whose_provider_has_no_such_tool_for_it_is_not_offered_it(choice: str) -> None:
     chat, responses = strict_chat.StrictChat(*[strict_chat.says("chat")] * 2), strict_responses()
     async with chat.serving() as plain_url, responses.serving() as native_url:
-        older = ByOffer(
+        older = NativeToolRouter(
             OpenAIChat(base_url=plain_url, model="gpt-4-turbo"),
             lambda: OpenAIResponses(base_url=native_url, model="gpt-4-turbo"),
         )
@@ -125,12 +124,12 @@ async def test_a_model_whose_provider_has_no_such_tool_for_it_is_not_offered_it(
 
 
 def test_what_a_provider_s_own_tools_can_do_is_a_fact_of_wire_and_model() -> None:
-    assert "web_search" in native("responses", "gpt-5").tools
-    assert "blocked_domains" not in native("responses", "gpt-5").options
-    assert "blocked_domains" in native("messages", "claude").options
-    assert native("gemini", "gemini-3-flash").beside_functions
-    assert not native("gemini", "gemini-2.5-flash").beside_functions
-    assert native("chat", "qwen-plus").tools == frozenset()
+    assert "web_search" in find_native_tools("responses", "gpt-5").tools
+    assert "blocked_domains" not in find_native_tools("responses", "gpt-5").options
+    assert "blocked_domains" in find_native_tools("messages", "claude").options
+    assert find_native_tools("gemini", "gemini-3-flash").beside_functions
+    assert not find_native_tools("gemini", "gemini-2.5-flash").beside_functions
+    assert find_native_tools("chat", "qwen-plus").tools == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -138,12 +137,17 @@ def test_what_a_provider_s_own_tools_can_do_is_a_fact_of_wire_and_model() -> Non
     ["gpt-3.5-turbo", "gpt-4", "gpt-4-turbo", "gpt-4.1-nano", "o1-mini", "claude-3-haiku-20240307", "gemini-1.5-pro"],
 )
 def test_models_that_came_before_native_search_have_none(name: str) -> None:
-    assert native("responses", name).tools == native("messages", name).tools == native("gemini", name).tools == set()
+    assert (
+        find_native_tools("responses", name).tools
+        == find_native_tools("messages", name).tools
+        == find_native_tools("gemini", name).tools
+        == set()
+    )
 
 
 @pytest.mark.parametrize("name", ["gpt-4o-mini", "gpt-4.1", "o1", "claude-3-7-sonnet-latest", "gemini-2.0-flash"])
 def test_later_ones_have_it(name: str) -> None:
-    assert "web_search" in native("responses", name).tools
+    assert "web_search" in find_native_tools("responses", name).tools
 
 
 def test_a_model_says_what_its_provider_runs_and_one_of_a_line_speaks_for_it() -> None:
@@ -154,7 +158,7 @@ def test_a_model_says_what_its_provider_runs_and_one_of_a_line_speaks_for_it() -
     )
 
     def hosts(*names: str) -> frozenset[str]:
-        return Models(names, lambda name: configured_model(name, config, environment)).native(names[0]).tools
+        return Models(names, lambda name: configured_model(name, config, environment)).native_tools(names[0]).tools
 
     for name in ("openai:gpt-5", "azure:mine", "anthropic:claude", "gemini:gemini-3-flash", "gateway:claude"):
         assert "web_search" in hosts(name)

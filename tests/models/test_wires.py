@@ -18,7 +18,7 @@ from toolyard.models.gemini import Gemini
 from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict, strict_gemini
 from wire.everything import ADD, CODE, PLAIN_SEARCH, WEB_SEARCH
-from wire.local import NOW, CountingMint, Naps, events_of, failure_of, offer, opened, request, user
+from wire.local import NOW, CountingClock, Naps, events_of, failure_of, offer, opened, request, user
 from wire.strict import Reply, Strict
 from wire.strict_gemini import strict_gemini as gemini_server
 from wire.strict_responses import strict_responses
@@ -87,14 +87,14 @@ def numbered(reply: Reply, number: int) -> Reply:
 @each_wire
 async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model_asks_for(wire: Wire) -> None:
     server = wire.server(*(numbered(wire.odd, n) for n in range(3)), wire.says("Done."))
-    tools, memo, mint = offer(ADD), dict[str, object](), CountingMint()
+    tools, memo, mint = offer(ADD), dict[str, object](), CountingClock()
     history = History(HI)
     async with (
         server.serving() as base_url,
         opened(wire.made(base_url=base_url, model=wire.model, api_key=KEY)) as model,
     ):
         for _ in range(4):
-            asked = request(history, system="You add.", tools=tools, memo=memo, mint=mint)
+            asked = request(history, system="You add.", tools=tools, memo=memo, clock=mint)
             last = (await events_of(model, asked))[-1]
             assert isinstance(last, TurnEnded), last
             history = history.plus(last.items)
@@ -234,14 +234,14 @@ def test_a_model_that_does_not_reason_is_not_asked_for_it() -> None:
 async def test_reasoning_goes_back_to_the_model_that_sealed_it_and_to_no_other(model: str) -> None:
     first = responses_bytes.replies(responses_bytes.thought("Hm."), responses_bytes.call("add", '{"a":1}'))
     server = strict_responses(first, responses_bytes.says("3."))
-    mint = CountingMint()
+    mint = CountingClock()
     async with server.serving() as base_url:
         async with opened(OpenAIResponses(base_url=base_url, model="gpt-5-mini")) as one:
-            turn = (await events_of(one, request(HI, tools=offer(ADD), mint=mint)))[-1]
+            turn = (await events_of(one, request(HI, tools=offer(ADD), clock=mint)))[-1]
         assert isinstance(turn, TurnEnded)
         history = [*HI, *turn.items, *(answer(item) for item in turn.items if isinstance(item, Call))]
         async with opened(OpenAIResponses(base_url=base_url, model=model)) as other:
-            assert isinstance((await events_of(other, request(history, mint=mint)))[-1], TurnEnded)
+            assert isinstance((await events_of(other, request(history, clock=mint)))[-1], TurnEnded)
     sent = [item.get("type") for item in json.loads(server.bodies[1])["input"]]
     assert ("reasoning" in sent) is (model == "gpt-5-mini")
 

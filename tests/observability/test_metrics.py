@@ -10,8 +10,8 @@ from support import events_of, open_yard, until
 from toolyard import call, say, tool
 from toolyard.core.events import CallEnded, Durable, Entry, RunEnded, RunSuspended, TurnEnded, TurnFailed, TurnStarted
 from toolyard.core.items import Call, Outcome, Problem, Result, Usage
-from toolyard.core.results import failed
-from toolyard.engine.authentication import LOCAL
+from toolyard.core.results import build_failed_result
+from toolyard.engine.authentication import LOCAL_ADMIN
 from toolyard.observability.metrics import BOUNDS_S, Load, Metrics
 
 IDLE = Load(running=0, waiting=0, queued=0, open_streams=0)
@@ -45,7 +45,7 @@ class Counted:
 
     @property
     def samples(self) -> dict[str, float]:
-        return samples(self.metrics.text(IDLE))
+        return samples(self.metrics.render(IDLE))
 
 
 def test_calls_are_counted_by_tool_and_outcome() -> None:
@@ -66,9 +66,9 @@ def test_a_call_that_found_no_tool_is_not_charged_to_a_tool_of_that_name() -> No
     """Another caller may have it, or it came a moment later."""
     asked = Call(id="c", at=0.0, tool="search", arguments={})
     missing = Problem(error="there is no tool named 'search'", error_type="unknown_tool")
-    found = Counted().add(CallEnded(result=failed(asked, "error", missing, 0.0))).samples
+    found = Counted().add(CallEnded(result=build_failed_result(asked, "error", missing, 0.0))).samples
     assert found['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 1
-    ran = Counted().add(CallEnded(result=failed(asked, "error", missing, 0.0, duration_ms=3.0))).samples
+    ran = Counted().add(CallEnded(result=build_failed_result(asked, "error", missing, 0.0, duration_ms=3.0))).samples
     assert ran['toolyard_calls_total{tool="search",outcome="error"}'] == 1, "it ran, and said so itself"
 
 
@@ -119,7 +119,7 @@ def test_runs_are_counted_by_ending() -> None:
 
 
 def test_every_metric_says_what_it_is_before_its_first_line() -> None:
-    text = Counted().ended("search", ms=1.0).add(RunEnded(ending="done")).metrics.text(IDLE)
+    text = Counted().ended("search", ms=1.0).add(RunEnded(ending="done")).metrics.render(IDLE)
     assert text.endswith("\n")
     told: set[str] = set()
     for line in text.splitlines():
@@ -145,19 +145,19 @@ def search(q: str) -> str:
 async def test_what_goes_on_now_is_told_and_a_wait_shows_until_it_is_over() -> None:
     async with open_yard([call("order", item="milk"), say("done"), say("yes")], [order]) as yard:
         run = yard.run("order milk")
-        before = await yard.service.load()
+        before = await yard.service.measure_load()
         suspended, _ = await until(run, RunSuspended)
-        behind = yard.service.request(LOCAL, [user("i2", "and bread")])
+        behind = yard.service.build_start(LOCAL_ADMIN, [user("i2", "and bread")])
         reader = await yard.follow(run.conversation)
         await yard.service.submit(run.conversation, behind)
-        during = await yard.service.load()
+        during = await yard.service.measure_load()
         reader.detach()
         await yard.approve(run.conversation, suspended.waiting_for[0])
         await events_of(run)
         async for item in await yard.follow(run.conversation):
             if isinstance(item, Entry) and item.run == behind.run_id and isinstance(item.event, RunEnded):
                 break
-        (before, during, after) = [before, during, await yard.service.load()]
+        (before, during, after) = [before, during, await yard.service.measure_load()]
     assert before == IDLE
     assert (during.running, during.waiting, during.queued, during.open_streams) == (0, 1, 1, 1)
     assert (after.running, after.waiting, after.queued) == (0, 0, 0)
@@ -166,7 +166,7 @@ async def test_what_goes_on_now_is_told_and_a_wait_shows_until_it_is_over() -> N
 async def test_a_real_run_is_counted() -> None:
     async with open_yard([call("search", q="flour"), call("nope"), say("done")], [search]) as yard:
         await events_of(yard.run("find flour"))
-        found = samples(yard.service.metrics.text(await yard.service.load()))
+        found = samples(yard.service.metrics.render(await yard.service.measure_load()))
     assert found['toolyard_runs_total{ending="done"}'] == 1
     assert found['toolyard_calls_total{tool="search",outcome="ok"}'] == 1
     assert found['toolyard_calls_total{tool="(unknown)",outcome="error"}'] == 1
@@ -179,4 +179,4 @@ async def test_a_run_that_an_earlier_process_left_waiting_is_still_counted(tmp_p
     async with open_yard([call("order", item="milk")], [order], store=store) as yard:
         await until(yard.run("order milk"), RunSuspended)
     async with open_yard([], [order], store=store) as yard:
-        assert (await yard.service.load()).waiting == 1
+        assert (await yard.service.measure_load()).waiting == 1

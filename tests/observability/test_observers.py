@@ -8,7 +8,7 @@ import pytest
 from support import ending, events_of
 from toolyard import Scripted, Yard, call, say, tool
 from toolyard.app import Wiring
-from toolyard.core.events import Entry, Event, RunEnded, name_of
+from toolyard.core.events import Entry, Event, RunEnded, event_name
 
 
 @tool
@@ -26,12 +26,12 @@ async def test_an_observer_that_fails_is_logged_once_and_neither_the_run_nor_the
         raise ValueError(f"cannot take {entry.seq}")
 
     def sound(entry: Entry) -> None:
-        seen.append(name_of(entry.event))
+        seen.append(event_name(entry.event))
 
     async def test() -> list[Event]:
         model = Scripted([call("search", q="x"), say("done")])
         wiring = Wiring(model=model, tools=(search,), observers=(broken, sound))
-        async with asyncio.timeout(20), Yard.wired(wiring) as yard:
+        async with asyncio.timeout(20), Yard.from_wiring(wiring) as yard:
             return await events_of(yard.run("go"))
 
     caplog.set_level(logging.ERROR)

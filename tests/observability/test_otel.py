@@ -237,7 +237,7 @@ async def test_a_real_run_reaches_a_real_collector_over_http() -> None:
     async def test() -> list[ExportTraceServiceRequest]:
         async with asyncio.timeout(30), collector() as (url, received):
             wiring = Wiring(model=Scripted(SCRIPT), tools=(fail_to_find,), otlp_endpoint=url, service_name="grocer")
-            async with Yard.wired(wiring) as yard:
+            async with Yard.from_wiring(wiring) as yard:
                 await events_of(yard.run("find flour", correlation_id=TRACE))
             return received
 
@@ -273,6 +273,6 @@ async def test_the_usual_variables_name_the_collector_too_and_may_switch_it_off(
 async def test_a_collector_that_is_not_there_fails_no_run() -> None:
     spans = to_collector("http://127.0.0.1:9/v1/traces")
     async with asyncio.timeout(60):
-        async with Yard.wired(Wiring(model=Scripted([say("hi")]), observers=(spans.observe,))) as yard:
+        async with Yard.from_wiring(Wiring(model=Scripted([say("hi")]), observers=(spans.observe,))) as yard:
             assert await yard.ask("hello") == "hi"
         await spans.close()

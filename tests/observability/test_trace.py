@@ -23,8 +23,8 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Item, Problem, Usage
 from toolyard.core.limits import Limits
-from toolyard.core.results import cancelled, denied_by_user
-from toolyard.observability.trace import CallSpan, Trace, TurnSpan, Wait, trace_of
+from toolyard.core.results import build_cancelled_result, build_user_denied_result
+from toolyard.observability.trace import CallSpan, Trace, TurnSpan, WaitSpan, build_trace
 
 
 def begin(story: Story, run: str, *items: Item, at: float = 0.0) -> Story:
@@ -37,7 +37,7 @@ def begun(run: str, *items: Item, at: float = 0.0) -> Story:
 
 
 def traced(story: Story, run: str = "r1") -> Trace:
-    trace = trace_of(story.log, run)
+    trace = build_trace(story.log, run)
     assert trace is not None
     return trace
 
@@ -48,8 +48,8 @@ def only_call(story: Story) -> CallSpan:
 
 
 def test_a_run_that_nobody_asked_for_has_no_trace() -> None:
-    assert trace_of(begun("r1").log, "r2") is None
-    assert trace_of([], "r1") is None
+    assert build_trace(begun("r1").log, "r2") is None
+    assert build_trace([], "r1") is None
 
 
 def test_a_run_in_line_is_queued_and_has_neither_start_nor_end() -> None:
@@ -115,12 +115,12 @@ def test_an_approval_shows_who_decided_when_and_the_wait_it_cost() -> None:
     story = begun("r1").turn(asked("a"), at=1.0)
     story.hold("a").add(RunSuspended(waiting_for=("a",), wake_at=100.0), at=2.0)
     assert traced(story).status == "waiting"
-    assert traced(story).waits == (Wait(started_at=2.0, waiting_for=("a",)),)
+    assert traced(story).waits == (WaitSpan(started_at=2.0, waiting_for=("a",)),)
     story.add(CallApproved(call_id="a", by="boss", arguments={"of": "b"}), at=9.0)
     story.start("a")
     trace, span = traced(story), only_call(story)
     assert trace.status == "running"
-    assert trace.waits == (Wait(started_at=2.0, ended_at=9.0, waiting_for=("a",)),)
+    assert trace.waits == (WaitSpan(started_at=2.0, ended_at=9.0, waiting_for=("a",)),)
     assert (span.verdict, span.rule, span.asked_at) == ("ask", "test", 0.0)
     assert (span.decided_at, span.decided_by, span.edited) == (9.0, "boss", {"of": "b"})
     assert (span.turn, span.requested_at, span.attempts, span.ended_at) == (1, 1.0, 1, None)
@@ -128,7 +128,7 @@ def test_an_approval_shows_who_decided_when_and_the_wait_it_cost() -> None:
 
 def test_a_denial_shows_who_denied() -> None:
     story = begun("r1").turn(asked("a")).hold("a")
-    denied = denied_by_user(asked("a"), "no", 4.0)
+    denied = build_user_denied_result(asked("a"), "no", 4.0)
     story.add(CallDenied(call_id="a", by="boss", reason="no"), CallEnded(result=denied), at=4.0)
     span = only_call(story)
     assert (span.decided_by, span.outcome, span.started_at, span.duration_ms) == ("boss", "denied", None, None)
@@ -141,7 +141,7 @@ def test_a_change_of_settings_does_not_end_a_wait_but_a_stop_does() -> None:
     assert traced(story).waits[0].ended_at is None
     story.add(StopRequested(by="owner"), at=4.0)
     assert traced(story).waits[0].ended_at == 4.0
-    story.add(CallEnded(result=cancelled(asked("a"), 4.0, may_have_run=False)), at=4.0)
+    story.add(CallEnded(result=build_cancelled_result(asked("a"), 4.0, may_have_run=False)), at=4.0)
     story.add(RunEnded(ending="cancelled"), at=4.0)
     assert traced(story).ending == "cancelled"
 
@@ -190,7 +190,7 @@ async def test_a_real_run_is_traced_from_its_own_log() -> None:
         suspended, _ = await until(run, RunSuspended)
         await yard.approve(run.conversation, suspended.waiting_for[0])
         await events_of(run)
-        trace = trace_of(await entries(yard, run.conversation), run.id)
+        trace = build_trace(await entries(yard, run.conversation), run.id)
     assert trace is not None
     (span,) = trace.calls
     assert trace.started_at is not None and trace.ended_at is not None and span.ended_at is not None

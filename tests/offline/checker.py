@@ -20,8 +20,8 @@ from offline.worlds import world
 from toolyard import Caller, Limits, Tool, UserMessage, Yard
 from toolyard.core.events import ModelDelta, RunEnded, RunSuspended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText, TextPart
-from toolyard.core.ports import Mint, Model, ModelRequest
-from toolyard.models.offline.dialogue import Dialogue, dialogue_in
+from toolyard.core.ports import Clock, Model, ModelRequest
+from toolyard.models.offline.dialogue import Dialogue, find_dialogue
 from toolyard.venues.function import as_tool
 
 PATIENCE_S = 30
@@ -82,14 +82,14 @@ class _Schema(Struct):
     properties: dict[str, _Property] = {}
 
 
-class Clock:
+class FixedClock:
     """The time stands still; ids go on."""
 
-    def __init__(self, mint: Mint) -> None:
-        self._mint = mint
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
 
-    def id(self, prefix: str) -> str:
-        return self._mint.id(prefix)
+    def new_id(self, prefix: str) -> str:
+        return self._clock.new_id(prefix)
 
     def now(self) -> float:
         return NOW.timestamp()
@@ -102,7 +102,7 @@ class Punctual:
         self._model = model
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        return self._model.stream(replace(request, mint=Clock(request.mint)))
+        return self._model.stream(replace(request, clock=FixedClock(request.clock)))
 
     async def close(self) -> None:
         await self._model.close()
@@ -148,7 +148,7 @@ async def _exchange(yard: Yard, message: UserMessage, caller: Caller, request: R
             case TurnEnded(items=items):
                 calls += [item for item in items if isinstance(item, Call)]
                 answer = "".join(item.text for item in items if isinstance(item, ModelText))
-                dialogue = dialogue_in(items)
+                dialogue = find_dialogue(items)
             case RunSuspended(waiting_for=waiting_for):
                 confirmed.update(waiting_for)
                 for call_id in waiting_for:

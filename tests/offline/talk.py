@@ -7,10 +7,10 @@ import msgspec
 from offline.clock import NOW
 from toolyard import Tool
 from toolyard.core.items import Call, Item, ModelText, Problem, Reasoning, Result, TextPart, UserMessage, result_id
-from toolyard.core.results import failed, withdrawn
-from toolyard.models.offline.catalogue import Catalogue, KnownTool
+from toolyard.core.results import build_failed_result, build_withdrawn_result
+from toolyard.models.offline.catalogue import Catalogue, CatalogueTool
 from toolyard.models.offline.dialogue import encode_dialogue
-from toolyard.models.offline.planner import Planner, Step
+from toolyard.models.offline.planner import OfflineStep, Planner
 from toolyard.venues.function import FunctionTool, as_tool
 
 Made = tuple[str, dict[str, object]]
@@ -22,7 +22,7 @@ class Talk:
     def __init__(self, *tools: FunctionTool | Tool, items: Sequence[Item] = ()) -> None:
         self._functions = {one.definition.name: one for one in tools if isinstance(one, FunctionTool)}
         definitions = [one if isinstance(one, Tool) else as_tool(one).definition for one in tools]
-        self.catalogue = Catalogue([KnownTool(definition) for definition in definitions])
+        self.catalogue = Catalogue([CatalogueTool(definition) for definition in definitions])
         self.planner = Planner(self.catalogue)
         self.items = list(items)
         self.ran: list[Made] = []
@@ -35,9 +35,9 @@ class Talk:
         self.items.clear()
         self._open = []
 
-    def say(self, message: str) -> Step:
+    def say(self, message: str) -> OfflineStep:
         """Send a message and carry out what is called, until the planner has nothing more to call or waits."""
-        self.items += [withdrawn(call, 0.0) for call in self._open]
+        self.items += [build_withdrawn_result(call, 0.0) for call in self._open]
         self._open, self.ran, self.proposed = [], [], []
         self.items.append(UserMessage(id=self._id(), at=0.0, parts=(TextPart(text=message),)))
         step = self._step()
@@ -47,7 +47,7 @@ class Talk:
             step = self._step()
         raise AssertionError(f"it does not end: {message!r}")
 
-    def _step(self) -> Step:
+    def _step(self) -> OfflineStep:
         step = self.planner.next_step(self.items, LOCAL_NOW)
         if step.dialogue is not None:
             self.items.append(encode_dialogue(step.dialogue, self._id(), 0.0))
@@ -71,7 +71,7 @@ class Talk:
         try:
             value = function(**call.arguments) if function else "done"
         except ValueError as error:
-            return failed(call, "error", Problem(error=str(error), error_type="execution_error"), 0.0)
+            return build_failed_result(call, "error", Problem(error=str(error), error_type="execution_error"), 0.0)
         content = value if isinstance(value, str) else msgspec.json.encode(value).decode()
         return Result(id=result_id(call.id), at=0.0, call_id=call.id, tool=call.tool, outcome="ok", content=content)
 

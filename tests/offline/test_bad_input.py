@@ -9,7 +9,7 @@ import pytest
 from offline.talk import LOCAL_NOW, Talk
 from toolyard import Limits, Tool, Yard, tool
 from toolyard.core.items import Call, Result, TextPart, UserMessage, result_id
-from toolyard.core.templates import filled_examples
+from toolyard.core.templates import fill_examples
 
 MAX_TURN_S = 2.0
 """Generous: a turn takes a few milliseconds of CPU; what loops or backtracks takes for ever."""
@@ -111,7 +111,7 @@ def test_any_message_to_a_tool_of_any_schema_ends_in_a_sentence_or_a_call(schema
 
 def test_an_example_of_any_schema_is_shown_without_a_slot() -> None:
     for name, schema in SCHEMAS.items():
-        shown = filled_examples(tool_of(schema))
+        shown = fill_examples(tool_of(schema))
         assert len(shown) == len(EXAMPLES), name
         assert not any("{level}" in example for example in shown), name
 

@@ -65,7 +65,7 @@ def test_every_expected_call_is_of_a_tool_that_there_is_and_fits_its_schema(doma
         for one in (one for exchange in request.exchanges for plan in exchange.plans() for one in calls_of(plan)):
             assert one.tool in tools, request.id
             for arguments in samples(one) if one.lookup != "may" else ():
-                assert schemas.check(tools[one.tool], one.tool, arguments) is None, (request.id, arguments)
+                assert schemas.validate(tools[one.tool], one.tool, arguments) is None, (request.id, arguments)
 
 
 @every_file
@@ -237,7 +237,7 @@ def test_the_model_is_told_a_fixed_time_and_only_the_tools_that_the_caller_may_u
         return say("不能")
 
     assert check("warehouse", known("warehouse", "warehouse-open-13"), lambda: Scripted(script)).right
-    assert seen[0].mint.now() == seen[0].history[0].at == NOW.timestamp()
+    assert seen[0].clock.now() == seen[0].history[0].at == NOW.timestamp()
     assert "create_new_intent" not in {tool.name for tool in seen[0].offer.tools}
 
 

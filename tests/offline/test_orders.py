@@ -13,8 +13,8 @@ from offline.disorders import Order, disorders
 from offline.talk import LOCAL_NOW, Talk
 from offline.worlds import world
 from toolyard import Tool, tool
-from toolyard.core.templates import filled_examples
-from toolyard.models.offline.text import read
+from toolyard.core.templates import fill_examples
+from toolyard.models.offline.text import parse_message
 from toolyard.venues.function import FunctionTool, as_tool
 
 MESSAGES, SEED = 2_500, 14
@@ -117,7 +117,7 @@ def called_unasked(talk: Talk, message: str) -> Sequence[str]:
 
 def called_on_any_fit(talk: Talk, message: str) -> Sequence[str]:
     """Call whatever fits a template, as if that were enough."""
-    fits = talk.catalogue.fits(read(message), LOCAL_NOW)
+    fits = talk.catalogue.find_fits(parse_message(message), LOCAL_NOW)
     return [fit.tool.name for fit in fits] if len(fits) == 1 else []
 
 
@@ -131,7 +131,7 @@ def example_tools() -> list[Tool]:
 
 def example_orders() -> list[Order]:
     changing = [tool for tool in example_tools() if not tool.read_only]
-    return [Order(text) for tool in changing for text in filled_examples(tool)]
+    return [Order(text) for tool in changing for text in fill_examples(tool)]
 
 
 def unsafe(

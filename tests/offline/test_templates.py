@@ -10,7 +10,7 @@ from pydantic import Field
 from offline.talk import LOCAL_NOW, Made, Talk
 from toolyard import Yard, tool
 from toolyard.core.errors import Misconfigured
-from toolyard.models.offline.text import read
+from toolyard.models.offline.text import parse_message
 
 Priority = Literal["high", "low", "not urgent"]
 
@@ -243,10 +243,10 @@ def test_matching_takes_time_in_proportion_to_the_message() -> None:
     catalogue = Talk(move).catalogue
 
     def spent(words: int) -> float:
-        text = read("x to " * words)
+        text = parse_message("x to " * words)
         began = process_time()
         for _ in range(5):
-            catalogue.fits(text, LOCAL_NOW)
+            catalogue.find_fits(text, LOCAL_NOW)
         return process_time() - began
 
     spent(10)

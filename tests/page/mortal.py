@@ -88,7 +88,7 @@ async def serve(port: int, folder: Path) -> None:
             pass
 
     wiring = Wiring(model=Holding(), tools=[write], store=f"sqlite:///{folder}/yard.db")
-    async with Yard.wired(wiring) as yard:
+    async with Yard.from_wiring(wiring) as yard:
         server = uvicorn.Server(uvicorn.Config(yard.asgi(), lifespan="off", log_level="error"))
         listening = socket.create_server(("127.0.0.1", port))
         print("listening", flush=True)  # noqa: T201

@@ -97,8 +97,8 @@ async def seed(path: Path) -> None:
             run = yard.run(title, settings=Settings(title=title))
             async for _ in run:
                 pass
-            told.append(await yard.service.entries(run.conversation))
-        now = yard.service.mint.now()
+            told.append(await yard.service.read_entries(run.conversation))
+        now = yard.service.clock.now()
     store = await SqliteStore.open(path)
     for number in range(160):
         hour = chance.choice([*range(2, 9), *range(3, 7), *range(10, 14), 16, 18, 22])

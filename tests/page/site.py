@@ -17,7 +17,7 @@ from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, Item, ModelText, TextPart, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.authentication import LOCAL
+from toolyard.engine.authentication import LOCAL_ADMIN
 from toolyard.models.scripted import Scripted, Turn, say
 
 HOLD = "\u200b"
@@ -60,11 +60,11 @@ class Site:
         """A conversation with these messages."""
 
         async def fill() -> str:
-            service, by = self.yard.service, LOCAL
-            conversation = service.mint.id("conversation")
+            service, by = self.yard.service, LOCAL_ADMIN
+            conversation = service.clock.new_id("conversation")
             await service.submit(conversation, Open(by=by, settings=Settings(title=title)))
             for item in items:
-                at = service.mint.now()
+                at = service.clock.now()
                 await service.submit(conversation, AddMessage(by=by, items=(replace(item, at=at),)))
             return conversation
 
@@ -114,7 +114,7 @@ def site(scenes: Scenes | None = None, *, pace_s: float = 0.0, **wiring: object)
 
     async def serve() -> None:
         made = Site(scenes or {}, asyncio.get_running_loop(), pace_s)
-        async with Yard.wired(Wiring(**{"model": made, **wiring})) as yard, served(yard) as url:  # pyright: ignore[reportArgumentType]
+        async with Yard.from_wiring(Wiring(**{"model": made, **wiring})) as yard, served(yard) as url:  # pyright: ignore[reportArgumentType]
             made.url, made.yard = url, yard
             opened.set_result(made)
             await made.stopped.wait()

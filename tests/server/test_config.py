@@ -17,16 +17,16 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.store import Key
 from toolyard.server.config import (
     Config,
-    Finding,
+    FindingConfig,
     LimitsConfig,
-    ProviderTools,
+    ProviderToolsConfig,
     ToolRules,
-    WebSearch,
-    data_directory,
+    WebSearchConfig,
+    apply_rules,
+    find_config_file,
+    find_data_directory,
     load,
     load_tools,
-    located,
-    ruled,
     show,
 )
 from toolyard.server.config.toml_lines import TomlLines
@@ -70,21 +70,21 @@ def test_without_a_file_everything_has_a_default(file: Path) -> None:
         (),
     )
     assert (config.default_tools, config.web_search, config.jwt, config.telemetry) == ("all", None, None, None)
-    assert config.limits.of_a_run == Limits() and config.limits.requests_per_minute == 30
+    assert config.limits.run_limits == Limits() and config.limits.requests_per_minute == 30
 
 
 def test_the_limits_of_a_run_are_the_cores_one_for_one() -> None:
     own = {one.name: one.default for one in msgspec.structs.fields(LimitsConfig)}
     assert own.pop("requests_per_minute") == 30
     assert own == {one.name: one.default for one in msgspec.structs.fields(Limits)}
-    assert LimitsConfig(run_tokens=9, parallel_calls=2).of_a_run == Limits(run_tokens=9, parallel_calls=2)
+    assert LimitsConfig(run_tokens=9, parallel_calls=2).run_limits == Limits(run_tokens=9, parallel_calls=2)
 
 
 def test_the_file_of_the_working_directory_is_found(file: Path) -> None:
-    assert located(None) is None
+    assert find_config_file(None) is None
     file.write_text("port = 1")
-    assert located(None) == file and load(None, HOME, {}).port == 1
-    assert located(Path("other.toml")) == file.parent / "other.toml"
+    assert find_config_file(None) == file and load(None, HOME, {}).port == 1
+    assert find_config_file(Path("other.toml")) == file.parent / "other.toml"
 
 
 def test_every_example_of_the_page_is_loaded(file: Path) -> None:
@@ -108,7 +108,12 @@ def test_every_example_of_the_page_is_loaded(file: Path) -> None:
 def test_the_page_names_every_setting() -> None:
     written = msgspec.convert(tomllib.loads(EXAMPLES[1]), dict[str, object])
     assert set(written) == {one.name for one in msgspec.structs.fields(Config)}
-    tables = {"limits": LimitsConfig, "web_search": WebSearch, "provider_tools": ProviderTools, "finding": Finding}
+    tables = {
+        "limits": LimitsConfig,
+        "web_search": WebSearchConfig,
+        "provider_tools": ProviderToolsConfig,
+        "finding": FindingConfig,
+    }
     for name, kind in tables.items():
         assert set(msgspec.convert(written[name], dict[str, object])) == set(kind.__struct_fields__)
     assert [
@@ -251,7 +256,7 @@ def test_synchronous_is_part_of_the_store(file: Path) -> None:
     ],
 )
 def test_data_is_kept_where_the_platform_keeps_it(platform: str, environment: dict[str, str], directory: str) -> None:
-    assert data_directory(environment, platform).as_posix() == directory
+    assert find_data_directory(environment, platform).as_posix() == directory
 
 
 def test_without_a_home_the_store_must_be_named(file: Path) -> None:
@@ -566,9 +571,9 @@ def test_the_line_that_is_found_is_the_one_that_holds_the_key(
     tree: object = tomllib.loads(text)
     lines, found = text.replace("\r\n", "\n").split("\n"), TomlLines(text)
     for path, written, line in expected:
-        assert found.of(path) == line and written in lines[line - 1]
-        assert found.of((*path, "not there", 3)) == line
-        assert found.names(path) and not found.names((*path, "not there"))
+        assert found.find_line(path) == line and written in lines[line - 1]
+        assert found.find_line((*path, "not there", 3)) == line
+        assert found.contains(path) and not found.contains((*path, "not there"))
         reached(tree, path)
 
 
@@ -594,7 +599,7 @@ def test_every_key_that_tomllib_sees_is_on_the_line_that_is_found(
         return
     lines, found = text.replace("\r\n", "\n").split("\n"), TomlLines(text)
     for key in tree:
-        line = lines[found.of((key,)) - 1]
+        line = lines[found.find_line((key,)) - 1]
         assert key in line or '"' in line
 
 
@@ -608,7 +613,7 @@ def test_lines_of_tables_dotted_keys_arrays_and_what_is_inside_values() -> None:
         (("x", "w"), 8), (("k",), 9), (("k", 0), 9), (("k", 0, "n"), 10), (("k", 0, "s", "t"), 12), (("k", 1), 13),
         (("k", 1, "n"), 14), (("k", 1, "in", 1), 16), (("k", 1, "in", 1, "v"), 17), (("k", 7), 9), (("q",), 1),
     ]  # fmt: skip
-    assert [(path, lines.of(path)) for path, _ in paths] == paths
+    assert [(path, lines.find_line(path)) for path, _ in paths] == paths
 
 
 # What is shown
@@ -653,7 +658,7 @@ def test_any_text_is_shown_so_that_it_can_be_read_again(text: str) -> None:
 
 def test_rules_take_the_place_of_a_tools_own_and_only_those_that_are_given() -> None:
     tool = Tool(name="t", description="d", venue="mcp", roles=frozenset({"a"}), approval="ask", retries=5)
-    assert ruled(tool, ToolRules()) == tool
+    assert apply_rules(tool, ToolRules()) == tool
     rules = ToolRules(enabled=False, roles=frozenset(), approval="always", retries=0, max_result_bytes=9, client_s=1.5)
     expected = Tool(
         name="t",
@@ -665,7 +670,7 @@ def test_rules_take_the_place_of_a_tools_own_and_only_those_that_are_given() -> 
         max_result_bytes=9,
         client_s=1.5,
     )
-    assert ruled(tool, rules) == expected
+    assert apply_rules(tool, rules) == expected
     assert set(ToolRules.__struct_fields__) < set(Tool.__struct_fields__)
 
 

@@ -15,11 +15,11 @@ from jwt.algorithms import RSAAlgorithm
 
 from toolyard import Caller
 from toolyard.core.errors import Unauthenticated, Unavailable
-from toolyard.server.config import Jwt
-from toolyard.server.jwt import FRESH_S, PAUSE_S, PublicKeys, verifier
+from toolyard.server.config import JwtConfig
+from toolyard.server.jwt import MAX_AGE_S, MIN_FETCH_INTERVAL_S, PublicKeys, verifier
 
 SECRET = "a secret of at least thirty-two bytes"
-SHARED = Jwt(algorithm="HS256", secret=SECRET, issuer="https://id.example", audience="toolyard")
+SHARED = JwtConfig(algorithm="HS256", secret=SECRET, issuer="https://id.example", audience="toolyard")
 PRIVATE = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 OTHER = rsa.generate_private_key(public_exponent=65537, key_size=2048)
 PATIENCE_S = 60.0
@@ -58,7 +58,7 @@ def test_a_good_token_names_its_caller() -> None:
 
 
 def test_claims_can_have_other_names() -> None:
-    rules = Jwt(algorithm="HS256", secret=SECRET, user_claim="email", roles_claim="scope", tenant_claim="org")
+    rules = JwtConfig(algorithm="HS256", secret=SECRET, user_claim="email", roles_claim="scope", tenant_claim="org")
     caller = verifier(rules)(shared(email="ann@example.org", scope="admin", org="acme"))
     assert caller == Caller(user="ann@example.org", roles=frozenset({"admin"}), tenant="acme")
 
@@ -91,7 +91,7 @@ def test_an_unbelievable_token_is_refused_with_the_reason(token: str, told: str)
 def test_public_keys_come_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "jwks.json"
     file.write_bytes(jwks(one=PRIVATE))
-    verify = verifier(Jwt(algorithm="RS256", jwks_file=str(file)))
+    verify = verifier(JwtConfig(algorithm="RS256", jwks_file=str(file)))
     assert verify(signed()).user == "ann"
     for token, told in (
         (signed(OTHER), "signature or its form"),
@@ -126,7 +126,7 @@ def published(body: bytes) -> Generator[str]:
 
 def test_public_keys_come_from_an_address() -> None:
     with published(jwks(one=PRIVATE)) as url:
-        verify = verifier(Jwt(algorithm="RS256", jwks_url=url))
+        verify = verifier(JwtConfig(algorithm="RS256", jwks_url=url))
     assert verify(signed()).user == "ann"  # they are kept: nobody answers there any more
 
 
@@ -162,7 +162,7 @@ def test_a_new_key_is_fetched_beside_the_work_and_a_wrong_one_does_not_make_us_a
     source.body = jwks(one=PRIVATE, two=OTHER)
     with pytest.raises(Unauthenticated):
         keys.find("two")
-    source.now += PAUSE_S + 1
+    source.now += MIN_FETCH_INTERVAL_S + 1
     source.free.clear()
     with pytest.raises(Unavailable):
         keys.find("two")
@@ -179,7 +179,7 @@ def test_a_new_key_is_fetched_beside_the_work_and_a_wrong_one_does_not_make_us_a
 def test_keys_that_cannot_be_fetched_again_are_used_on() -> None:
     source = Source(jwks(one=PRIVATE))
     keys = PublicKeys(source.fetch, lambda: source.now)
-    source.now, source.body = FRESH_S + 1, b""
+    source.now, source.body = MAX_AGE_S + 1, b""
     assert keys.find("one") is keys.find("one")
 
 

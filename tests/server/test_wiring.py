@@ -11,7 +11,7 @@ from toolyard.core.tools import ProviderOptions, Tool, UserLocation
 from toolyard.core.web_search import SearchRules
 from toolyard.models.offline import Offline
 from toolyard.server.config import Config, load
-from toolyard.server.wiring import model_place, named_model, wiring
+from toolyard.server.wiring import build_model, build_wiring, resolve_model_endpoint
 from toolyard.venues.function import as_tool
 
 TOOLS = """
@@ -41,7 +41,7 @@ def config(folder: Path, toml: str = "", **environment: str) -> Config:
 
 
 def wired(folder: Path, toml: str = "") -> Wiring:
-    return wiring(config(folder, toml), folder)
+    return build_wiring(config(folder, toml), folder)
 
 
 def definitions(made: Wiring) -> dict[str, Tool]:
@@ -110,7 +110,7 @@ trusted = true
 def test_without_a_model_the_offline_planner_answers(tmp_path: Path) -> None:
     made = wired(tmp_path)
     assert (made.model, made.allowed_models) == ((OFFLINE,), {OFFLINE})
-    assert isinstance(named_model(OFFLINE, config(tmp_path), {}), Offline)
+    assert isinstance(build_model(OFFLINE, config(tmp_path), {}), Offline)
 
 
 def test_where_a_model_is_and_with_which_key(tmp_path: Path) -> None:
@@ -122,18 +122,21 @@ base_url = "http://10.0.0.1/v1"
 headers = { x-team = "a" }
 """
     made = config(tmp_path, toml)
-    place = model_place("openai:gpt", made, {"OPENAI_API_KEY": "from outside"})
+    place = resolve_model_endpoint("openai:gpt", made, {"OPENAI_API_KEY": "from outside"})
     assert (place.base_url, place.model, place.api_key) == ("https://proxy.example/v1", "gpt", "from the file")
-    mine = model_place("mine:big:1", made, {})
+    mine = resolve_model_endpoint("mine:big:1", made, {})
     assert (mine.base_url, mine.model, mine.headers) == ("http://10.0.0.1/v1", "big:1", {"x-team": "a"})
-    missing = model_place("groq:x", made, {})
+    missing = resolve_model_endpoint("groq:x", made, {})
     assert missing.key_variable == "GROQ_API_KEY"
     with pytest.raises(Misconfigured, match="set the environment variable GROQ_API_KEY"):
-        named_model("groq:x", made, {})
-    assert model_place("http://h:1/v1#m", made, {"TOOLYARD_MODEL_KEY": "k", "OPENAI_API_KEY": "o"}).api_key == "k"
+        build_model("groq:x", made, {})
+    assert (
+        resolve_model_endpoint("http://h:1/v1#m", made, {"TOOLYARD_MODEL_KEY": "k", "OPENAI_API_KEY": "o"}).api_key
+        == "k"
+    )
     for wrong in ("gpt", "openai:", "nobody:x", "http://h/v1"):
         with pytest.raises(Misconfigured):
-            model_place(wrong, made, {})
+            resolve_model_endpoint(wrong, made, {})
 
 
 def test_what_is_set_for_searches_and_for_a_provider_s_tools_is_wired(tmp_path: Path) -> None:
@@ -145,7 +148,7 @@ def test_what_is_set_for_searches_and_for_a_provider_s_tools_is_wired(tmp_path: 
         '[provider_tools]\ncode_execution = true\nfile_search = ["vs_1"]\n'
         '[tool.web_search]\nroles = ["staff"]\n'
     )
-    made = wiring(load(file, {"HOME": str(tmp_path)}, {}), tmp_path)
+    made = build_wiring(load(file, {"HOME": str(tmp_path)}, {}), tmp_path)
     rules = made.web_search
     assert (rules.prefer, rules.custom_control, rules.full_logging) == ("auto", False, True)
     assert rules.tools == {"brave_web_search"}
@@ -157,8 +160,8 @@ def test_what_is_set_for_searches_and_for_a_provider_s_tools_is_wired(tmp_path: 
         ("file_search", "provider"),
     ]
     assert made.provider_tools[1].options == ProviderOptions(stores=("vs_1",))
-    assert made.ruled(Tool(name="web_search", venue="provider")).roles == {"staff"}
-    assert wiring(load(None, {"HOME": str(tmp_path)}, {}), tmp_path).web_search == SearchRules()
+    assert made.apply_rules(Tool(name="web_search", venue="provider")).roles == {"staff"}
+    assert build_wiring(load(None, {"HOME": str(tmp_path)}, {}), tmp_path).web_search == SearchRules()
 
 
 @pytest.mark.parametrize(

@@ -218,7 +218,7 @@ def lines(name: str) -> list[bytes]:
     return (LOGS / name).read_bytes().splitlines()
 
 
-@pytest.mark.parametrize("want", expected(), ids=lambda entry: events.name_of(entry.event))
+@pytest.mark.parametrize("want", expected(), ids=lambda entry: events.event_name(entry.event))
 def test_a_log_of_format_1_is_read_field_by_field(want: Entry) -> None:
     got = frozen("format-1.jsonl")[want.seq - 1]
     for name in got.__struct_fields__:
@@ -236,7 +236,7 @@ def test_every_kind_of_event_occurs_in_the_newest_log() -> None:
 
 def test_the_frozen_log_writes_every_field_of_every_event() -> None:
     """Else a field would be compared with its default, which proves nothing. The last line of a kind has them all."""
-    last = {events.name_of(codec.decode_entry(line).event): line for line in lines("format-1.jsonl")}
+    last = {events.event_name(codec.decode_entry(line).event): line for line in lines("format-1.jsonl")}
     for line in last.values():
         written = msgspec.json.decode(line)["event"]
         event = codec.decode_entry(line).event

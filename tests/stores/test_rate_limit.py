@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolyard.stores.rate_limit import Gcra
+from toolyard.stores.rate_limit import GcraLimiter
 
 NOW = 1_700_000_000.0
 TICK = 1 / 2**20
@@ -18,7 +18,7 @@ TICK = 1 / 2**20
     waits=st.lists(st.sampled_from([0.0, 0.1, 1.0, 1.7, 2.0, 7.77, 60.0]), max_size=80),
 )
 def test_it_grants_exactly_what_the_definition_grants(per_minute: int, now: float, waits: list[float]) -> None:
-    limits, each, free_at = Gcra(), Fraction(60, per_minute), Fraction(0)
+    limits, each, free_at = GcraLimiter(), Fraction(60, per_minute), Fraction(0)
     for wait in waits:
         now += wait
         at = Fraction(int(now / TICK), 2**20)
@@ -33,7 +33,7 @@ def test_it_grants_exactly_what_the_definition_grants(per_minute: int, now: floa
 
 @given(per_minute=st.integers(1, 1000), now=st.floats(1e9, 4e9))
 def test_who_comes_again_when_told_is_let_in_and_who_comes_earlier_is_not(per_minute: int, now: float) -> None:
-    limits = Gcra()
+    limits = GcraLimiter()
     assert all(limits.take("ana", per_minute, now).granted for _ in range(per_minute))
     for _ in range(3):
         wait = limits.take("ana", per_minute, now).retry_after_s
@@ -44,7 +44,7 @@ def test_who_comes_again_when_told_is_let_in_and_who_comes_earlier_is_not(per_mi
 
 
 def test_a_clock_that_is_set_back_keeps_nobody_out_for_long() -> None:
-    limits = Gcra()
+    limits = GcraLimiter()
     assert all(limits.take("ana", 30, NOW).granted for _ in range(30))
     back = NOW - 3600
     assert limits.take("ana", 30, back).retry_after_s == 2.0
@@ -54,7 +54,7 @@ def test_a_clock_that_is_set_back_keeps_nobody_out_for_long() -> None:
 
 
 def test_a_clock_that_is_set_back_refuses_nobody_who_has_requests_left() -> None:
-    limits = Gcra()
+    limits = GcraLimiter()
     assert limits.take("ana", 30, NOW).remaining == 29
     for back_s in (0.5, 60, 3600, 7200):
         assert limits.take("ana", 30, NOW - back_s).granted
@@ -63,7 +63,7 @@ def test_a_clock_that_is_set_back_refuses_nobody_who_has_requests_left() -> None
 
 
 def test_whoever_did_not_come_for_a_minute_is_forgotten() -> None:
-    limits = Gcra()
+    limits = GcraLimiter()
     for number in range(10_000):
         limits.take(f"user {number}", 30, NOW + number)
     assert len(limits) <= 3
@@ -76,7 +76,7 @@ def test_whoever_did_not_come_for_a_minute_is_forgotten() -> None:
 
 
 def test_no_more_are_remembered_than_the_bound_and_who_took_last_is() -> None:
-    limits = Gcra(max_remembered=50)
+    limits = GcraLimiter(max_remembered=50)
     for number in range(200):
         assert limits.take("busy", 200, NOW).remaining == 199 - number
         limits.take(f"user {number}", 30, NOW)
@@ -86,4 +86,4 @@ def test_no_more_are_remembered_than_the_bound_and_who_took_last_is() -> None:
 @pytest.mark.parametrize("per_minute", [0, -1])
 def test_a_limit_that_lets_nobody_in_is_an_error(per_minute: int) -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        Gcra().take("ana", per_minute, NOW)
+        GcraLimiter().take("ana", per_minute, NOW)

@@ -26,7 +26,7 @@ from schemathesis.specs.openapi import checks as by_the_page
 from toolyard import Scripted, Tool, call, say, tool
 from toolyard.app import App, AsgiApp, Models, Wiring, open_store
 from toolyard.core.items import Call, UserMessage
-from toolyard.core.ports import Context, Later, ModelRequest
+from toolyard.core.ports import Context, ModelRequest, Pending
 from toolyard.core.store import Key
 from toolyard.models.scripted import Turn, together
 from toolyard.venues.client import ClientVenue
@@ -70,10 +70,10 @@ class Elsewhere(ClientVenue):
     def tools(self) -> Sequence[Tool]:
         return [Tool(name="search", venue="mcp"), Tool(name="book", venue="mcp")]
 
-    async def run(self, call: Call, tool: Tool, context: Context) -> Later:
+    async def run(self, call: Call, tool: Tool, context: Context) -> Pending:
         if tool.name == "search":
-            return Later(kind="client")
-        return Later(kind="question", question={"message": "Which day?"}, resume_token="t")
+            return Pending(kind="client")
+        return Pending(kind="question", question={"message": "Which day?"}, resume_token="t")
 
 
 TURNS = {

@@ -14,7 +14,7 @@ from toolyard.app import Wiring
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.ports import Model
 from toolyard.core.store import Key
-from toolyard.engine.authentication import key_hash
+from toolyard.engine.authentication import hash_key
 from toolyard.models.scripted import Script
 
 Json = Any
@@ -118,7 +118,7 @@ def others(events: Sequence[tuple[str, Json]]) -> list[Json]:
 def key(user: str, *roles: str, tenant: str = "t", **more: object) -> Key:
     """The key of a user: its secret is the user's name."""
     return Key(
-        name=f"{user}@{tenant}", hash=key_hash(user), user=user, tenant=tenant, roles=frozenset(roles), **more  # pyright: ignore[reportArgumentType]
+        name=f"{user}@{tenant}", hash=hash_key(user), user=user, tenant=tenant, roles=frozenset(roles), **more  # pyright: ignore[reportArgumentType]
     )  # fmt: skip
 
 
@@ -130,7 +130,7 @@ async def talking(yard: Yard, way: str = "inside") -> AsyncGenerator[Talk, None]
 
 def wired(script: Script | Model, **wiring: object) -> Yard:
     model: Model = script if hasattr(script, "stream") else Scripted(script)  # pyright: ignore[reportAssignmentType, reportArgumentType]
-    return Yard.wired(Wiring(model=model, **wiring))  # pyright: ignore[reportArgumentType]
+    return Yard.from_wiring(Wiring(model=model, **wiring))  # pyright: ignore[reportArgumentType]
 
 
 @asynccontextmanager

@@ -10,10 +10,10 @@ from surfaces.talk import Json, Talk, key, open_talk
 from toolyard import call, say, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.limits import Limits
-from toolyard.core.texts import text_of
+from toolyard.core.texts import get_text
 from toolyard.models.scripted import fail
 from toolyard.server.config import load
-from toolyard.server.wiring import wiring
+from toolyard.server.wiring import build_wiring
 
 ZH = "抱歉，处理超时，请简化您的请求或重试。"
 TURNS = Limits(turns_per_request=1)
@@ -29,7 +29,7 @@ def configured(tmp_path: Path, text: str) -> Json:
     """Return what the configuration says of languages, as a wiring takes it."""
     path = tmp_path / "toolyard.toml"
     path.write_text(text)
-    made = wiring(load(path, {}, {"store": "memory:"}), tmp_path)
+    made = build_wiring(load(path, {}, {"store": "memory:"}), tmp_path)
     return {"language": made.language, "texts": made.texts, "divisions": made.divisions}
 
 
@@ -57,7 +57,7 @@ async def test_the_configurations_language_comes_before_the_browsers(tmp_path: P
 async def test_where_nothing_is_set_the_browsers_language_counts() -> None:
     async with talk_until_limit() as http:
         assert await stop_text(http, accept="zh-CN,en;q=0.5") == ZH
-        assert await stop_text(http) == text_of("limit", "en")
+        assert await stop_text(http) == get_text("limit", "en")
 
 
 async def test_a_request_a_conversation_and_a_division_each_come_before_what_is_wider(tmp_path: Path) -> None:
@@ -65,16 +65,16 @@ async def test_a_request_a_conversation_and_a_division_each_come_before_what_is_
     keys = [key("ann"), key("bob", divisions=frozenset({"shop"}))]
     async with talk_until_limit(keys=keys, **configured(tmp_path, text)) as http:
         ann, bob = http.by("ann"), http.by("bob")
-        assert await stop_text(ann) == text_of("limit", "fr")
-        assert await stop_text(bob) == text_of("limit", "de")
+        assert await stop_text(ann) == get_text("limit", "fr")
+        assert await stop_text(bob) == get_text("limit", "de")
         path = await ann.create(language="es")
         assert (await ann.get(path))["conversation"]["language"] == "es"
-        assert await stop_text(ann, path) == text_of("limit", "es")
-        assert await stop_text(ann, path, language="ja") == text_of("limit", "ja")
+        assert await stop_text(ann, path) == get_text("limit", "es")
+        assert await stop_text(ann, path, language="ja") == get_text("limit", "ja")
         await ann.put(path, {"language": "pt-BR"})
-        assert await stop_text(ann, path, accept="zh") == text_of("limit", "pt")
+        assert await stop_text(ann, path, accept="zh") == get_text("limit", "pt")
         await ann.put(path, {"language": ""})
-        assert await stop_text(ann, path) == text_of("limit", "fr")
+        assert await stop_text(ann, path) == get_text("limit", "fr")
 
 
 async def test_a_tenants_language_holds_in_its_divisions(tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ async def test_a_tenants_language_holds_in_its_divisions(tmp_path: Path) -> None
     keys = [key("ann", divisions=frozenset({"shop"})), key("bob", divisions=frozenset({"bar"}))]
     async with talk_until_limit(keys=keys, **configured(tmp_path, text)) as http:
         assert await stop_text(http.by("ann")) == ZH
-        assert await stop_text(http.by("bob")) == text_of("limit", "de")
+        assert await stop_text(http.by("bob")) == get_text("limit", "de")
 
 
 async def test_respond_and_the_apps_endpoint_take_a_language(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ async def test_the_texts_themselves_can_be_set(tmp_path: Path) -> None:
         assert await stop_text(http, language="zh-TW") == "太多步驟"
         assert await stop_text(http, language="zh") == "太多步骤"
         assert await stop_text(http, language="sv") == "För många steg."
-        assert await stop_text(http, language="de") == text_of("limit", "de")
+        assert await stop_text(http, language="de") == get_text("limit", "de")
 
 
 async def test_a_failure_is_told_in_the_language_that_is_set(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ async def test_a_failure_is_told_in_the_language_that_is_set(tmp_path: Path) -> 
         answer = await ask(http)
         assert (answer["stopReason"], answer["message"]["content"]) == ("failed", "出错了")
         again = await ask(http, language="en")
-        assert again["message"]["content"] == text_of("failed", "en")
+        assert again["message"]["content"] == get_text("failed", "en")
         _, resumed, _ = await http.answer(
             "POST", "/chat/v1/conversation", {"conversationId": answer["conversationId"]}, accept_language="fr"
         )

@@ -10,13 +10,13 @@ from surfaces.served import Client, client
 from toolyard import Scripted, Yard, say
 from toolyard.app import Wiring
 from toolyard.core.store import Key
-from toolyard.engine.authentication import key_hash
+from toolyard.engine.authentication import hash_key
 
 KEYS = [
-    Key(name="ann", hash=key_hash("ann-secret"), user="ann", tenant="t"),
+    Key(name="ann", hash=hash_key("ann-secret"), user="ann", tenant="t"),
     Key(
         name="shop",
-        hash=key_hash("shop-secret"),
+        hash=hash_key("shop-secret"),
         user="shop",
         tenant="t",
         roles=frozenset({"admin"}),
@@ -29,7 +29,7 @@ KEYS = [
 @asynccontextmanager
 async def open_client(**options: object) -> AsyncGenerator[Client, None]:
     wiring = Wiring(model=Scripted(lambda request: say("ok")), **options)  # pyright: ignore[reportArgumentType]
-    async with asyncio.timeout(30), Yard.wired(wiring) as yard, client(yard) as http:
+    async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard, client(yard) as http:
         yield http
 
 
@@ -80,7 +80,7 @@ async def test_an_end_user_does_not_inherit_the_roles_of_the_backend_that_names_
 @pytest.mark.parametrize("role", ["admin", "operator", "approver"])
 async def test_a_trusted_key_gives_nobody_a_role_with_a_meaning_here_that_it_lacks(role: str) -> None:
     command = {"name": "sh", "config": {"command": "/bin/sh", "args": ["-c", "exit"]}}
-    async with open_client(keys=[Key(name="backend", hash=key_hash("backend"), user="backend", trusted=True)]) as http:
+    async with open_client(keys=[Key(name="backend", hash=hash_key("backend"), user="backend", trusted=True)]) as http:
         status, body, _ = await http.ask("POST", "/servers", command, x_api_key="backend", x_roles=role)
         assert status == 403 and repr(role) in str(body["error"])
 

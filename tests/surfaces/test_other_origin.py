@@ -13,7 +13,7 @@ from surfaces.served import serving
 from toolyard import Scripted, Yard, call, say, tool
 from toolyard.app import Wiring
 from toolyard.core.store import Key
-from toolyard.engine.authentication import key_hash
+from toolyard.engine.authentication import hash_key
 
 ASK = """async ([url, headers]) => {
   const answer = await fetch(`${url}/ai/respond`, {
@@ -30,7 +30,7 @@ ASK = """async ([url, headers]) => {
 TRY = """([url, headers]) => fetch(`${url}/ai/respond`, {
   method: "POST", headers: { "Content-Type": "application/json", ...headers }, body: '{"prompt": "x"}',
 }).then((answer) => `answered ${answer.status}`, (error) => `failed: ${error.name}`)"""
-ANN = Key(name="ann", hash=key_hash("ann-secret"), user="ann", tenant="t")
+ANN = Key(name="ann", hash=hash_key("ann-secret"), user="ann", tenant="t")
 SIGNED_IN = {"Authorization": "Bearer ann-secret"}
 
 
@@ -66,7 +66,7 @@ async def open_page_of_another_origin(
     async with asyncio.timeout(60), serving(serve_front_end) as front_end:
         origins = frozenset({front_end if listed == "its own" else listed})
         wiring = Wiring(model=model, tools=(add_to_groceries,), cors_origins=origins, keys=keys or [])
-        async with Yard.wired(wiring) as yard:
+        async with Yard.from_wiring(wiring) as yard:
             app = yard.asgi()
 
             async def watched(scope: dict[str, object], receive: object, send: object) -> None:

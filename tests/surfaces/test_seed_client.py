@@ -11,7 +11,7 @@ from surfaces.talk import NOTHING_ENABLED, Json, key, open_talk
 from toolyard import Scripted, call, say, tool
 from toolyard.models.scripted import together
 from toolyard.server.config import load
-from toolyard.server.wiring import wiring
+from toolyard.server.wiring import build_wiring
 from venues.mcp.plain import Plain
 
 STATUSES = {"configured", "starting", "running", "stopping", "stopped", "error"}
@@ -58,7 +58,7 @@ headers = { X-Key = "s3cret" }
 async def test_providers_are_told_of_without_their_keys(tmp_path: Path) -> None:
     path = tmp_path / "toolyard.toml"
     path.write_text(PROVIDERS)
-    cards = wiring(load(path, {}, {"store": "memory:"}), tmp_path).providers
+    cards = build_wiring(load(path, {}, {"store": "memory:"}), tmp_path).providers
     async with open_talk(providers=cards, keys=[key("boss", "admin", tenant=""), key("ann")]) as http:
         boss, ann = http.by("boss"), http.by("ann")
         listed = await boss.get("/providers/")

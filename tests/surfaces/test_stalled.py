@@ -12,7 +12,7 @@ async def test_an_answer_that_nobody_takes_is_ended_and_one_that_is_taken_is_not
         async def send(message: _door.Message) -> None:
             await (asyncio.Event().wait() if blocked else asyncio.sleep(0))
 
-        sender = _door._Sender(send, [], stalled_s=STALLED_S)  # pyright: ignore[reportPrivateUsage]
+        sender = _door._ResponseSender(send, [], stalled_s=STALLED_S)  # pyright: ignore[reportPrivateUsage]
         try:
             while asyncio.get_running_loop().time() < until:
                 await sender({"type": "http.response.body"})

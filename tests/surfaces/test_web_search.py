@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from hosting import Hosting, Searched, add, own_search, shown
 from surfaces.talk import NOTHING_ENABLED, Json, key, open_talk, others
 from toolyard import Tool, say
-from toolyard.core.web_search import CANNOT
+from toolyard.core.web_search import NO_SEARCH_NOTE
 from toolyard.venues.function import as_tool
 from venues.mcp.plain import Plain
 
@@ -46,7 +46,7 @@ async def test_each_way_to_ask_says_where_a_search_runs(said: dict[str, object],
         assert told["message"]["content"] == "ok"
         for request in model.requests:
             searches = [where for name, where in shown(request) if name == "web_search"]
-            assert searches == ([venue] if venue else []) and (CANNOT in request.system) is (not venue)
+            assert searches == ([venue] if venue else []) and (NO_SEARCH_NOTE in request.system) is (not venue)
 
 
 async def test_what_a_conversation_is_set_to_is_shown_and_can_be_changed() -> None:

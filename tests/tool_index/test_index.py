@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from toolyard.core.tools import Tool
-from toolyard.tool_index import Index
-from toolyard.tool_index.index import SPARE
+from toolyard.tool_index import ToolIndex
+from toolyard.tool_index.index import EXTRA_CANDIDATES
 
 LETTERS = str.maketrans("0123456789", "qwxzvkjhgb")
 NAMES = ["add_to_cart", "remove_from_cart", "search_products", "get_weather", "send_email", "list_emails"]
@@ -19,14 +19,14 @@ def tool(name: str, description: str = "", **parameters: dict[str, object]) -> T
     return Tool(name=name, description=description, parameters={"type": "object", "properties": parameters})
 
 
-def index_of(*tools: Tool) -> Index:
-    index = Index()
+def index_of(*tools: Tool) -> ToolIndex:
+    index = ToolIndex()
     for one in tools:
         index.put(one)
     return index
 
 
-def found(index: Index, query: str, most: int = 5) -> list[str]:
+def found(index: ToolIndex, query: str, most: int = 5) -> list[str]:
     return [one.tool.name for one in index.search(query, most)]
 
 
@@ -108,7 +108,7 @@ def test_what_stands_in_nested_schemas_and_definitions_is_found() -> None:
 def test_nothing_is_found_where_no_word_fits() -> None:
     assert found(index_of(*SHOP), "zebra") == []
     assert found(index_of(*SHOP), "") == []
-    assert found(Index(), "cart") == []
+    assert found(ToolIndex(), "cart") == []
 
 
 def test_a_tool_that_went_is_not_found_and_one_that_changed_is_found_anew() -> None:
@@ -132,7 +132,7 @@ def test_only_what_is_allowed_is_found_and_the_next_best_move_up() -> None:
 def test_permission_is_asked_only_of_as_many_as_it_takes() -> None:
     index, asked = index_of(*(tool(f"mail_{number}", "send a mail") for number in range(500))), list[str]()
     index.search("mail", 5, lambda one: bool(asked.append(one.name)) or True)
-    assert len(asked) <= 5 + SPARE
+    assert len(asked) <= 5 + EXTRA_CANDIDATES
 
 
 def test_equally_good_tools_come_by_name_whatever_order_they_came_in() -> None:
@@ -146,7 +146,7 @@ def test_equally_good_tools_come_by_name_whatever_order_they_came_in() -> None:
 def test_coming_and_going_leaves_no_trace(changes: Sequence[tuple[bool, int]], chance: random.Random) -> None:
     """After any history the index answers as one that was made anew of the tools there are."""
     pool = [tool(f"{name}_{number}", f"{name} number {number}") for name in NAMES for number in range(2)]
-    index, there = Index(), dict[str, Tool]()
+    index, there = ToolIndex(), dict[str, Tool]()
     for comes, number in changes:
         one = pool[number]
         if comes:

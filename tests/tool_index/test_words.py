@@ -2,7 +2,7 @@
 
 import pytest
 
-from toolyard.tool_index import words
+from toolyard.tool_index import extract_words
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from toolyard.tool_index import words
     ],
 )
 def test_forms_of_a_word_are_one_word(one: str, other: str) -> None:
-    assert words(one) == words(other)
+    assert extract_words(one) == extract_words(other)
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ def test_forms_of_a_word_are_one_word(one: str, other: str) -> None:
     ],
 )
 def test_different_words_stay_different(one: str, other: str) -> None:
-    assert words(one) != words(other)
+    assert extract_words(one) != extract_words(other)
 
 
 @pytest.mark.parametrize(
@@ -53,22 +53,22 @@ def test_different_words_stay_different(one: str, other: str) -> None:
     ],
 )
 def test_a_name_is_split_at_case_underscores_dots_and_digits(name: str, expected: set[str]) -> None:
-    assert expected <= set(words(name))
+    assert expected <= set(extract_words(name))
 
 
 def test_chinese_is_found_by_its_characters_and_their_pairs() -> None:
-    assert words("查找面粉") == ["查", "找", "面", "粉", "查找", "找面", "面粉"]
+    assert extract_words("查找面粉") == ["查", "找", "面", "粉", "查找", "找面", "面粉"]
 
 
 def test_chinese_and_english_stand_side_by_side() -> None:
-    assert {"面粉", "3", "kg"} <= set(words("面粉3kg"))
+    assert {"面粉", "3", "kg"} <= set(extract_words("面粉3kg"))
 
 
 def test_words_that_say_nothing_are_left_out() -> None:
-    assert words("Could you please do that for me?") == []
-    assert words("请帮我") == []
+    assert extract_words("Could you please do that for me?") == []
+    assert extract_words("请帮我") == []
 
 
 def test_any_text_has_words_and_none_breaks_it() -> None:
     for text in ("", "   ", "…—!?", "\x00\ud800", "É" * 10_000, "_" * 1000, "a.b.c" * 1000):
-        words(text)
+        extract_words(text)

@@ -13,7 +13,7 @@ from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.history import History
 from toolyard.core.items import Item, TextPart, UserMessage
 from toolyard.core.ports import Model, ModelRequest, Offer
-from toolyard.core.tools import Tool, definition_hash
+from toolyard.core.tools import Tool, hash_definition
 
 NOW = 1_700_000_000.0
 M = TypeVar("M", bound=Model)
@@ -21,12 +21,12 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 @dataclass
-class CountingMint:
+class CountingClock:
     """Ids in order and a clock that stands still."""
 
     _numbers: Iterable[int] = field(default_factory=lambda: count(1))
 
-    def id(self, prefix: str) -> str:
+    def new_id(self, prefix: str) -> str:
         return f"{prefix}_{next(iter(self._numbers))}"
 
     def now(self) -> float:
@@ -38,7 +38,7 @@ def user(text: str, id: str = "user_1") -> UserMessage:
 
 
 def offer(*tools: Tool) -> Offer:
-    return Offer(tools=tools, digest="", hashes={tool.name: definition_hash(tool) for tool in tools})
+    return Offer(tools=tools, digest="", hashes={tool.name: hash_definition(tool) for tool in tools})
 
 
 NO_TOOLS = offer()
@@ -52,7 +52,7 @@ def request(
     tool_choice: str = "auto",
     memo: dict[str, object] | None = None,
     correlation_id: str = "",
-    mint: CountingMint | None = None,
+    clock: CountingClock | None = None,
     model: str = "test-model",
 ) -> ModelRequest:
     history = items if isinstance(items, History) else History(items)
@@ -63,7 +63,7 @@ def request(
         history=history,
         offer=tools,
         tool_choice=tool_choice,
-        mint=mint or CountingMint(),
+        clock=clock or CountingClock(),
         memo={} if memo is None else memo,
         correlation_id=correlation_id,
     )

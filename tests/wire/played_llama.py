@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from toolyard.models.local.lines import Asked, Line, Stop
+from toolyard.models.local.lines import LlamaLine, LlamaRequest, LlamaStop
 
 
 class Message(Struct, forbid_unknown_fields=True):
@@ -33,7 +33,7 @@ def wrong(body: Body) -> str:
     return "" if all(message.content for message in body.messages) else "a message is empty"
 
 
-def tell(line: Line) -> None:
+def tell(line: LlamaLine) -> None:
     sys.stdout.buffer.write(msgspec.json.encode(line) + b"\n")
     sys.stdout.buffer.flush()
 
@@ -42,15 +42,15 @@ def main() -> None:
     chunks = msgspec.json.decode(Path(sys.argv[1]).read_bytes(), type=list[dict[str, object] | str])
     assert int(sys.argv[2]) >= 512
     for line in sys.stdin.buffer:
-        order = msgspec.json.decode(line, type=Asked | Stop)
-        if isinstance(order, Stop):
+        order = msgspec.json.decode(line, type=LlamaRequest | LlamaStop)
+        if isinstance(order, LlamaStop):
             continue
         assert not (said := wrong(msgspec.convert(order.body, Body))), said
         for chunk in chunks:
             if isinstance(chunk, str):
                 sys.exit(3)
-            tell(Line(number=order.number, chunk=chunk))
-        tell(Line(number=order.number))
+            tell(LlamaLine(number=order.number, chunk=chunk))
+        tell(LlamaLine(number=order.number))
 
 
 if __name__ == "__main__":

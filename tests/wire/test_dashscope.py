@@ -11,7 +11,7 @@ from toolyard.core.tools import Tool
 from toolyard.models.chat import OpenAIChat, to_wire
 from wire.checks import ended
 from wire.everything import ADD, HISTORY
-from wire.local import NOW, CountingMint, events_of, failure_of, offer, opened, request, user
+from wire.local import NOW, CountingClock, events_of, failure_of, offer, opened, request, user
 from wire.strict_chat import faults_of as chat_faults
 from wire.strict_dashscope import asks, faults_of, refuses, says, strict_dashscope
 
@@ -75,14 +75,14 @@ async def test_a_run_in_chinese_goes_through() -> None:
         says("面粉还有", "三袋。", thought="想想"),
     )
     tools = offer(ADD, Tool(name="stock", description="查询库存", parameters={"type": "object"}))
-    mint, memo, turn = CountingMint(), dict[str, object](), None
+    mint, memo, turn = CountingClock(), dict[str, object](), None
     history = History([user("还有面粉吗?"), SystemText(id="s", at=NOW, text="请用中文")])
     async with (
         server.serving() as base_url,
         opened(OpenAIChat(base_url=base_url, model="qwen-plus", provider="dashscope")) as model,
     ):
         for _ in range(2):
-            asked = request(history, system="你是仓库助手", tools=tools, tool_choice="required", memo=memo, mint=mint)
+            asked = request(history, system="你是仓库助手", tools=tools, tool_choice="required", memo=memo, clock=mint)
             turn = ended(await events_of(model, asked))
             calls = [item for item in turn.items if isinstance(item, Call)]
             history = history.plus(turn.items).plus([answer(call) for call in calls])

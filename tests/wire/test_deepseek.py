@@ -9,7 +9,7 @@ from toolyard.core.items import Call, Item, Reasoning, Result
 from toolyard.models.chat import OpenAIChat, to_wire
 from wire.checks import ended
 from wire.everything import ADD, HISTORY
-from wire.local import NOW, CountingMint, events_of, offer, opened, request, user
+from wire.local import NOW, CountingClock, events_of, offer, opened, request, user
 from wire.strict_chat import faults_of as chat_faults
 from wire.strict_chat import says
 from wire.strict_deepseek import THOUGHT, asks, faults_of, strict_deepseek
@@ -32,13 +32,13 @@ def test_calls_without_their_thought_are_refused() -> None:
 
 async def test_a_run_with_calls_goes_through_and_each_body_begins_with_the_one_before() -> None:
     server = strict_deepseek(asks(("add", {"a": 1})), asks(("add", {"a": 2})), says("Done."))
-    mint, memo, history = CountingMint(), dict[str, object](), History([user("add")])
+    mint, memo, history = CountingClock(), dict[str, object](), History([user("add")])
     async with (
         server.serving() as base_url,
         opened(OpenAIChat(base_url=base_url, model="deepseek-reasoner", provider="deepseek")) as model,
     ):
         for _ in range(3):
-            turn = ended(await events_of(model, request(history, tools=offer(ADD), memo=memo, mint=mint)))
+            turn = ended(await events_of(model, request(history, tools=offer(ADD), memo=memo, clock=mint)))
             calls = [item for item in turn.items if isinstance(item, Call)]
             history = history.plus(turn.items).plus([answer(call) for call in calls])
     assert server.refusals == []

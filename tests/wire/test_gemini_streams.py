@@ -9,7 +9,7 @@ from google.genai import types
 from toolyard.core.items import Call, Citation, Item, ModelText, Reasoning, Result, Seal, Usage
 from toolyard.core.tools import Tool
 from toolyard.models.gemini import from_wire
-from toolyard.models.tool_names import GEMINI, to_provider  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.tool_names import GEMINI_ALPHABET, to_provider_name  # pyright: ignore[reportPrivateUsage]
 from wire.checks import calls_of, ended
 from wire.gemini_bytes import (
     CITED,
@@ -135,7 +135,7 @@ def test_a_search_that_is_shown_is_not_told_twice() -> None:
 
 def test_a_name_that_was_changed_for_the_provider_is_changed_back() -> None:
     tool = Tool(name="3d-print")
-    sent = to_provider(tool.name, GEMINI)
+    sent = to_provider_name(tool.name, GEMINI_ALPHABET)
     assert sent != tool.name
     (asked,) = calls_of(ended(from_wire(chunks(call(sent)), request(tools=offer(tool)))))
     assert asked.tool == "3d-print"

@@ -10,7 +10,7 @@ from toolyard.core.ports import ModelRequest
 from toolyard.models.chat import OpenAIChat, from_wire, to_wire
 from wire.checks import ended
 from wire.everything import ADD, HISTORY
-from wire.local import NOW, CountingMint, events_of, offer, opened, request, user
+from wire.local import NOW, CountingClock, events_of, offer, opened, request, user
 from wire.strict import Reply, Strict
 from wire.strict_chat import says
 from wire.strict_openrouter import (
@@ -37,13 +37,13 @@ def answered(items: tuple[Item, ...]) -> list[Item]:
 
 
 async def talked(model: str, server: Strict, turns: int) -> History:
-    mint, memo, history = CountingMint(), dict[str, object](), History([user("add")])
+    mint, memo, history = CountingClock(), dict[str, object](), History([user("add")])
     async with (
         server.serving() as base_url,
         opened(OpenAIChat(base_url=base_url, model=model, provider="openrouter")) as asked,
     ):
         for _ in range(turns):
-            turn = ended(await events_of(asked, request(history, tools=offer(ADD), memo=memo, mint=mint)))
+            turn = ended(await events_of(asked, request(history, tools=offer(ADD), memo=memo, clock=mint)))
             history = history.plus(turn.items).plus(answered(turn.items))
     return history
 

@@ -16,7 +16,7 @@ from toolyard.models.responses import OpenAIResponses
 from wire import gemini_bytes, responses_bytes, strict_chat, strict_dashscope, strict_gemini, strict_messages
 from wire.checks import ended
 from wire.everything import ADD, PLAIN_SEARCH
-from wire.local import NOW, CountingMint, events_of, offer, opened, request, user
+from wire.local import NOW, CountingClock, events_of, offer, opened, request, user
 from wire.strict import Strict
 from wire.strict_chat import StrictChat
 from wire.strict_messages import StrictMessages
@@ -94,7 +94,7 @@ def answers(turn: TurnEnded, number: int) -> list[Item]:
 
 
 async def test_thirty_turns_over_five_providers_are_taken_by_all_of_them() -> None:
-    mint, memo, tools = CountingMint(), dict[str, object](), offer(ADD, PLAIN_SEARCH)
+    mint, memo, tools = CountingClock(), dict[str, object](), offer(ADD, PLAIN_SEARCH)
     field = sides(TURNS)
     history = History()
     async with AsyncExitStack() as stack:
@@ -105,7 +105,7 @@ async def test_thirty_turns_over_five_providers_are_taken_by_all_of_them() -> No
         for number in range(TURNS):
             if number % 2 == 0:
                 history = history.plus([user(f"question {number}", f"u{number}")])
-            asked = request(history, system="You help.", tools=tools, memo=memo, mint=mint)
+            asked = request(history, system="You help.", tools=tools, memo=memo, clock=mint)
             turn = ended(await events_of(models[number % len(models)], asked))
             history = history.plus(turn.items).plus(answers(turn, number))
     assert [side.server.refusals for side in field] == [[]] * len(field)

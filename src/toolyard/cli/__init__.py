@@ -7,7 +7,7 @@ from importlib.metadata import version
 from io import TextIOWrapper
 
 from toolyard.cli.commands import chat, doctor, keys, mcp, models, serve, servers, tools, trace
-from toolyard.cli.common import Misused
+from toolyard.cli.common import UsageError
 from toolyard.core.errors import ToolyardError
 
 EPILOG = """start here:
@@ -25,10 +25,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that cannot show a sign shows another
-    options = parse(sys.argv[1:] if arguments is None else arguments)
+    options = parse_arguments(sys.argv[1:] if arguments is None else arguments)
     try:
         code = int(options.run(options) or 0)
-    except Misused as error:
+    except UsageError as error:
         print(f"toolyard: {error}", file=sys.stderr)
         sys.exit(2)
     except ToolyardError as error:
@@ -47,21 +47,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(code)
 
 
-def parse(words: Sequence[str]) -> argparse.Namespace:
+def parse_arguments(words: Sequence[str]) -> argparse.Namespace:
     """Return what the words ask for. Exits with 2, and usage, if they make no sense.
 
     Argparse takes the words after `--` for the command of `servers add` only if no option stands between the name and
     them, so that they are set aside first.
     """
     if tuple(words[:2]) != ("servers", "add") or "--" not in words:
-        return parser().parse_args(words)
+        return build_parser().parse_args(words)
     dashes = words.index("--")
-    options = parser().parse_args(words[:dashes])
+    options = build_parser().parse_args(words[:dashes])
     options.command = [*options.command, *words[dashes + 1 :]]
     return options
 
 
-def parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(
         prog="toolyard",
         description="Run tools for a language model: checked, durable, streamed.",

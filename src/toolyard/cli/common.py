@@ -9,7 +9,7 @@ from typing import Literal, Protocol, get_args
 
 from toolyard.core.errors import ToolyardError
 from toolyard.observability.log_lines import configure_logging
-from toolyard.server.config import Config, load, located
+from toolyard.server.config import Config, find_config_file, load
 
 NOT_SETTINGS = ("TOOLYARD_KEY", "TOOLYARD_URL", "TOOLYARD_MODEL_KEY")
 """Variables of ours that are no settings of a server."""
@@ -33,7 +33,7 @@ class Commands(Protocol):
     ) -> argparse.ArgumentParser: ...
 
 
-class Misused(ToolyardError):
+class UsageError(ToolyardError):
     """The command was given something that it cannot make sense of: exit code 2."""
 
 
@@ -45,7 +45,7 @@ class Setup:
     base: Path
 
 
-def command(
+def add_command(
     commands: Commands, name: str, run: Callable[[argparse.Namespace], int | None], about: str, examples: str
 ) -> argparse.ArgumentParser:
     """A command with its help: what it does in a sentence, then examples."""
@@ -86,7 +86,7 @@ def add_server_flags(parser: argparse.ArgumentParser, *, url_is_free: bool = Tru
     )
 
 
-def set_up(options: argparse.Namespace, default_level: Level = "error") -> Setup:
+def load_setup(options: argparse.Namespace, default_level: Level = "error") -> Setup:
     """The configuration that the flags, the environment and the file come to. Raises Misconfigured.
 
     `default_level` is that of the log where nothing sets it: commands for a terminal tell failures in their own words.
@@ -94,11 +94,11 @@ def set_up(options: argparse.Namespace, default_level: Level = "error") -> Setup
     flags: dict[str, object] = {name: getattr(options, name, None) for name in _FLAGS}
     flags["log.level"] = options.log_level or ("debug" if options.verbose else None)
     flags["log.format"] = options.log_format
-    file = located(options.config)
-    config = load(options.config, environment(), flags)
+    file = find_config_file(options.config)
+    config = load(options.config, read_environment(), flags)
     configure_logging(config.log.level or default_level, config.log.format)
     return Setup(config, file.parent if file else Path.cwd())
 
 
-def environment() -> Mapping[str, str]:
+def read_environment() -> Mapping[str, str]:
     return {name: value for name, value in os.environ.items() if name not in NOT_SETTINGS}

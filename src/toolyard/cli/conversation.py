@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from toolyard.cli.server_client import Server
+from toolyard.cli.server_client import ServerClient
 from toolyard.codec import decode_entry
 from toolyard.core.errors import Refused, Unavailable
 from toolyard.core.events import Entry, Fleeting, RunEnded
@@ -16,7 +16,7 @@ from toolyard.engine.readers import Published
 from toolyard.engine.run import Run
 from toolyard.yard import Yard
 
-AWAY_S = (0.5, 1.0, 2.0, 4.0, 8.0)
+RETRY_DELAYS_S = (0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before each attempt to find a server again that went away."""
 
 
@@ -24,17 +24,17 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a person says to a call that waits for them."""
 
     call_id: str
-    say: Literal["approve", "deny", "answer"]
+    action: Literal["approve", "deny", "answer"]
     arguments: dict[str, object] | None = None
     reason: str = ""
     content: dict[str, object] = {}
 
 
-class Talk(Protocol):
+class ChatClient(Protocol):
     conversation: str
     """Empty before the first message."""
 
-    def say(self, text: str) -> AsyncGenerator[Published, None]:
+    def send(self, text: str) -> AsyncGenerator[Published, None]:
         """Send a message; everything that happens until its run ends, through all its waits."""
         ...
 
@@ -42,27 +42,27 @@ class Talk(Protocol):
 
     async def stop(self) -> None: ...
 
-    async def history(self) -> list[tuple[str, str]]:
+    async def list_messages(self) -> list[tuple[str, str]]:
         """Who said what."""
         ...
 
 
-class LocalTalk:
+class LocalChatClient:
     def __init__(self, yard: Yard) -> None:
         self.conversation = ""
         self._yard = yard
         self._run: Run | None = None
 
-    async def say(self, text: str) -> AsyncGenerator[Published, None]:
+    async def send(self, text: str) -> AsyncGenerator[Published, None]:
         self._run = self._yard.run(text, conversation=self.conversation)
         self.conversation = self._run.conversation
-        async with aclosing(self._run.published()) as published:
+        async with aclosing(self._run.stream()) as published:
             async for item in published:
                 yield item
 
     async def decide(self, decision: Decision) -> None:
         yard, where = self._yard, (self.conversation, decision.call_id)
-        match decision.say:
+        match decision.action:
             case "approve":
                 await yard.approve(*where, arguments=decision.arguments)
             case "deny":
@@ -75,37 +75,37 @@ class LocalTalk:
             with suppress(Refused):  # it may have ended by itself in this very moment
                 await self._run.stop()
 
-    async def history(self) -> list[tuple[str, str]]:
-        return [said for item in await self._yard.history(self.conversation) if (said := _line(item))]
+    async def list_messages(self) -> list[tuple[str, str]]:
+        return [said for item in await self._yard.history(self.conversation) if (said := _to_line(item))]
 
 
-class _Made(msgspec.Struct):
-    class Conversation(msgspec.Struct):
+class _CreatedConversation(msgspec.Struct):
+    class ConversationRef(msgspec.Struct):
         id: str
 
-    conversation: Conversation
+    conversation: ConversationRef
 
 
-class _Messages(msgspec.Struct):
-    class Message(msgspec.Struct):
+class _MessageHistory(msgspec.Struct):
+    class HistoryMessage(msgspec.Struct):
         role: str
         content: str | list[dict[str, object]] | None = None
 
-    messages: list[Message]
+    messages: list[HistoryMessage]
 
 
-class ServerTalk:
-    def __init__(self, server: Server) -> None:
+class ServerChatClient:
+    def __init__(self, server: ServerClient) -> None:
         self.conversation = ""
         self._server = server
-        self._seen = ""
+        self._cursor = ""
 
-    async def say(self, text: str) -> AsyncGenerator[Published, None]:
+    async def send(self, text: str) -> AsyncGenerator[Published, None]:
         if not self.conversation:
-            made = await self._server.ask("POST", "/conversations", _Made, {"title": text[:60]})
-            self.conversation, self._seen = made.conversation.id, ""
-        await self._server.begin(f"/conversations/{self.conversation}/chat", {"content": text})
-        async with aclosing(self._followed()) as items:
+            made = await self._server.request("POST", "/conversations", _CreatedConversation, {"title": text[:60]})
+            self.conversation, self._cursor = made.conversation.id, ""
+        await self._server.start_run(f"/conversations/{self.conversation}/chat", {"content": text})
+        async with aclosing(self._follow()) as items:
             async for item in items:
                 yield item
                 if isinstance(item, Entry) and isinstance(item.event, RunEnded):
@@ -113,38 +113,38 @@ class ServerTalk:
 
     async def decide(self, decision: Decision) -> None:
         told = {"approve": {"arguments": decision.arguments}, "deny": {"reason": decision.reason}}
-        body = told.get(decision.say, {"content": decision.content})
+        body = told.get(decision.action, {"content": decision.content})
         given = {name: value for name, value in body.items() if value is not None}
-        path = f"/conversations/{self.conversation}/calls/{decision.call_id}/{decision.say}"
-        await self._server.ask("POST", path, dict[str, object], given)
+        path = f"/conversations/{self.conversation}/calls/{decision.call_id}/{decision.action}"
+        await self._server.request("POST", path, dict[str, object], given)
 
     async def stop(self) -> None:
         with suppress(Refused):
-            await self._server.ask("POST", f"/conversations/{self.conversation}/cancel", dict[str, object], {})
+            await self._server.request("POST", f"/conversations/{self.conversation}/cancel", dict[str, object], {})
 
-    async def history(self) -> list[tuple[str, str]]:
-        found = await self._server.ask("GET", f"/conversations/{self.conversation}/messages", _Messages)
+    async def list_messages(self) -> list[tuple[str, str]]:
+        found = await self._server.request("GET", f"/conversations/{self.conversation}/messages", _MessageHistory)
         return [(one.role, one.content) for one in found.messages if isinstance(one.content, str) and one.content]
 
-    async def _followed(self) -> AsyncGenerator[Published, None]:
+    async def _follow(self) -> AsyncGenerator[Published, None]:
         """Every entry after the last one seen; a server that goes away is waited for, and nothing is missed."""
         path, tries = f"/conversations/{self.conversation}/events?format=entries", 0
         while True:
             try:
-                async with aclosing(self._server.events(path, self._seen)) as events:
+                async with aclosing(self._server.stream_events(path, self._cursor)) as events:
                     async for place, body in events:
-                        item = _read(body)
-                        tries, self._seen = 0, place
+                        item = _decode_item(body)
+                        tries, self._cursor = 0, place
                         yield item
                 raise Unavailable(f"the server at {self._server.url} has ended the stream")
             except Unavailable:
-                if tries == len(AWAY_S):
+                if tries == len(RETRY_DELAYS_S):
                     raise
-                await asyncio.sleep(AWAY_S[tries])
+                await asyncio.sleep(RETRY_DELAYS_S[tries])
                 tries += 1
 
 
-def _read(body: bytes) -> Published:
+def _decode_item(body: bytes) -> Published:
     """What a stream of entries carries; a server that stops says so in the stream."""
     try:
         return decode_entry(body)
@@ -156,7 +156,7 @@ def _read(body: bytes) -> Published:
         raise Unavailable("the server has ended the stream") from None
 
 
-def _line(item: Item) -> tuple[str, str] | None:
+def _to_line(item: Item) -> tuple[str, str] | None:
     match item:
         case UserMessage():
             return "user", item.text

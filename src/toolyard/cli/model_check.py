@@ -8,9 +8,9 @@ from typing import Literal
 import aiohttp
 import msgspec
 
-from toolyard.server.wiring import ModelPlace
+from toolyard.server.wiring import ModelEndpoint
 
-ANSWER_S = 3.0
+ANSWER_TIMEOUT_S = 3.0
 MAX_LIST_BYTES = 4_000_000
 MAX_SUGGESTIONS = 3
 LATEST = ":latest"
@@ -23,37 +23,37 @@ class ModelCheck:
     text: str
 
 
-class _Model(msgspec.Struct):
+class _ListedModel(msgspec.Struct):
     id: str = ""
     name: str = ""
 
 
-class _Models(msgspec.Struct):
+class _ListedModels(msgspec.Struct):
     """OpenAI's, Anthropic's and Ollama's lists are `data` with ids, Gemini's is `models` with names."""
 
-    data: list[_Model] = []
-    models: list[_Model] = []
+    data: list[_ListedModel] = []
+    models: list[_ListedModel] = []
 
 
-async def check_model(place: ModelPlace) -> ModelCheck:
+async def check_model(endpoint: ModelEndpoint) -> ModelCheck:
     """Return what the provider's answer says about the model."""
-    timeout = aiohttp.ClientTimeout(total=ANSWER_S)
-    base = place.base_url.rstrip("/")
+    timeout = aiohttp.ClientTimeout(total=ANSWER_TIMEOUT_S)
+    base = endpoint.base_url.rstrip("/")
     try:
-        async with aiohttp.ClientSession(timeout=timeout, trust_env=True, headers=_headers(place)) as session:
+        async with aiohttp.ClientSession(timeout=timeout, trust_env=True, headers=_build_headers(endpoint)) as session:
             status, body = await _get(session, f"{base}/models")
             if status == 404:
                 return await _check_address(session, base)
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-        reason = str(error) or f"no answer within {ANSWER_S:g} s"
-        return ModelCheck("wrong", f"{place.base_url} cannot be reached: {reason}; is it up, is it allowed?")
+        reason = str(error) or f"no answer within {ANSWER_TIMEOUT_S:g} s"
+        return ModelCheck("wrong", f"{endpoint.base_url} cannot be reached: {reason}; is it up, is it allowed?")
     if status in (401, 403):
-        return ModelCheck("wrong", f"{place.base_url} refuses the key ({status}); renew it")
+        return ModelCheck("wrong", f"{endpoint.base_url} refuses the key ({status}); renew it")
     if status >= 500:
-        return ModelCheck("wrong", f"{place.base_url} answers ({status})")
+        return ModelCheck("wrong", f"{endpoint.base_url} answers ({status})")
     if status != 200:
-        return ModelCheck("doubtful", f"{place.base_url} answers {status} instead of its list of models")
-    return _check_name(place, body)
+        return ModelCheck("doubtful", f"{endpoint.base_url} answers {status} instead of its list of models")
+    return _check_name(endpoint, body)
 
 
 async def _check_address(session: aiohttp.ClientSession, base: str) -> ModelCheck:
@@ -66,25 +66,27 @@ async def _check_address(session: aiohttp.ClientSession, base: str) -> ModelChec
     return ModelCheck("doubtful", f"{base} has no list of models (404); is the address right?")
 
 
-def _check_name(place: ModelPlace, body: bytes) -> ModelCheck:
+def _check_name(endpoint: ModelEndpoint, body: bytes) -> ModelCheck:
     try:
-        listed = msgspec.json.decode(body, type=_Models)
+        listed = msgspec.json.decode(body, type=_ListedModels)
     except (msgspec.DecodeError, UnicodeError):
-        return ModelCheck("doubtful", f"what answers at {place.base_url} is no list of models; is the address right?")
+        return ModelCheck(
+            "doubtful", f"what answers at {endpoint.base_url} is no list of models; is the address right?"
+        )
     names = {model.id or model.name.removeprefix("models/") for model in (*listed.data, *listed.models)} - {""}
-    wanted = place.model.removeprefix("models/")
+    wanted = endpoint.model.removeprefix("models/")
     if not names or wanted in names or f"{wanted}{LATEST}" in names:
-        return ModelCheck("well", f"{place.base_url} answers" + (" and has the model" if names else " (200)"))
+        return ModelCheck("well", f"{endpoint.base_url} answers" + (" and has the model" if names else " (200)"))
     near = difflib.get_close_matches(wanted, sorted(names), n=MAX_SUGGESTIONS, cutoff=0.5) or sorted(names)
     hint = ", ".join(near[:MAX_SUGGESTIONS])
-    return ModelCheck("doubtful", f"{place.base_url} does not list the model {wanted!r}; it has {hint}")
+    return ModelCheck("doubtful", f"{endpoint.base_url} does not list the model {wanted!r}; it has {hint}")
 
 
-def _headers(place: ModelPlace) -> dict[str, str]:
-    header = place.known.key_header
-    key: Mapping[str, str] = {header: place.api_key} if header else {"authorization": f"Bearer {place.api_key}"}
-    version = {"anthropic-version": "2023-06-01"} if place.known.wire == "messages" else {}
-    return {**version, **(key if place.api_key else {}), **place.headers}
+def _build_headers(endpoint: ModelEndpoint) -> dict[str, str]:
+    header = endpoint.known_provider.key_header
+    key: Mapping[str, str] = {header: endpoint.api_key} if header else {"authorization": f"Bearer {endpoint.api_key}"}
+    version = {"anthropic-version": "2023-06-01"} if endpoint.known_provider.wire == "messages" else {}
+    return {**version, **(key if endpoint.api_key else {}), **endpoint.headers}
 
 
 async def _get(session: aiohttp.ClientSession, url: str) -> tuple[int, bytes]:

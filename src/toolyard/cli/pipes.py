@@ -8,26 +8,26 @@ import os
 import threading
 from collections.abc import AsyncGenerator
 
-MOST_LINE_BYTES = 8 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
 PIECE_BYTES = 64 * 1024
-TOO_LONG = b"{"
+UNREADABLE_LINE = b"{"
 """What stands in for a line that is longer than any message may be: it cannot be read, and is told so."""
 
 
-def own_output() -> int:
+def claim_stdout() -> int:
     """Standard output for ourselves alone: a tool that prints must not speak in our name."""
     own = os.dup(1)
     os.dup2(2, 1)
     return own
 
 
-class Output:
+class LineWriter:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
 
     async def write(self, line: bytes) -> None:
-        async with self._turn:
+        async with self._lock:
             await asyncio.to_thread(self._write, line)
 
     def _write(self, line: bytes) -> None:
@@ -36,7 +36,7 @@ class Output:
             left = left[os.write(self._descriptor, left) :]
 
 
-async def lines(descriptor: int = 0) -> AsyncGenerator[bytes, None]:
+async def read_lines(descriptor: int = 0) -> AsyncGenerator[bytes, None]:
     """The lines of an input until it ends. One that is too long is let go of, and what stands for it is unreadable."""
     loop, pieces = asyncio.get_running_loop(), asyncio.Queue[bytes](maxsize=16)
 
@@ -57,9 +57,9 @@ async def lines(descriptor: int = 0) -> AsyncGenerator[bytes, None]:
     while piece := await pieces.get():
         *whole, rest = (rest + piece).split(b"\n")
         for line in whole:
-            yield TOO_LONG if skipping else line
+            yield UNREADABLE_LINE if skipping else line
             skipping = False
-        if len(rest) > MOST_LINE_BYTES:
+        if len(rest) > MAX_LINE_BYTES:
             rest, skipping = b"", True
     if rest and not skipping:
         yield rest

@@ -5,18 +5,18 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from urllib.parse import parse_qs, urlsplit
 
-from toolyard.cli.common import Misused
+from toolyard.cli.common import UsageError
 from toolyard.core.errors import ToolyardError
 
-ANSWER_S = 600.0
+MAX_WAIT_S = 600.0
 READ_S = 5.0
-MOST_HEAD_BYTES = 32 * 1024
+MAX_HEAD_BYTES = 32 * 1024
 PATH = "/callback"
-WORDS = ("state", "code", "iss", "error", "error_description")
+ANSWER_PARAMETERS = ("state", "code", "iss", "error", "error_description")
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-class Page:
+class CallbackListener:
     """What the browser comes back with. Whoever else comes by without the word that the page was given is sent off."""
 
     def __init__(self, port: int) -> None:
@@ -24,19 +24,19 @@ class Page:
         self._answer: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
         self._state = asyncio.get_running_loop().create_future()
 
-    async def answer(self, state: str) -> dict[str, str]:
+    async def wait_for_answer(self, state: str) -> dict[str, str]:
         self._state.set_result(state)
         try:
-            async with asyncio.timeout(ANSWER_S):
+            async with asyncio.timeout(MAX_WAIT_S):
                 return await self._answer
         except TimeoutError:
-            raise ToolyardError(f"nobody signed in within {ANSWER_S / 60:.0f} minutes") from None
+            raise ToolyardError(f"nobody signed in within {MAX_WAIT_S / 60:.0f} minutes") from None
 
-    async def visited(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    async def handle_connection(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             async with asyncio.timeout(READ_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-                status, said = await self._heard(head.split(b"\r\n", 1)[0].decode("latin-1"))
+                status, said = await self._handle_request(head.split(b"\r\n", 1)[0].decode("latin-1"))
                 body = f"<!doctype html><meta charset=utf-8><title>Toolyard</title><p>{said}</p>".encode()
                 writer.write(
                     f"HTTP/1.1 {status}\r\ncontent-type: text/html\r\ncontent-length: {len(body)}\r\n"
@@ -46,12 +46,12 @@ class Page:
                 await writer.drain()
         writer.close()
 
-    async def _heard(self, line: str) -> tuple[str, str]:
+    async def _handle_request(self, line: str) -> tuple[str, str]:
         method, _, rest = line.partition(" ")
         target = urlsplit(rest.partition(" ")[0])
         if method != "GET" or target.path != PATH:
             return "404 Not Found", "There is nothing here."
-        given = {name: values[0] for name, values in parse_qs(target.query).items() if name in WORDS}
+        given = {name: values[0] for name, values in parse_qs(target.query).items() if name in ANSWER_PARAMETERS}
         if given.get("state") != await asyncio.shield(self._state):  # a visitor who gives up takes nothing along
             return "400 Bad Request", "This is not the answer that is waited for."
         if not self._answer.done():
@@ -60,22 +60,22 @@ class Page:
 
 
 @asynccontextmanager
-async def waiting_for_page(port: int) -> AsyncGenerator[Page]:
-    page: Page
+async def listen_for_callback(port: int) -> AsyncGenerator[CallbackListener]:
+    page: CallbackListener
 
-    async def visited(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await page.visited(reader, writer)
+    async def handle_connection(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await page.handle_connection(reader, writer)
 
     try:
-        server = await asyncio.start_server(visited, "127.0.0.1", port, limit=MOST_HEAD_BYTES)
+        server = await asyncio.start_server(handle_connection, "127.0.0.1", port, limit=MAX_HEAD_BYTES)
     except OSError as error:
-        raise Misused(f"port {port} cannot be listened on: {error.strerror}") from None
-    page = Page(server.sockets[0].getsockname()[1])
+        raise UsageError(f"port {port} cannot be listened on: {error.strerror}") from None
+    page = CallbackListener(server.sockets[0].getsockname()[1])
     async with server:
         yield page
 
 
-def openable(address: str) -> str:
+def require_browser_url(address: str) -> str:
     """The address, if a browser may be sent there: what the server names could be anything. Raises ToolyardError."""
     parts = urlsplit(address)
     if address.isprintable() and (

@@ -14,11 +14,11 @@ from toolyard.server.config import load_tool_module
 
 MAX_CHECK_S = 30.0
 
-Check = tuple[str, bool, str]
+ModuleCheck = tuple[str, bool, str]
 """A label of one word, whether all is well, and what there is to say."""
 
 
-async def check_tool_modules(setup: Setup) -> AsyncIterator[Check]:
+async def check_tool_modules(setup: Setup) -> AsyncIterator[ModuleCheck]:
     """Yield what the `doctor_checks()` of each module finds, where a module has this coroutine function."""
     for name in setup.config.tools:
         try:
@@ -27,14 +27,14 @@ async def check_tool_modules(setup: Setup) -> AsyncIterator[Check]:
             continue  # the line about the tools tells this already
         checks = cast("Callable[[], Awaitable[object]] | None", getattr(module, "doctor_checks", None))
         if checks is not None:
-            for check in await _run(checks, f"the doctor_checks of {Path(name).name}"):
+            for check in await _run_checks(checks, f"the doctor_checks of {Path(name).name}"):
                 yield check
 
 
-async def _run(checks: Callable[[], Awaitable[object]], title: str) -> list[Check]:
+async def _run_checks(checks: Callable[[], Awaitable[object]], title: str) -> list[ModuleCheck]:
     try:
         async with asyncio.timeout(MAX_CHECK_S):
-            return msgspec.convert(await checks(), list[Check])
+            return msgspec.convert(await checks(), list[ModuleCheck])
     except TimeoutError:
         return [("tools", False, f"{title} did not end within {MAX_CHECK_S:g} s")]
     except msgspec.ValidationError:

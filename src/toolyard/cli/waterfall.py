@@ -11,12 +11,12 @@ from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from toolyard.core.items import Outcome, Usage
-from toolyard.observability.trace import CallSpan, Compaction, Trace, TurnSpan, Wait
+from toolyard.observability.trace import CallSpan, Compaction, Trace, TurnSpan, WaitSpan
 
 TURN, WORK, ASKING, WAIT, OPEN = "█", "▓", "░", "┄", "›"
-LEAST_WIDTH, LABEL, FIGURES = 64, 20, 32
+MIN_WIDTH, LABEL_WIDTH, FIGURES_WIDTH = 64, 20, 32
 LEGEND = f"{TURN} model  {WORK} tool  {ASKING} with a person or the app  {WAIT} wait  {OPEN} goes on"
-COLOURS: dict[Outcome, str] = {
+OUTCOME_COLOURS: dict[Outcome, str] = {
     "ok": "green",
     "error": "red",
     "timeout": "red",
@@ -25,11 +25,11 @@ COLOURS: dict[Outcome, str] = {
     "expired": "yellow",
     "cancelled": "bright_black",
 }
-ENDINGS = {"done": "green", "limit": "yellow", "cancelled": "bright_black", "failed": "red"}
+ENDING_COLOURS = {"done": "green", "limit": "yellow", "cancelled": "bright_black", "failed": "red"}
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class BarSegment:
     """A part of a bar: from when to when, and what it is drawn with. No end means that it goes on."""
 
     start: float
@@ -40,9 +40,9 @@ class Stretch:
 @dataclass(frozen=True, slots=True)
 class Row:
     label: str
-    stretches: tuple[Stretch, ...]
-    took_s: float | None
-    told: str
+    segments: tuple[BarSegment, ...]
+    duration_s: float | None
+    text: str
     colour: str
 
 
@@ -55,40 +55,40 @@ class Axis:
         waits = [(wait.started_at, self.last if wait.ended_at is None else wait.ended_at) for wait in trace.waits]
         active = (self.last - self._begin) - sum(end - start for start, end in waits)
         self._cuts = [(start, end, end - start - active / 2) for start, end in waits if end - start > active / 2 > 0]
-        self._length = self._drawn(self.last)
+        self._length = self._compute_offset(self.last)
 
     @property
     def shortened(self) -> bool:
         return bool(self._cuts)
 
     def __call__(self, at: float) -> float:
-        return self._drawn(at) / self._length if self._length > 0 else 0.0
+        return self._compute_offset(at) / self._length if self._length > 0 else 0.0
 
-    def _drawn(self, at: float) -> float:
+    def _compute_offset(self, at: float) -> float:
         cut = sum(lost * min(1.0, max(0.0, (at - start) / (end - start))) for start, end, lost in self._cuts)
         return at - self._begin - cut
 
 
 def draw(traces: Sequence[Trace], width: int = 80) -> Text:
     """The traces one below the other, each with its own axis. `str()` of it is the same without colour."""
-    parts = [_draw(trace, max(LEAST_WIDTH, width)) for trace in sorted(traces, key=lambda trace: trace.queued_at)]
+    parts = [_draw_trace(trace, max(MIN_WIDTH, width)) for trace in sorted(traces, key=lambda trace: trace.queued_at)]
     drawn = Text("\n\n").join([*parts, Text(LEGEND, style="bright_black")])
     drawn.no_wrap = True
     return drawn
 
 
-def _draw(trace: Trace, width: int) -> Text:
-    axis, lines = Axis(trace), [*_head(trace, width), Text()]
-    for row in rows(trace):
-        bar = _bar(row.stretches, axis, width - LABEL - FIGURES - 2)
-        took = _duration(row.took_s) if row.took_s is not None else "…"
+def _draw_trace(trace: Trace, width: int) -> Text:
+    axis, lines = Axis(trace), [*_build_head(trace, width), Text()]
+    for row in build_rows(trace):
+        bar = _draw_bar(row.segments, axis, width - LABEL_WIDTH - FIGURES_WIDTH - 2)
+        took = _format_duration(row.duration_s) if row.duration_s is not None else "…"
         lines.append(
             Text.assemble(
-                _fitted(_clean(row.label), LABEL),
+                _fit_width(_clean(row.label), LABEL_WIDTH),
                 " ",
                 (bar, row.colour),
                 " ",
-                _fitted(f"{took:>8} {_clean(row.told)}", FIGURES).rstrip(),
+                _fit_width(f"{took:>8} {_clean(row.text)}", FIGURES_WIDTH).rstrip(),
             )
         )
     if axis.shortened:
@@ -96,14 +96,14 @@ def _draw(trace: Trace, width: int) -> Text:
     return Text("\n").join(lines)
 
 
-def _head(trace: Trace, width: int) -> list[Text]:
+def _build_head(trace: Trace, width: int) -> list[Text]:
     ended = trace.ending or trace.status
-    took = _duration((trace.ended_at or trace.last_at) - trace.queued_at)
+    took = _format_duration((trace.ended_at or trace.last_at) - trace.queued_at)
     first = Text.assemble(("run ", "bold"), (_clean(trace.run_id), "bold"), " · ")
-    first.append(ended, ENDINGS.get(ended, "cyan")).append(f" {'in' if trace.ended_at else 'for'} {took}")
+    first.append(ended, ENDING_COLOURS.get(ended, "cyan")).append(f" {'in' if trace.ended_at else 'for'} {took}")
     about = [_clean(one) for one in (trace.model, trace.user) if one]
     when = datetime.fromtimestamp(trace.queued_at, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    texts = [" · ".join([*about, when, _tokens(trace.usage)]), f"trace {_clean(trace.correlation_id)}"]
+    texts = [" · ".join([*about, when, _format_tokens(trace.usage)]), f"trace {_clean(trace.correlation_id)}"]
     texts += [f"search {_clean(one)}" for one in dict.fromkeys(turn.search for turn in trace.turns) if one]
     if trace.detail:
         texts.append(_clean(trace.detail))
@@ -113,54 +113,56 @@ def _head(trace: Trace, width: int) -> list[Text]:
     return lines
 
 
-def rows(trace: Trace) -> list[Row]:
+def build_rows(trace: Trace) -> list[Row]:
     """What is drawn, by when it began: the line, then turns, each followed by the calls it asked for, and waits."""
     found: list[tuple[float, Row]] = []
     if trace.started_at is None or trace.started_at - trace.queued_at >= 0.001:
-        in_line = Stretch(trace.queued_at, trace.started_at, WAIT)
-        found.append((trace.queued_at, Row("in line", (in_line,), _took(in_line), "", "bright_black")))
-    found += [(turn.started_at, _turn_row(turn)) for turn in trace.turns]
-    found += [(call.requested_at, _call_row(call)) for call in trace.calls]
-    found += [(wait.started_at, _wait_row(wait)) for wait in trace.waits]
-    found += [(room.started_at, _room_row(room)) for room in trace.compactions]
+        in_line = BarSegment(trace.queued_at, trace.started_at, WAIT)
+        found.append((trace.queued_at, Row("in line", (in_line,), _compute_duration(in_line), "", "bright_black")))
+    found += [(turn.started_at, _build_turn_row(turn)) for turn in trace.turns]
+    found += [(call.requested_at, _build_call_row(call)) for call in trace.calls]
+    found += [(wait.started_at, _build_wait_row(wait)) for wait in trace.waits]
+    found += [(room.started_at, _build_compaction_row(room)) for room in trace.compactions]
     return [row for _, row in sorted(found, key=lambda pair: pair[0])]
 
 
-def _turn_row(turn: TurnSpan) -> Row:
-    bar = Stretch(turn.started_at, turn.ended_at, TURN)
-    told = [_tokens(turn.usage)] if turn.usage.total else []
+def _build_turn_row(turn: TurnSpan) -> Row:
+    bar = BarSegment(turn.started_at, turn.ended_at, TURN)
+    told = [_format_tokens(turn.usage)] if turn.usage.total else []
     if turn.problem is not None:
         told.append(turn.problem.error_type)
     elif turn.finish not in (None, "stop", "calls"):
         told.append(turn.finish)
     if turn.restarted:
         told.append(f"again ×{turn.restarted}")
-    return Row(f"turn {turn.number}", (bar,), _took(bar), ", ".join(told), "red" if turn.problem else "cyan")
+    return Row(
+        f"turn {turn.number}", (bar,), _compute_duration(bar), ", ".join(told), "red" if turn.problem else "cyan"
+    )
 
 
-def _call_row(call: CallSpan) -> Row:
+def _build_call_row(call: CallSpan) -> Row:
     started_at = call.ended_at if call.started_at is None else call.started_at
-    parts: list[Stretch] = []
+    parts: list[BarSegment] = []
     if call.asked_at is not None:
-        parts.append(Stretch(call.asked_at, call.decided_at or started_at, ASKING))
+        parts.append(BarSegment(call.asked_at, call.decided_at or started_at, ASKING))
     if call.started_at is not None:
-        parts.append(Stretch(call.started_at, call.parked_at or call.ended_at, WORK))
+        parts.append(BarSegment(call.started_at, call.parked_at or call.ended_at, WORK))
     if call.parked_at is not None:
-        parts.append(Stretch(call.parked_at, call.answered_at or call.ended_at, ASKING))
+        parts.append(BarSegment(call.parked_at, call.answered_at or call.ended_at, ASKING))
     if call.answered_at is not None:
-        parts.append(Stretch(call.answered_at, call.ended_at, WORK))
+        parts.append(BarSegment(call.answered_at, call.ended_at, WORK))
     begin = call.requested_at
     if not parts and call.provider_ran_it and call.duration_ms:
         begin = call.requested_at - call.duration_ms / 1000  # it ran within the turn that tells of it
-    whole = Stretch(begin, call.ended_at, WORK)
-    took_s = call.duration_ms / 1000 if call.duration_ms is not None else _took(whole)
-    colour = COLOURS[call.outcome] if call.outcome else "magenta"
-    return Row(f"  {call.tool}", tuple(parts) or (whole,), took_s, _told(call), colour)
+    whole = BarSegment(begin, call.ended_at, WORK)
+    took_s = call.duration_ms / 1000 if call.duration_ms is not None else _compute_duration(whole)
+    colour = OUTCOME_COLOURS[call.outcome] if call.outcome else "magenta"
+    return Row(f"  {call.tool}", tuple(parts) or (whole,), took_s, _describe_call(call), colour)
 
 
-def _told(call: CallSpan) -> str:
+def _describe_call(call: CallSpan) -> str:
     """How it stands, in a few words."""
-    told = [call.outcome or _standing(call)]
+    told = [call.outcome or _describe_phase(call)]
     if call.error is not None and call.error.error_type != call.outcome:
         told.append(call.error.error_type)
     if call.decided_by:
@@ -170,7 +172,7 @@ def _told(call: CallSpan) -> str:
     return " ".join(told)
 
 
-def _standing(call: CallSpan) -> str:
+def _describe_phase(call: CallSpan) -> str:
     if call.parked_at is not None and call.answered_at is None:
         return "with the app" if call.parked_for == "client" else "asks a question"
     if call.started_at is not None:
@@ -178,26 +180,26 @@ def _standing(call: CallSpan) -> str:
     return "to be approved" if call.asked_at is not None and call.decided_at is None else "in line"
 
 
-def _wait_row(wait: Wait) -> Row:
-    bar, many = Stretch(wait.started_at, wait.ended_at, WAIT), len(wait.waiting_for)
-    return Row("  wait", (bar,), _took(bar), f"for {many} call{'s' if many > 1 else ''}", "bright_black")
+def _build_wait_row(wait: WaitSpan) -> Row:
+    bar, many = BarSegment(wait.started_at, wait.ended_at, WAIT), len(wait.waiting_for)
+    return Row("  wait", (bar,), _compute_duration(bar), f"for {many} call{'s' if many > 1 else ''}", "bright_black")
 
 
-def _room_row(room: Compaction) -> Row:
+def _build_compaction_row(room: Compaction) -> Row:
     how = "summarised" if room.summarised else "results left out" if room.results_dropped else "left out"
     told = f"history {how}: {room.tokens_before:,} to {room.tokens_after:,} tokens"
-    bar = Stretch(room.started_at, room.at, TURN if room.summarised else WAIT)
-    return Row("  room", (bar,), _took(bar), told, "bright_black")
+    bar = BarSegment(room.started_at, room.at, TURN if room.summarised else WAIT)
+    return Row("  room", (bar,), _compute_duration(bar), told, "bright_black")
 
 
-def _took(stretch: Stretch) -> float | None:
-    return None if stretch.end is None else stretch.end - stretch.start
+def _compute_duration(segment: BarSegment) -> float | None:
+    return None if segment.end is None else segment.end - segment.start
 
 
-def _bar(stretches: Sequence[Stretch], axis: Axis, width: int) -> str:
+def _draw_bar(segments: Sequence[BarSegment], axis: Axis, width: int) -> str:
     """Each stretch takes at least one cell; one without an end reaches to now and says so."""
     cells = [" "] * width
-    for stretch in stretches:
+    for stretch in segments:
         end = axis.last if stretch.end is None else stretch.end
         first = min(width - 1, int(axis(stretch.start) * width))
         last = max(first, min(width, round(axis(end) * width)) - 1)
@@ -207,15 +209,15 @@ def _bar(stretches: Sequence[Stretch], axis: Axis, width: int) -> str:
     return "".join(cells)
 
 
-def _tokens(usage: Usage) -> str:
-    return f"{_count(usage.input_tokens)}→{_count(usage.output_tokens)} tok"
+def _format_tokens(usage: Usage) -> str:
+    return f"{_format_count(usage.input_tokens)}→{_format_count(usage.output_tokens)} tok"
 
 
-def _count(number: int) -> str:
+def _format_count(number: int) -> str:
     return str(number) if number < 10_000 else f"{number / 1000:.0f}k" if number < 1_000_000 else f"{number / 1e6:.1f}M"
 
 
-def _duration(seconds: float) -> str:
+def _format_duration(seconds: float) -> str:
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 59.95:
@@ -227,7 +229,7 @@ def _duration(seconds: float) -> str:
     return f"{hours}h {minutes:02}m" if hours < 48 else f"{hours // 24}d {hours % 24:02}h"
 
 
-def _fitted(text: str, width: int) -> str:
+def _fit_width(text: str, width: int) -> str:
     return set_cell_size(text if cell_len(text) <= width else set_cell_size(text, width - 1) + "…", width)
 
 

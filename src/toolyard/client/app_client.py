@@ -14,21 +14,32 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
-from toolyard.client.events import Answer, Done, Event, Final, Said, Started, Told, ToolCalls, Waiting, read
-from toolyard.client.http import Link, Lost, Unfit
+from toolyard.client.events import (
+    Event,
+    Final,
+    FinalMessage,
+    PendingToolCalls,
+    ResponseEnd,
+    RunBlocked,
+    StreamDone,
+    StreamObject,
+    StreamStarted,
+    parse_object,
+)
+from toolyard.client.http import AppHttpClient, ConnectionLost, RequestRejected
 from toolyard.client.local_tools import LocalTools
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Misconfigured, NotFound, RateLimited, Refused, RunFailed, install_command
-from toolyard.core.results import plain
+from toolyard.core.results import replace_surrogates
 from toolyard.venues.function import FunctionVenue
 
 PATH = "/chat/v1/conversation"
 BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
 """How long to wait before each attempt to find the server again."""
-MOST_RATE_WAIT_S = 120.0
-LOOK_S = 0.5
+MAX_RATE_WAIT_S = 120.0
+POLL_S = 0.5
 """Between two looks at what becomes of a request, where nobody tells."""
-MOST_OTHERS = 100
+MAX_OTHER_RUNS = 100
 """How many requests of others may end before ours does."""
 
 Body = Mapping[str, object]
@@ -64,31 +75,31 @@ class AppClient:
         self.system_prompt = system_prompt
         self.context = dict(context or {})
         """What the model is told of the application besides, with each message."""
-        self._link = Link(url, key, headers or {})
+        self._http = AppHttpClient(url, key, headers or {})
         self._tools = LocalTools((FunctionVenue(tools),), Caller(user=user), lambda: self.context)
         self._servers = dict(servers or {})
-        self._open = AsyncExitStack()
-        self._place = ""
+        self._exit_stack = AsyncExitStack()
+        self._cursor = ""
         self._run_id = ""
-        self._under_way = False
+        self._is_active = False
         self._stopped = asyncio.Event()
         """Whether the request that is under way was stopped here. Each has its own."""
 
     async def __aenter__(self) -> Self:
-        self._open.push_async_callback(self._link.close)
-        self._open.push_async_callback(self._tools.close)
+        self._exit_stack.push_async_callback(self._http.close)
+        self._exit_stack.push_async_callback(self._tools.close)
         if self._servers:
             try:
                 mcp = import_module("toolyard.client.mcp_servers")
             except ImportError as error:
                 raise Misconfigured(f"MCP servers need more packages: {install_command('mcp')} ({error})") from None
-            self._tools.add(await mcp.opened(self._servers, self._tools.names(), self._open))
+            self._tools.add(await mcp.open_servers(self._servers, self._tools.list_names(), self._exit_stack))
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._open.aclose()
+        await self._exit_stack.aclose()
 
     async def send(
         self, text: str, *, images: Sequence[str] = (), interrupt: bool = False
@@ -99,14 +110,14 @@ class AppClient:
         the conversation instead of waiting for it.
         """
         body: dict[str, object] = {
-            "messages": [{"role": "user", "content": _content(text, images)}],
-            "tools": self._tools.definitions(),
+            "messages": [{"role": "user", "content": _build_content(text, images)}],
+            "tools": self._tools.build_definitions(),
             "systemPrompt": self.system_prompt,
             "context": self.context,
             "interrupt": interrupt,
         }
         body |= {"conversationId": self.conversation_id} if self.conversation_id else {"keep": True}
-        async with aclosing(self._driven(body)) as events:
+        async with aclosing(self._drive(body)) as events:
             async for event in events:
                 yield event
 
@@ -122,7 +133,7 @@ class AppClient:
 
     async def follow(self) -> AsyncGenerator[Event, None]:
         """Take up what runs or waits in the conversation, perhaps begun on another device, to its end."""
-        async with aclosing(self._driven(self._resume())) as events:
+        async with aclosing(self._drive(self._build_resume_body())) as events:
             async for event in events:
                 yield event
 
@@ -133,170 +144,172 @@ class AppClient:
         """
         self._stopped.set()
         try:
-            if self.conversation_id and (self._run_id or not self._under_way):
+            if self.conversation_id and (self._run_id or not self._is_active):
                 await self._cancel()
         finally:
             self._tools.stop()
 
     async def _cancel(self) -> None:
         """Have the server stop it. It may have ended by itself in this very moment."""
-        path, patience = f"/conversations/{self.conversation_id}/cancel", _Patience(asyncio.Event())
+        path, patience = f"/conversations/{self.conversation_id}/cancel", _RetryDelay(asyncio.Event())
         while True:
             try:
-                await self._link.ask("POST", path, dict[str, object], {"run_id": self._run_id})
+                await self._http.request_json("POST", path, dict[str, object], {"run_id": self._run_id})
             except Refused:
                 return
-            except (RateLimited, Lost) as error:
+            except (RateLimited, ConnectionLost) as error:
                 await patience.wait(error)
             else:
                 return
 
-    async def _driven(self, body: Body) -> AsyncGenerator[Event, None]:
-        self._run_id, self._under_way, self._stopped = "", True, asyncio.Event()
+    async def _drive(self, body: Body) -> AsyncGenerator[Event, None]:
+        self._run_id, self._is_active, self._stopped = "", True, asyncio.Event()
         try:
-            async with aclosing(self._exchanged(body)) as events:
+            async with aclosing(self._exchange(body)) as events:
                 async for event in events:
                     yield event
         finally:
-            self._under_way = False
+            self._is_active = False
 
-    async def _exchanged(self, body: Body) -> AsyncGenerator[Event, None]:
+    async def _exchange(self, body: Body) -> AsyncGenerator[Event, None]:
         """Post, run what is handed out, post the results, until the request has ended."""
         others = set[str]()
         while True:
-            answer: Answer | None = None
-            async with aclosing(self._answered(body)) as told:
+            answer: ResponseEnd | None = None
+            async with aclosing(self._stream_answer(body)) as told:
                 async for one in told:
-                    if isinstance(one, ToolCalls | Waiting | Final):
+                    if isinstance(one, PendingToolCalls | RunBlocked | Final):
                         answer = one
-                    elif not isinstance(one, Started | Done):
+                    elif not isinstance(one, StreamStarted | StreamDone):
                         yield one
             if answer and self._stopped.is_set() and answer.run_id != self._run_id:
-                self._tools.over()
-                yield self._unanswered()  # it was stopped, and somebody else's is in front now
+                self._tools.end_request()
+                yield self._build_cancelled()  # it was stopped, and somebody else's is in front now
                 return
             if isinstance(answer, Final):
-                self._check(answer, others)
+                self._check_repeated(answer, others)
                 yield answer
                 if answer.run_id == self._run_id:
-                    self._tools.over()
+                    self._tools.end_request()
                     return
-            results = await self._results(answer)
+            results = await self._collect_results(answer)
             if results == []:
                 heard = False
-                async with aclosing(self._news()) as events:
+                async with aclosing(self._follow_others()) as events:
                     async for event in events:
                         heard = True
                         yield event
-                await asyncio.sleep(0 if heard else LOOK_S)
-            body = {**self._resume(), "toolResults": results} if results else self._resume()
+                await asyncio.sleep(0 if heard else POLL_S)
+            body = {**self._build_resume_body(), "toolResults": results} if results else self._build_resume_body()
 
-    def _check(self, final: Final, others: set[str]) -> None:
+    def _check_repeated(self, final: Final, others: set[str]) -> None:
         """Those before ours end once each. One that is told again is the conversation's last: ours ended before it."""
-        if final.run_id in others or len(others) == MOST_OTHERS:
-            self._tools.over()
+        if final.run_id in others or len(others) == MAX_OTHER_RUNS:
+            self._tools.end_request()
             raise RunFailed(f"somebody else has ended run {self._run_id} and gone on: the conversation has its answer")
         others.add(final.run_id)
 
-    async def _results(self, answer: Answer | None) -> Sequence[object] | None:
+    async def _collect_results(self, answer: ResponseEnd | None) -> Sequence[object] | None:
         """What to post next; an empty list if somebody else has to do something first, None to ask how it went on."""
         match answer:
-            case ToolCalls() if not self._stopped.is_set():
-                return await self._tools.results(answer)
-            case ToolCalls():
-                await asyncio.sleep(LOOK_S)
+            case PendingToolCalls() if not self._stopped.is_set():
+                return await self._tools.run_calls(answer)
+            case PendingToolCalls():
+                await asyncio.sleep(POLL_S)
                 return None
-            case Waiting():
+            case RunBlocked():
                 return []
             case _:
                 return None
 
-    async def _answered(self, body: Body) -> AsyncGenerator[Told, None]:
+    async def _stream_answer(self, body: Body) -> AsyncGenerator[StreamObject, None]:
         """What the server tells until its `done`, over as many connections as that takes."""
-        correlation_id, patience = secrets.token_hex(16), _Patience(self._stopped)
+        correlation_id, patience = secrets.token_hex(16), _RetryDelay(self._stopped)
         while True:
             if "messages" in body and self._stopped.is_set():
-                yield self._unanswered()
+                yield self._build_cancelled()
                 return
             began = False
             try:
-                async with aclosing(self._posted(body, correlation_id)) as told:
+                async with aclosing(self._post(body, correlation_id)) as told:
                     async for one in told:
                         began = True
-                        if isinstance(one, Started) and self._stopped.is_set():
+                        if isinstance(one, StreamStarted) and self._stopped.is_set():
                             await self._cancel()  # the server could not be told before it had the message
-                        patience.renew()
+                        patience.reset()
                         yield one
                 return
-            except (Refused, Unfit, Invalid) as error:
-                if "toolResults" not in body or not self._tools.give_way(error):
+            except (Refused, RequestRejected, Invalid) as error:
+                if "toolResults" not in body or not self._tools.shrink_batch(error):
                     raise
-                body = self._resume()  # what still waits is handed out again
+                body = self._build_resume_body()  # what still waits is handed out again
             except RateLimited as error:
                 if "messages" not in body or not self._stopped.is_set():
                     await patience.wait(error)
-            except Lost as error:
+            except ConnectionLost as error:
                 await patience.wait(error)
-                body = self._resume() if began else await self._again(body, correlation_id, patience)
+                body = self._build_resume_body() if began else await self._recover_body(body, correlation_id, patience)
 
-    async def _posted(self, body: Body, correlation_id: str) -> AsyncGenerator[Told, None]:
+    async def _post(self, body: Body, correlation_id: str) -> AsyncGenerator[StreamObject, None]:
         """What comes over one connection. Raises Lost if it ends before its `done`."""
-        headers = {"x-correlation-id": correlation_id} | ({"last-event-id": self._place} if self._place else {})
-        async with aclosing(self._link.events("POST", PATH, body, headers)) as events:
+        headers = {"x-correlation-id": correlation_id} | ({"last-event-id": self._cursor} if self._cursor else {})
+        async with aclosing(self._http.stream_events("POST", PATH, body, headers)) as events:
             async for place, raw in events:
-                self._place = place or self._place
-                one = read(raw)
+                self._cursor = place or self._cursor
+                one = parse_object(raw)
                 if one is not None:
-                    self._note(one)
+                    self._note_start(one)
                     yield one
-                if isinstance(one, Done):
+                if isinstance(one, StreamDone):
                     return
-        raise Lost("the server has ended the stream")
+        raise ConnectionLost("the server has ended the stream")
 
-    def _unanswered(self) -> Final:
-        return Final(conversation_id=self.conversation_id, run_id=self._run_id, message=Said(), stop_reason="cancelled")
+    def _build_cancelled(self) -> Final:
+        return Final(
+            conversation_id=self.conversation_id, run_id=self._run_id, message=FinalMessage(), stop_reason="cancelled"
+        )
 
-    def _note(self, one: Told) -> None:
-        if isinstance(one, Started):
-            self.conversation_id = one.conversation_id
-            self._run_id = self._run_id or one.run_id
+    def _note_start(self, event: StreamObject) -> None:
+        if isinstance(event, StreamStarted):
+            self.conversation_id = event.conversation_id
+            self._run_id = self._run_id or event.run_id
 
-    async def _again(self, body: Body, correlation_id: str, patience: "_Patience") -> Body:
+    async def _recover_body(self, body: Body, correlation_id: str, retry: "_RetryDelay") -> Body:
         """No answer came: what to post now. A message is sent again only if the server says that it never took it."""
         while "messages" in body:
             try:
-                found = await self._link.ask("GET", f"/traces/{quote(correlation_id)}", _Traces)
+                found = await self._http.request_json("GET", f"/traces/{quote(correlation_id)}", _Traces)
             except NotFound:
                 break
-            except (RateLimited, Lost) as error:
-                await patience.wait(error)
+            except (RateLimited, ConnectionLost) as error:
+                await retry.wait(error)
                 continue
             if not found.runs:
                 break
             self._run_id, self.conversation_id = found.runs[-1].run_id, found.runs[-1].conversation
-            self._place = self._place or "0"
-            return self._resume()
+            self._cursor = self._cursor or "0"
+            return self._build_resume_body()
         return body
 
-    async def _news(self) -> AsyncGenerator[Event, None]:
+    async def _follow_others(self) -> AsyncGenerator[Event, None]:
         """Everything until the run goes on: a decision was made, or another device has answered."""
         path = f"/conversations/{self.conversation_id}/events"
-        async with aclosing(self._link.events("GET", path, None, {"last-event-id": self._place})) as events:
-            with suppress(Lost, RateLimited):
+        async with aclosing(self._http.stream_events("GET", path, None, {"last-event-id": self._cursor})) as events:
+            with suppress(ConnectionLost, RateLimited):
                 async for place, raw in events:
-                    one = read(raw)
-                    self._place = place or self._place
-                    if isinstance(one, Done) or one is None:
+                    one = parse_object(raw)
+                    self._cursor = place or self._cursor
+                    if isinstance(one, StreamDone) or one is None:
                         continue
-                    if not isinstance(one, ToolCalls | Waiting | Started):
+                    if not isinstance(one, PendingToolCalls | RunBlocked | StreamStarted):
                         yield one
                         return
 
-    def _resume(self) -> Body:
+    def _build_resume_body(self) -> Body:
         return {"conversationId": self.conversation_id}
 
 
-class _Patience:
+class _RetryDelay:
     """How long to wait before the next attempt; a stop wakes it up. Raises the error again when it is used up."""
 
     def __init__(self, stopped: asyncio.Event) -> None:
@@ -304,13 +317,13 @@ class _Patience:
         self._tries = 0
         self._rate_waits_s = 0.0
 
-    def renew(self) -> None:
+    def reset(self) -> None:
         self._tries = 0
 
-    async def wait(self, error: RateLimited | Lost) -> None:
+    async def wait(self, error: RateLimited | ConnectionLost) -> None:
         if isinstance(error, RateLimited):
             self._rate_waits_s += error.retry_after_s
-            if self._rate_waits_s > MOST_RATE_WAIT_S:
+            if self._rate_waits_s > MAX_RATE_WAIT_S:
                 raise error
             await self._pause(error.retry_after_s)
             return
@@ -328,8 +341,8 @@ class _Patience:
                 await self._stopped.wait()
 
 
-def _content(text: str, images: Sequence[str]) -> object:
-    words = plain(text)
+def _build_content(text: str, images: Sequence[str]) -> object:
+    words = replace_surrogates(text)
     if not images:
         return words
     return [{"type": "text", "text": words}, *({"type": "image", "url": url} for url in images)]

@@ -24,15 +24,15 @@ CONNECT_S = 10.0
 SILENCE_S = 60.0
 """A stream is alive while something comes now and then: the server sends a heartbeat every 15 s."""
 REQUEST_TIMEOUT = 408
-_KINDS: Mapping[int, type[ToolyardError]] = {401: Unauthenticated, 403: Forbidden, 404: NotFound, 409: Refused}
+_ERROR_TYPES: Mapping[int, type[ToolyardError]] = {401: Unauthenticated, 403: Forbidden, 404: NotFound, 409: Refused}
 T = TypeVar("T")
 
 
-class Lost(Unavailable):
+class ConnectionLost(Unavailable):
     """The connection broke, or the server is about to stop: whether it took the request is not known."""
 
 
-class Unfit(ToolyardError):
+class RequestRejected(ToolyardError):
     """The server takes nothing like this, however often it is sent: it is too large, or cannot be read."""
 
     def __init__(self, message: str, error_type: str) -> None:
@@ -40,12 +40,12 @@ class Unfit(ToolyardError):
         self.error_type = error_type
 
 
-class _Told(msgspec.Struct):
+class _ProblemBody(msgspec.Struct):
     error: str = ""
     details: dict[str, object] = {}
 
 
-class Link:
+class AppHttpClient:
     def __init__(self, url: str, key: str, headers: Mapping[str, str]) -> None:
         if not url.startswith(("http://", "https://")):
             raise Misconfigured(f"{url!r} is not the address of a server: write http://127.0.0.1:8080")
@@ -57,15 +57,17 @@ class Link:
         if self._session is not None:
             await self._session.close()
 
-    async def ask(self, method: str, path: str, kind: type[T], body: object = None) -> T:
+    async def request_json(self, method: str, path: str, kind: type[T], body: object = None) -> T:
         async with self._request(method, path, body, {}) as response:
             body = await response.read()
         try:
             return msgspec.json.decode(body, type=kind)
         except msgspec.DecodeError:
-            raise Lost(f"what answers at {self._url} is no server of ours, but perhaps one before it") from None
+            raise ConnectionLost(
+                f"what answers at {self._url} is no server of ours, but perhaps one before it"
+            ) from None
 
-    async def events(
+    async def stream_events(
         self, method: str, path: str, body: object, headers: Mapping[str, str]
     ) -> AsyncGenerator[tuple[str, bytes], None]:
         """The last id and the data of each event. Raises Lost if the stream breaks, ToolyardError if it is refused."""
@@ -94,29 +96,29 @@ class Link:
                 method, f"{self._url}{path}", data=data, headers={**kind, **headers}, timeout=timeout
             ) as response:
                 if response.status >= 400:
-                    raise _refusal(response, await response.read())
+                    raise _build_error(response, await response.read())
                 yield response
         except (TimeoutError, aiohttp.ClientError, OSError) as error:
-            raise Lost(f"no server answers at {self._url}: {str(error) or type(error).__name__}") from None
+            raise ConnectionLost(f"no server answers at {self._url}: {str(error) or type(error).__name__}") from None
 
 
-def _refusal(response: aiohttp.ClientResponse, body: bytes) -> ToolyardError:
+def _build_error(response: aiohttp.ClientResponse, body: bytes) -> ToolyardError:
     try:
-        told = msgspec.json.decode(body, type=_Told)
+        told = msgspec.json.decode(body, type=_ProblemBody)
     except msgspec.DecodeError:
-        told = _Told()
+        told = _ProblemBody()
     said = told.error or f"the server answered {response.status}"
     match response.status:
         case 400:
-            return Unfit(said, "validation_error")
+            return RequestRejected(said, "validation_error")
         case 413:
-            return Unfit(said, "too_large")
+            return RequestRejected(said, "too_large")
         case 422:
             return Invalid(said, told.details)
         case 429:
             after = response.headers.get("retry-after", "")
             return RateLimited(said, retry_after_s=max(1.0, float(after) if after.isdigit() else 1.0), per_minute=0)
         case status if status >= 500 or status == REQUEST_TIMEOUT:
-            return Lost(said)
+            return ConnectionLost(said)
         case status:
-            return _KINDS.get(status, ToolyardError)(said)
+            return _ERROR_TYPES.get(status, ToolyardError)(said)

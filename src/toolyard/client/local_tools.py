@@ -9,28 +9,28 @@ from typing import Literal
 import msgspec
 from msgspec.structs import replace
 
-from toolyard.client.events import HandedCall, ToolCalls
-from toolyard.client.http import Unfit
+from toolyard.client.events import PendingToolCall, PendingToolCalls
+from toolyard.client.http import RequestRejected
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Refused
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import Context, Failure, Later, Value, Venue
+from toolyard.core.ports import Context, Failure, Pending, Value, Venue
 from toolyard.core.tools import Tool
 from toolyard.engine.value_encoding import encode_text
 
-MOST_WORDS = 4000
-MOST_TYPE = 100
-MOST_AT_ONCE = 1000
-MOST_BYTES = 8 * 1000 * 1000
+MAX_ERROR_CHARS = 4000
+MAX_ERROR_TYPE_CHARS = 100
+MAX_RESULTS = 1000
+MAX_BYTES = 8 * 1000 * 1000
 """Of results in one request; a server takes 8 MiB."""
-MOST_WAIT_S = 86_400.0
-LESS = "ask for less, or have the tool return a link"
+MAX_WAIT_S = 86_400.0
+TOO_LARGE_ADVICE = "ask for less, or have the tool return a link"
 STOPPED = Problem(error="it was stopped, but may have taken effect", error_type="cancelled")
-ToolResult = dict[str, object]
-Told = dict[Literal["result", "error"], object]
+ResultObject = dict[str, object]
+ResultFields = dict[Literal["result", "error"], object]
 
 
-def _effects(tool: Tool) -> dict[str, bool]:
+def _build_effects(tool: Tool) -> dict[str, bool]:
     """Return what a tool does to the world, under the names that a request has for it."""
     return {
         "readOnly": tool.read_only,
@@ -47,19 +47,19 @@ class LocalTools:
         self._venues = venues
         self._caller = caller
         self._fields = fields
-        self._runs: dict[str, asyncio.Future[ToolResult]] = {}
-        self._running: asyncio.Future[list[ToolResult]] | None = None
-        self._most_at_once = MOST_AT_ONCE
-        self._posted: list[ToolResult] = []
-        self._given_up = set[str]()
+        self._runs: dict[str, asyncio.Future[ResultObject]] = {}
+        self._running: asyncio.Future[list[ResultObject]] | None = None
+        self._max_results = MAX_RESULTS
+        self._posted_results: list[ResultObject] = []
+        self._replaced_calls = set[str]()
 
     def add(self, venues: Sequence[Venue]) -> None:
         self._venues = (*self._venues, *venues)
 
-    def names(self) -> list[str]:
+    def list_names(self) -> list[str]:
         return [tool.name for venue in self._venues for tool in venue.tools()]
 
-    def definitions(self) -> list[dict[str, object]]:
+    def build_definitions(self) -> list[dict[str, object]]:
         """As the server takes them."""
         found = [tool for venue in self._venues for tool in venue.tools()]
         return [
@@ -69,22 +69,22 @@ class LocalTools:
                 "parameters": one.parameters,
                 "examples": one.examples,
                 "sources": one.sources,
-                **{name: True for name, is_set in _effects(one).items() if is_set},
-                **({"timeoutSeconds": min(one.timeout_s, MOST_WAIT_S)} if one.timeout_s > one.client_s else {}),
+                **{name: True for name, is_set in _build_effects(one).items() if is_set},
+                **({"timeoutSeconds": min(one.timeout_s, MAX_WAIT_S)} if one.timeout_s > one.client_s else {}),
             }
             for one in found
         ]
 
-    async def results(self, handed: ToolCalls) -> list[ToolResult] | None:
+    async def run_calls(self, batch: PendingToolCalls) -> list[ResultObject] | None:
         """The results of those that are ours, run side by side, as many as are taken at once.
 
         None if they were stopped meanwhile. The calls of those that are left are handed out again.
         """
-        known = [(call, venue, tool) for call in handed.tool_calls for venue, tool in self._find(call.name)]
-        self._running = asyncio.gather(*(self._once(*one, handed) for one in known))
+        known = [(call, venue, tool) for call in batch.tool_calls for venue, tool in self._find(call.name)]
+        self._running = asyncio.gather(*(self._run_once(*one, batch) for one in known))
         try:
-            self._posted = _fitting(await self._running)[: self._most_at_once]
-            return self._posted
+            self._posted_results = _take_fitting(await self._running)[: self._max_results]
+            return self._posted_results
         except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -93,7 +93,7 @@ class LocalTools:
         finally:
             self._running = None
 
-    def give_way(self, error: Refused | Unfit | Invalid) -> bool:
+    def shrink_batch(self, error: Refused | RequestRejected | Invalid) -> bool:
         """The results just posted were not taken: fewer at once, or one as an error. False if that was one already.
 
         Refused means that some of them are not waited for any more: somebody else was first, or they were delivered
@@ -101,27 +101,27 @@ class LocalTools:
         """
         if isinstance(error, Refused):
             return True
-        if len(self._posted) > 1:
-            self._most_at_once = len(self._posted) // 2
+        if len(self._posted_results) > 1:
+            self._max_results = len(self._posted_results) // 2
             return True
-        call_id = str(self._posted[0]["toolCallId"])
-        if call_id in self._given_up:
+        call_id = str(self._posted_results[0]["toolCallId"])
+        if call_id in self._replaced_calls:
             return False
-        self._given_up.add(call_id)
-        error_type = error.error_type if isinstance(error, Unfit) else "validation_error"
+        self._replaced_calls.add(call_id)
+        error_type = error.error_type if isinstance(error, RequestRejected) else "validation_error"
         problem = Problem(error=f"the tool ran, but its result was not taken: {error}", error_type=error_type)
         self._runs[call_id] = asyncio.get_running_loop().create_future()
-        self._runs[call_id].set_result({"toolCallId": call_id, "error": _cut(problem)})
+        self._runs[call_id].set_result({"toolCallId": call_id, "error": _truncate(problem)})
         return True
 
     def stop(self) -> None:
         if self._running is not None:
             self._running.cancel()
 
-    def over(self) -> None:
+    def end_request(self) -> None:
         """The request has ended: nobody asks for its results again."""
-        self._most_at_once = MOST_AT_ONCE
-        self._given_up.clear()
+        self._max_results = MAX_RESULTS
+        self._replaced_calls.clear()
         self._runs = {call_id: run for call_id, run in self._runs.items() if not run.done()}
 
     async def close(self) -> None:
@@ -132,34 +132,36 @@ class LocalTools:
     def _find(self, name: str) -> list[tuple[Venue, Tool]]:
         return [(venue, tool) for venue in self._venues for tool in venue.tools() if tool.name == name]
 
-    async def _once(self, call: HandedCall, venue: Venue, tool: Tool, handed: ToolCalls) -> ToolResult:
+    async def _run_once(self, call: PendingToolCall, venue: Venue, tool: Tool, batch: PendingToolCalls) -> ResultObject:
         known = self._runs.get(call.id)
         if known is not None:
             return await asyncio.shield(known)
         run = self._runs[call.id] = asyncio.get_running_loop().create_future()
         try:
-            answer = await self._answer(call, venue, tool, handed)
+            answer = await self._run_call(call, venue, tool, batch)
         except BaseException:
             run.set_result({"toolCallId": call.id, "error": STOPPED})  # for whoever follows the conversation later
             raise
-        result: ToolResult = {"toolCallId": call.id, **_bounded(_told(answer))}
+        result: ResultObject = {"toolCallId": call.id, **_limit_size(_encode_answer(answer))}
         run.set_result(result)
         return result
 
-    async def _answer(self, call: HandedCall, venue: Venue, tool: Tool, handed: ToolCalls) -> Value | Failure | Later:
-        check = venue.own(tool.name).check
+    async def _run_call(
+        self, call: PendingToolCall, venue: Venue, tool: Tool, batch: PendingToolCalls
+    ) -> Value | Failure | Pending:
+        check = venue.hooks(tool.name).validate
         if check and (problem := check(call.arguments)):
             return Failure(problem=problem)
         context = Context(
-            caller=replace(self._caller, division=handed.division),
-            conversation=handed.conversation_id,
-            run_id=handed.run_id,
+            caller=replace(self._caller, division=batch.division),
+            conversation=batch.conversation_id,
+            run_id=batch.run_id,
             call_id=call.id,
-            correlation_id=handed.correlation_id,
+            correlation_id=batch.correlation_id,
             idempotency_key=call.id,
             attempt=1,
             deadline=time.time() + tool.timeout_s,
-            progress=_unseen,
+            progress=_ignore_progress,
             fields=self._fields(),
         )
         try:
@@ -171,16 +173,16 @@ class LocalTools:
             return Failure(problem=Problem(error=said, error_type="timeout"))
 
 
-def _unseen(*report: object, **more: object) -> None:
+def _ignore_progress(*report: object, **more: object) -> None:
     """Progress is the application's own to show."""
 
 
-def _told(answer: Value | Failure | Later) -> Told:
+def _encode_answer(answer: Value | Failure | Pending) -> ResultFields:
     match answer:
-        case Later():
+        case Pending():
             return {"error": "the tool asks a question, and nobody in this application answers it"}
         case Failure(problem=problem):
-            return {"error": _cut(problem)}
+            return {"error": _truncate(problem)}
         case Value(value=value):
             text = encode_text(value)
             if isinstance(text, Problem):
@@ -188,25 +190,25 @@ def _told(answer: Value | Failure | Later) -> Told:
             return {"result": text if isinstance(value, str) else msgspec.Raw(text.encode())}
 
 
-def _bounded(told: Told) -> Told:
-    size = len(msgspec.json.encode(told))
-    if size <= MOST_BYTES:
-        return told
-    said = f"the tool ran, but its result of {size:,} bytes is more than a server takes; {LESS}"
+def _limit_size(fields: ResultFields) -> ResultFields:
+    size = len(msgspec.json.encode(fields))
+    if size <= MAX_BYTES:
+        return fields
+    said = f"the tool ran, but its result of {size:,} bytes is more than a server takes; {TOO_LARGE_ADVICE}"
     return {"error": Problem(error=said, error_type="too_large")}
 
 
-def _fitting(results: Sequence[ToolResult]) -> list[ToolResult]:
+def _take_fitting(results: Sequence[ResultObject]) -> list[ResultObject]:
     """The first of them, as many as one request holds."""
     sizes = accumulate(len(msgspec.json.encode(result)) for result in results)
     return [
         result
         for number, (result, size) in enumerate(zip(results, sizes, strict=True))
-        if not number or size <= MOST_BYTES
+        if not number or size <= MAX_BYTES
     ]
 
 
-def _cut(problem: Problem) -> Problem:
+def _truncate(problem: Problem) -> Problem:
     """As the server takes it: what is too long is cut, a type that is missing is the usual one."""
-    error_type = problem.error_type[:MOST_TYPE] or "execution_error"
-    return replace(problem, error=problem.error[:MOST_WORDS], error_type=error_type)
+    error_type = problem.error_type[:MAX_ERROR_TYPE_CHARS] or "execution_error"
+    return replace(problem, error=problem.error[:MAX_ERROR_CHARS], error_type=error_type)

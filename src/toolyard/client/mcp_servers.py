@@ -13,38 +13,49 @@ from mcp import Client
 from mcp.server import MCPServer
 from mcp_types import RequestParamsMeta
 
-from toolyard.app import SystemMint
+from toolyard.app import SystemClock
 from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Call
 from toolyard.core.mcp_servers import ServerSpec
-from toolyard.core.ports import Context, Failure, Later, Own, Value, Venue
+from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value, Venue
 from toolyard.core.tools import Tool
 from toolyard.stores.memory import MemoryStore
-from toolyard.venues.mcp import Connector, Fleet, McpVenue, Route, Router, meta_of, outcome, tool_of
+from toolyard.venues.mcp import (
+    Connector,
+    McpManager,
+    McpVenue,
+    Route,
+    Router,
+    build_meta,
+    build_tool,
+    parse_call_result,
+)
 
 Json = dict[str, object]
 
 
-async def opened(servers: Mapping[str, object], taken: Collection[str], stack: AsyncExitStack) -> list[Venue]:
+async def open_servers(
+    servers: Mapping[str, object], reserved_names: Collection[str], stack: AsyncExitStack
+) -> list[Venue]:
     """The venues of these servers, started. A tool whose name is taken has its server's before it."""
     inside = {name: cast(MCPServer[object], one) for name, one in servers.items() if isinstance(one, MCPServer)}
-    apart = {name: _spec(name, one) for name, one in servers.items() if name not in inside}
-    near = await InProcess.opened(inside, taken, stack)
-    names = {*taken, *(tool.name for tool in near.tools())}
-    fleet = Fleet(
+    apart = {name: _parse_spec(name, one) for name, one in servers.items() if name not in inside}
+    near = await InProcessVenue.open(inside, reserved_names, stack)
+    names = {*reserved_names, *(tool.name for tool in near.tools())}
+    fleet = McpManager(
         apart,
-        connector=_sdk,
-        shelf=MemoryStore(),
-        mint=SystemMint(),
-        taken=lambda: names,
-        ruled=lambda tool: tool,
-        published=lambda: None,
+        make_connector=_load_connector,
+        store=MemoryStore(),
+        clock=SystemClock(),
+        reserved_names=lambda: names,
+        apply_rules=lambda tool: tool,
+        on_tools_changed=lambda: None,
     )
     await fleet.open()
     return [near, McpVenue(fleet)]
 
 
-class InProcess:
+class InProcessVenue:
     """Servers of this process: their tools are called without any transport."""
 
     def __init__(self, clients: Mapping[str, Client], tools: Sequence[Tool]) -> None:
@@ -52,42 +63,42 @@ class InProcess:
         self._tools = tools
 
     @classmethod
-    async def opened(
-        cls, servers: Mapping[str, MCPServer[object]], taken: Collection[str], stack: AsyncExitStack
-    ) -> "InProcess":
+    async def open(
+        cls, servers: Mapping[str, MCPServer[object]], reserved_names: Collection[str], stack: AsyncExitStack
+    ) -> "InProcessVenue":
         clients = {name: await stack.enter_async_context(Client(server)) for name, server in servers.items()}
         router, tools = Router(), list[Tool]()
         for server, client in clients.items():
             for listed in (await client.list_tools()).tools:
                 definition: Json = listed.model_dump(by_alias=True, mode="json", exclude_none=True)
-                name = router.give(Route(server, listed.name), taken)
-                tools.append(tool_of(definition, name, server, ServerSpec(trust=True)))
+                name = router.assign(Route(server, listed.name), reserved_names)
+                tools.append(build_tool(definition, name, server, ServerSpec(trust=True)))
         return cls(clients, tools)
 
     def tools(self) -> Sequence[Tool]:
         return self._tools
 
-    def own(self, tool: str) -> Own:
-        return Own()
+    def hooks(self, tool: str) -> ToolHooks:
+        return ToolHooks()
 
-    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
-        meta = cast(RequestParamsMeta, meta_of(context))
+    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
+        meta = cast(RequestParamsMeta, build_meta(context))
         result = await self._clients[tool.server].call_tool(tool.remote, call.arguments, meta=meta)
-        return outcome(result.model_dump(by_alias=True, mode="json", exclude_none=True))
+        return parse_call_result(result.model_dump(by_alias=True, mode="json", exclude_none=True))
 
     async def close(self) -> None:
         return None  # whoever opened the clients closes them
 
 
-def _sdk() -> Connector:
+def _load_connector() -> Connector:
     return importlib.import_module("toolyard.venues.mcp.connector").SdkConnector()
 
 
-def _spec(name: str, given: object) -> ServerSpec:
-    if isinstance(given, ServerSpec):
-        return given
+def _parse_spec(name: str, config: object) -> ServerSpec:
+    if isinstance(config, ServerSpec):
+        return config
     try:
-        return msgspec.convert(given, ServerSpec)
+        return msgspec.convert(config, ServerSpec)
     except msgspec.ValidationError as error:
         said = 'give an MCPServer of this process, {"command": …, "args": […]} or {"url": …}'
         raise Misconfigured(f"server {name!r}: {said} ({error})") from None

@@ -10,7 +10,7 @@ from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
 from toolyard.core.tools import Tool
-from toolyard.core.web_search import Wish
+from toolyard.core.web_search import SearchMode
 
 
 class _Command(Struct, frozen=True, kw_only=True):
@@ -27,7 +27,7 @@ class Start(_Command, frozen=True, kw_only=True):
     tool_choice: str = "auto"
     model: str = ""
     limits: Limits | None = None
-    web_search: Wish = ""
+    web_search: SearchMode = ""
     context: dict[str, Note] = {}
     """Named context of this request alone."""
     language: str = ""

@@ -8,22 +8,22 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from toolyard.core.history import messages_in
+from toolyard.core.history import count_messages
 from toolyard.core.items import Item, Result, SystemText, UserMessage
 from toolyard.core.run_state import RunState
 from toolyard.core.state import State
-from toolyard.core.token_estimate import tokens_of
-from toolyard.core.window import blocks, saved
+from toolyard.core.token_estimate import estimate_tokens
+from toolyard.core.window import count_saved_tokens, find_blocks
 
-FULL = 0.8
+FULL_SHARE = 0.8
 """Of what a model takes: from here on room is made, as its answer needs some, too."""
-ROOMY = 0.5
+TARGET_SHARE = 0.5
 """Of any bound: what is left when room was made."""
-HOPELESS = 1.5
+HOPELESS_SHARE = 1.5
 """Of what a model takes: our estimate may err, but not by so much."""
-LEAST_SAVED = 16
+MIN_SAVED_TOKENS = 16
 """Tokens that a result must give to be left out."""
-LEAST_OF_WINDOW = 0.1
+MIN_SAVED_SHARE = 0.1
 """Of what a model takes: for less it is not worth to give up what a provider has cached."""
 TOO_LARGE = "too_large"
 """What a request that its model cannot take fails with."""
@@ -34,10 +34,10 @@ class Compact(Struct, frozen=True, kw_only=True):
 
     through: str
     dropped: tuple[str, ...] = ()
-    kept: tuple[Item, ...] = ()
+    kept_items: tuple[Item, ...] = ()
     """What stays of it in any case: the instructions, and the request that is being worked on."""
     summarise: bool = False
-    told: bool = False
+    tell_model: bool = False
     """The model is told that something is missing; where somebody set a window, that is what they asked for."""
     until: float = 0.0
 
@@ -50,69 +50,73 @@ class _Target(Struct, frozen=True, kw_only=True):
     """0 means any number."""
     of_model: bool = False
     """The model's own bound was reached, not one that somebody set."""
-    least: float = 0.0
+    min_saved: float = 0.0
     """What must be saved at least: where the prompt and the tools alone fill a window, leaving out words is no help."""
 
 
 def is_full(state: State, run: RunState) -> bool:
     settings = run.settings
     bounded = run.window or settings.max_tokens or settings.max_messages
-    return bool(bounded) and _target(state, run) is not None
+    return bool(bounded) and _compute_target(state, run) is not None
 
 
-def make_room(state: State, run: RunState, until: float) -> Compact | None:
+def plan_compaction(state: State, run: RunState, until: float) -> Compact | None:
     """What to leave out; None if there is nothing, or too little to be worth it."""
-    target = _target(state, run)
+    target = _compute_target(state, run)
     if target is None:
         return None
-    items = state.history.since(0)
-    starts = blocks(items)
-    return _without_results(state, items, starts, target) or _without_turns(state, run, items, starts, target, until)
+    items = state.history.items_from(0)
+    starts = find_blocks(items)
+    return _plan_dropped_results(state, items, starts, target) or _plan_dropped_turns(
+        state, run, items, starts, target, until
+    )
 
 
-def _target(state: State, run: RunState) -> _Target | None:
+def _compute_target(state: State, run: RunState) -> _Target | None:
     history, settings = state.history, run.settings
     over, least = list[float](), 0.0
-    if run.window and state.tokens > FULL * run.window:
-        over.append(max(ROOMY * run.window - state.surplus, (1 - FULL) * run.window))
-        least = LEAST_OF_WINDOW * run.window
+    if run.window and state.tokens > FULL_SHARE * run.window:
+        over.append(max(TARGET_SHARE * run.window - state.surplus, (1 - FULL_SHARE) * run.window))
+        least = MIN_SAVED_SHARE * run.window
     if run.failure is not None and run.failure.error_type == TOO_LARGE:
-        over.append(ROOMY * history.tokens)
+        over.append(TARGET_SHARE * history.tokens)
         least = 0.0
     of_model = bool(over)
     if settings.max_tokens and history.tokens > settings.max_tokens:
-        over.append(ROOMY * settings.max_tokens)
+        over.append(TARGET_SHARE * settings.max_tokens)
     crowd = settings.max_messages and history.messages > settings.max_messages
     if not over and not crowd:
         return None
     return _Target(
         tokens=min(over, default=float(history.tokens)),
-        messages=max(1, int(ROOMY * settings.max_messages)) if crowd else 0,
+        messages=max(1, int(TARGET_SHARE * settings.max_messages)) if crowd else 0,
         of_model=of_model,
-        least=0.0 if crowd or len(over) > 1 else least,
+        min_saved=0.0 if crowd or len(over) > 1 else least,
     )
 
 
-def _without_results(state: State, items: Sequence[Item], starts: Sequence[int], target: _Target) -> Compact | None:
+def _plan_dropped_results(
+    state: State, items: Sequence[Item], starts: Sequence[int], target: _Target
+) -> Compact | None:
     """Old results go first, if that is enough: what was asked and answered stays word for word."""
     if target.messages:
         return None
-    recent = _first_that_fits(items, starts, target.tokens / 2, 0)
-    old = [item for item in items[:recent] if isinstance(item, Result) and saved(item) >= LEAST_SAVED]
-    gain = sum(map(saved, old))
-    if not old or gain < target.least or state.history.tokens - gain > target.tokens:
+    recent = _find_cut(items, starts, target.tokens / 2, 0)
+    old = [item for item in items[:recent] if isinstance(item, Result) and count_saved_tokens(item) >= MIN_SAVED_TOKENS]
+    gain = sum(map(count_saved_tokens, old))
+    if not old or gain < target.min_saved or state.history.tokens - gain > target.tokens:
         return None
     return Compact(through=old[-1].id, dropped=tuple(item.id for item in old))
 
 
-def _without_turns(
+def _plan_dropped_turns(
     state: State, run: RunState, items: Sequence[Item], starts: Sequence[int], target: _Target, until: float
 ) -> Compact | None:
     """The oldest turns go; what stands for earlier ones goes with them, never alone."""
     movable = [start for start in starts if start > state.window.head]
     if not movable:
         return None
-    cut = _first_that_fits(items, movable, target.tokens / (2 if target.of_model else 1), target.messages)
+    cut = _find_cut(items, movable, target.tokens / (2 if target.of_model else 1), target.messages)
     asked = [at for at in movable if at >= cut and isinstance(items[at], UserMessage)]
     if asked and not target.of_model:
         cut = asked[0]
@@ -120,35 +124,35 @@ def _without_turns(
     request = [item for item in gone if isinstance(item, UserMessage)][-1:] if not asked else []
     kept = (*(item for item in gone if isinstance(item, SystemText)), *request)
     left_out = [item for item in gone[state.window.head :] if item not in kept]
-    if not left_out or sum(map(tokens_of, left_out)) < target.least:
+    if not left_out or sum(map(estimate_tokens, left_out)) < target.min_saved:
         return None
-    fits = not run.window or sum(map(tokens_of, gone)) + state.surplus <= run.window
+    fits = not run.window or sum(map(estimate_tokens, gone)) + state.surplus <= run.window
     return Compact(
         through=gone[-1].id,
-        kept=kept,
+        kept_items=kept,
         summarise=target.of_model and fits and not run.settings.ephemeral,
-        told=target.of_model,
+        tell_model=target.of_model,
         until=until,
     )
 
 
-def _first_that_fits(items: Sequence[Item], starts: Sequence[int], tokens: float, messages: int) -> int:
+def _find_cut(items: Sequence[Item], starts: Sequence[int], tokens: float, messages: int) -> int:
     """The first place from which all that follows is within the bounds; the last place if none is.
 
     What goes is counted from the beginning and in steps: where the same history comes again and again, a little longer
     each time, it is cut at the same place for a while.
     """
-    excess = _in_steps(sum(map(tokens_of, items)) - tokens, tokens / 2)
-    many = _in_steps(messages_in(items) - messages, max(1, messages // 2)) if messages else 0
+    excess = _round_up(sum(map(estimate_tokens, items)) - tokens, tokens / 2)
+    many = _round_up(count_messages(items) - messages, max(1, messages // 2)) if messages else 0
     begin, size, count = 0, 0, 0
     for start in starts:
-        size += sum(map(tokens_of, items[begin:start]))
-        count += messages_in(items[begin:start])
+        size += sum(map(estimate_tokens, items[begin:start]))
+        count += count_messages(items[begin:start])
         begin = start
         if size >= excess and count >= many:
             return start
     return starts[-1]
 
 
-def _in_steps(excess: float, step: float) -> float:
+def _round_up(excess: float, step: float) -> float:
     return math.ceil(excess / step) * step if excess > 0 else 0.0

@@ -5,7 +5,7 @@ from msgspec.structs import asdict, replace
 
 from toolyard.core.limits import Limits
 from toolyard.core.notes import Note
-from toolyard.core.web_search import Wish
+from toolyard.core.web_search import SearchMode
 
 
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -21,7 +21,7 @@ class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_messages: int = 0
     max_tokens: int = 0
     """How much of the history the model is shown at most; zero means no bound."""
-    web_search: Wish = ""
+    web_search: SearchMode = ""
     """Where its searches run, unless a request says otherwise."""
     language: str = ""
     """Of the sentences that no model says, unless a request says otherwise."""
@@ -47,9 +47,9 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: frozenset[str] | UnsetType | None = UNSET
     max_messages: int | UnsetType = UNSET
     max_tokens: int | UnsetType = UNSET
-    web_search: Wish | UnsetType = UNSET
+    web_search: SearchMode | UnsetType = UNSET
     language: str | UnsetType = UNSET
 
-    def applied_to(self, settings: Settings) -> Settings:
+    def apply_to(self, settings: Settings) -> Settings:
         given = {name: value for name, value in asdict(self).items() if value is not UNSET}
         return replace(settings, **given)

@@ -34,9 +34,9 @@ from toolyard.core.events import (
     RunQueued,
     StopRequested,
 )
-from toolyard.core.history import trailing_calls
+from toolyard.core.history import find_trailing_calls
 from toolyard.core.items import Call, Item, Result
-from toolyard.core.results import WITHDRAWN, denied_by_user, never_added, withdrawn
+from toolyard.core.results import WITHDRAWN, build_unanswered_result, build_user_denied_result, build_withdrawn_result
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 
@@ -48,18 +48,18 @@ def decide(state: State, command: Command, now: float) -> Events:
         case Start():
             return _start(state, command, now)
         case Open() | Change():
-            return _set(state, command)
+            return _decide_settings(state, command)
         case AddMessage() | RemoveMessage():
             return _edit_history(state, command, now)
         case Approve() | Deny():
             return _decide_call(state, command, now)
         case Deliver():
-            call = _parked(state, command.result.call_id, "client", command.by)
+            call = _require_parked(state, command.result.call_id, "client", command.by)
             if call.call.tool != command.result.tool:
                 raise Refused(f"call {call.call.id!r} is for {call.call.tool!r}, not {command.result.tool!r}")
             return (CallEnded(result=command.result),)
         case Answer():
-            _parked(state, command.call_id, "question", command.by)
+            _require_parked(state, command.call_id, "question", command.by)
             return (
                 CallAnswered(call_id=command.call_id, by=command.by.user, reply=command.reply, content=command.content),
             )
@@ -69,24 +69,24 @@ def decide(state: State, command: Command, now: float) -> Events:
             assert_never(command)
 
 
-def _set(state: State, command: Open | Change) -> Events:
+def _decide_settings(state: State, command: Open | Change) -> Events:
     if isinstance(command, Change):
-        _own(state, command.by)
-        return (ConversationChanged(settings=command.change.applied_to(state.settings)),)
+        _require_ownership(state, command.by)
+        return (ConversationChanged(settings=command.change.apply_to(state.settings)),)
     if state.owner:
         raise Refused("the conversation is open already")
-    return _opening(state, command.by, command.settings)
+    return _open_if_new(state, command.by, command.settings)
 
 
 def _start(state: State, command: Start, now: float) -> Events:
-    opening = _opening(state, command.by, command.settings)
-    _new(state, command.input)
+    opening = _open_if_new(state, command.by, command.settings)
+    _require_new_items(state, command.input)
     waiting = len(state.queue) - (0 if state.run else 1)  # the first in line does not wait when nothing runs
     if waiting >= command.queue_limit:
         raise Refused(f"{waiting} requests wait in this conversation already; wait for one to end, or stop the run")
     if command.run_id in {run.id for run in (*state.queue, *((state.run,) if state.run else ()))}:
         raise Refused(f"run {command.run_id!r} was started already")
-    stop = _interrupted(state, command) if command.interrupt else _withdrawn(state, command, now)
+    stop = _interrupt(state, command) if command.interrupt else _withdraw_proposals(state, command, now)
     queued = RunQueued(
         caller=command.by,
         input=command.input,
@@ -99,44 +99,48 @@ def _start(state: State, command: Start, now: float) -> Events:
         language=command.language,
         mcp_client=command.mcp_client,
     )
-    return (*opening, *_closing(state, now), *stop, queued)
+    return (*opening, *_close_trailing_calls(state, now), *stop, queued)
 
 
 def _edit_history(state: State, command: AddMessage | RemoveMessage, now: float) -> Events:
     if state.run is not None or state.queue:
         raise Refused("a run is open; wait for it to end, or stop it, before changing the messages")
     if isinstance(command, AddMessage):
-        _new(state, command.items)
-        opening = _opening(state, command.by, command.settings)
-        return (*opening, *_before(state, command.items, now), *(MessageAdded(item=item) for item in command.items))
-    _own(state, command.by)
-    return (MessageRemoved(ids=_removable(state, command.ids)),)
+        _require_new_items(state, command.items)
+        opening = _open_if_new(state, command.by, command.settings)
+        return (
+            *opening,
+            *_prepare_message(state, command.items, now),
+            *(MessageAdded(item=item) for item in command.items),
+        )
+    _require_ownership(state, command.by)
+    return (MessageRemoved(ids=_expand_removal(state, command.ids)),)
 
 
-def _before(state: State, items: Sequence[Item], now: float) -> Events:
+def _prepare_message(state: State, items: Sequence[Item], now: float) -> Events:
     """Return what must come before a message: a result needs its call, and anything else leaves no call open."""
     answered = [item.call_id for item in items if isinstance(item, Result)]
     if not answered:
-        return _closing(state, now)
-    waiting = {call.id for call in trailing_calls(state.history)}
+        return _close_trailing_calls(state, now)
+    waiting = {call.id for call in find_trailing_calls(state.history)}
     if missing := [call_id for call_id in answered if call_id not in waiting]:
         raise Refused(f"call {missing[0]!r} waits for no result here: it has one, or never was")
     return ()
 
 
-def _closing(state: State, now: float) -> Events:
+def _close_trailing_calls(state: State, now: float) -> Events:
     """Return a result for each call that was added by hand and has none: no model would take the history otherwise.
 
     While a run is open its calls are its own business, and nothing can have been added.
     """
     if state.run is not None or state.queue:
         return ()
-    return tuple(MessageAdded(item=never_added(call, now)) for call in trailing_calls(state.history))
+    return tuple(MessageAdded(item=build_unanswered_result(call, now)) for call in find_trailing_calls(state.history))
 
 
-def _removable(state: State, ids: frozenset[str]) -> frozenset[str]:
+def _expand_removal(state: State, ids: frozenset[str]) -> frozenset[str]:
     """These items, and what cannot stay without them: a call goes with its result."""
-    whole = state.whole
+    whole = state.full_history
     items = [item for item in whole if item.id in ids]
     missing = ids.difference(item.id for item in items)
     if missing or not ids:
@@ -149,15 +153,15 @@ def _removable(state: State, ids: frozenset[str]) -> frozenset[str]:
 def _decide_call(state: State, command: Approve | Deny, now: float) -> Events:
     call = state.calls.get(command.call_id)
     if call is None or call.phase != "asking":
-        raise Refused(f"call {command.call_id!r} is not asking for a decision{_phase_of(call)}")
+        raise Refused(f"call {command.call_id!r} is not asking for a decision{_describe_phase(call)}")
     if now >= call.expires_at:
         raise Refused(f"call {command.call_id!r} asked until {call.expires_at:.0f}; the time to decide is over")
-    _may_decide(state, command.by)
+    _require_decider(state, command.by)
     if isinstance(command, Approve) and command.remember != "no" and call.call.confirm == "ask":
         raise Refused("this call has to be confirmed each time: approve it without `remember`")
     if isinstance(command, Deny):
         denied = CallDenied(call_id=command.call_id, by=command.by.user, reason=command.reason)
-        return denied, CallEnded(result=denied_by_user(call.call, command.reason, now))
+        return denied, CallEnded(result=build_user_denied_result(call.call, command.reason, now))
     return (
         CallApproved(
             call_id=command.call_id, by=command.by.user, arguments=command.arguments, remember=command.remember
@@ -165,22 +169,22 @@ def _decide_call(state: State, command: Approve | Deny, now: float) -> Events:
     )
 
 
-def _parked(state: State, call_id: str, kind: ParkedKind, by: Caller) -> CallState:
+def _require_parked(state: State, call_id: str, kind: ParkedKind, by: Caller) -> CallState:
     call = state.calls.get(call_id)
     if call is None or call.phase != "parked" or call.parked is None or call.parked.kind != kind:
-        raise Refused(f"call {call_id!r} does not wait for the {_AWAITED[kind]}{_phase_of(call)}")
-    _may_decide(state, by)
+        raise Refused(f"call {call_id!r} does not wait for the {_WAITS_FOR[kind]}{_describe_phase(call)}")
+    _require_decider(state, by)
     return call
 
 
-_AWAITED: dict[ParkedKind, str] = {"client": "application's result", "question": "answer to a question"}
+_WAITS_FOR: dict[ParkedKind, str] = {"client": "application's result", "question": "answer to a question"}
 
 
 def _stop(state: State, command: Stop) -> Events:
-    if not command.by.may_decide_for(_opened(state)):
+    if not command.by.may_decide_for(_get_owner(state)):
         raise Refused(f"{command.by.user!r} may not stop anything in this conversation")
     if command.run_id and (state.run is None or state.run.id != command.run_id):
-        return _ended_in_line(state, command.run_id, command.by)
+        return _end_queued_run(state, command.run_id, command.by)
     if state.run is None:
         raise Refused("nothing is running in this conversation")
     call = state.calls.get(command.call_id)
@@ -191,14 +195,14 @@ def _stop(state: State, command: Stop) -> Events:
     return (StopRequested(by=command.by.user, call_id=command.call_id),)
 
 
-def _interrupted(state: State, command: Start) -> Events:
+def _interrupt(state: State, command: Start) -> Events:
     """The run in front is stopped; one that has not begun yet leaves the line."""
     if state.run is not None:
         return (StopRequested(by=command.by.user),) if state.run.stopped_by is None else ()
-    return _ended_in_line(state, state.queue[0].id, command.by) if state.queue else ()
+    return _end_queued_run(state, state.queue[0].id, command.by) if state.queue else ()
 
 
-def _withdrawn(state: State, command: Start, now: float) -> Events:
+def _withdraw_proposals(state: State, command: Start, now: float) -> Events:
     """A message that comes while a proposal waits for a yes takes the proposal's place: the run in front ends.
 
     Whether the message itself says yes is for the model to read.
@@ -208,29 +212,29 @@ def _withdrawn(state: State, command: Start, now: float) -> Events:
         return ()
     if any(call.phase != "asking" or call.call.confirm != "ask" for call in waiting):
         return ()
-    ended = (CallEnded(result=withdrawn(call.call, now)) for call in waiting)
+    ended = (CallEnded(result=build_withdrawn_result(call.call, now)) for call in waiting)
     return (StopRequested(by=command.by.user, detail=WITHDRAWN), *ended)
 
 
-def _ended_in_line(state: State, run_id: str, by: Caller) -> Events:
+def _end_queued_run(state: State, run_id: str, by: Caller) -> Events:
     if run_id not in {run.id for run in state.queue}:
         raise Refused(f"run {run_id!r} has ended or never was")
     return (RunEnded(ending="cancelled", detail=f"stopped by {by.user}", run_id=run_id),)
 
 
-def _opening(state: State, by: Caller, settings: Settings) -> Events:
+def _open_if_new(state: State, by: Caller, settings: Settings) -> Events:
     if state.owner is None:
         return (ConversationOpened(owner=by, settings=settings),)
-    _own(state, by)
+    _require_ownership(state, by)
     return ()
 
 
-def _own(state: State, by: Caller) -> None:
-    if not by.owns(_opened(state)):
+def _require_ownership(state: State, by: Caller) -> None:
+    if not by.owns(_get_owner(state)):
         raise Refused(f"this conversation is not {by.user!r}'s")
 
 
-def _new(state: State, items: Sequence[Item]) -> None:
+def _require_new_items(state: State, items: Sequence[Item]) -> None:
     """An item is in the log once: a message that is sent again is refused, not said twice."""
     ids = {item.id for item in items}
     if past := state.history.shared_ids(ids) | state.window.past.shared_ids(ids):
@@ -239,16 +243,16 @@ def _new(state: State, items: Sequence[Item]) -> None:
         raise Refused(f"{', '.join(sorted(queued))} waits in this conversation already")
 
 
-def _opened(state: State) -> Caller:
+def _get_owner(state: State) -> Caller:
     if state.owner is None:
         raise Refused("there is no such conversation yet")
     return state.owner
 
 
-def _may_decide(state: State, by: Caller) -> None:
-    if not by.may_decide_for(_opened(state)):
+def _require_decider(state: State, by: Caller) -> None:
+    if not by.may_decide_for(_get_owner(state)):
         raise Refused(f"{by.user!r} may not decide in this conversation: its owner or an approver of the tenant may")
 
 
-def _phase_of(call: CallState | None) -> str:
+def _describe_phase(call: CallState | None) -> str:
     return f": it is {call.phase}" if call else ": it has ended or never was"

@@ -21,11 +21,11 @@ class Division(Struct, frozen=True, kw_only=True):
 
 Divisions = Mapping[tuple[str, str], Division]
 """By tenant and division; an empty name stands for any."""
-EVERYBODY = Division()
-UNDIVIDED: Divisions = {}
+DEFAULT_DIVISION = Division()
+NO_DIVISIONS: Divisions = {}
 
 
-def division_of(caller: Caller, divisions: Divisions) -> Division | None:
+def find_division(caller: Caller, divisions: Divisions) -> Division | None:
     """What holds for a caller: what is said of their division in their tenant, of the tenant, or of the division."""
     for place in ((caller.tenant, caller.division), (caller.tenant, ""), ("", caller.division)):
         if place in divisions:

@@ -15,7 +15,7 @@ from toolyard.core.limits import Limits
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.notes import Note
 from toolyard.core.tools import Tool
-from toolyard.core.web_search import Wish
+from toolyard.core.web_search import SearchMode
 
 FORMAT = 1
 """The format that is written today; every earlier one stays readable."""
@@ -79,7 +79,7 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     tool_choice: str = "auto"
     model: str = ""
     limits: Limits | None = None
-    web_search: Wish = ""
+    web_search: SearchMode = ""
     context: dict[str, Note] = {}
     """Named context of this request alone, beside the conversation's."""
     language: str = ""
@@ -110,7 +110,7 @@ class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn.started"):
     search: str = ""
     """Where a search of the web runs, and why there, if anybody spoke of one."""
 
-    def applied_to(self, offered: dict[str, str]) -> dict[str, str]:
+    def apply_to(self, offered: dict[str, str]) -> dict[str, str]:
         """What is offered from this turn on: the same object where nothing changed."""
         if not (self.added or self.removed):
             return offered
@@ -267,6 +267,6 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """An entry that does not say is of the first format."""
 
 
-def name_of(event: Event) -> str:
+def event_name(event: Event) -> str:
     """The event's wire name, such as `call.ended`."""
     return str(type(event).__struct_config__.tag)

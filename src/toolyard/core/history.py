@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import overload
 
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result
-from toolyard.core.token_estimate import tokens_of
+from toolyard.core.token_estimate import estimate_tokens
 
 
 class History(Sequence[Item]):
@@ -37,13 +37,13 @@ class History(Sequence[Item]):
     @property
     def tokens(self) -> int:
         """By estimate."""
-        return self.sums(self._length)[0]
+        return self.sum_first(self._length)[0]
 
     @property
     def messages(self) -> int:
-        return self.sums(self._length)[1]
+        return self.sum_first(self._length)[1]
 
-    def sums(self, length: int) -> tuple[int, int]:
+    def sum_first(self, length: int) -> tuple[int, int]:
         """The tokens and messages of the first items: each item is looked at once, when somebody first asks."""
         sums, counts, items = *self._sums, self._items
         start = len(sums) - 1
@@ -52,7 +52,7 @@ class History(Sequence[Item]):
             shown = (type(items[at]) for at in range(start - 1, -1, -1) if type(items[at]) is not Reasoning)
             before = next(shown, None)
             for item in items[start:length]:
-                tokens += tokens_of(item)
+                tokens += estimate_tokens(item)
                 kind = type(item)
                 if kind is not Reasoning:
                     messages += not (kind is Call and before in (ModelText, Call))
@@ -65,14 +65,14 @@ class History(Sequence[Item]):
         """Return those of the ids that `has` is true of."""
         return self._ids & ids
 
-    def has(self, item_id: str) -> bool:
+    def contains_id(self, item_id: str) -> bool:
         """Whether an item of that id is here (or was taken back a moment ago): such an id is not used again."""
         return item_id in self._ids
 
     def without(self, ids: frozenset[str]) -> "History":
         return History(item for item in self if item.id not in ids)
 
-    def since(self, start: int) -> list[Item]:
+    def items_from(self, start: int) -> list[Item]:
         return self._items[start : self._length]
 
     @property
@@ -103,7 +103,7 @@ class History(Sequence[Item]):
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
 
-def messages_in(items: Iterable[Item], before: Item | None = None) -> int:
+def count_messages(items: Iterable[Item], before: Item | None = None) -> int:
     """As how many chat messages the items are told: what the model says and calls in one go is one."""
     count = 0
     for item in items:
@@ -115,7 +115,7 @@ def messages_in(items: Iterable[Item], before: Item | None = None) -> int:
     return count
 
 
-def calls_left_open(items: Sequence[Item]) -> list[Call]:
+def find_open_calls(items: Sequence[Item]) -> list[Call]:
     """Return the calls that wait for a result at the end of a request's input.
 
     Only the end can hold any (see `faults`), so a long history before it is not looked at.
@@ -132,7 +132,7 @@ def calls_left_open(items: Sequence[Item]) -> list[Call]:
     return [call for call in reversed(calls) if call.id not in answered]
 
 
-def trailing_calls(history: History) -> list[Call]:
+def find_trailing_calls(history: History) -> list[Call]:
     """Return the calls at the end of the history that have no result: a client added them, and no result since.
 
     Only the calls and results at the end are looked at; before the last other item every call has its result.
@@ -150,13 +150,13 @@ def trailing_calls(history: History) -> list[Call]:
     return [call for call in reversed(calls) if call.id not in answered and not call.ran_at]
 
 
-def faults(items: Iterable[Item], *, open_end: bool = False) -> list[str]:
+def find_faults(items: Iterable[Item], *, open_end: bool = False) -> list[str]:
     """What a strict provider would refuse: orphans, doubles, and results that do not follow their calls.
 
     With an open end the last calls may still wait for their results.
     """
     items = items if isinstance(items, Sequence) else list(items)
-    found = _doubles(items)
+    found = _find_duplicate_ids(items)
     waiting: dict[str, None] = {}
     answering = False
     for item in items:
@@ -184,7 +184,7 @@ def faults(items: Iterable[Item], *, open_end: bool = False) -> list[str]:
     return found
 
 
-def _doubles(items: Sequence[Item]) -> list[str]:
+def _find_duplicate_ids(items: Sequence[Item]) -> list[str]:
     if len({item.id for item in items}) == len(items):
         return []
     return [

@@ -15,7 +15,7 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     parallel_calls: int = 16
     queued_messages: int = 16
 
-    def within(self, other: "Limits") -> "Limits":
+    def cap_to(self, other: "Limits") -> "Limits":
         """These, but nowhere more than the others allow."""
         least = {name: min(value, getattr(other, name)) for name, value in asdict(self).items() if name != "run_tokens"}
         tokens = [tokens for tokens in (self.run_tokens, other.run_tokens) if tokens]

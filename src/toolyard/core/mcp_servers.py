@@ -11,7 +11,7 @@ INPUT_RESPONSES = "io.modelcontextprotocol/inputResponses"
 ServerStatus = Literal["stopped", "starting", "running", "idle", "restarting", "failed"]
 """`idle` until the next call; `restarting` between two attempts; `failed` when so many failed that it is tried only now
 and then."""
-LAST_WORDS = "; its last words: "
+STDERR_LABEL = "; its last words: "
 """In the error of a server that ended: what follows is what it said itself."""
 ServerAction = Literal["start", "stop", "accept", "reject", "remove"]
 ToolState = Literal["accepted", "new", "changed", "rejected", "unusable"]

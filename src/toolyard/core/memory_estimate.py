@@ -11,36 +11,36 @@ VALUE_BYTES = 80
 """What a value inside arguments takes besides its text."""
 
 
-def bytes_of(items: Iterable[Item]) -> int:
+def estimate_bytes(items: Iterable[Item]) -> int:
     """Return what the items take."""
-    return sum(map(_size, items))
+    return sum(map(_estimate_item, items))
 
 
-def _size(item: Item) -> int:
+def _estimate_item(item: Item) -> int:
     match item:
         case Result():
-            return ITEM_BYTES + len(item.content) + _parts(item.parts) + _seal(item.seal)
+            return ITEM_BYTES + len(item.content) + _count_part_chars(item.parts) + _count_seal_chars(item.seal)
         case Call():
-            return ITEM_BYTES + _arguments(item.arguments) + _seal(item.seal)
+            return ITEM_BYTES + _estimate_arguments(item.arguments) + _count_seal_chars(item.seal)
         case ModelText():
-            return ITEM_BYTES * (1 + len(item.citations)) + len(item.text) + _seal(item.seal)
+            return ITEM_BYTES * (1 + len(item.citations)) + len(item.text) + _count_seal_chars(item.seal)
         case Reasoning():
             return ITEM_BYTES + len(item.text) + len(item.signature)
         case SystemText():
             return ITEM_BYTES + len(item.text)
         case UserMessage():
-            return ITEM_BYTES + _parts(item.parts)
+            return ITEM_BYTES + _count_part_chars(item.parts)
 
 
-def _parts(parts: tuple[Part, ...]) -> int:
+def _count_part_chars(parts: tuple[Part, ...]) -> int:
     return sum(len(part.text) if isinstance(part, TextPart) else len(part.url) for part in parts)
 
 
-def _seal(seal: Seal | None) -> int:
+def _count_seal_chars(seal: Seal | None) -> int:
     return len(seal.data) if seal else 0
 
 
-def _arguments(arguments: dict[str, object]) -> int:
+def _estimate_arguments(arguments: dict[str, object]) -> int:
     """Arguments may be nested deeper than Python may recurse, so this does not."""
     size, left = 0, list[object](arguments.values())
     while left:

@@ -26,6 +26,6 @@ class ModelCard(Struct, frozen=True, kw_only=True):
     reason: str | UnsetType = UNSET
 
 
-def problem_of_model(error: Misconfigured) -> str:
+def describe_model_problem(error: Misconfigured) -> str:
     """Return in a few words why a model cannot be used."""
     return f"needs {error.variable}" if isinstance(error, MissingKey) else mask_addresses(str(error))

@@ -19,7 +19,7 @@ def is_safe_pattern(pattern: str) -> bool:
     return _PROVIDER.fullmatch(pattern) is not None
 
 
-def fits(name: str, patterns: Iterable[str]) -> bool:
+def matches_any(name: str, patterns: Iterable[str]) -> bool:
     if _SAFE.fullmatch(name) is None or ".." in name or "//" in name:
         return False
     return any(fnmatchcase(name, pattern) for pattern in patterns)

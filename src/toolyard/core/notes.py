@@ -31,14 +31,14 @@ def to_notes(context: Mapping[str, object], prefix: str = "") -> dict[str, Note]
     """Return one note for each field of a request's context, by its id. Raises Invalid for what is too large."""
     if len(context) > MAX_NOTES:
         raise _invalid("context", f"has {len(context)} fields; at most {MAX_NOTES} are taken")
-    notes = {f"{prefix}{name}": _note(name, value) for name, value in context.items()}
+    notes = {f"{prefix}{name}": _build_note(name, value) for name, value in context.items()}
     size = sum(len(note.text) for note in notes.values())
     if size > MAX_CONTEXT_CHARS:
         raise _invalid("context", f"has {size:,} characters; at most {MAX_CONTEXT_CHARS:,} are taken")
     return notes
 
 
-def _note(name: str, value: object) -> Note:
+def _build_note(name: str, value: object) -> Note:
     is_text = isinstance(value, str)
     try:
         text = value if is_text else msgspec.json.encode(value).decode()

@@ -7,7 +7,7 @@ from msgspec import Struct
 Effort = Literal["low", "medium", "high"]
 Thinking = int | Literal["", "adaptive"] | Effort
 """How much a model may think before it answers: tokens, an effort, or as much as it likes; empty is its own way."""
-BUDGETS: dict[str, int] = {"low": 2_048, "medium": 8_192, "high": 24_576}
+THINKING_BUDGETS: dict[str, int] = {"low": 2_048, "medium": 8_192, "high": 24_576}
 
 
 class Options(Struct, frozen=True, kw_only=True):
@@ -25,12 +25,18 @@ class Options(Struct, frozen=True, kw_only=True):
             case "" | "adaptive" | 0:
                 return None
             case tokens:
-                return "low" if tokens <= BUDGETS["low"] else "medium" if tokens <= BUDGETS["medium"] else "high"
+                return (
+                    "low"
+                    if tokens <= THINKING_BUDGETS["low"]
+                    else "medium"
+                    if tokens <= THINKING_BUDGETS["medium"]
+                    else "high"
+                )
 
     @property
     def budget(self) -> int:
         """For providers that know no effort: tokens; 0 where it is not for us to say."""
-        return self.thinking if isinstance(self.thinking, int) else BUDGETS.get(self.thinking, 0)
+        return self.thinking if isinstance(self.thinking, int) else THINKING_BUDGETS.get(self.thinking, 0)
 
 
-PLAIN = Options()
+DEFAULT_OPTIONS = Options()

@@ -2,14 +2,14 @@
 
 from msgspec import Struct
 
-from toolyard.core.compaction import HOPELESS, TOO_LARGE, Compact, is_full, make_room
+from toolyard.core.compaction import HOPELESS_SHARE, TOO_LARGE, Compact, is_full, plan_compaction
 from toolyard.core.events import Ending, Finish
 from toolyard.core.items import Item, ModelText, Result
 from toolyard.core.run_state import CallState, QueuedRun, RunState
 from toolyard.core.state import State
 
 WAITING = ("asking", "parked")
-MOST_OWNERS = 3
+MAX_OWNERS = 3
 """A turn or a repeatable call that was started by this many owners that died is given up."""
 
 
@@ -29,7 +29,7 @@ class Judge(Struct, frozen=True):
     calls: list[CallState]
 
 
-class Run(Struct, frozen=True):
+class RunCalls(Struct, frozen=True):
     calls: list[CallState]
 
 
@@ -66,7 +66,8 @@ class Rest(Struct, frozen=True):
 
 
 Step = (
-    BeginRun | AskModel | GiveUpTurn | Judge | Run | Recover | Expire | StopWork | Compact | Wait | Suspend | End | Rest
+    BeginRun | AskModel | GiveUpTurn | Judge | RunCalls | Recover | Expire | StopWork | Compact
+    | Wait | Suspend | End | Rest
 )  # fmt: skip
 
 
@@ -75,18 +76,18 @@ def plan(state: State, epoch: int, now: float) -> Step:
     run = state.run
     if run is None:
         return BeginRun(state.queue[0]) if state.queue else Rest()
-    if halt := _halt(state, run, now if state.epoch == epoch else state.last_at):
+    if halt := _plan_halt(state, run, now if state.epoch == epoch else state.last_at):
         return halt
     if state.calls:
         return _plan_calls(state, run, epoch, now)
     if state.turn is not None:
         if state.turn.epoch == epoch:
-            return Wait(_run_deadline(run, now))
-        return AskModel() if state.turn.owners < MOST_OWNERS else GiveUpTurn(state.turn.owners)
+            return Wait(_compute_deadline(run, now))
+        return AskModel() if state.turn.owners < MAX_OWNERS else GiveUpTurn(state.turn.owners)
     return _plan_turn(state, run, now)
 
 
-def _halt(state: State, run: RunState, now: float) -> Step | None:
+def _plan_halt(state: State, run: RunState, now: float) -> Step | None:
     late = run.active_s(now) >= run.limits.run_seconds
     if run.stopped_by is None and not late:
         stopping = [call for call in state.calls.values() if call.stopping and call.phase != "closed"]
@@ -108,19 +109,19 @@ def _plan_calls(state: State, run: RunState, epoch: int, now: float) -> Step:
         return Expire(over)
     if requested := [call for call in open_calls if call.phase == "requested"]:
         return Judge(requested)
-    if chosen := _runnable(open_calls, running, run.limits.parallel_calls):
-        return Run(chosen)
-    wake_at = _run_deadline(run, now)
+    if chosen := _select_runnable(open_calls, running, run.limits.parallel_calls):
+        return RunCalls(chosen)
+    wake_at = _compute_deadline(run, now)
     if waiting:
         wake_at = min(call.expires_at for call in waiting)
     if running:
-        return Wait(min(wake_at, _run_deadline(run, now)))
+        return Wait(min(wake_at, _compute_deadline(run, now)))
     if run.suspended_at is not None:
         return Rest()
     return Suspend(tuple(call.call.id for call in waiting), wake_at)
 
 
-def _runnable(calls: list[CallState], running: list[CallState], most: int) -> list[CallState]:
+def _select_runnable(calls: list[CallState], running: list[CallState], max_parallel: int) -> list[CallState]:
     """The next ones in the model's order; an exclusive one waits until it is alone, and the later ones wait for it."""
     chosen: list[CallState] = []
     for call in calls:
@@ -128,7 +129,7 @@ def _runnable(calls: list[CallState], running: list[CallState], most: int) -> li
             continue
         others = len(running) + len(chosen)
         alone_needed = call.exclusive or any(other.exclusive for other in (*running, *chosen))
-        if others and (others >= most or alone_needed):
+        if others and (others >= max_parallel or alone_needed):
             break
         chosen.append(call)
     return chosen
@@ -136,13 +137,13 @@ def _runnable(calls: list[CallState], running: list[CallState], most: int) -> li
 
 def _plan_turn(state: State, run: RunState, now: float) -> Step:
     if run.failure is not None:
-        room = make_room(state, run, _run_deadline(run, now)) if run.failure.error_type == TOO_LARGE else None
+        room = plan_compaction(state, run, _compute_deadline(run, now)) if run.failure.error_type == TOO_LARGE else None
         return room or End("failed", f"{run.failure.error_type}: {run.failure.error}")
     if run.direct:
         return End("done")
     last = state.history[-1] if state.history else None
     if run.finish not in (None, "paused") and not (isinstance(last, Result) and not last.ran_at):
-        return _answered(last, run.finish)
+        return _plan_ending(last, run.finish)
     limits = run.limits
     if run.tool_turns + run.pauses >= limits.turns_per_request:
         return End("limit", "turns_per_request")
@@ -150,19 +151,19 @@ def _plan_turn(state: State, run: RunState, now: float) -> Step:
         return End("limit", "turns_per_conversation")
     if limits.run_tokens and run.usage.total >= limits.run_tokens:
         return End("limit", "run_tokens")
-    return _plan_room(state, run, now) if is_full(state, run) else AskModel()
+    return _plan_full_window(state, run, now) if is_full(state, run) else AskModel()
 
 
-def _plan_room(state: State, run: RunState, now: float) -> Step:
-    if room := make_room(state, run, _run_deadline(run, now)):
+def _plan_full_window(state: State, run: RunState, now: float) -> Step:
+    if room := plan_compaction(state, run, _compute_deadline(run, now)):
         return room
-    if run.window and state.tokens > HOPELESS * run.window:
+    if run.window and state.tokens > HOPELESS_SHARE * run.window:
         size = f"about {state.tokens:,} tokens, and {run.model} takes {run.window:,}"
         return End("failed", f"too_large: this message with all that it needs is {size}; send less of it")
     return AskModel()
 
 
-def _answered(last: Item | None, finish: Finish) -> End:
+def _plan_ending(last: Item | None, finish: Finish) -> End:
     if finish == "length":
         return End("limit", "length")
     if not isinstance(last, ModelText):
@@ -170,5 +171,5 @@ def _answered(last: Item | None, finish: Finish) -> End:
     return End("done", "refused" if finish == "refused" else "")
 
 
-def _run_deadline(run: RunState, now: float) -> float:
+def _compute_deadline(run: RunState, now: float) -> float:
     return now + run.limits.run_seconds - run.active_s(now)

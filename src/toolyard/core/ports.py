@@ -13,13 +13,13 @@ from toolyard.core.items import Call, Part, Problem
 from toolyard.core.mcp_client import McpClient
 from toolyard.core.mcp_servers import ServerAction, ServerCard, ServerSpec, SignIn, SignInAnswer
 from toolyard.core.tools import Tool
-from toolyard.core.web_search import Native
+from toolyard.core.web_search import NativeTools
 
 
-class Mint(Protocol):
+class Clock(Protocol):
     """Where ids and times come from: the only source of both."""
 
-    def id(self, prefix: str) -> str: ...
+    def new_id(self, prefix: str) -> str: ...
 
     def now(self) -> float: ...
 
@@ -36,11 +36,11 @@ class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
     """Where a search of the web runs, and why there, if anybody spoke of one."""
 
 
-KEPT_TURN = "turn."
+RECORDED_TURN_PREFIX = "turn."
 """How the handles of what was kept of a turn begin: they are for operators, not for a model to read."""
 
 
-class Exchanged(Struct, frozen=True, kw_only=True):
+class WireExchange(Struct, frozen=True, kw_only=True):
     """What was sent to a provider for one turn and what came back, as it went over the wire. No key is in it."""
 
     url: str
@@ -58,13 +58,13 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     history: History
     offer: Offer
     tool_choice: str
-    mint: Mint
+    clock: Clock
     correlation_id: str = ""
     memo: dict[str, object] = {}
     """The conversation's scratch pad: a wire keeps what it has encoded here, under its own name."""
-    keep: "Callable[[Exchanged], None] | None" = None
+    record_exchange: "Callable[[WireExchange], None] | None" = None
     """Told what went over the wire, if somebody wants to look at it."""
-    hasty: bool = False
+    fail_fast: bool = False
     """Another model is asked if this one cannot answer now: it is not worth a wait."""
 
 
@@ -77,11 +77,11 @@ class Model(Protocol):
 
 
 @runtime_checkable
-class Hosting(Protocol):
+class NativeToolsModel(Protocol):
     """A model whose provider runs some tools itself."""
 
     @property
-    def native(self) -> Native: ...
+    def native(self) -> NativeTools: ...
 
 
 class Context(Struct, frozen=True, kw_only=True):
@@ -123,11 +123,11 @@ class Failure(Struct, frozen=True, kw_only=True):
     """A venue's answer when the tool failed. `passing` says that trying again may help."""
 
     problem: Problem
-    passing: bool = False
+    retryable: bool = False
     native: bytes = b""
 
 
-class Later(Struct, frozen=True, kw_only=True):
+class Pending(Struct, frozen=True, kw_only=True):
     """A venue's answer when the result, or an answer that it needs, will come from outside."""
 
     kind: ParkedKind
@@ -135,18 +135,18 @@ class Later(Struct, frozen=True, kw_only=True):
     resume_token: str = ""
 
 
-Gate = Callable[[Caller], "Verdict | None"]
-Check = Callable[[dict[str, object]], Problem | None]
+AuthorizeHook = Callable[[Caller], "Verdict | None"]
+ValidateHook = Callable[[dict[str, object]], Problem | None]
 
 
-class Own(Struct, frozen=True, kw_only=True):
+class ToolHooks(Struct, frozen=True, kw_only=True):
     """What a tool itself has to say, if anything: who may use it, and whether arguments fit it.
 
     The gate is asked at offer and at call. Without a check the tool's JSON Schema is what arguments are held to.
     """
 
-    gate: Gate | None = None
-    check: Check | None = None
+    authorize: AuthorizeHook | None = None
+    validate: ValidateHook | None = None
 
 
 class Venue(Protocol):
@@ -154,9 +154,9 @@ class Venue(Protocol):
 
     def tools(self) -> Sequence[Tool]: ...
 
-    def own(self, tool: str) -> Own: ...
+    def hooks(self, tool: str) -> ToolHooks: ...
 
-    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later: ...
+    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending: ...
 
     async def close(self) -> None: ...
 
@@ -170,29 +170,29 @@ class Monitored(Protocol):
         ...
 
 
-class Personal(Struct, frozen=True, eq=False):
+class CallerTools(Struct, frozen=True, eq=False):
     """Where a caller gets other tools than the rest: by name the tool as it is for this caller, or None for none."""
 
     tools: Mapping[str, Tool | None]
 
 
 @runtime_checkable
-class Personally(Venue, Protocol):
+class CallerToolsVenue(Venue, Protocol):
     """A venue of which some callers get other tools than the rest."""
 
-    def personal(self, caller: Caller) -> tuple[Personal, ...]:
+    def caller_tools(self, caller: Caller) -> tuple[CallerTools, ...]:
         """The same objects as long as nothing changes for this caller."""
         ...
 
-    def knows(self, tool: Tool, caller: Caller) -> bool:
+    def knows_tool(self, tool: Tool, caller: Caller) -> bool:
         """Whether it is known that this caller gets the tool so; else it is as those get it of whom nothing is."""
         ...
 
-    def dispatches(self, tool: Tool, caller: Caller) -> bool:
+    def can_dispatch(self, tool: Tool, caller: Caller) -> bool:
         """Whether a call of this tool by this caller would be run now, rather than wait for its server or fail."""
         ...
 
-    def unavailable(self, caller: Caller) -> Sequence[Tool]:
+    def unavailable_tools(self, caller: Caller) -> Sequence[Tool]:
         """Return the tools of this caller's servers that are stopped or failed, as they were listed last."""
         ...
 
@@ -202,7 +202,7 @@ class Verdict(Struct, frozen=True):
     rule: str
 
 
-class Question(Struct, frozen=True, kw_only=True):
+class PolicyRequest(Struct, frozen=True, kw_only=True):
     """What a rule is asked: may this caller use this tool here? `arguments` is None when tools are listed."""
 
     tool: Tool
@@ -212,16 +212,16 @@ class Question(Struct, frozen=True, kw_only=True):
     arguments: dict[str, object] | None = None
 
 
-Rule = Callable[[Question], Verdict | None]
+Rule = Callable[[PolicyRequest], Verdict | None]
 
 
 class Policy(Protocol):
     """Answers allow, ask or deny, always: a rule that fails denies."""
 
-    steady: bool
+    cacheable: bool
     """Whether its verdict depends on the question alone, so that an offer may be used again."""
 
-    def judge(self, question: Question) -> Verdict: ...
+    def judge(self, request: PolicyRequest) -> Verdict: ...
 
 
 class SignIns(Protocol):
@@ -256,18 +256,18 @@ class Servers(Protocol):
         ...
 
 
-Heard = Callable[[str, str, dict[str, object], Caller | None], None]
+NotificationHandler = Callable[[str, str, dict[str, object], Caller | None], None]
 """Told what a server says unasked: the server, the method, the parameters, and whose session it was, if not all's."""
 
 
-class Beside(Protocol):
+class McpProxy(Protocol):
     """What MCP servers have besides tools: resources, prompts, completions. Requests and answers pass as they came."""
 
-    def offering(self, capability: str, caller: Caller) -> Mapping[str, bool]:
+    def find_servers(self, capability: str, caller: Caller) -> Mapping[str, bool]:
         """The servers for this caller that run now and can do this, and whether each has tools for anybody."""
         ...
 
-    def definition(self, server: str, tool: str, caller: Caller) -> dict[str, object]:
+    def get_definition(self, server: str, tool: str, caller: Caller) -> dict[str, object]:
         """A tool as its server lists it for this caller, with fields that nobody here knows; empty if it does not."""
         ...
 
@@ -282,6 +282,6 @@ class Beside(Protocol):
         """Raises Declined with the server's own error, or Unavailable."""
         ...
 
-    def listen(self, heard: Heard) -> Callable[[], None]:
+    def subscribe(self, handler: NotificationHandler) -> Callable[[], None]:
         """Be told what servers say unasked; what this gives back ends it."""
         ...

@@ -15,7 +15,7 @@ class ProviderCard(Struct, frozen=True, kw_only=True):
     has_key: bool = False
 
 
-def card_of(name: str) -> ProviderCard:
+def build_provider_card(name: str) -> ProviderCard:
     """Return what a model's name tells of its provider, where nothing else is known."""
     provider, _, model = name.rpartition(":")
     return ProviderCard(id=provider or name, models=(model,))

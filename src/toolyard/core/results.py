@@ -7,42 +7,44 @@ import msgspec
 from toolyard.core.items import Call, Outcome, Problem, Result, result_id
 
 
-def problem_text(problem: Problem) -> str:
+def format_problem(problem: Problem) -> str:
     """What the model reads of a failure."""
     told = {"ok": False, "error": problem.error, "error_type": problem.error_type, "details": problem.details}
     return msgspec.json.encode(told).decode()
 
 
-def plain(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """The text without what cannot be written: half characters, as names of files may have them."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def boundary(body: bytes, at: int) -> int:
+def find_char_boundary(body: bytes, at: int) -> int:
     """The place at or before `at` where no character is cut in two."""
     while 0 < at < len(body) and body[at] & 0b1100_0000 == 0b1000_0000:
         at -= 1
     return at
 
 
-def problem_of(error: object, error_type: object, details: Mapping[str, object] | None = None) -> Problem:
+def to_problem(error: object, error_type: object, details: Mapping[str, object] | None = None) -> Problem:
     """A problem made of what somebody else raised: whatever it holds, it can be written."""
     known: dict[str, object]
     try:
         known = msgspec.json.decode(msgspec.json.encode(dict(details or {}), enc_hook=str), type=dict[str, object])
     except (ValueError, TypeError, RecursionError):
-        known = {"details": plain(str(details))[:1000]}
-    return Problem(error=plain(str(error))[:4000], error_type=plain(str(error_type))[:100], details=known)
+        known = {"details": replace_surrogates(str(details))[:1000]}
+    return Problem(
+        error=replace_surrogates(str(error))[:4000], error_type=replace_surrogates(str(error_type))[:100], details=known
+    )
 
 
-def failed(call: Call, outcome: Outcome, problem: Problem, at: float, duration_ms: float = 0.0) -> Result:
+def build_failed_result(call: Call, outcome: Outcome, problem: Problem, at: float, duration_ms: float = 0.0) -> Result:
     return Result(
         id=result_id(call.id),
         at=at,
         call_id=call.id,
         tool=call.tool,
         outcome=outcome,
-        content=problem_text(problem),
+        content=format_problem(problem),
         error=problem,
         duration_ms=duration_ms,
     )
@@ -52,52 +54,54 @@ UNKNOWN_TOOL = "(unknown)"
 """What figures call every tool that was not there when it was called."""
 
 
-def names_no_tool(error: Problem | None, duration_ms: float | None) -> bool:
+def is_unknown_tool(error: Problem | None, duration_ms: float | None) -> bool:
     """Return whether a call asked for a tool that was not there: it never ran, unlike one that says so itself."""
     return error is not None and error.error_type == "unknown_tool" and not duration_ms
 
 
-def denied_by_rule(call: Call, rule: str, at: float) -> Result:
-    return failed(call, "denied", Problem(error=f"not allowed: {rule}", error_type="permission_denied"), at)
+def build_rule_denied_result(call: Call, rule: str, at: float) -> Result:
+    return build_failed_result(
+        call, "denied", Problem(error=f"not allowed: {rule}", error_type="permission_denied"), at
+    )
 
 
-def denied_by_user(call: Call, reason: str, at: float) -> Result:
+def build_user_denied_result(call: Call, reason: str, at: float) -> Result:
     said = f"the user declined: {reason}" if reason else "the user declined this call"
-    return failed(call, "denied", Problem(error=said, error_type="denied_by_user"), at)
+    return build_failed_result(call, "denied", Problem(error=said, error_type="denied_by_user"), at)
 
 
-def over(call: Call, at: float, *, asked: bool) -> Result:
+def build_expired_result(call: Call, at: float, *, awaiting_approval: bool) -> Result:
     """Nobody approved it in time, or the application it was handed to gave no answer."""
-    if asked:
+    if awaiting_approval:
         problem = Problem(error="nobody approved this call in time", error_type="approval_expired")
-        return failed(call, "expired", problem, at)
-    return failed(call, "timeout", Problem(error="no answer came in time", error_type="timeout"), at)
+        return build_failed_result(call, "expired", problem, at)
+    return build_failed_result(call, "timeout", Problem(error="no answer came in time", error_type="timeout"), at)
 
 
-def cancelled(call: Call, at: float, *, may_have_run: bool) -> Result:
+def build_cancelled_result(call: Call, at: float, *, may_have_run: bool) -> Result:
     said = "cancelled; it had started and may have taken effect" if may_have_run else "cancelled"
-    return failed(call, "cancelled", Problem(error=said, error_type="cancelled"), at)
+    return build_failed_result(call, "cancelled", Problem(error=said, error_type="cancelled"), at)
 
 
-def never_added(call: Call, at: float) -> Result:
+def build_unanswered_result(call: Call, at: float) -> Result:
     """Return the result of a call that a client added without ever adding what it came to."""
     problem = Problem(error="no result was given for this call before the conversation went on", error_type="cancelled")
-    return failed(call, "cancelled", problem, at)
+    return build_failed_result(call, "cancelled", problem, at)
 
 
 WITHDRAWN = "withdrawn"
 """The error type of a proposal that nobody decided on because the next message was about something else."""
 
 
-def withdrawn(call: Call, at: float) -> Result:
+def build_withdrawn_result(call: Call, at: float) -> Result:
     problem = Problem(error="the next message came instead of a decision; this was not run", error_type=WITHDRAWN)
-    return failed(call, "cancelled", problem, at)
+    return build_failed_result(call, "cancelled", problem, at)
 
 
-def unknown(call: Call, at: float) -> Result:
+def build_unknown_result(call: Call, at: float) -> Result:
     problem = Problem(
         error="the server stopped while this call was running; it may or may not have taken effect. "
         "Find out before asking for it again.",
         error_type="unknown_outcome",
     )
-    return failed(call, "unknown", problem, at)
+    return build_failed_result(call, "unknown", problem, at)

@@ -40,10 +40,10 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.history import History, calls_left_open
+from toolyard.core.history import History, find_open_calls
 from toolyard.core.items import Call, Item, Result
 from toolyard.core.run_state import CallState, Phase, QueuedRun, RunState, TurnState
-from toolyard.core.window import Window, compacted, removed
+from toolyard.core.window import Window, apply_compaction, remove_items
 
 
 class State(Struct, frozen=True, gc=False, kw_only=True):
@@ -76,14 +76,14 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
         return [call for call in self.calls.values() if call.phase in phases]
 
     @property
-    def whole(self) -> History:
+    def full_history(self) -> History:
         """All that was said, whether the model is still shown it or not."""
-        return self.window.whole(self.history)
+        return self.window.join_past(self.history)
 
     @property
     def surplus(self) -> int:
         """What a provider counts beyond our estimate of the history: the prompt, the tools, and by how much we err."""
-        return self.counted - self.history.sums(self.counted_items)[0]
+        return self.counted - self.history.sum_first(self.counted_items)[0]
 
     @property
     def tokens(self) -> int:
@@ -91,7 +91,7 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
         return self.history.tokens + self.surplus
 
     @property
-    def spent(self) -> bool:
+    def is_disposable(self) -> bool:
         """Nothing in it is open, and nobody asked to keep it."""
         return self.settings.ephemeral and self.run is None and not self.queue
 
@@ -99,17 +99,17 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     def wake_at(self) -> float | None:
         """When its owner must look at it again: 0 at once, None never."""
         if self.run is None:
-            return 0.0 if self.queue or self.spent else None
+            return 0.0 if self.queue or self.is_disposable else None
         if self.run.suspended_at is None:
             return 0.0
         return min(call.expires_at for call in self.calls_in("asking", "parked"))
 
 
 def apply(state: State, entry: Entry) -> State:
-    return replace(_applied(_taken_over(state, entry), entry), epoch=entry.epoch, last_at=entry.at)
+    return replace(_apply_event(_discount_ownerless_time(state, entry), entry), epoch=entry.epoch, last_at=entry.at)
 
 
-def _taken_over(state: State, entry: Entry) -> State:
+def _discount_ownerless_time(state: State, entry: Entry) -> State:
     """Between one owner's last word and the next one's first nobody drove the run: that time is not its own."""
     run = state.run
     if run is None or run.suspended_at is not None or entry.epoch == state.epoch:
@@ -117,17 +117,17 @@ def _taken_over(state: State, entry: Entry) -> State:
     return replace(state, run=replace(run, waited_s=run.waited_s + max(0.0, entry.at - state.last_at)))
 
 
-def _applied(state: State, entry: Entry) -> State:
+def _apply_event(state: State, entry: Entry) -> State:
     event = entry.event
     match event:  # the frequent ones first
         case CallEnded() | CallStarted() | CallJudged() | CallParked() | CallApproved() | CallDenied() | CallAnswered():
-            return _call(_resumed(state, entry.at), event)
+            return _apply_call_event(_resume_run(state, entry.at), event)
         case TurnStarted() | TurnEnded() | TurnFailed():
-            return _turn(state, event)
+            return _apply_turn_event(state, event)
         case RunQueued() | RunStarted() | StopRequested() | RunSuspended() | RunEnded():
-            return _run(state, event, entry)
+            return _apply_run_event(state, event, entry)
         case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved() | HistoryCompacted():
-            return _conversation(state, event)
+            return _apply_conversation_event(state, event)
         case _:
             assert_never(event)
 
@@ -139,7 +139,7 @@ def fold(entries: Iterable[Entry]) -> State:
     return state
 
 
-def _conversation(state: State, event: ConversationEvent) -> State:
+def _apply_conversation_event(state: State, event: ConversationEvent) -> State:
     match event:
         case ConversationOpened():
             _require(state.owner is None, "the conversation is open already")
@@ -151,16 +151,16 @@ def _conversation(state: State, event: ConversationEvent) -> State:
             return replace(state, history=state.history.plus((event.item,)))
         case MessageRemoved():
             _require(state.run is None, "a message cannot be removed while a run is open")
-            history, window = removed(state.history, state.window, event.ids)
+            history, window = remove_items(state.history, state.window, event.ids)
             return replace(state, history=history, window=window, looked=0, counted=state.surplus, counted_items=0)
         case HistoryCompacted():
-            return _compacted(state, event)
+            return _compact(state, event)
         case _:
             assert_never(event)
 
 
-def _compacted(state: State, event: HistoryCompacted) -> State:
-    history, window = compacted(state.history, state.window, event)
+def _compact(state: State, event: HistoryCompacted) -> State:
+    history, window = apply_compaction(state.history, state.window, event)
     run = state.run and replace(state.run, usage=state.run.usage.plus(event.usage), failure=None)
     looked = max(window.head, state.looked + len(history) - len(state.history))
     return replace(
@@ -168,24 +168,24 @@ def _compacted(state: State, event: HistoryCompacted) -> State:
     )
 
 
-def _run(state: State, event: RunEvent, entry: Entry) -> State:
+def _apply_run_event(state: State, event: RunEvent, entry: Entry) -> State:
     match event:
         case RunQueued():
             queued = QueuedRun(id=entry.run, correlation_id=entry.correlation_id, request=event)
             return replace(state, queue=(*state.queue, queued))
         case RunStarted():
-            return _started(state, event, entry.at)
+            return _start_run(state, event, entry.at)
         case StopRequested():
-            return _stopping(_resumed(state, entry.at), event)
+            return _request_stop(_resume_run(state, entry.at), event)
         case RunSuspended():
-            run = _open_run(state)
+            run = _require_run(state)
             _require(bool(state.calls_in("asking", "parked")), "a run that waits for nothing cannot be suspended")
-            return replace(_kept(state), run=replace(run, suspended_at=entry.at))
+            return replace(_make_durable(state), run=replace(run, suspended_at=entry.at))
         case RunEnded(run_id=run_id) if run_id:
             _require(run_id in {run.id for run in state.queue}, f"run {run_id!r} does not stand in line")
             return replace(state, queue=tuple(run for run in state.queue if run.id != run_id))
         case RunEnded():
-            _open_run(state)
+            _require_run(state)
             _require(not state.calls and state.turn is None, "a run cannot end while its work is open")
             history = state.history.plus((event.message,)) if event.message else state.history
             return replace(state, run=None, history=history)
@@ -193,10 +193,10 @@ def _run(state: State, event: RunEvent, entry: Entry) -> State:
             assert_never(event)
 
 
-def _started(state: State, event: RunStarted, at: float) -> State:
+def _start_run(state: State, event: RunStarted, at: float) -> State:
     _require(state.run is None and bool(state.queue), "no run is waiting to start")
     first, *rest = state.queue
-    calls = {call.id: CallState(call=call) for call in calls_left_open(first.request.input) if not call.ran_at}
+    calls = {call.id: CallState(call=call) for call in find_open_calls(first.request.input) if not call.ran_at}
     settings = state.settings
     if first.request.context:
         settings = replace(settings, context={**settings.context, **first.request.context})
@@ -215,15 +215,15 @@ def _started(state: State, event: RunStarted, at: float) -> State:
     return replace(state, queue=tuple(rest), run=run, calls=calls, history=state.history.plus(first.request.input))
 
 
-def _stopping(state: State, event: StopRequested) -> State:
+def _request_stop(state: State, event: StopRequested) -> State:
     if event.call_id:
-        call = _call_in(state, event.call_id, "requested", "asking", "allowed", "running", "parked")
-        return _with(state, replace(call, stopping=True))
-    return replace(state, run=replace(_open_run(state), stopped_by=event.by, stop_detail=event.detail))
+        call = _require_call(state, event.call_id, "requested", "asking", "allowed", "running", "parked")
+        return _put_call(state, replace(call, stopping=True))
+    return replace(state, run=replace(_require_run(state), stopped_by=event.by, stop_detail=event.detail))
 
 
-def _turn(state: State, event: TurnEvent) -> State:
-    run = _open_run(state)
+def _apply_turn_event(state: State, event: TurnEvent) -> State:
+    run = _require_run(state)
     match event:
         case TurnStarted():
             _require(not state.calls, "a turn cannot start while calls are open")
@@ -235,11 +235,11 @@ def _turn(state: State, event: TurnEvent) -> State:
                 turn=TurnState(number=event.number, epoch=event.epoch, owners=owners),
                 turns=event.number,
                 offer=event.offer,
-                offered=event.applied_to(state.offered),
+                offered=event.apply_to(state.offered),
                 looked=len(state.history),
             )
         case TurnEnded():
-            return _turn_ended(state, run, event)
+            return _end_turn(state, run, event)
         case TurnFailed():
             _require(state.turn is not None, "no turn is in flight")
             return replace(state, turn=None, run=replace(run, failure=event.problem))
@@ -247,11 +247,13 @@ def _turn(state: State, event: TurnEvent) -> State:
             assert_never(event)
 
 
-def _turn_ended(state: State, run: RunState, event: TurnEnded) -> State:
+def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
     _require(state.turn is not None, "no turn is in flight")
     ids = [item.id for item in event.items]
-    _require(len(set(ids)) == len(ids) and not any(map(state.history.has, ids)), "an id in this turn is used already")
-    calls = _open_calls(event.items)
+    _require(
+        len(set(ids)) == len(ids) and not any(map(state.history.contains_id, ids)), "an id in this turn is used already"
+    )
+    calls = _collect_open_calls(event.items)
     own = 1 if calls else 0
     run = replace(
         run,
@@ -278,58 +280,58 @@ def _turn_ended(state: State, run: RunState, event: TurnEnded) -> State:
     )
 
 
-def _open_calls(items: Sequence[Item]) -> dict[str, CallState]:
+def _collect_open_calls(items: Sequence[Item]) -> dict[str, CallState]:
     """The calls that came without their result. One that its provider runs never opens, even if it is not over yet."""
     answered = {item.call_id for item in items if isinstance(item, Result)}
     calls = [item for item in items if isinstance(item, Call) and not item.ran_at]
     return {call.id: CallState(call=call) for call in calls if call.id not in answered}
 
 
-def _call(state: State, event: CallEvent) -> State:
+def _apply_call_event(state: State, event: CallEvent) -> State:
     match event:
         case CallEnded():
-            return _closed(state, event.result)
+            return _close_call(state, event.result)
         case CallStarted():
-            return _call_started(state, event)
+            return _start_call(state, event)
         case CallJudged():
-            return _judged(state, event)
+            return _judge_call(state, event)
         case CallApproved():
-            call = _call_in(state, event.call_id, "asking")
+            call = _require_call(state, event.call_id, "asking")
             remembered = {"no": (), "tool": (call.call.tool,), "conversation": ("*",)}[event.remember]
             state = replace(state, remembered=state.remembered.union(remembered))
-            return _with(state, replace(call, phase="allowed", approved=event))
+            return _put_call(state, replace(call, phase="allowed", approved=event))
         case CallDenied():
-            return _with(state, _call_in(state, event.call_id, "asking"))
+            return _put_call(state, _require_call(state, event.call_id, "asking"))
         case CallParked():
-            call = _call_in(state, event.call_id, "running")
+            call = _require_call(state, event.call_id, "running")
             # Whoever runs it next is a first owner again: this one did not die.
             parked = replace(call, phase="parked", parked=event, expires_at=event.expires_at, epoch=0, owners=0)
-            return _with(_kept(state), parked)
+            return _put_call(_make_durable(state), parked)
         case CallAnswered():
-            call = _call_in(state, event.call_id, "parked")
-            return _with(state, replace(call, phase="allowed", answer=event))
+            call = _require_call(state, event.call_id, "parked")
+            return _put_call(state, replace(call, phase="allowed", answer=event))
         case _:
             assert_never(event)
 
 
-def _judged(state: State, event: CallJudged) -> State:
-    call = _call_in(state, event.call_id, "requested", "allowed")
+def _judge_call(state: State, event: CallJudged) -> State:
+    call = _require_call(state, event.call_id, "requested", "allowed")
     if event.verdict == "deny":
-        return _with(state, call)  # its call.ended follows in the same append
+        return _put_call(state, call)  # its call.ended follows in the same append
     phase: Phase = "allowed" if event.verdict == "allow" else "asking"
-    return _with(state, replace(call, phase=phase, exclusive=event.exclusive, expires_at=event.expires_at))
+    return _put_call(state, replace(call, phase=phase, exclusive=event.exclusive, expires_at=event.expires_at))
 
 
-def _call_started(state: State, event: CallStarted) -> State:
-    call = _call_in(state, event.call_id, "allowed", "running")
+def _start_call(state: State, event: CallStarted) -> State:
+    call = _require_call(state, event.call_id, "allowed", "running")
     _require(event.attempt == call.attempt + 1, f"attempt {event.attempt} of call {event.call_id!r} is out of order")
     owners = call.owners + (event.epoch != call.epoch)
-    return _with(state, replace(call, phase="running", epoch=event.epoch, attempt=event.attempt, owners=owners))
+    return _put_call(state, replace(call, phase="running", epoch=event.epoch, attempt=event.attempt, owners=owners))
 
 
-def _closed(state: State, result: Result) -> State:
-    call = _call_in(state, result.call_id, "requested", "asking", "allowed", "running", "parked")
-    state = _with(state, replace(call, phase="closed", result=result))
+def _close_call(state: State, result: Result) -> State:
+    call = _require_call(state, result.call_id, "requested", "asking", "allowed", "running", "parked")
+    state = _put_call(state, replace(call, phase="closed", result=result))
     if result.handle:
         state = replace(state, has_handles=True)
     results = [call.result for call in state.calls.values() if call.result is not None]
@@ -338,7 +340,7 @@ def _closed(state: State, result: Result) -> State:
     return replace(state, calls={}, history=state.history.plus(results))
 
 
-def _resumed(state: State, at: float) -> State:
+def _resume_run(state: State, at: float) -> State:
     """Something happened to a run that was suspended: the wait is over and does not count as its time."""
     run = state.run
     if run is None or run.suspended_at is None:
@@ -347,16 +349,16 @@ def _resumed(state: State, at: float) -> State:
     return replace(state, run=replace(run, suspended_at=None, waited_s=waited))
 
 
-def _kept(state: State) -> State:
+def _make_durable(state: State) -> State:
     """Somebody outside was given an id that must lead back here."""
     return replace(state, settings=replace(state.settings, ephemeral=False)) if state.settings.ephemeral else state
 
 
-def _with(state: State, call: CallState) -> State:
+def _put_call(state: State, call: CallState) -> State:
     return replace(state, calls={**state.calls, call.call.id: call})
 
 
-def _call_in(state: State, call_id: str, *phases: Phase) -> CallState:
+def _require_call(state: State, call_id: str, *phases: Phase) -> CallState:
     call = state.calls.get(call_id)
     phase = call.phase if call else "closed or unknown"
     if call is None or call.phase not in phases:
@@ -364,7 +366,7 @@ def _call_in(state: State, call_id: str, *phases: Phase) -> CallState:
     return call
 
 
-def _open_run(state: State) -> RunState:
+def _require_run(state: State) -> RunState:
     if state.run is None:
         raise Refused("no run is open")
     return state.run

@@ -8,22 +8,22 @@ from msgspec import Struct
 from toolyard.core.events import Entry
 
 
-class Underway(Protocol):
+class FutureLike(Protocol):
     """What was begun, as a future tells it."""
 
     def done(self) -> bool: ...
 
     def exception(self) -> BaseException | None: ...
 
-    def add_done_callback(self, told: Callable[["Underway"], object], /) -> None: ...
+    def add_done_callback(self, callback: Callable[["FutureLike"], object], /) -> None: ...
 
 
 class Log(Protocol):
     """Where the entries of conversations are kept."""
 
-    def append_now(
+    def begin_append(
         self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
-    ) -> Underway | None:
+    ) -> FutureLike | None:
         """Begin to `append`. None, and nothing begun, where there is no room."""
         ...
 
@@ -31,7 +31,7 @@ class Log(Protocol):
         """Commit the batch whole, together with when its owner must look again. Raises Fenced or StoreDown."""
         ...
 
-    async def read(self, conversation: str, after: int = 0, most: int = 0) -> Sequence[Entry]: ...
+    async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]: ...
 
 
 class Claims(Protocol):
@@ -54,11 +54,11 @@ class Blobs(Protocol):
     async def get(self, conversation: str, handle: str) -> bytes | None: ...
 
 
-Place = tuple[float, str]
+ListPosition = tuple[float, str]
 """Where a conversation stands in a list: when it changed last and, among those of one moment, its id."""
 
 
-class Card(Struct, frozen=True, kw_only=True):
+class ConversationCard(Struct, frozen=True, kw_only=True):
     """What a list of conversations shows of one."""
 
     id: str
@@ -72,20 +72,20 @@ class Card(Struct, frozen=True, kw_only=True):
     """Not for people's lists."""
 
     @property
-    def place(self) -> Place:
+    def position(self) -> ListPosition:
         return self.updated_at, self.id
 
 
-class Selection(Struct, frozen=True, kw_only=True):
+class CatalogQuery(Struct, frozen=True, kw_only=True):
     """Which conversations: of one tenant, of one user or (empty) of all its users, newest change first."""
 
     tenant: str
     user: str = ""
     text: str = ""
     """In the title, the description or a message, in upper or lower case; empty means any."""
-    after: Place | None = None
+    after: ListPosition | None = None
     """Only those that come later in the list; the `place` of a page's last card leads to the next page."""
-    most: int = 50
+    limit: int = 50
     unlisted: bool = False
     """Whether those that are not for people's lists are wanted as well."""
 
@@ -93,11 +93,11 @@ class Selection(Struct, frozen=True, kw_only=True):
 class Catalog(Protocol):
     """What there is, as projections that are written together with the entries they come from."""
 
-    async def card(self, conversation: str) -> Card | None: ...
+    async def card(self, conversation: str) -> ConversationCard | None: ...
 
-    async def cards(self, wanted: Selection) -> Sequence[Card]: ...
+    async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]: ...
 
-    async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
+    async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         """The conversations and runs that carry this id, oldest first."""
         ...
 
@@ -148,19 +148,19 @@ class Limiter(Protocol):
     async def take(self, who: str, per_minute: int, now: float) -> Allowance: ...
 
 
-class Shelf(Protocol):
+class KeyValue(Protocol):
     """Small records by kind and name; what is in one, only whoever put it there knows: servers, pins, tokens."""
 
-    async def shelved(self, kind: str) -> Sequence[tuple[str, bytes]]:
+    async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
         """All of a kind, in the order in which they were put there first."""
         ...
 
-    async def shelve(self, kind: str, name: str, body: bytes) -> None: ...
+    async def set(self, kind: str, name: str, body: bytes) -> None: ...
 
-    async def unshelve(self, kind: str, name: str) -> None: ...
+    async def delete(self, kind: str, name: str) -> None: ...
 
 
-class Store(Log, Claims, Blobs, Catalog, Keys, Limiter, Shelf, Protocol):
+class Store(Log, Claims, Blobs, Catalog, Keys, Limiter, KeyValue, Protocol):
     """All the ports that one place keeps."""
 
     async def close(self) -> None: ...

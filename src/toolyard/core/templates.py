@@ -7,7 +7,7 @@ from typing import cast
 from toolyard.core.errors import Invalid
 from toolyard.core.tools import Tool
 
-MAX_SHOWN = 60
+MAX_SAMPLE_CHARS = 60
 _SLOT = re.compile(r"\{([A-Za-z_][A-Za-z0-9_-]{0,63})\}")
 _CHINESE = re.compile("[\u4e00-\u9fff]")
 
@@ -21,7 +21,7 @@ def split_template(example: str) -> Iterator[tuple[str, str]]:
     yield example[at:], ""
 
 
-def unknown_slots(tool: Tool) -> list[str]:
+def find_unknown_slots(tool: Tool) -> list[str]:
     """Return the slots of a tool's examples that are none of its parameters."""
     names = _as_mapping(tool.parameters.get("properties"))
     return [slot for example in tool.examples for slot in _SLOT.findall(example) if slot not in names]
@@ -29,27 +29,28 @@ def unknown_slots(tool: Tool) -> list[str]:
 
 def check_slots(tool: Tool) -> None:
     """Raise Invalid if an example of a tool has a slot that is none of its parameters."""
-    if slots := unknown_slots(tool):
+    if slots := find_unknown_slots(tool):
         raise Invalid(f"its examples have a slot {slots[0]!r}, which is no parameter")
 
 
-def filled_examples(tool: Tool) -> list[str]:
+def fill_examples(tool: Tool) -> list[str]:
     """Return a tool's examples as people are shown them: with a value in each slot."""
     schemas = _as_mapping(tool.parameters.get("properties"))
     return [
         "".join(
-            text + (_sample(slot, schemas.get(slot), example) if slot else "") for text, slot in split_template(example)
+            text + (_pick_sample(slot, schemas.get(slot), example) if slot else "")
+            for text, slot in split_template(example)
         )
         for example in tool.examples
     ]
 
 
-def _sample(name: str, schema: object, example: str) -> str:
+def _pick_sample(name: str, schema: object, example: str) -> str:
     """Return words that may stand in a slot: one of the parameter's own examples, or what its type suggests."""
     branches = _as_mapping(schema).get("anyOf")
     for branch in (schema, *(cast("Sequence[object]", branches) if isinstance(branches, list) else ())):
-        if value := _typed_sample(_as_mapping(branch), example):
-            return value[:MAX_SHOWN]
+        if value := _sample_by_type(_as_mapping(branch), example):
+            return value[:MAX_SAMPLE_CHARS]
     return f"“{name.replace('_', ' ')}”"
 
 
@@ -57,7 +58,7 @@ def _as_mapping(value: object) -> Mapping[str, object]:
     return cast("Mapping[str, object]", value) if isinstance(value, Mapping) else dict[str, object]()
 
 
-def _typed_sample(schema: Mapping[str, object], example: str) -> str:
+def _sample_by_type(schema: Mapping[str, object], example: str) -> str:
     chinese = bool(_CHINESE.search(example))
     for key in ("examples", "enum"):
         values = schema.get(key)

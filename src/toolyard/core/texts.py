@@ -27,10 +27,10 @@ class Texts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The model gave no answer."""
 
 
-OwnTexts = Mapping[str, Texts]
+CustomTexts = Mapping[str, Texts]
 """By language."""
-NO_TEXTS: OwnTexts = {}
-BUILT_IN: OwnTexts = {
+NO_TEXTS: CustomTexts = {}
+BUILT_IN_TEXTS: CustomTexts = {
     "en": Texts(
         limit="Sorry, this took too many steps. Please simplify your request or try again.",
         failed="Sorry, I could not answer because of a technical problem. Please try again later.",
@@ -68,19 +68,24 @@ BUILT_IN: OwnTexts = {
 }
 
 
-def text_of(name: TextName, language: str, own: OwnTexts = NO_TEXTS) -> str:
+def get_text(name: TextName, language: str, custom: CustomTexts = NO_TEXTS) -> str:
     """Return a sentence in a language, or else in English. An operator's own comes before the built-in one."""
-    tags = _tags(language)
-    for texts in (*_entries(own, tags), *_entries(BUILT_IN, tags), *_entries(own, [ENGLISH]), BUILT_IN[ENGLISH]):
+    tags = _list_tags(language)
+    for texts in (
+        *_find_texts(custom, tags),
+        *_find_texts(BUILT_IN_TEXTS, tags),
+        *_find_texts(custom, [ENGLISH]),
+        BUILT_IN_TEXTS[ENGLISH],
+    ):
         if text := getattr(texts, name) or (texts.limit if name != "failed" else ""):
             return text
     raise AssertionError(f"English has no text {name!r}")
 
 
-def has_texts(language: str, own: OwnTexts = NO_TEXTS) -> bool:
+def has_texts(language: str, custom: CustomTexts = NO_TEXTS) -> bool:
     """Return whether any sentence is there in this language."""
-    tags = _tags(language)
-    return bool(_entries(own, tags) or _entries(BUILT_IN, tags))
+    tags = _list_tags(language)
+    return bool(_find_texts(custom, tags) or _find_texts(BUILT_IN_TEXTS, tags))
 
 
 def check_language(language: str) -> None:
@@ -90,12 +95,12 @@ def check_language(language: str) -> None:
         raise Invalid(f"language: {why}", {"fields": [{"key": "language", "message": why}]})
 
 
-def _tags(language: str) -> list[str]:
+def _list_tags(language: str) -> list[str]:
     """Return the tag as it is compared, then the language alone."""
     tag = language.replace("_", "-").lower()
     return list(dict.fromkeys((tag, tag.partition("-")[0])))
 
 
-def _entries(texts: OwnTexts, tags: list[str]) -> list[Texts]:
+def _find_texts(texts: CustomTexts, tags: list[str]) -> list[Texts]:
     by_tag = {name.replace("_", "-").lower(): entry for name, entry in texts.items()}
     return [by_tag[tag] for tag in tags if tag in by_tag]

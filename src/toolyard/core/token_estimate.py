@@ -14,38 +14,38 @@ from toolyard.core.items import (
     UserMessage,
 )
 
-ITEM = 4
+ITEM_TOKENS = 4
 """What the frame around an item takes."""
-IMAGE = 1200
+IMAGE_TOKENS = 1200
 """What providers take for an image of ordinary size, and for a file that is named by its address."""
 
 
-def tokens_in(text: str) -> int:
+def estimate_text_tokens(text: str) -> int:
     """English takes about four letters a token; other scripts take more, and more bytes as well."""
     return len(text) // 4 if text.isascii() else len(text.encode(errors="replace")) // 3
 
 
-def tokens_of(item: Item) -> int:
+def estimate_tokens(item: Item) -> int:
     """Return the estimate for one item."""
     match item:
         case (
             UserMessage(parts=(TextPart(text=text),)) | ModelText(text=text) | Result(content=text, parts=())
             | SystemText(text=text) | Reasoning(text=text)
         ):  # fmt: skip
-            return ITEM + (len(text) // 4 if text.isascii() else tokens_in(text))
+            return ITEM_TOKENS + (len(text) // 4 if text.isascii() else estimate_text_tokens(text))
         case UserMessage():
-            return ITEM + sum(map(_part, item.parts))
+            return ITEM_TOKENS + sum(map(_estimate_part, item.parts))
         case Result():
-            return ITEM + tokens_in(item.content) + sum(map(_part, item.parts))
+            return ITEM_TOKENS + estimate_text_tokens(item.content) + sum(map(_estimate_part, item.parts))
         case Call():
-            return ITEM + tokens_in(item.tool) + tokens_in(repr(item.arguments))
+            return ITEM_TOKENS + estimate_text_tokens(item.tool) + estimate_text_tokens(repr(item.arguments))
 
 
-def _part(part: Part) -> int:
+def _estimate_part(part: Part) -> int:
     match part:
         case TextPart():
-            return tokens_in(part.text)
+            return estimate_text_tokens(part.text)
         case ImagePart():
-            return IMAGE
+            return IMAGE_TOKENS
         case FilePart():
-            return max(IMAGE, len(part.url) // 8)
+            return max(IMAGE_TOKENS, len(part.url) // 8)

@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 VenueName = Literal["function", "mcp", "client", "provider"]
 Approval = Literal["never", "ask", "always"]
-NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 PROVIDER_TOOLS = ("web_search", "code_execution", "file_search")
 """The names that tools of the venue `provider` have; a wire offers those that its provider has."""
@@ -88,7 +88,7 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.read_only or self.idempotent
 
 
-def definition_hash(tool: Tool) -> str:
+def hash_definition(tool: Tool) -> str:
     """What the model is shown of a tool, as a short hash: a changed description is a changed tool."""
     options = (tool.options,) if tool.options else ()
     shown = msgspec.json.encode((tool.name, tool.description, tool.parameters, *options), order="deterministic")

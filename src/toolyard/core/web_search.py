@@ -12,15 +12,15 @@ from msgspec import Struct
 from toolyard.core.errors import Invalid
 from toolyard.core.tools import ProviderOptions, Tool
 
-SEARCH = "web_search"
+SEARCH_TOOL = "web_search"
 """What a search tool is called, wherever it runs."""
-Wish = Literal["", "auto", "native", "mcp", "duckduckgo", "off"]
+SearchMode = Literal["", "auto", "native", "mcp", "duckduckgo", "off"]
 """Where a search shall run; empty where nobody has said so."""
 Preference = Literal["ai-web-search", "mcp", "duckduckgo"]
-CANNOT = "You cannot search the web here. Where an answer needs something newer than what you know, say so."
+NO_SEARCH_NOTE = "You cannot search the web here. Where an answer needs something newer than what you know, say so."
 
 
-class Native(Struct, frozen=True, kw_only=True):
+class NativeTools(Struct, frozen=True, kw_only=True):
     """What a model's provider runs itself."""
 
     tools: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class Native(Struct, frozen=True, kw_only=True):
 class SearchRules(Struct, frozen=True, kw_only=True):
     """What a yard has set for searches. A conversation, and before it a request, may wish for another place."""
 
-    prefer: Wish = ""
+    prefer: SearchMode = ""
     custom_control: bool = False
     full_logging: bool = False
     options: ProviderOptions = ProviderOptions()
@@ -44,10 +44,10 @@ class SearchRules(Struct, frozen=True, kw_only=True):
     def is_search(self, tool: Tool) -> bool:
         """Return whether any of a tool's names is one of a search, whichever of them a model is shown."""
         names = {tool.name, tool.remote, tool.alias}
-        return SEARCH in names or not names.isdisjoint(self.tools)
+        return SEARCH_TOOL in names or not names.isdisjoint(self.tools)
 
 
-class Facts(Struct, frozen=True, kw_only=True):
+class SearchFacts(Struct, frozen=True, kw_only=True):
     """All that the rule looks at. A text says why something cannot be had; empty means that it can."""
 
     no_native: str = ""
@@ -62,7 +62,7 @@ class Facts(Struct, frozen=True, kw_only=True):
     """Custom control or full logging is required."""
 
 
-class Search(Struct, frozen=True, kw_only=True):
+class SearchChoice(Struct, frozen=True, kw_only=True):
     """Where a search runs, and why there."""
 
     where: Literal["native", "mcp", "off"]
@@ -73,58 +73,58 @@ class Search(Struct, frozen=True, kw_only=True):
     """What was asked for by name cannot be had."""
 
 
-def decided(wish: Literal["auto", "native", "mcp", "duckduckgo", "off"], facts: Facts) -> Search:
+def choose_search(mode: Literal["auto", "native", "mcp", "duckduckgo", "off"], facts: SearchFacts) -> SearchChoice:
     """The rule of where a search runs."""
-    match wish:
+    match mode:
         case "off":
-            return Search(where="off", why="no search is wanted")
+            return SearchChoice(where="off", why="no search is wanted")
         case "native" if facts.no_native:
-            return Search(where="off", why=f"{facts.no_native}; ask for auto or mcp", refused=True)
+            return SearchChoice(where="off", why=f"{facts.no_native}; ask for auto or mcp", refused=True)
         case "native":
-            return Search(where="native", why="it was asked for", alone=not facts.beside)
+            return SearchChoice(where="native", why="it was asked for", alone=not facts.beside)
         case "mcp" | "duckduckgo" if facts.no_own:
-            return Search(where="off", why=f"{facts.no_own}; ask for auto or native", refused=True)
+            return SearchChoice(where="off", why=f"{facts.no_own}; ask for auto or native", refused=True)
         case "mcp" | "duckduckgo":
-            return Search(where="mcp", why="it was asked for")
+            return SearchChoice(where="mcp", why="it was asked for")
         case "auto":
-            return _best(facts)
+            return _choose_automatically(facts)
 
 
-def _best(facts: Facts) -> Search:
+def _choose_automatically(facts: SearchFacts) -> SearchChoice:
     together = facts.beside or not facts.others
     if not facts.no_native and together and not facts.control:
-        return Search(where="native", why="the provider searches itself", alone=not facts.beside)
+        return SearchChoice(where="native", why="the provider searches itself", alone=not facts.beside)
     if facts.control:
         why = "custom control or full logging is required"
     else:
         why = facts.no_native or "the provider does not take its own tools beside others"
     if facts.no_own:
-        return Search(where="off", why=f"{why}, and {facts.no_own}")
-    return Search(where="mcp", why=why)
+        return SearchChoice(where="off", why=f"{why}, and {facts.no_own}")
+    return SearchChoice(where="mcp", why=why)
 
 
-class Metadata(Struct, frozen=True, kw_only=True, rename="camel"):
+class SearchMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
     """What an older client says of searching, among other things."""
 
     use_web_search: bool | None = None
     web_search_preference: Preference | None = None
 
 
-def in_metadata(metadata: Mapping[str, object], wish: Wish = "") -> Wish:
+def parse_metadata(metadata: Mapping[str, object], mode: SearchMode = "") -> SearchMode:
     """Raises Invalid for what cannot be understood."""
     try:
-        said = msgspec.convert(dict(metadata), Metadata)
+        said = msgspec.convert(dict(metadata), SearchMetadata)
     except msgspec.ValidationError as error:
         raise Invalid(f"metadata: {error}", {"field": "metadata"}) from None
-    return wished(wish, said.use_web_search, said.web_search_preference)
+    return merge_modes(mode, said.use_web_search, said.web_search_preference)
 
 
-def wished(wish: Wish = "", use: bool | None = None, preference: Preference | None = None) -> Wish:
+def merge_modes(mode: SearchMode = "", use: bool | None = None, preference: Preference | None = None) -> SearchMode:
     """One wish from the ways to say it: `web_search`, or `useWebSearch` with `webSearchPreference`."""
-    if wish and (use is not None or preference is not None):
+    if mode and (use is not None or preference is not None):
         raise Invalid("say web_search, or useWebSearch and webSearchPreference, not both", {"field": "web_search"})
     if use is False:
         return "off"
     if preference is not None:
         return "native" if preference == "ai-web-search" else preference
-    return "auto" if use else wish
+    return "auto" if use else mode

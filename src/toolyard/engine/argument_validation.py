@@ -11,8 +11,8 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Problem
 from toolyard.core.tools import Tool
 
-MOST_ERRORS = 10
-MOST_KEPT = 10_000
+MAX_ERRORS = 10
+MAX_VALIDATORS = 10_000
 
 
 class Schemas:
@@ -25,21 +25,21 @@ class Schemas:
         """The validator of a tool whose definition hashes to `key`. Raises Misconfigured for a broken schema."""
         validator = self._validators.get(key)
         if validator is None:
-            if len(self._validators) >= MOST_KEPT:
+            if len(self._validators) >= MAX_VALIDATORS:
                 self._validators.clear()  # those still in use are compiled again when they are asked for
-            validator = self._validators[key] = _compiled(tool)
+            validator = self._validators[key] = _compile_schema(tool)
         return validator
 
-    def check(self, tool: Tool, key: str, arguments: dict[str, object]) -> Problem | None:
+    def validate(self, tool: Tool, key: str, arguments: dict[str, object]) -> Problem | None:
         validator = self.compile(tool, key)
         if validator.is_valid(arguments):
             return None
-        found = [_told(error) for error in islice(validator.iter_errors(arguments), MOST_ERRORS)]
+        found = [_describe_error(error) for error in islice(validator.iter_errors(arguments), MAX_ERRORS)]
         named = "; ".join(f"{fault['field']}: {fault['problem']}" for fault in found)
         return Problem(error=f"wrong arguments: {named}", error_type="validation_error", details={"fields": found})
 
 
-def _compiled(tool: Tool) -> jsonschema_rs.Validator:
+def _compile_schema(tool: Tool) -> jsonschema_rs.Validator:
     if tool.parameters.get("type", "object") != "object":
         raise Misconfigured(f"tool {tool.name!r}: its parameters must be a JSON Schema of type object")
     try:
@@ -49,7 +49,7 @@ def _compiled(tool: Tool) -> jsonschema_rs.Validator:
         raise Misconfigured(f"tool {tool.name!r}: its parameters are not a valid JSON Schema: {why}") from None
 
 
-def _told(error: jsonschema_rs.ValidationError) -> dict[str, object]:
+def _describe_error(error: jsonschema_rs.ValidationError) -> dict[str, object]:
     path = ".".join(str(part) for part in error.instance_path)
     return {
         "field": path or "(the whole)",

@@ -13,49 +13,49 @@ from msgspec.structs import replace
 
 from toolyard.core.caller import BUILT_IN_ROLES, Caller
 from toolyard.core.errors import Forbidden, NotFound, Refused, Unauthenticated
-from toolyard.core.ports import Mint
+from toolyard.core.ports import Clock
 from toolyard.core.store import Key, Keys
 
-LOCAL = Caller(user="local", roles=frozenset({"admin", "operator", "approver"}))
-SPEAKS_FOR = ("x-user", "x-roles", "x-division")
+LOCAL_ADMIN = Caller(user="local", roles=frozenset({"admin", "operator", "approver"}))
+DELEGATION_HEADERS = ("x-user", "x-roles", "x-division")
 
-Verify = Callable[[str], Caller]
+VerifyToken = Callable[[str], Caller]
 
 
-def key_hash(secret: str) -> str:
+def hash_key(secret: str) -> str:
     """Keys are long and random, so one round of a fast hash keeps them as well as a slow one."""
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
-class Access:
+class Authenticator:
     def __init__(
-        self, store: Keys, mint: Mint, *, configured: Sequence[Key] = (), verify: Verify | None = None
+        self, store: Keys, clock: Clock, *, configured: Sequence[Key] = (), verify: VerifyToken | None = None
     ) -> None:
         self._store = store
-        self._mint = mint
+        self._clock = clock
         self._configured = {key.hash: key for key in configured}
-        self._kept: dict[str, Key] = {}
+        self._stored_keys: dict[str, Key] = {}
         self._verify = verify
 
     async def load(self) -> None:
-        self._kept = {key.hash: key for key in await self._store.keys()}
+        self._stored_keys = {key.hash: key for key in await self._store.keys()}
 
     @property
-    def local(self) -> bool:
+    def is_local(self) -> bool:
         """Whether nobody has been given a key: then only this machine may come in."""
-        return not (self._configured or self._kept or self._verify)
+        return not (self._configured or self._stored_keys or self._verify)
 
     def keys(self) -> list[Key]:
-        return [*self._configured.values(), *self._kept.values()]
+        return [*self._configured.values(), *self._stored_keys.values()]
 
     async def add(self, key: Key) -> tuple[Key, str]:
         """Keep a new key; the secret itself is given out once and kept nowhere."""
         if any(known.name == key.name for known in self.keys()):
             raise Refused(f"there is a key named {key.name!r} already; revoke it first or choose another name")
         secret = f"ty_{secrets.token_urlsafe(32)}"
-        kept = replace(key, hash=key_hash(secret), created_at=self._mint.now())
+        kept = replace(key, hash=hash_key(secret), created_at=self._clock.now())
         await self._store.save_key(kept)
-        self._kept[kept.hash] = kept
+        self._stored_keys[kept.hash] = kept
         return kept, secret
 
     async def revoke(self, name: str) -> None:
@@ -64,7 +64,7 @@ class Access:
         self._require_another_admin(name)
         if not await self._store.revoke_key(name):
             raise NotFound(f"there is no key named {name!r}")
-        self._kept = {digest: key for digest, key in self._kept.items() if key.name != name}
+        self._stored_keys = {digest: key for digest, key in self._stored_keys.items() if key.name != name}
 
     def _require_another_admin(self, name: str) -> None:
         """Raise Refused if without this key nobody could administer what it administers.
@@ -83,53 +83,53 @@ class Access:
                 "out. Add another key with the role admin first"
             )
 
-    def caller(self, headers: Mapping[str, str]) -> Caller:
+    def authenticate(self, headers: Mapping[str, str]) -> Caller:
         """The caller of a request with these headers (names in lower case). Raises Unauthenticated or Forbidden."""
-        secret = _secret(headers)
-        if self.local:
-            return _speaking_for(LOCAL, headers, None)
+        secret = _read_secret(headers)
+        if self.is_local:
+            return _apply_delegation(LOCAL_ADMIN, headers, None)
         if not secret:
             raise Unauthenticated("send your API key as `Authorization: Bearer KEY` or as `X-API-Key: KEY`")
         if self._verify is not None and secret.count(".") == 2:
-            return _speaking_for(self._verify(secret), headers, None)
-        key = self._key(key_hash(secret))
-        caller = Caller(user=key.user, roles=key.roles, tenant=key.tenant, division=_only(key.divisions))
-        return _speaking_for(caller, headers, key)
+            return _apply_delegation(self._verify(secret), headers, None)
+        key = self._find_key(hash_key(secret))
+        caller = Caller(user=key.user, roles=key.roles, tenant=key.tenant, division=_single_division(key.divisions))
+        return _apply_delegation(caller, headers, key)
 
-    def in_division(self, headers: Mapping[str, str], division: str) -> Caller:
+    def authenticate_in_division(self, headers: Mapping[str, str], division: str) -> Caller:
         """The same caller in a division that the request names in its body. Raises Forbidden if it is not theirs."""
-        caller = self.caller(headers)
+        caller = self.authenticate(headers)
         if division == caller.division:
             return caller
-        if not self.local and division not in self._divisions(headers):
+        if not self.is_local and division not in self._allowed_divisions(headers):
             raise Forbidden(f"the division {division[:80]!r} is not one of this key's")
         return replace(caller, division=division)
 
-    def _divisions(self, headers: Mapping[str, str]) -> frozenset[str]:
+    def _allowed_divisions(self, headers: Mapping[str, str]) -> frozenset[str]:
         """Those that a body may name: the key's, unless a header has named one. A token has the one that it names."""
-        secret = _secret(headers)
+        secret = _read_secret(headers)
         if "x-division" in headers or (self._verify is not None and secret.count(".") == 2):
             return frozenset()
-        return self._key(key_hash(secret)).divisions
+        return self._find_key(hash_key(secret)).divisions
 
-    def _key(self, digest: str) -> Key:
+    def _find_key(self, digest: str) -> Key:
         for known in self.keys():
             if hmac.compare_digest(known.hash, digest):
                 return known
         raise Unauthenticated("this API key is not known here; it may have been revoked")
 
 
-def _secret(headers: Mapping[str, str]) -> str:
+def _read_secret(headers: Mapping[str, str]) -> str:
     scheme, _, token = headers.get("authorization", "").partition(" ")
     return token.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "").strip()
 
 
-def _speaking_for(caller: Caller, headers: Mapping[str, str], key: Key | None) -> Caller:
+def _apply_delegation(caller: Caller, headers: Mapping[str, str], key: Key | None) -> Caller:
     """A trusted key names the end user it speaks for; from any other the headers are refused, not ignored.
 
     An end user never inherits the roles of the backend that names them.
     """
-    named = [name for name in SPEAKS_FOR if name in headers]
+    named = [name for name in DELEGATION_HEADERS if name in headers]
     language = headers.get("accept-language", "").partition(",")[0].partition(";")[0].strip()
     caller = replace(caller, locale=language[:35]) if language and language != "*" else caller
     if not named:
@@ -146,5 +146,5 @@ def _speaking_for(caller: Caller, headers: Mapping[str, str], key: Key | None) -
     return replace(caller, user=headers.get("x-user") or caller.user, roles=roles, division=division)
 
 
-def _only(divisions: frozenset[str]) -> str:
+def _single_division(divisions: frozenset[str]) -> str:
     return next(iter(divisions)) if len(divisions) == 1 else ""

@@ -17,28 +17,30 @@ from msgspec.structs import replace
 from toolyard.core.events import CallEnded, CallParked, CallProgressed, CallStarted
 from toolyard.core.items import Problem
 from toolyard.core.notes import to_fields
-from toolyard.core.ports import Context, Failure, Later, Value
-from toolyard.core.results import problem_of
+from toolyard.core.ports import Context, Failure, Pending, Value
+from toolyard.core.results import to_problem
 from toolyard.core.run_state import CallState
 from toolyard.core.tools import Tool
 from toolyard.engine.deadline import Deadline
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
-from toolyard.engine.registry import Registered
-from toolyard.engine.result_encoder import told_of_edit
+from toolyard.engine.registry import RegisteredTool
+from toolyard.engine.result_encoder import mention_edit
 from toolyard.observability.telemetry import correlation
 
 FIRST_BACKOFF_S = 0.1
-MOST_BACKOFF_S = 5.0
+MAX_BACKOFF_S = 5.0
 
 _log = logging.getLogger("toolyard.attempts")
 
 
-OWN_END = Problem(error="the tool cancelled itself; it had started and may have taken effect", error_type="cancelled")
+SELF_CANCELLED = Problem(
+    error="the tool cancelled itself; it had started and may have taken effect", error_type="cancelled"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Hold:
+class CallControl:
     """What the owner of a call's task says about it while the call runs."""
 
     abandon: Callable[[], None]
@@ -47,7 +49,7 @@ class Hold:
     """Whether the owner has cancelled the task; any other cancellation is the tool's own doing."""
 
 
-class Attempts:
+class CallRunner:
     """Runs the calls of one conversation, each again only where that is safe."""
 
     def __init__(self, journal: Journal, deps: Deps) -> None:
@@ -55,63 +57,71 @@ class Attempts:
         self._deps = deps
         self._loop = asyncio.get_running_loop()
 
-    async def run(self, call: CallState, entry: Registered, hold: "Hold") -> CallParked | CallEnded:
+    async def run(self, call: CallState, entry: RegisteredTool, control: "CallControl") -> CallParked | CallEnded:
         """The event that it comes to."""
         tool, deps, began = entry.tool, self._deps, perf_counter()
-        answer = await self._attempts(call, entry, hold)
-        if isinstance(answer, Later):
+        answer = await self._run_attempts(call, entry, control)
+        if isinstance(answer, Pending):
             wait_s = tool.client_s if answer.kind == "client" else tool.approval_s
             return CallParked(
                 call_id=call.call.id,
                 kind=answer.kind,
-                expires_at=deps.mint.now() + wait_s,
+                expires_at=deps.clock.now() + wait_s,
                 question=answer.question,
                 resume_token=answer.resume_token,
             )
         took = (perf_counter() - began) * 1000
-        result = await deps.governor.result(
+        result = await deps.result_encoder.encode(
             call.call, tool, answer, conversation=self._journal.conversation, duration_ms=took
         )
-        return CallEnded(result=told_of_edit(result, call))
+        return CallEnded(result=mention_edit(result, call))
 
-    async def _attempts(self, call: CallState, entry: Registered, hold: "Hold") -> Value | Failure | Later:
+    async def _run_attempts(
+        self, call: CallState, entry: RegisteredTool, control: "CallControl"
+    ) -> Value | Failure | Pending:
         """Run it; if it may be repeated and the failure may pass, run it again."""
         tool, attempt, backoff_s = entry.tool, call.attempt, FIRST_BACKOFF_S
         tries_left = tool.retries if tool.repeatable else 0
         while True:
-            await self._journal.committed()  # journal before effect
-            answer = await self._attempt(call, entry, attempt, hold)
-            if tries_left <= 0 or not (isinstance(answer, Failure) and answer.passing):
+            await self._journal.wait_committed()  # journal before effect
+            answer = await self._run_attempt(call, entry, attempt, control)
+            if tries_left <= 0 or not (isinstance(answer, Failure) and answer.retryable):
                 return answer
             tries_left -= 1
             attempt += 1
             await self._deps.sleep(backoff_s * random.uniform(0.5, 1.5))
-            backoff_s = min(backoff_s * 2, MOST_BACKOFF_S)
+            backoff_s = min(backoff_s * 2, MAX_BACKOFF_S)
             self._journal.emit(CallStarted(call_id=call.call.id, epoch=self._journal.epoch, attempt=attempt))
 
-    async def _attempt(self, call: CallState, entry: Registered, attempt: int, hold: "Hold") -> Value | Failure | Later:
+    async def _run_attempt(
+        self, call: CallState, entry: RegisteredTool, attempt: int, control: "CallControl"
+    ) -> Value | Failure | Pending:
         tool = entry.tool
-        context = self._context(call, attempt, tool.timeout_s)
+        context = self._build_context(call, attempt, tool.timeout_s)
         correlation.set(context.correlation_id)
         asked = call.call if call.approved is None else replace(call.call, arguments=call.arguments)
-        deadline = Deadline(self._loop, tool.timeout_s, hold.abandon, hold.is_stopped)
+        deadline = Deadline(self._loop, tool.timeout_s, control.abandon, control.is_stopped)
         try:
             answer = await entry.venue.run(asked, tool, context)
             await deadline.absorb_pending()
             return answer
         except BaseException as error:
-            if deadline.absorbs(error):
-                return Failure(problem=late(tool), passing=True) if deadline.passed else Failure(problem=OWN_END)
+            if deadline.absorb_cancellation(error):
+                return (
+                    Failure(problem=build_timeout_problem(tool), retryable=True)
+                    if deadline.passed
+                    else Failure(problem=SELF_CANCELLED)
+                )
             if isinstance(error, asyncio.CancelledError):
                 raise
             about = {"correlation_id": context.correlation_id}
             _log.error("venue %s failed", tool.venue, exc_info=error, extra=about)
             said = f"{type(error).__name__}: {error}"
-            return Failure(problem=problem_of(said, "execution_error"), passing=True)
+            return Failure(problem=to_problem(said, "execution_error"), retryable=True)
         finally:
-            deadline.over()
+            deadline.finish()
 
-    def _context(self, call: CallState, attempt: int, timeout_s: float) -> Context:
+    def _build_context(self, call: CallState, attempt: int, timeout_s: float) -> Context:
         run, call_id, journal = self._journal.state.run, call.call.id, self._journal
         assert run is not None
         loop, home, reports = self._loop, threading.get_ident(), itertools.count()
@@ -119,7 +129,7 @@ class Attempts:
         def tell(event: CallProgressed) -> None:
             current = journal.state.calls.get(call_id)
             if current is not None and current.phase == "running":
-                journal.tell(event)
+                journal.publish_fleeting(event)
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:
             event = CallProgressed(call_id=call_id, offset=next(reports), progress=done, total=total, message=message)
@@ -137,7 +147,7 @@ class Attempts:
             correlation_id=run.correlation_id,
             idempotency_key=f"{journal.conversation}:{call_id}",
             attempt=attempt,
-            deadline=self._deps.mint.now() + timeout_s,
+            deadline=self._deps.clock.now() + timeout_s,
             progress=progress,
             fields=to_fields(run.settings.context.values()),
             answer={"reply": answer.reply, "content": answer.content} if answer else None,
@@ -147,7 +157,7 @@ class Attempts:
         )
 
 
-def late(tool: Tool) -> Problem:
+def build_timeout_problem(tool: Tool) -> Problem:
     """What the model is told of a tool that did not answer in its time."""
     rest = "" if tool.read_only else "; it was stopped, but may have taken effect"
     return Problem(

@@ -5,18 +5,18 @@ from msgspec.structs import replace
 from toolyard.core.commands import AddMessage, Approve, Change, Command, Open, Start
 from toolyard.core.errors import Invalid, Misconfigured
 from toolyard.core.events import RunQueued
-from toolyard.core.history import faults
+from toolyard.core.history import find_faults
 from toolyard.core.masking import mask_addresses
-from toolyard.core.model_cards import problem_of_model
-from toolyard.core.model_names import fits
+from toolyard.core.model_cards import describe_model_problem
+from toolyard.core.model_names import matches_any
 from toolyard.core.run_state import RunState
 from toolyard.core.state import State
 from toolyard.core.texts import check_language
 from toolyard.engine.dependencies import Deps
-from toolyard.engine.tool_selection.unknown_tool import unknown_tool
+from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem
 
 
-def check(command: Command, state: State, deps: Deps) -> None:
+def check_command(command: Command, state: State, deps: Deps) -> None:
     """Raises Invalid for what does not fit this yard."""
     if isinstance(command, Open | AddMessage | Start):
         _check_model(command.settings.model, deps)
@@ -30,7 +30,7 @@ def check(command: Command, state: State, deps: Deps) -> None:
         check_language(command.change.language or "")
     elif isinstance(command, Approve) and command.arguments is not None:
         call = state.calls.get(command.call_id)
-        problem = deps.judge.check(call, state, command.arguments) if call else None
+        problem = deps.policy_check.check_arguments(call, state, command.arguments) if call else None
         if problem:
             raise Invalid(problem.error, problem.details)
 
@@ -40,7 +40,7 @@ def _check_start(command: Start, deps: Deps) -> None:
     _check_model(command.model, deps)
     if not command.input:
         raise Invalid("there is nothing to answer: send a message", {"field": "input"})
-    if wrong := faults(command.input, open_end=True):
+    if wrong := find_faults(command.input, open_end=True):
         raise Invalid(f"no model would take this history: {'; '.join(wrong)}", {"field": "input"})
     try:
         registry.check_app_tools(command.app_tools)
@@ -48,7 +48,7 @@ def _check_start(command: Start, deps: Deps) -> None:
         raise Invalid(str(error)) from None
     choice = command.tool_choice
     if choice not in ("auto", "none", "required") and registry.find(choice, command.app_tools, command.by) is None:
-        raise Invalid(unknown_tool(choice, registry.names()).error, {"field": "tool_choice"})
+        raise Invalid(build_unknown_tool_problem(choice, registry.names()).error, {"field": "tool_choice"})
 
 
 def _check_search(command: Start, state: State, deps: Deps) -> None:
@@ -68,7 +68,7 @@ def _check_search(command: Start, state: State, deps: Deps) -> None:
         settings=settings,
         started_at=0.0,
     )
-    search = deps.registry.sought(replace(state, settings=settings, run=run)).search
+    search = deps.registry.web_search_plan(replace(state, settings=settings, run=run)).search
     if search is not None and search.refused:
         raise Invalid(search.why, {"field": "web_search"})
 
@@ -77,11 +77,11 @@ def _check_model(model: str, deps: Deps) -> None:
     allowed = deps.allowed_models
     if not model or allowed is None:
         return
-    if model not in allowed and not fits(model, deps.model_patterns):
+    if model not in allowed and not matches_any(model, deps.model_patterns):
         known = mask_addresses(", ".join((*sorted(allowed), *deps.model_patterns)), every_parameter=True)
         raise Invalid(f"the model {model[:80]!r} is not one of: {known}", {"field": "model"})
     try:
         deps.models(model)
     except Misconfigured as error:
-        problem = problem_of_model(error)
+        problem = describe_model_problem(error)
         raise Invalid(f"the model {model[:80]!r} cannot be used: {problem}", {"field": "model"}) from None

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
-STUBBORN_S = 1.0
+CANCEL_GRACE_S = 1.0
 """How long something that was cancelled may take to notice before it is let go of."""
 
 
@@ -28,9 +28,9 @@ class Deadline:
         assert task is not None
         self.passed = False
         self._loop, self._task, self._give_up, self._is_stopped = loop, task, give_up, is_stopped
-        self._timer = loop.call_later(after_s, self._pass)
+        self._timer = loop.call_later(after_s, self._expire)
 
-    def absorbs(self, error: BaseException) -> bool:
+    def absorb_cancellation(self, error: BaseException) -> bool:
         """Return whether this is a cancellation that the owner did not ask for. Then the task may go on."""
         if not isinstance(error, asyncio.CancelledError) or self._is_stopped():
             return False
@@ -45,7 +45,7 @@ class Deadline:
             if not self._is_stopped():
                 self._forget_cancellations()
 
-    def over(self) -> None:
+    def finish(self) -> None:
         self._timer.cancel()
         if self.passed:  # the task took no notice and ended all the same
             self._task.uncancel()
@@ -54,10 +54,10 @@ class Deadline:
         while self._task.cancelling():
             self._task.uncancel()
 
-    def _pass(self) -> None:
+    def _expire(self) -> None:
         self.passed = True
         self._task.cancel()
-        self._timer = self._loop.call_later(STUBBORN_S, self._give_up)
+        self._timer = self._loop.call_later(CANCEL_GRACE_S, self._give_up)
 
 
 def is_own_cancellation(error: BaseException) -> bool:

@@ -6,26 +6,26 @@ from dataclasses import dataclass, field
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
-from toolyard.core.division import EVERYBODY, UNDIVIDED, Division, Divisions, division_of
+from toolyard.core.division import DEFAULT_DIVISION, NO_DIVISIONS, Division, Divisions, find_division
 from toolyard.core.limits import Limits
 from toolyard.core.model_cards import ModelCard
-from toolyard.core.ports import Failure, Mint, Model, Policy, Value
+from toolyard.core.ports import Clock, Failure, Model, Policy, Value
 from toolyard.core.prices import Price
-from toolyard.core.texts import NO_TEXTS, OwnTexts
-from toolyard.engine.policy_check import Judge
+from toolyard.core.texts import NO_TEXTS, CustomTexts
+from toolyard.engine.policy_check import PolicyCheck
 from toolyard.engine.registry import Registry
-from toolyard.engine.result_encoder import Governor
-from toolyard.observability.wire_log import Keeper
+from toolyard.engine.result_encoder import ResultEncoder
+from toolyard.observability.wire_log import WireLog
 
 
 @dataclass(slots=True, kw_only=True)
 class Deps:
     registry: Registry
     policy: Policy
-    judge: Judge
-    governor: Governor
+    policy_check: PolicyCheck
+    result_encoder: ResultEncoder
     models: Callable[[str], Model]
-    mint: Mint
+    clock: Clock
     limits: Limits
     default_model: str
     windows: Callable[[str], int] = lambda _: 0
@@ -43,11 +43,11 @@ class Deps:
     system_prompt: str = ""
     language: str = ""
     """Of the sentences that no model says; empty means the caller's own."""
-    texts: OwnTexts = field(default_factory=lambda: NO_TEXTS)
+    texts: CustomTexts = field(default_factory=lambda: NO_TEXTS)
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
-    keeper: Keeper | None = None
+    wire_log: WireLog | None = None
     """Keeps what goes over the wire; None where nobody asked for it."""
-    divisions: Divisions = field(default_factory=lambda: UNDIVIDED)
+    divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)
     """What holds for a division or a tenant in place of what holds for everybody."""
     unwrap_delivered: Callable[[Value | Failure], Value | Failure] = lambda answer: answer
     """Reads a result that an application delivers in a form other than its own, such as MCP's."""
@@ -56,8 +56,8 @@ class Deps:
     """Set when the process is about to stop: nothing new is begun."""
     abandoned: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
 
-    def division(self, caller: Caller) -> Division:
-        return division_of(caller, self.divisions) or EVERYBODY
+    def division_for(self, caller: Caller) -> Division:
+        return find_division(caller, self.divisions) or DEFAULT_DIVISION
 
     def abandon(self, task: "asyncio.Task[None]") -> None:
         """Keep hold of a task that does not end, so that it is not lost without a trace; nobody waits for it."""

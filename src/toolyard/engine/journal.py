@@ -13,16 +13,16 @@ from functools import partial
 from toolyard.core.cursor import Cursor
 from toolyard.core.errors import Fenced, StoreDown, ToolyardError
 from toolyard.core.events import FORMAT, Durable, Entry, Fleeting, RunEnded, RunQueued, RunStarted
-from toolyard.core.memory_estimate import bytes_of
-from toolyard.core.ports import Mint
+from toolyard.core.memory_estimate import estimate_bytes
+from toolyard.core.ports import Clock
 from toolyard.core.run_state import QueuedRun, RunState
 from toolyard.core.state import State, apply, fold
-from toolyard.core.store import Log, Underway
+from toolyard.core.store import FutureLike, Log
 from toolyard.engine.readers import Reader, Readers
 
 Spawn = Callable[[Coroutine[None, None, None]], None]
 Observe = Callable[[Entry], None]
-CLOSE_S = 0.001
+TIMER_TOLERANCE_S = 0.001
 """Two moments so close are one: a timer for the one serves the other."""
 _log = logging.getLogger("toolyard.journal")
 
@@ -35,7 +35,7 @@ class Journal:
         entries: Sequence[Entry],
         *,
         log: Log,
-        mint: Mint,
+        clock: Clock,
         spawn: Spawn,
         observe: Observe,
     ) -> None:
@@ -47,7 +47,7 @@ class Journal:
         self.readers = Readers(partial(log.read, conversation), entries[-1].seq if entries else 0)
         self.broken: ToolyardError | None = None
         self._log = log
-        self._mint = mint
+        self._clock = clock
         self._spawn = spawn
         self._observe = observe
         self._seq = self.readers.stored
@@ -58,10 +58,10 @@ class Journal:
         self._change: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
-        self._weighed: tuple[object, int, int] = (None, 0, 0)
+        self._last_estimate: tuple[object, int, int] = (None, 0, 0)
         """The root, the length and the bytes of the history that was weighed last."""
 
-    def sound_state(self) -> State:
+    def require_state(self) -> State:
         """The tip. Raises Fenced or StoreDown if the store no longer follows it."""
         if self.broken:
             raise self.broken
@@ -72,9 +72,9 @@ class Journal:
 
         An event belongs to the run in front; `run` and `correlation_id` are for what belongs to none yet.
         """
-        state, entries, now = self.sound_state(), list[Entry](), self._mint.now()
+        state, entries, now = self.require_state(), list[Entry](), self._clock.now()
         for number, event in enumerate(events, self._seq + 1):
-            about = _run_of(event, state)
+            about = _find_run(event, state)
             entry = Entry(
                 conversation=self.conversation,
                 seq=number,
@@ -90,92 +90,92 @@ class Journal:
         self.state = state
         self._seq += len(entries)
         self._staged += entries
-        self.signal()  # first the driver, which may add to this commit; then the commit
+        self.notify()  # first the driver, which may add to this commit; then the commit
         if not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._begin_flush)
 
-    def tell(self, event: Fleeting) -> None:
+    def publish_fleeting(self, event: Fleeting) -> None:
         """Show a fleeting event to live readers, never before the entries that were emitted before it."""
         if self._seq > self.readers.stored:
             self._held.append((self._seq, event))
         else:
             self.readers.publish(event)
 
-    async def committed(self) -> None:
+    async def wait_committed(self) -> None:
         """Everything emitted so far is stored. Raises Fenced or StoreDown if it cannot be."""
-        self.sound_state()
+        self.require_state()
         if self._seq > self.readers.stored:
             future = asyncio.get_running_loop().create_future()
             self._commits.append((self._seq, future))
             await future
 
-    async def changed(self, seen: State, until: float) -> None:
+    async def wait_changed(self, seen: State, until: float) -> None:
         """Wait until the state is another than the one seen, or until that time."""
         if self.state is not seen or self.broken:
             return
         loop = asyncio.get_running_loop()
         self._change = loop.create_future()
-        if self._timer is None or abs(self._timer_at - until) > CLOSE_S:
-            self.settle()
+        if self._timer is None or abs(self._timer_at - until) > TIMER_TOLERANCE_S:
+            self.cancel_timer()
             self._timer_at = until
-            self._timer = loop.call_later(max(0.0, until - self._mint.now()), self._ring)
+            self._timer = loop.call_later(max(0.0, until - self._clock.now()), self._on_timer)
         await self._change
 
-    def settle(self) -> None:
+    def cancel_timer(self) -> None:
         """Nobody waits any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _ring(self) -> None:
+    def _on_timer(self) -> None:
         self._timer = None
-        self.signal()
+        self.notify()
 
-    def signal(self) -> None:
+    def notify(self) -> None:
         if self._change is not None and not self._change.done():
             self._change.set_result(None)
 
-    def follow(self, after: Cursor, *, keen: bool = True) -> Reader:
-        return Reader(self.readers, after, keen=keen)
+    def follow(self, after: Cursor, *, include_argument_deltas: bool = True) -> Reader:
+        return Reader(self.readers, after, include_argument_deltas=include_argument_deltas)
 
     @property
-    def busy(self) -> bool:
+    def is_busy(self) -> bool:
         """Whether anything is on its way to the store or to a reader."""
         return self._flushing or self.readers.attached > 0
 
-    def weigh(self) -> int:
+    def estimate_size(self) -> int:
         """Return about how many bytes this holds in memory. Only what was added since the last time is looked at."""
-        history, (root, length, size) = self.state.history, self._weighed
+        history, (root, length, size) = self.state.history, self._last_estimate
         if history.root is not root or len(history) < length:
             length, size = 0, 0
-        size += bytes_of(history.since(length))
-        self._weighed = (history.root, len(history), size)
+        size += estimate_bytes(history.items_from(length))
+        self._last_estimate = (history.root, len(history), size)
         return size * 2 if self.memo else size  # what a wire has encoded is about as much again
 
     def _begin_flush(self) -> None:
         """Store what was emitted in this go, and go on when that is done; a task is made only to wait for room."""
         try:
-            stored = self._log.append_now(self.conversation, self.epoch, self._staged, self.state.wake_at)
+            stored = self._log.begin_append(self.conversation, self.epoch, self._staged, self.state.wake_at)
         except Exception as error:
-            self._cannot_write(error)
+            self._fail_flush(error)
             return
         if stored is None:
             self._spawn(self._flush())
             return
         batch, self._staged = self._staged, []
         if stored.done():
-            self._stored(batch, stored)
+            self._on_stored(batch, stored)
         else:
-            stored.add_done_callback(partial(self._stored, batch))
+            stored.add_done_callback(partial(self._on_stored, batch))
 
-    def _stored(self, batch: Sequence[Entry], stored: Underway) -> None:
+    def _on_stored(self, batch: Sequence[Entry], stored: FutureLike) -> None:
         if (error := stored.exception()) is not None:
-            self._cannot_write(error)
+            self._fail_flush(error)
             return
-        self._went_well(batch)
+        self._finish_flush(batch)
 
-    def _went_well(self, batch: Sequence[Entry]) -> None:
+    def _finish_flush(self, batch: Sequence[Entry]) -> None:
         self._publish(batch)
         if self._staged:
             self._begin_flush()
@@ -188,17 +188,17 @@ class Journal:
         try:
             await self._log.append(self.conversation, self.epoch, batch, self.state.wake_at)
         except Exception as error:
-            self._cannot_write(error)
+            self._fail_flush(error)
             return
-        self._went_well(batch)
+        self._finish_flush(batch)
 
-    def _cannot_write(self, error: BaseException) -> None:
+    def _fail_flush(self, error: BaseException) -> None:
         """Nothing that cannot be written may end more than its conversation."""
         self._flushing = False
         if not isinstance(error, Fenced | StoreDown):
             _log.error("conversation %s cannot be written", self.conversation, exc_info=error)
             error = StoreDown(f"an entry could not be written: {type(error).__name__}: {error}")
-        self.give_up(error)
+        self.fail(error)
 
     def _publish(self, batch: Sequence[Entry]) -> None:
         for entry in batch:
@@ -213,7 +213,7 @@ class Journal:
             elif not future.done():
                 future.set_result(None)
 
-    def give_up(self, error: ToolyardError) -> None:
+    def fail(self, error: ToolyardError) -> None:
         """What is in memory cannot go on: everybody is told why. Whoever comes next claims and reads anew."""
         self.broken = error
         self.readers.fail(error)
@@ -221,10 +221,10 @@ class Journal:
             if not future.done():
                 future.set_exception(error)
         self._commits.clear()
-        self.signal()
+        self.notify()
 
 
-def _run_of(event: Durable, state: State) -> QueuedRun | RunState | None:
+def _find_run(event: Durable, state: State) -> QueuedRun | RunState | None:
     match event:
         case RunQueued():
             return None

@@ -15,15 +15,15 @@ from toolyard.core.plan import (
     Judge,
     Recover,
     Rest,
-    Run,
+    RunCalls,
     StopWork,
     Suspend,
     Wait,
     plan,
 )
-from toolyard.core.results import over
+from toolyard.core.results import build_expired_result
 from toolyard.core.state import State
-from toolyard.core.texts import TextName, text_of
+from toolyard.core.texts import TextName, get_text
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
 from toolyard.engine.workers import Workers
@@ -43,21 +43,21 @@ async def drive(journal: Journal, deps: Deps) -> None:
     async with Workers(journal, deps) as workers:
         judged: State | None = None
         while not deps.draining:
-            state = journal.sound_state()
-            step = plan(state, journal.epoch, deps.mint.now())
+            state = journal.require_state()
+            step = plan(state, journal.epoch, deps.clock.now())
             match step:
                 case Wait(until):
-                    await journal.changed(state, until)
-                case Run(calls):
+                    await journal.wait_changed(state, until)
+                case RunCalls(calls):
                     workers.run(calls, state, just_judged=state is judged)
                 case AskModel():
                     workers.ask(state)
                 case Compact():
                     workers.compact(step, state)
-                    await journal.changed(state, step.until)
+                    await journal.wait_changed(state, step.until)
                 case BeginRun() | GiveUpTurn() | Judge() | Expire() | Suspend() | End():
-                    workers.leave_room()
-                    journal.emit(*events_of(step, state, deps))
+                    workers.cancel_compaction()
+                    journal.emit(*build_events(step, state, deps))
                     judged = journal.state if isinstance(step, Judge) else None
                 case Recover(calls):
                     workers.recover(calls, state)
@@ -69,51 +69,54 @@ async def drive(journal: Journal, deps: Deps) -> None:
                     assert_never(step)
 
 
-def events_of(
+def build_events(
     step: BeginRun | GiveUpTurn | Judge | Expire | Suspend | End, state: State, deps: Deps
 ) -> Sequence[Durable]:
     """The steps that need nobody's work: what they come to."""
-    now = deps.mint.now()
+    now = deps.clock.now()
     match step:
         case BeginRun():
-            return (begun(state, deps),)
+            return (build_run_started(state, deps),)
         case GiveUpTurn(owners):
             said = f"the server stopped {owners} times during this turn; it is not tried again"
             return (TurnFailed(problem=Problem(error=said, error_type="unavailable")),)
         case Judge(calls):
-            return deps.judge.judge(calls, state, now)
+            return deps.policy_check.judge(calls, state, now)
         case Expire(calls):
-            return [CallEnded(result=over(call.call, now, asked=call.phase == "asking")) for call in calls]
+            return [
+                CallEnded(result=build_expired_result(call.call, now, awaiting_approval=call.phase == "asking"))
+                for call in calls
+            ]
         case Suspend(waiting_for, wake_at):
             return (RunSuspended(waiting_for=waiting_for, wake_at=wake_at),)
         case End():
-            return (ended(step, state, deps),)
+            return (build_run_ended(step, state, deps),)
         case _:
             assert_never(step)
 
 
-def begun(state: State, deps: Deps) -> RunStarted:
+def build_run_started(state: State, deps: Deps) -> RunStarted:
     """What holds for the first in line: its own wishes, then the conversation's, then the yard's.
 
     A division's limits are never exceeded.
     """
     request, settings = state.queue[0].request, state.settings
-    division = deps.division(request.caller)
+    division = deps.division_for(request.caller)
     own = division.limits
     limits = request.limits or settings.limits or own or deps.limits
     model = request.model or settings.model or deps.default_model
     language = request.language or settings.language or division.language or deps.language or request.caller.locale
     return RunStarted(
-        model=model, limits=limits.within(own) if own else limits, window=deps.windows(model), language=language
+        model=model, limits=limits.cap_to(own) if own else limits, window=deps.windows(model), language=language
     )
 
 
-def ended(step: End, state: State, deps: Deps) -> RunEnded:
+def build_run_ended(step: End, state: State, deps: Deps) -> RunEnded:
     """A limit is never silent and never empty: the caller is told in their language."""
     assert state.run is not None
     cut_short = step.detail == "length" and isinstance(state.history[-1], ModelText)
     message = None
     if step.ending == "limit" and not cut_short:
-        text = text_of(_LIMIT_TEXTS.get(step.detail, "limit"), state.run.language, deps.texts)
-        message = ModelText(id=deps.mint.id("item"), at=deps.mint.now(), text=text)
+        text = get_text(_LIMIT_TEXTS.get(step.detail, "limit"), state.run.language, deps.texts)
+        message = ModelText(id=deps.clock.new_id("item"), at=deps.clock.now(), text=text)
     return RunEnded(ending=step.ending, detail=step.detail, message=message)

@@ -14,11 +14,11 @@ from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal, Observe
 from toolyard.engine.loop import drive
 
-MOST_IDLE = 1024
+MAX_IDLE = 1024
 MAX_IDLE_BYTES = 64 * 1024 * 1024
 """What the conversations that are kept in memory may hold together; those at work are never let go of."""
-LONGEST_NAP_S = 3600.0
-STORE_DOWN_NAP_S = 5.0
+MAX_SLEEP_S = 3600.0
+STORE_RETRY_S = 5.0
 STOPPING = "the server is about to stop; come back in a moment, with the last event's id if you follow a stream"
 
 _log = logging.getLogger("toolyard.owner")
@@ -35,7 +35,7 @@ class Owner:
         self._drivers: dict[str, asyncio.Task[None]] = {}
         self._alarm = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
-        self._room = MOST_IDLE
+        self._room = MAX_IDLE
         self._sizes: dict[Journal, int] = {}
         """By journal the bytes that it held when it came to rest."""
         self._held_bytes = 0
@@ -48,7 +48,7 @@ class Owner:
     def __iter__(self) -> Iterator[Journal]:
         return iter(list(self._journals.values()))
 
-    async def journal(self, conversation: str) -> Journal:
+    async def open_journal(self, conversation: str) -> Journal:
         """The journal of a conversation, claimed and folded if this process did not own it. Raises StoreDown."""
         while opening := self._opening.get(conversation):
             await opening.wait()
@@ -57,13 +57,13 @@ class Owner:
             return journal
         if self._deps.draining:
             raise Unavailable(STOPPING)
-        self._make_room()  # before it is here: nobody is attached to it yet, and it would pass for idle
+        self._evict_idle()  # before it is here: nobody is attached to it yet, and it would pass for idle
         self._opening[conversation] = opened = asyncio.Event()
         try:
-            journal = await self._claimed(conversation)
+            journal = await self._claim(conversation)
             self._drop(conversation)
             self._journals[conversation] = journal
-            self._weigh(journal)
+            self._update_size(journal)
         finally:
             del self._opening[conversation]
             opened.set()
@@ -80,7 +80,7 @@ class Owner:
             driver.cancel()
             await asyncio.wait((driver,))
         if journal is not None:
-            journal.give_up(why)
+            journal.fail(why)
 
     async def close(self, grace_s: float) -> None:
         """Begin nothing new, let running work end for a while, then let go. What was cut off is taken up later."""
@@ -88,7 +88,7 @@ class Owner:
         if self._watching:
             self._watching.cancel()
         for journal in self:
-            journal.signal()
+            journal.notify()
             journal.readers.fail(Unavailable(STOPPING))
         drivers = list(self._drivers.values())
         try:
@@ -98,9 +98,9 @@ class Owner:
             for driver in drivers:
                 driver.cancel()
             await asyncio.gather(*drivers, return_exceptions=True)
-            await asyncio.gather(*(journal.committed() for journal in self), return_exceptions=True)
+            await asyncio.gather(*(journal.wait_committed() for journal in self), return_exceptions=True)
 
-    async def _claimed(self, conversation: str) -> Journal:
+    async def _claim(self, conversation: str) -> Journal:
         epoch = await self._store.claim(conversation)
         entries = await self._store.read(conversation) if epoch > 1 else ()
         try:
@@ -109,7 +109,7 @@ class Owner:
                 epoch,
                 entries,
                 log=self._store,
-                mint=self._deps.mint,
+                clock=self._deps.clock,
                 spawn=self._spawn,
                 observe=self._observe,
             )
@@ -123,26 +123,26 @@ class Owner:
 
     async def _drive(self, journal: Journal) -> None:
         try:
-            while not self._at_rest(journal):
+            while not self._is_at_rest(journal):
                 await drive(journal, self._deps)
-                await journal.committed()  # meanwhile a command may have come: look again
+                await journal.wait_committed()  # meanwhile a command may have come: look again
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # this conversation is let go of; whoever asks for it next claims it anew
             if not journal.broken:
                 _log.error("conversation %s could not be driven", journal.conversation, exc_info=error)
-                journal.give_up(_cause(error))
+                journal.fail(_find_cause(error))
             _log.warning("conversation %s is let go of: %s", journal.conversation, journal.broken)
         finally:
             del self._drivers[journal.conversation]
-            self._rested(journal)
+            self._finish_driving(journal)
 
-    def _at_rest(self, journal: Journal) -> bool:
-        state = journal.sound_state()
-        return self._deps.draining or isinstance(plan(state, journal.epoch, self._deps.mint.now()), Rest)
+    def _is_at_rest(self, journal: Journal) -> bool:
+        state = journal.require_state()
+        return self._deps.draining or isinstance(plan(state, journal.epoch, self._deps.clock.now()), Rest)
 
-    def _rested(self, journal: Journal) -> None:
-        journal.settle()
+    def _finish_driving(self, journal: Journal) -> None:
+        journal.cancel_timer()
         current = self._journals.get(journal.conversation)
         if current is not journal:
             if current is not None:
@@ -150,24 +150,24 @@ class Owner:
         elif journal.broken:
             self._drop(journal.conversation)
         else:
-            self._weigh(journal)
+            self._update_size(journal)
         if journal.broken:
-            asyncio.get_running_loop().call_later(STORE_DOWN_NAP_S, self._alarm.set)
-        elif journal.state.spent:
-            self._let_go(journal)
+            asyncio.get_running_loop().call_later(STORE_RETRY_S, self._alarm.set)
+        elif journal.state.is_disposable:
+            self._forget_when_idle(journal)
         elif journal.state.wake_at is not None:
             self._alarm.set()
-        self._make_room()
+        self._evict_idle()
 
-    def _let_go(self, journal: Journal) -> None:
+    def _forget_when_idle(self, journal: Journal) -> None:
         """Forget what nobody asked to keep, as soon as nobody reads it any more."""
-        if journal.busy:
-            journal.readers.on_idle = partial(self._let_go, journal)
-        elif journal.state.spent and journal.conversation not in self._drivers:
+        if journal.is_busy:
+            journal.readers.on_idle = partial(self._forget_when_idle, journal)
+        elif journal.state.is_disposable and journal.conversation not in self._drivers:
             journal.readers.on_idle = None
-            self._spawn(self._forgotten(journal.conversation))
+            self._spawn(self._forget_stored(journal.conversation))
 
-    async def _forgotten(self, conversation: str) -> None:
+    async def _forget_stored(self, conversation: str) -> None:
         try:
             await self._store.forget(conversation)
         except StoreDown as error:  # it is still due: the next look finds it again
@@ -175,20 +175,20 @@ class Owner:
             return
         await self.forget(conversation, NotFound("the conversation was not kept"))
 
-    def _make_room(self) -> None:
+    def _evict_idle(self) -> None:
         """Let go of idle ones, the oldest first, when they are many or large. Looks again only after some more."""
         if len(self._journals) <= self._room and self._held_bytes <= self._room_bytes:
             return
-        idle = [key for key, one in self._journals.items() if key not in self._drivers and not one.busy]
+        idle = [key for key, one in self._journals.items() if key not in self._drivers and not one.is_busy]
         for key in idle:
-            if len(self._journals) <= MOST_IDLE // 2 and self._held_bytes <= MAX_IDLE_BYTES // 2:
+            if len(self._journals) <= MAX_IDLE // 2 and self._held_bytes <= MAX_IDLE_BYTES // 2:
                 break
             self._drop(key)
-        self._room = max(MOST_IDLE, len(self._journals) + MOST_IDLE // 4)
+        self._room = max(MAX_IDLE, len(self._journals) + MAX_IDLE // 4)
         self._room_bytes = max(MAX_IDLE_BYTES, self._held_bytes + MAX_IDLE_BYTES // 4)
 
-    def _weigh(self, journal: Journal) -> None:
-        size = journal.weigh()
+    def _update_size(self, journal: Journal) -> None:
+        size = journal.estimate_size()
         self._held_bytes += size - self._sizes.get(journal, 0)
         self._sizes[journal] = size
 
@@ -206,7 +206,7 @@ class Owner:
                 nap_s = await self._wake_due()
             except StoreDown as error:
                 _log.warning("the store cannot be asked which runs are due: %s", error)
-                nap_s = STORE_DOWN_NAP_S
+                nap_s = STORE_RETRY_S
             try:
                 async with asyncio.timeout(nap_s):
                     await self._alarm.wait()
@@ -215,18 +215,18 @@ class Owner:
 
     async def _wake_due(self) -> float:
         """How long until the next one is due. One that cannot be opened costs a line in the log, and nobody else."""
-        now = self._deps.mint.now()
+        now = self._deps.clock.now()
         due, next_at = await self._store.due(now)
         for conversation in due:
             try:
-                self.wake(await self.journal(conversation))
+                self.wake(await self.open_journal(conversation))
             except Exception as error:
                 ours = not isinstance(error, ToolyardError)  # then where it happened matters, too
                 _log.error("conversation %s cannot be taken up: %s", conversation, error, exc_info=ours)
-        return LONGEST_NAP_S if next_at is None else min(LONGEST_NAP_S, max(0.0, next_at - now))
+        return MAX_SLEEP_S if next_at is None else min(MAX_SLEEP_S, max(0.0, next_at - now))
 
 
-def _cause(error: BaseException) -> ToolyardError:
+def _find_cause(error: BaseException) -> ToolyardError:
     """Why a driver stopped: the store's own words if it was the store, else that it was a fault of ours."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]

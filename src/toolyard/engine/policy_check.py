@@ -5,18 +5,18 @@ from collections.abc import Sequence
 from toolyard.core.events import CallEnded, CallJudged, Durable
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Policy, Verdict
-from toolyard.core.results import denied_by_rule, failed
+from toolyard.core.results import build_failed_result, build_rule_denied_result
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
-from toolyard.engine.registry import Registered, Registry, caller_of, shut
+from toolyard.engine.registry import RegisteredTool, Registry, find_denial, get_caller
 from toolyard.engine.tool_selection.caller_tools import is_certain
-from toolyard.engine.tool_selection.unknown_tool import unknown_tool
+from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_problem
 
-PROPOSAL_S = 600.0
+MAX_PROPOSAL_S = 600.0
 
 
-class Judge:
+class PolicyCheck:
     def __init__(self, registry: Registry, policy: Policy) -> None:
         self._registry = registry
         self._policy = policy
@@ -26,42 +26,44 @@ class Judge:
         position = {call_id: number for number, call_id in enumerate(state.calls)}
         events: list[Durable] = []
         for call in calls:
-            events += self._one(call, position[call.call.id], state, now)
+            events += self._judge_call(call, position[call.call.id], state, now)
         return events
 
-    def again(self, call: CallState, state: State, now: float) -> Registered | list[Durable]:
+    def recheck(self, call: CallState, state: State, now: float) -> RegisteredTool | list[Durable]:
         """Before a call runs, perhaps long after it was judged: its tool, or what becomes of it instead."""
-        entry = self._registry.called(call, state)
+        entry = self._registry.lookup(call, state)
         if entry is None:
-            return [CallEnded(result=failed(call.call, "error", self._unknown(call, state), now))]
-        if problem := self._registry.unfit(entry, call.arguments):
-            return [CallEnded(result=failed(call.call, "error", problem, now))]
-        verdict = self._verdict(entry, call, state)
+            return [
+                CallEnded(result=build_failed_result(call.call, "error", self._describe_unknown_tool(call, state), now))
+            ]
+        if problem := self._registry.validate(entry, call.arguments):
+            return [CallEnded(result=build_failed_result(call.call, "error", problem, now))]
+        verdict = self._ask_policy(entry, call, state)
         if verdict.decision == "allow" or (verdict.decision == "ask" and call.approved is not None):
             return entry
-        return _judged(call, entry, verdict, now)
+        return _build_judgement(call, entry, verdict, now)
 
-    def check(self, call: CallState, state: State, arguments: dict[str, object]) -> Problem | None:
+    def check_arguments(self, call: CallState, state: State, arguments: dict[str, object]) -> Problem | None:
         """Whether edited arguments fit the tool."""
-        entry = self._registry.called(call, state)
-        return self._registry.unfit(entry, arguments) if entry else None
+        entry = self._registry.lookup(call, state)
+        return self._registry.validate(entry, arguments) if entry else None
 
-    def _one(self, call: CallState, position: int, state: State, now: float) -> list[Durable]:
-        problem = self._unfit(call, position, state)
-        entry = self._registry.called(call, state)
+    def _judge_call(self, call: CallState, position: int, state: State, now: float) -> list[Durable]:
+        problem = self._find_problem(call, position, state)
+        entry = self._registry.lookup(call, state)
         if problem is None and entry is None:
-            problem = self._unknown(call, state)
+            problem = self._describe_unknown_tool(call, state)
         if problem is None and entry is not None:
-            problem = self._registry.unfit(entry, call.arguments)
+            problem = self._registry.validate(entry, call.arguments)
         if problem is not None or entry is None:
             assert problem is not None
-            return [CallEnded(result=failed(call.call, "error", problem, now))]
-        return _judged(call, entry, self._verdict(entry, call, state), now)
+            return [CallEnded(result=build_failed_result(call.call, "error", problem, now))]
+        return _build_judgement(call, entry, self._ask_policy(entry, call, state), now)
 
-    def _unknown(self, call: CallState, state: State) -> Problem:
-        return unknown_tool(call.call.tool, state.offered)
+    def _describe_unknown_tool(self, call: CallState, state: State) -> Problem:
+        return build_unknown_tool_problem(call.call.tool, state.offered)
 
-    def _unfit(self, call: CallState, position: int, state: State) -> Problem | None:
+    def _find_problem(self, call: CallState, position: int, state: State) -> Problem | None:
         most = state.run.limits.calls_per_turn if state.run else 0
         if position >= most:
             said = f"only the first {most} calls of a turn are run; ask for fewer at once"
@@ -70,24 +72,24 @@ class Judge:
             return Problem(error=call.call.unreadable, error_type="json_parse_error")
         if state.run and state.run.request.tool_choice == "none" and not state.run.direct:
             return Problem(error="this request is to be answered without tools", error_type="permission_denied")
-        if state.run and not state.run.direct and call.call.tool in self._registry.sought(state).left_out:
+        if state.run and not state.run.direct and call.call.tool in self._registry.web_search_plan(state).left_out:
             return Problem(error="this request's searches do not go to this tool", error_type="permission_denied")
         return None
 
-    def repeatable(self, call: CallState, state: State) -> bool:
+    def is_repeatable(self, call: CallState, state: State) -> bool:
         """Whether it does no harm to run a call once more: not if it is not certain which tool its caller got."""
-        entry = self._registry.called(call, state)
-        return entry is not None and entry.tool.repeatable and is_certain(entry, caller_of(state))
+        entry = self._registry.lookup(call, state)
+        return entry is not None and entry.tool.repeatable and is_certain(entry, get_caller(state))
 
-    def _verdict(self, entry: Registered, call: CallState, state: State) -> Verdict:
-        question = self._registry.verdict_question(entry.tool, state, call.arguments)
+    def _ask_policy(self, entry: RegisteredTool, call: CallState, state: State) -> Verdict:
+        question = self._registry.build_policy_request(entry.tool, state, call.arguments)
         verdict = self._policy.judge(question)
         if verdict.decision == "deny":
             return verdict
-        return shut(entry.own.gate, question.caller) or _confirmed(verdict, call.call)
+        return find_denial(entry.hooks.authorize, question.caller) or _apply_confirmation(verdict, call.call)
 
 
-def _confirmed(verdict: Verdict, call: Call) -> Verdict:
+def _apply_confirmation(verdict: Verdict, call: Call) -> Verdict:
     """Apply what the call itself says about confirmation: a floor under the policy, or a person's yes to its question.
 
     The caller who said yes started this run, so the conversation is theirs to decide in.
@@ -99,19 +101,19 @@ def _confirmed(verdict: Verdict, call: Call) -> Verdict:
     return verdict
 
 
-def _patience_s(call: Call, tool: Tool) -> float:
+def _decision_timeout_s(call: Call, tool: Tool) -> float:
     """How long a decision is waited for: a proposal is part of a dialogue and goes stale with it."""
-    return min(tool.approval_s, PROPOSAL_S) if call.confirm == "ask" else tool.approval_s
+    return min(tool.approval_s, MAX_PROPOSAL_S) if call.confirm == "ask" else tool.approval_s
 
 
-def _judged(call: CallState, entry: Registered, verdict: Verdict, now: float) -> list[Durable]:
+def _build_judgement(call: CallState, entry: RegisteredTool, verdict: Verdict, now: float) -> list[Durable]:
     judged = CallJudged(
         call_id=call.call.id,
         verdict=verdict.decision,
         rule=verdict.rule,
         exclusive=entry.tool.exclusive or entry.tool.destructive,
-        expires_at=now + _patience_s(call.call, entry.tool) if verdict.decision == "ask" else 0.0,
+        expires_at=now + _decision_timeout_s(call.call, entry.tool) if verdict.decision == "ask" else 0.0,
     )
     if verdict.decision == "deny":
-        return [judged, CallEnded(result=denied_by_rule(call.call, verdict.rule, now))]
+        return [judged, CallEnded(result=build_rule_denied_result(call.call, verdict.rule, now))]
     return [judged]

@@ -1,25 +1,25 @@
 """What the model is asked: the history, the system text, the tools, and how freely it may choose among them. Pure."""
 
 from toolyard.core.conversation_settings import Note, Settings
-from toolyard.core.ports import Mint, ModelRequest, Offer
+from toolyard.core.ports import Clock, ModelRequest, Offer
 from toolyard.core.run_state import RunState
 from toolyard.core.state import State
 
 
-def system_text(base: str, division: str, settings: Settings, note: str = "") -> str:
+def build_system_text(base: str, division: str, settings: Settings, note: str = "") -> str:
     """The base prompt, the division's, the conversation's own as their extension, its named context, then a note."""
-    notes = map(note_text, settings.context.values())
+    notes = map(format_note, settings.context.values())
     return "\n\n".join(part for part in (base, division, settings.system_prompt, *notes, note) if part)
 
 
-def note_text(note: Note) -> str:
+def format_note(note: Note) -> str:
     """Return a note as the model reads it: its name, what it is about, its text."""
     about = (("keywords", note.keywords), ("files", note.files))
     listed = "; ".join(f"{label}: {', '.join(values)}" for label, values in about if values)
     return f"{note.name} ({listed}): {note.text}" if listed else f"{note.name}: {note.text}"
 
 
-def tool_choice_now(run: RunState, offer: Offer) -> str:
+def resolve_tool_choice(run: RunState, offer: Offer) -> str:
     """A forced choice holds for the first turn only: forced for ever, the run could not end."""
     choice = run.request.tool_choice
     if choice in ("auto", "none") or run.tool_turns or run.finish:
@@ -27,8 +27,8 @@ def tool_choice_now(run: RunState, offer: Offer) -> str:
     return choice if choice in offer.hashes or (choice == "required" and offer.tools) else "auto"
 
 
-def model_request(
-    state: State, run: RunState, offer: Offer, system: str, mint: Mint, memo: dict[str, object]
+def build_request(
+    state: State, run: RunState, offer: Offer, system: str, clock: Clock, memo: dict[str, object]
 ) -> ModelRequest:
     """The request of the next turn, or of the one in flight again."""
     return ModelRequest(
@@ -37,8 +37,8 @@ def model_request(
         system=system,
         history=state.history,
         offer=offer,
-        tool_choice=tool_choice_now(run, offer),
-        mint=mint,
+        tool_choice=resolve_tool_choice(run, offer),
+        clock=clock,
         correlation_id=run.correlation_id,
         memo=memo,
     )

@@ -21,13 +21,13 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import ModelText
 
-RING = 1024
-PAGE = 500
-BATCH = 128
+RING_SIZE = 1024
+PAGE_SIZE = 500
+BATCH_SIZE = 128
 """How much a reader takes in one go: what it has taken it holds until it is handed out."""
 
 Published = Entry | Fleeting
-TURN = (TurnStarted, TurnEnded, TurnFailed)
+TURN_EVENTS = (TurnStarted, TurnEnded, TurnFailed)
 ReadLog = Callable[[int, int], Awaitable[Sequence[Entry]]]
 
 
@@ -38,7 +38,7 @@ class Readers:
         self.read_log = read_log
         self.stored = stored
         self.attached = 0
-        self.keen = 0
+        self.argument_readers = 0
         """How many of the attached want the pieces of arguments, too."""
         self.broken: Exception | None = None
         self.on_idle: Callable[[], None] | None = None
@@ -56,19 +56,19 @@ class Readers:
     def publish(self, item: Published) -> None:
         if isinstance(item, Entry):
             self.stored = item.seq
-            if isinstance(item.event, TURN):
+            if isinstance(item.event, TURN_EVENTS):
                 self._live.clear()
         elif not isinstance(item, CallProgressed):
             self._live.append(item)
         if not self.attached:
             self.base, self._ring = self.end + 1, []
             return
-        if not self.keen and isinstance(item, ArgumentsAppended):
+        if not self.argument_readers and isinstance(item, ArgumentsAppended):
             return  # nobody is woken for what nobody wants
         self._ring.append(item)
-        if len(self._ring) > 2 * RING:
-            del self._ring[:RING]
-            self.base += RING
+        if len(self._ring) > 2 * RING_SIZE:
+            del self._ring[:RING_SIZE]
+            self.base += RING_SIZE
         if self.waiting:
             self.wake()
 
@@ -80,14 +80,14 @@ class Readers:
     def wake(self) -> None:
         waiting, self.waiting = self.waiting, []
         for reader in waiting:
-            reader.wake(found=True)
+            reader.wake(published=True)
 
-    def since(self, position: int) -> list[Published]:
+    def read_from(self, position: int) -> list[Published]:
         """What was published at that position and next after it."""
         start = position - self.base
-        return self._ring[start : start + BATCH]
+        return self._ring[start : start + BATCH_SIZE]
 
-    def live(self) -> list[Fleeting]:
+    def live_events(self) -> list[Fleeting]:
         return list(self._live)
 
     def live_text(self) -> str:
@@ -101,7 +101,7 @@ class Reader:
     `cursor` is the place right after what was handed out last: come back with it, and nothing is missed or repeated.
     """
 
-    def __init__(self, readers: Readers, after: Cursor, *, keen: bool = True) -> None:
+    def __init__(self, readers: Readers, after: Cursor, *, include_argument_deltas: bool = True) -> None:
         """`keen` means that the pieces of arguments are wanted, too."""
         self.cursor = self._place = after
         self._readers = readers
@@ -111,26 +111,26 @@ class Reader:
         """What was taken to be handed out one by one."""
         self._seq, self._turn, self._seen = after.seq, after.turn, after.seen
         self._detached = False
-        self._keen = keen
+        self._include_argument_deltas = include_argument_deltas
         self._waiter: asyncio.Future[bool] | None = None
         self._due = 0.0
         self._timer: asyncio.TimerHandle | None = None
         readers.attached += 1
-        readers.keen += keen
-        self._reach()
+        readers.argument_readers += include_argument_deltas
+        self._try_join_ring()
 
     def __aiter__(self) -> "Reader":
         return self
 
     async def __anext__(self) -> Published:
         if not self._next:
-            self._next.extend(await self.batch())
+            self._next.extend(await self.read_batch())
         if not self._next:
             raise StopAsyncIteration
         item, self.cursor = self._next.popleft()
         return item
 
-    async def batch(self, within_s: float | None = None) -> list[tuple[Published, Cursor]]:
+    async def read_batch(self, timeout_s: float | None = None) -> list[tuple[Published, Cursor]]:
         """All that is there, each with its cursor, as soon as there is something; nothing if that takes too long."""
         while not self._ready:
             if self._position < self._readers.base:
@@ -141,7 +141,7 @@ class Reader:
                 break
             if self._readers.broken:
                 raise self._readers.broken
-            if not await self._more(within_s):
+            if not await self._wait_for_more(timeout_s):
                 break
         found, self._ready = self._ready, []
         if found:
@@ -152,7 +152,7 @@ class Reader:
         if not self._detached:
             self._detached = True
             self._readers.attached -= 1
-            self._readers.keen -= self._keen
+            self._readers.argument_readers -= self._include_argument_deltas
             self._readers.wake()
             if self._timer is not None:
                 self._timer.cancel()
@@ -160,19 +160,19 @@ class Reader:
             if not self._readers.attached and self._readers.on_idle:
                 self._readers.on_idle()
 
-    def wake(self, *, found: bool) -> None:
+    def wake(self, *, published: bool) -> None:
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(found)
+            self._waiter.set_result(published)
 
-    async def _more(self, within_s: float | None) -> bool:
+    async def _wait_for_more(self, timeout_s: float | None) -> bool:
         """Wait until something is published: True; or for that long: False. One timer serves wait after wait."""
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
         self._readers.waiting.append(self)
-        if within_s is not None:
-            self._due = loop.time() + within_s
+        if timeout_s is not None:
+            self._due = loop.time() + timeout_s
             if self._timer is None:
-                self._timer = loop.call_at(self._due, self._look, loop)
+                self._timer = loop.call_at(self._due, self._on_timer, loop)
         try:
             return await self._waiter
         finally:
@@ -180,36 +180,36 @@ class Reader:
             if self in self._readers.waiting:
                 self._readers.waiting.remove(self)
 
-    def _look(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _on_timer(self, loop: asyncio.AbstractEventLoop) -> None:
         self._timer = None
         if loop.time() < self._due:
-            self._timer = loop.call_at(self._due, self._look, loop)
+            self._timer = loop.call_at(self._due, self._on_timer, loop)
         else:
-            self.wake(found=False)
+            self.wake(published=False)
 
     def _drain(self) -> None:
         """Take what the ring holds from here on, a bounded piece of it."""
-        found = self._readers.since(self._position)
+        found = self._readers.read_from(self._position)
         for item in found:
             self._take(item)
         self._position += len(found)
 
     async def _catch_up(self) -> None:
         """Read the log up to what is stored now; then the turn in progress; then go on from the ring."""
-        if self._reach():
+        if self._try_join_ring():
             return
         stored = self._readers.stored
-        for entry in await self._readers.read_log(self._seq, PAGE):
+        for entry in await self._readers.read_log(self._seq, PAGE_SIZE):
             if entry.seq > stored:
                 break
             self._take(entry)
 
-    def _reach(self) -> bool:
+    def _try_join_ring(self) -> bool:
         """If nothing of the log is missing, take what the turn in progress said so far, and go on from the ring."""
         if self._seq < self._readers.stored:
             return False
         self._position = self._readers.end
-        for event in self._readers.live():
+        for event in self._readers.live_events():
             self._take(event)
         return True
 

@@ -4,7 +4,7 @@ import asyncio
 import logging
 
 from toolyard.core.errors import StoreDown
-from toolyard.core.store import Shelf
+from toolyard.core.store import KeyValue
 
 MAX_WRITE_S = 1.0
 """How long a write may take; whoever probes a server usually waits no longer."""
@@ -15,13 +15,13 @@ _log = logging.getLogger("toolyard.readiness")
 class StoreProbe:
     """Writes one small record, and says why it cannot. However many ask at once, one write is under way."""
 
-    def __init__(self, store: Shelf, tasks: asyncio.TaskGroup, max_write_s: float = MAX_WRITE_S) -> None:
+    def __init__(self, store: KeyValue, tasks: asyncio.TaskGroup, max_write_s: float = MAX_WRITE_S) -> None:
         self._store = store
         self._tasks = tasks
         self._max_write_s = max_write_s
         self._writing: asyncio.Task[str] | None = None
 
-    async def problem(self) -> str:
+    async def find_problem(self) -> str:
         """Return why the store takes no write, in words without paths; empty when it does."""
         writing = self._writing
         if writing is None or writing.done():
@@ -32,7 +32,7 @@ class StoreProbe:
 
     async def _write(self) -> str:
         try:
-            await self._store.shelve(_KIND, _NAME, b"")
+            await self._store.set(_KIND, _NAME, b"")
         except StoreDown as error:
             return f"the store takes no write: {error.reason}"
         except Exception:

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from toolyard.core.errors import StoreDown
 from toolyard.core.items import Call, Outcome, Problem, Result, result_id
-from toolyard.core.ports import Failure, Mint, Value
-from toolyard.core.results import boundary, failed, problem_of
+from toolyard.core.ports import Clock, Failure, Value
+from toolyard.core.results import build_failed_result, find_char_boundary, to_problem
 from toolyard.core.run_state import CallState
 from toolyard.core.store import Blobs
 from toolyard.core.tools import Tool
@@ -25,31 +25,31 @@ _log = logging.getLogger("toolyard.governor")
 _OUTCOMES: dict[str, Outcome] = {"timeout": "timeout", "unknown_outcome": "unknown", "cancelled": "cancelled"}
 
 
-class Governor:
-    def __init__(self, blobs: Blobs, mint: Mint) -> None:
+class ResultEncoder:
+    def __init__(self, blobs: Blobs, clock: Clock) -> None:
         self._blobs = blobs
-        self._mint = mint
+        self._clock = clock
         self._threads = ThreadPoolExecutor(ENCODING_THREADS, thread_name_prefix="toolyard-encode")
 
-    async def result(
+    async def encode(
         self, call: Call, tool: Tool, answer: Value | Failure, *, conversation: str, duration_ms: float = 0.0
     ) -> Result:
-        now = self._mint.now()
-        native = await self._kept(conversation, answer.native) if answer.native else ""
+        now = self._clock.now()
+        native = await self._store_native(conversation, answer.native) if answer.native else ""
         if isinstance(answer, Failure):
             outcome = _OUTCOMES.get(answer.problem.error_type, "error")
-            told = failed(call, outcome, answer.problem, now, duration_ms)
+            told = build_failed_result(call, outcome, answer.problem, now, duration_ms)
             return replace(told, native=native) if native else told
-        written = await self._written(answer.value, tool.max_result_bytes)
+        written = await self._encode_value(answer.value, tool.max_result_bytes)
         if isinstance(written, Problem):
-            return failed(call, "error", written, now, duration_ms)
+            return build_failed_result(call, "error", written, now, duration_ms)
         content, handle, size = written.content, written.handle, len(written.whole)
         if handle:
             try:
                 await self._blobs.put(conversation, handle, written.whole)
             except StoreDown as error:
                 said = f"the tool ran, but its result of {size:,} bytes could not be kept: {error.reason}"
-                return failed(call, "error", problem_of(said, "unavailable"), now, duration_ms)
+                return build_failed_result(call, "error", to_problem(said, "unavailable"), now, duration_ms)
         return Result(
             id=result_id(call.id),
             at=now,
@@ -64,20 +64,24 @@ class Governor:
             native=native,
         )
 
-    async def _written(self, value: object, max_bytes: int) -> "Written | Problem":
+    async def _encode_value(self, value: object, max_bytes: int) -> "EncodedValue | Problem":
         """Return a value as text. What is large is written in a thread, so that nobody else waits for it."""
         if is_large(value):
-            loop, handle = asyncio.get_running_loop(), self._mint.id("result")
-            return await loop.run_in_executor(self._threads, write_large, value, max_bytes, handle)
+            loop, handle = asyncio.get_running_loop(), self._clock.new_id("result")
+            return await loop.run_in_executor(self._threads, encode_large, value, max_bytes, handle)
         text = encode_text(value)
         if isinstance(text, Problem):
             return text
         size = len(text) if text.isascii() else len(text.encode())
-        return Written(text) if size <= max_bytes else cut(text.encode(), max_bytes, self._mint.id("result"))
+        return (
+            EncodedValue(text)
+            if size <= max_bytes
+            else truncate(text.encode(), max_bytes, self._clock.new_id("result"))
+        )
 
-    async def _kept(self, conversation: str, native: bytes) -> str:
+    async def _store_native(self, conversation: str, native: bytes) -> str:
         """Where the venue's own answer is kept. What the model is told does not hang on it."""
-        handle = self._mint.id("native")
+        handle = self._clock.new_id("native")
         try:
             await self._blobs.put(conversation, handle, native)
         except StoreDown as error:
@@ -86,7 +90,7 @@ class Governor:
         return handle
 
 
-class Written(NamedTuple):
+class EncodedValue(NamedTuple):
     """A value as the model is told of it and, if that is not all, the whole and where it is to be kept."""
 
     content: str
@@ -94,20 +98,20 @@ class Written(NamedTuple):
     handle: str = ""
 
 
-def write_large(value: object, max_bytes: int, handle: str) -> Written | Problem:
+def encode_large(value: object, max_bytes: int, handle: str) -> EncodedValue | Problem:
     whole = encode_whole(value)
     if isinstance(whole, Problem):
         return whole
-    return Written(whole.decode()) if len(whole) <= max_bytes else cut(whole, max_bytes, handle)
+    return EncodedValue(whole.decode()) if len(whole) <= max_bytes else truncate(whole, max_bytes, handle)
 
 
-def cut(whole: bytes, max_bytes: int, handle: str) -> Written:
-    return Written(_head_and_tail(whole, max_bytes, handle), whole, handle)
+def truncate(whole: bytes, max_bytes: int, handle: str) -> EncodedValue:
+    return EncodedValue(_join_head_and_tail(whole, max_bytes, handle), whole, handle)
 
 
-def _head_and_tail(whole: bytes, most: int, handle: str) -> str:
-    room = max(0, most - 300)
-    head, tail = boundary(whole, room * 2 // 3), room // 3
+def _join_head_and_tail(whole: bytes, max_bytes: int, handle: str) -> str:
+    room = max(0, max_bytes - 300)
+    head, tail = find_char_boundary(whole, room * 2 // 3), room // 3
     first = whole[:head].decode(errors="ignore")
     last = whole[len(whole) - tail :].decode(errors="ignore")
     note = (
@@ -118,7 +122,7 @@ def _head_and_tail(whole: bytes, most: int, handle: str) -> str:
     return f"{first}{note}{last}"
 
 
-def told_of_edit(result: Result, call: CallState) -> Result:
+def mention_edit(result: Result, call: CallState) -> Result:
     """If a person changed the arguments, the model must know with which ones the call ran."""
     if call.approved is None or call.approved.arguments is None:
         return result

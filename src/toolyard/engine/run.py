@@ -24,11 +24,11 @@ class Run:
 
     async def __aiter__(self) -> AsyncIterator[Event]:
         """Every event of this run, durable and fleeting, through all its waits to its end."""
-        async with aclosing(self.published()) as published:
+        async with aclosing(self.stream()) as published:
             async for item in published:
                 yield item.event if isinstance(item, Entry) else item
 
-    async def published(self) -> AsyncGenerator[Published, None]:
+    async def stream(self) -> AsyncGenerator[Published, None]:
         """The same, with the durable events as the log keeps them: stamped and numbered."""
         reader = await self._service.follow(self.conversation, self._from)
         try:
@@ -37,7 +37,7 @@ class Run:
                 await self._begin(reader.cursor)
             running = False
             while True:
-                for item, _ in await reader.batch():
+                for item, _ in await reader.read_batch():
                     if not isinstance(item, Entry):
                         if running:
                             yield item

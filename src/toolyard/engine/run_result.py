@@ -20,7 +20,7 @@ from toolyard.core.items import Citation, Item, ModelText, Outcome, Result, Usag
 from toolyard.core.tools import Tool, VenueName
 
 
-class Ran(Struct, frozen=True, kw_only=True):
+class ToolRun(Struct, frozen=True, kw_only=True):
     """One call that is over."""
 
     tool: str
@@ -32,7 +32,7 @@ class Ran(Struct, frozen=True, kw_only=True):
     duration_ms: float = 0.0
 
 
-class Executed(Struct, frozen=True, kw_only=True):
+class RunResult(Struct, frozen=True, kw_only=True):
     text: str
     conversation: str
     run_id: str
@@ -40,33 +40,33 @@ class Executed(Struct, frozen=True, kw_only=True):
     model_calls: int
     """How often a model was asked, for a summary of what was said before as well."""
     usage: Usage
-    tools: tuple[Ran, ...] = ()
+    tools: tuple[ToolRun, ...] = ()
     citations: tuple[Citation, ...] = ()
     """Where the text comes from, as far as the provider tells."""
 
 
-class Execution:
+class RunResultBuilder:
     """A request on its way to what came of it."""
 
-    def __init__(self, found: Callable[[str], Tool | None]) -> None:
-        self._found = found
-        self._said: list[ModelText] = []
+    def __init__(self, find_tool: Callable[[str], Tool | None]) -> None:
+        self._find_tool = find_tool
+        self._texts: list[ModelText] = []
         self._model_calls = 0
         self._usage = Usage()
-        self._tools: list[Ran] = []
+        self._tools: list[ToolRun] = []
 
-    def add(self, entry: Entry) -> Executed | None:
+    def add(self, entry: Entry) -> RunResult | None:
         """What came of it, once it is over. Raises RunWaiting if it waits for somebody, RunFailed if it failed."""
         match entry.event:
             case TurnEnded(items=items, usage=usage):
-                self._turn(items, usage)
+                self._add_turn(items, usage)
             case TurnFailed():
                 self._model_calls += 1
             case HistoryCompacted(usage=usage, summarised=summarised, problem=problem):
                 self._model_calls += summarised or problem is not None
                 self._usage = self._usage.plus(usage)
             case CallEnded(result=result):
-                self._tools.append(self._ran(result))
+                self._tools.append(self._build_tool_run(result))
             case RunSuspended(waiting_for=waiting_for):
                 raise RunWaiting(
                     f"the run waits for {', '.join(waiting_for)}: approve, deny, answer or deliver each one",
@@ -76,21 +76,21 @@ class Execution:
             case RunEnded(ending="failed", detail=detail):
                 raise RunFailed(detail)
             case RunEnded(ending=ending, message=message):
-                return self._executed(entry, ending, [message] if message else self._said)
+                return self._build_result(entry, ending, [message] if message else self._texts)
             case _:
                 pass
         return None
 
-    def _turn(self, items: tuple[Item, ...], usage: Usage) -> None:
+    def _add_turn(self, items: tuple[Item, ...], usage: Usage) -> None:
         self._model_calls += 1
         self._usage = self._usage.plus(usage)
-        self._said = [item for item in items if isinstance(item, ModelText)]
-        self._tools += [self._ran(item) for item in items if isinstance(item, Result)]
+        self._texts = [item for item in items if isinstance(item, ModelText)]
+        self._tools += [self._build_tool_run(item) for item in items if isinstance(item, Result)]
 
-    def _ran(self, result: Result) -> Ran:
-        tool = self._found(result.tool)
+    def _build_tool_run(self, result: Result) -> ToolRun:
+        tool = self._find_tool(result.tool)
         venue, at = (tool.venue, tool.server) if tool else (None, "")
-        return Ran(
+        return ToolRun(
             tool=result.tool,
             ran="provider" if result.ran_at else venue,
             at=result.ran_at or at,
@@ -98,24 +98,24 @@ class Execution:
             duration_ms=result.duration_ms,
         )
 
-    def _executed(self, entry: Entry, ending: Ending, said: list[ModelText]) -> Executed:
-        return Executed(
-            text="".join(one.text for one in said),
+    def _build_result(self, entry: Entry, ending: Ending, texts: list[ModelText]) -> RunResult:
+        return RunResult(
+            text="".join(one.text for one in texts),
             conversation=entry.conversation,
             run_id=entry.run,
             ending=ending,
             model_calls=self._model_calls,
             usage=self._usage,
             tools=tuple(self._tools),
-            citations=cited(said),
+            citations=merge_citations(texts),
         )
 
 
-def cited(said: list[ModelText]) -> tuple[Citation, ...]:
+def merge_citations(texts: list[ModelText]) -> tuple[Citation, ...]:
     """The citations of texts as those of all of them joined."""
     found: list[Citation] = []
     before = 0
-    for text in said:
+    for text in texts:
         found += [replace(one, start=one.start + before, end=one.end + before) for one in text.citations]
         before += len(text.text)
     return tuple(found)

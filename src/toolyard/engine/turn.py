@@ -7,18 +7,18 @@ from contextlib import aclosing
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed, TurnStarted
 from toolyard.core.items import Call, Problem
 from toolyard.core.ports import Model, ModelRequest, Offer
-from toolyard.core.results import problem_of
+from toolyard.core.results import to_problem
 from toolyard.core.state import State
 from toolyard.engine.deadline import is_own_cancellation
 
-MOST_CALLS = 1000
+MAX_CALLS = 1000
 """A turn that asks for more fails; up to here each call over the limit is answered by itself."""
-_OVER = (TurnEnded, TurnFailed)
+_END_EVENTS = (TurnEnded, TurnFailed)
 
 _log = logging.getLogger("toolyard.turn")
 
 
-def turn_started(number: int, epoch: int, offer: Offer, state: State) -> TurnStarted:
+def build_turn_started(number: int, epoch: int, offer: Offer, state: State) -> TurnStarted:
     """Of the tools only what is another than at the turn before."""
     same = offer.digest == state.offer
     return TurnStarted(
@@ -32,15 +32,15 @@ def turn_started(number: int, epoch: int, offer: Offer, state: State) -> TurnSta
     )
 
 
-async def streamed(
+async def stream_turn(
     request: ModelRequest, models: Callable[[str], Model], tell: Callable[[ModelDelta], None]
 ) -> TurnEnded | TurnFailed:
     """How the turn ended; what comes before that is told as it comes."""
     try:
         async with aclosing(models(request.model).stream(request)) as events:
             async for event in events:
-                if isinstance(event, _OVER):
-                    return _bounded(event, request.model)
+                if isinstance(event, _END_EVENTS):
+                    return _limit_calls(event, request.model)
                 tell(event)
         why = "it gave neither an end nor a failure"
     except BaseException as error:  # a model's failure ends the run, not the process
@@ -49,15 +49,15 @@ async def streamed(
         about = {"correlation_id": request.correlation_id}
         _log.error("model %s failed", request.model, exc_info=error, extra=about)
         why = f"{type(error).__name__}: {error}"
-    return TurnFailed(problem=nonsense(request.model, why))
+    return TurnFailed(problem=build_model_problem(request.model, why))
 
 
-def nonsense(model: str, why: str) -> Problem:
-    return problem_of(f"the model {model} failed: {why}", "model_error")
+def build_model_problem(model: str, why: str) -> Problem:
+    return to_problem(f"the model {model} failed: {why}", "model_error")
 
 
-def _bounded(event: TurnEnded | TurnFailed, model: str) -> TurnEnded | TurnFailed:
+def _limit_calls(event: TurnEnded | TurnFailed, model: str) -> TurnEnded | TurnFailed:
     calls = sum(isinstance(item, Call) for item in event.items) if isinstance(event, TurnEnded) else 0
-    if calls <= MOST_CALLS:
+    if calls <= MAX_CALLS:
         return event
-    return TurnFailed(problem=nonsense(model, f"it asked for {calls} calls at once"))
+    return TurnFailed(problem=build_model_problem(model, f"it asked for {calls} calls at once"))

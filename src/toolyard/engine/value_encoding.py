@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.items import Problem
-from toolyard.core.results import problem_of
+from toolyard.core.results import to_problem
 
 MAX_BYTES = 64 * 1024 * 1024
 """Of one result."""
@@ -27,9 +27,9 @@ _FLAT = frozenset({int, float, bool, type(None)})
 def encode_text(value: object) -> str | Problem:
     """Return a value of ordinary size as the model will read it."""
     try:
-        return _plain(value) if isinstance(value, str) else _json(value).decode()
+        return _replace_surrogates(value) if isinstance(value, str) else _encode_json(value).decode()
     except Exception as error:  # whatever the value's own code raises
-        return _unwritable(value, error)
+        return _build_unwritable_problem(value, error)
 
 
 def encode_whole(value: object) -> bytes | Problem:
@@ -39,10 +39,10 @@ def encode_whole(value: object) -> bytes | Problem:
         for piece in _text_pieces(value) if isinstance(value, str) else _json_pieces(value):
             size += len(piece)
             if size > MAX_BYTES:
-                return _too_large(size)
+                return _build_too_large_problem(size)
             pieces.append(piece)
     except Exception as error:  # whatever the value's own code raises
-        return _unwritable(value, error)
+        return _build_unwritable_problem(value, error)
     return b"".join(pieces)
 
 
@@ -54,7 +54,7 @@ def is_large(value: object, max_chars: int = MAX_INLINE_CHARS) -> bool:
         nodes += 1
         if isinstance(inner, str | bytes | bytearray):
             chars += len(inner)
-        elif (parts := _parts(inner)) is not None:
+        elif (parts := _list_parts(inner)) is not None:
             nodes += len(parts) if len(parts) > MAX_NODES else 0  # enough to know, without taking them up
             left += parts if nodes <= MAX_NODES else ()
         if chars > max_chars or nodes > MAX_NODES:
@@ -62,7 +62,7 @@ def is_large(value: object, max_chars: int = MAX_INLINE_CHARS) -> bool:
     return False
 
 
-def _parts(value: object) -> Collection[object] | None:
+def _list_parts(value: object) -> Collection[object] | None:
     """Return what a value holds, if it holds anything that can be seen from outside."""
     if isinstance(value, dict):
         return cast(dict[object, object], value).values()
@@ -81,26 +81,26 @@ def _text_pieces(text: str) -> Iterator[bytes]:
 
 def _json_pieces(value: object) -> Iterator[bytes]:
     if not is_large(value, MAX_PIECE_CHARS):
-        yield _json(value)
+        yield _encode_json(value)
     elif isinstance(value, str):
         yield b'"'
         for start in range(0, len(value), MAX_PIECE_CHARS):
-            yield _json(value[start : start + MAX_PIECE_CHARS])[1:-1]
+            yield _encode_json(value[start : start + MAX_PIECE_CHARS])[1:-1]
         yield b'"'
     elif isinstance(value, dict):
         yield from _object_pieces(cast(dict[object, object], value))
     elif isinstance(value, list | tuple | set | frozenset):
         yield from _array_pieces(cast(Collection[object], value))
     elif isinstance(value, bytes | bytearray):
-        yield _json(value)
+        yield _encode_json(value)
     else:
-        yield from _json_pieces(msgspec.to_builtins(value, enc_hook=_dumped))
+        yield from _json_pieces(msgspec.to_builtins(value, enc_hook=_dump_model))
 
 
 def _object_pieces(pairs: dict[object, object]) -> Iterator[bytes]:
     before = b"{"
     for name, value in pairs.items():
-        yield before + _json({name: 0})[1:-2]  # `"name":`, by the rules that the encoder has for names
+        yield before + _encode_json({name: 0})[1:-2]  # `"name":`, by the rules that the encoder has for names
         yield from _json_pieces(value)
         before = b","
     yield b"}"
@@ -110,7 +110,7 @@ def _array_pieces(values: Collection[object]) -> Iterator[bytes]:
     left, before = iter(values), b"["
     while some := list(islice(left, PIECE_ITEMS)):
         if _FLAT.issuperset(map(type, some)) or not is_large(some, MAX_PIECE_CHARS):
-            yield before + _json(some)[1:-1]
+            yield before + _encode_json(some)[1:-1]
         else:
             for value in some:
                 yield before
@@ -120,15 +120,15 @@ def _array_pieces(values: Collection[object]) -> Iterator[bytes]:
     yield b"]"
 
 
-def _json(value: object) -> bytes:
-    return msgspec.json.encode(value, enc_hook=_dumped)
+def _encode_json(value: object) -> bytes:
+    return msgspec.json.encode(value, enc_hook=_dump_model)
 
 
-def _plain(text: str) -> str:
+def _replace_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _dumped(value: object) -> object:
+def _dump_model(value: object) -> object:
     """Return a pydantic model by its own way of writing itself."""
     dump = getattr(value, "model_dump", None)
     dumped = dump(mode="json") if callable(dump) else None
@@ -137,15 +137,15 @@ def _dumped(value: object) -> object:
     return cast(object, dumped)
 
 
-def _unwritable(value: object, error: Exception) -> Problem:
-    return problem_of(
+def _build_unwritable_problem(value: object, error: Exception) -> Problem:
+    return to_problem(
         f"the tool ran, but what it returned ({type(value).__name__}) cannot be written as JSON: {error}",
         "execution_error",
         {"hint": "return text, numbers, lists, dicts, dataclasses or models"},
     )
 
 
-def _too_large(size: int) -> Problem:
+def _build_too_large_problem(size: int) -> Problem:
     return Problem(
         error=f"the tool ran, but its result of over {size:,} bytes is more than the {MAX_BYTES:,} that can be kept; "
         "ask for less, or have the tool return a link",

@@ -14,20 +14,20 @@ from toolyard.core.compaction import Compact
 from toolyard.core.errors import Refused, ToolyardError, Unavailable
 from toolyard.core.events import CallEnded, CallStarted, Durable, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
-from toolyard.core.plan import MOST_OWNERS
-from toolyard.core.ports import Exchanged, ModelRequest, Offer
-from toolyard.core.results import cancelled, failed, unknown
+from toolyard.core.plan import MAX_OWNERS
+from toolyard.core.ports import ModelRequest, Offer, WireExchange
+from toolyard.core.results import build_cancelled_result, build_failed_result, build_unknown_result
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
-from toolyard.engine.call_attempts import OWN_END, Attempts, Hold, late
-from toolyard.engine.compaction import room_made, summarised
-from toolyard.engine.deadline import STUBBORN_S
+from toolyard.engine.call_attempts import SELF_CANCELLED, CallControl, CallRunner, build_timeout_problem
+from toolyard.engine.compaction import build_compaction_event, summarise
+from toolyard.engine.deadline import CANCEL_GRACE_S
 from toolyard.engine.dependencies import Deps
 from toolyard.engine.journal import Journal
-from toolyard.engine.prompt import model_request, system_text
-from toolyard.engine.registry import Registered
-from toolyard.engine.turn import nonsense, streamed, turn_started
+from toolyard.engine.prompt import build_request, build_system_text
+from toolyard.engine.registry import RegisteredTool
+from toolyard.engine.turn import build_model_problem, build_turn_started, stream_turn
 
 STOP_GRACE_S = 2.0
 
@@ -40,10 +40,10 @@ class Workers:
     def __init__(self, journal: Journal, deps: Deps) -> None:
         self._journal = journal
         self._deps = deps
-        self._attempts = Attempts(journal, deps)
+        self._call_runner = CallRunner(journal, deps)
         self._loop = asyncio.get_running_loop()
         self._turn: asyncio.Task[None] | None = None
-        self._room: asyncio.Task[None] | None = None
+        self._compaction: asyncio.Task[None] | None = None
         self._calls: dict[str, asyncio.Task[None]] = {}
         self._closing = False
 
@@ -52,7 +52,7 @@ class Workers:
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         """What still runs may end, unless something went wrong or somebody stops this: then it is stopped, too."""
-        tasks = [*self._calls.values(), *(task for task in (self._turn, self._room) if task)]
+        tasks = [*self._calls.values(), *(task for task in (self._turn, self._compaction) if task)]
         if not tasks:
             return
         try:
@@ -66,73 +66,75 @@ class Workers:
 
     def _start(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
         task = self._loop.create_task(work)
-        task.add_done_callback(self._ended)
+        task.add_done_callback(self._on_task_done)
         return task
 
-    def _ended(self, task: "asyncio.Task[None]") -> None:
+    def _on_task_done(self, task: "asyncio.Task[None]") -> None:
         """A worker ends by emitting. One that fails instead is a fault of ours, or the store's: nothing can go on."""
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._journal.broken:
             _log.error("a worker of conversation %s failed", self._journal.conversation, exc_info=error)
             known = error if isinstance(error, ToolyardError) else Unavailable("this conversation cannot go on")
-            self._journal.give_up(known)
+            self._journal.fail(known)
 
     def ask(self, state: State) -> None:
         """Begin a model turn."""
         run, deps = state.run, self._deps
         assert run is not None
-        offer = deps.registry.offer(state)
-        exchanges: list[Exchanged] = []
-        request = self._request(state, offer)
-        if deps.keeper:
-            request = replace(request, keep=exchanges.append)
-        self._journal.emit(turn_started(request.turn, self._journal.epoch, offer, state))
-        self._turn = self._start(self._ask(request, run.id, exchanges))
+        offer = deps.registry.build_offer(state)
+        exchanges: list[WireExchange] = []
+        request = self._build_request(state, offer)
+        if deps.wire_log:
+            request = replace(request, record_exchange=exchanges.append)
+        self._journal.emit(build_turn_started(request.turn, self._journal.epoch, offer, state))
+        self._turn = self._start(self._run_turn(request, run.id, exchanges))
 
-    def _request(self, state: State, offer: Offer) -> ModelRequest:
+    def _build_request(self, state: State, offer: Offer) -> ModelRequest:
         run, deps = state.run, self._deps
         assert run is not None
-        system = system_text(deps.system_prompt, deps.division(run.request.caller).prompt, run.settings, offer.note)
-        return model_request(state, run, offer, system, deps.mint, self._journal.memo)
+        system = build_system_text(
+            deps.system_prompt, deps.division_for(run.request.caller).prompt, run.settings, offer.note
+        )
+        return build_request(state, run, offer, system, deps.clock, self._journal.memo)
 
     def compact(self, step: Compact, state: State) -> None:
         """Make room in the history, once; where the model has to be asked for a summary, that takes a while."""
         if not step.summarise:
-            self._journal.emit(room_made(step, state, self._deps.mint))
-        elif self._room is None or self._room.done():
-            self._room = self._start(self._compact(step, state))
+            self._journal.emit(build_compaction_event(step, state, self._deps.clock))
+        elif self._compaction is None or self._compaction.done():
+            self._compaction = self._start(self._compact(step, state))
 
     async def _compact(self, step: Compact, state: State) -> None:
-        await self._journal.committed()
-        request = self._request(state, self._deps.registry.offer(state))
-        summary = await summarised(self._deps.models, request, step)
-        if self._room is asyncio.current_task():
-            self._journal.emit(room_made(step, state, self._deps.mint, summary))
+        await self._journal.wait_committed()
+        request = self._build_request(state, self._deps.registry.build_offer(state))
+        summary = await summarise(self._deps.models, request, step)
+        if self._compaction is asyncio.current_task():
+            self._journal.emit(build_compaction_event(step, state, self._deps.clock, summary))
 
-    def leave_room(self) -> None:
+    def cancel_compaction(self) -> None:
         """Room is no longer wanted: the run ends before its next turn."""
-        if self._room is not None:
-            self._room.cancel()
-            self._room = None
+        if self._compaction is not None:
+            self._compaction.cancel()
+            self._compaction = None
 
-    async def _ask(self, request: ModelRequest, run_id: str, exchanges: Sequence[Exchanged]) -> None:
-        event = await streamed(request, self._deps.models, self._journal.tell)
-        if exchanges and self._deps.keeper:
-            await self._deps.keeper.keep(self._journal.conversation, run_id, request.turn, exchanges[-1])
+    async def _run_turn(self, request: ModelRequest, run_id: str, exchanges: Sequence[WireExchange]) -> None:
+        event = await stream_turn(request, self._deps.models, self._journal.publish_fleeting)
+        if exchanges and self._deps.wire_log:
+            await self._deps.wire_log.record(self._journal.conversation, run_id, request.turn, exchanges[-1])
         if self._turn is not asyncio.current_task():
             return  # it was stopped, and let go of too late to say anything
         try:
             self._journal.emit(event)
         except Refused as error:
-            self._journal.emit(TurnFailed(problem=nonsense(request.model, str(error))))
+            self._journal.emit(TurnFailed(problem=build_model_problem(request.model, str(error))))
 
     def run(self, calls: Sequence[CallState], state: State, *, just_judged: bool = False) -> None:
         """Start the calls whose time has come; what may not run any more is closed instead."""
         events: list[Durable] = []
-        started: list[tuple[CallState, Registered]] = []
+        started: list[tuple[CallState, RegisteredTool]] = []
         for call in calls:
-            known = self._deps.registry.called(call, state) if just_judged else None
-            entry = known or self._deps.judge.again(call, state, self._deps.mint.now())
+            known = self._deps.registry.lookup(call, state) if just_judged else None
+            entry = known or self._deps.policy_check.recheck(call, state, self._deps.clock.now())
             if isinstance(entry, list):
                 events += entry
                 continue
@@ -141,13 +143,13 @@ class Workers:
             started.append((replace(call, attempt=attempt), entry))
         self._journal.emit(*events)
         for call, entry in started:
-            task = self._calls[call.call.id] = self._start(self._call(call, entry))
+            task = self._calls[call.call.id] = self._start(self._run_call(call, entry))
             task.add_done_callback(partial(self._close_cancelled, call))
 
-    async def _call(self, call: CallState, entry: Registered) -> None:
+    async def _run_call(self, call: CallState, entry: RegisteredTool) -> None:
         call_id = call.call.id
-        hold = Hold(lambda: self._abandon(call, entry.tool), lambda: self._closing or call_id not in self._calls)
-        event = await self._attempts.run(call, entry, hold)
+        hold = CallControl(lambda: self._abandon(call, entry.tool), lambda: self._closing or call_id not in self._calls)
+        event = await self._call_runner.run(call, entry, hold)
         current = self._journal.state.calls.get(call_id)
         if current is not None and current.phase == "running" and self._calls.pop(call_id, None):
             self._journal.emit(event)
@@ -155,27 +157,29 @@ class Workers:
     def _close_cancelled(self, call: CallState, task: "asyncio.Task[None]") -> None:
         """End a call whose task was cancelled by anybody but us, such as a cancel scope that its tool left open."""
         if task.cancelled() and not self._closing and self._calls.pop(call.call.id, None) and not self._journal.broken:
-            self._journal.emit(CallEnded(result=failed(call.call, "cancelled", OWN_END, self._deps.mint.now())))
+            self._journal.emit(
+                CallEnded(result=build_failed_result(call.call, "cancelled", SELF_CANCELLED, self._deps.clock.now()))
+            )
 
     def _abandon(self, call: CallState, tool: Tool) -> None:
         """A tool that does not even let itself be cancelled: its call ends without it."""
         if (task := self._calls.pop(call.call.id, None)) is not None:
             _log.warning("tool %s ignores its deadline; it was abandoned", tool.name)
             self._deps.abandon(task)
-            over = failed(call.call, "timeout", late(tool), self._deps.mint.now())
+            over = build_failed_result(call.call, "timeout", build_timeout_problem(tool), self._deps.clock.now())
             self._journal.emit(CallEnded(result=over))
 
     def recover(self, calls: Sequence[CallState], state: State) -> None:
         """An owner died with these in flight. Run again what is safe to run again; own up to the rest."""
-        now, events, again = self._deps.mint.now(), list[Durable](), list[CallState]()
+        now, events, again = self._deps.clock.now(), list[Durable](), list[CallState]()
         for call in calls:
-            entry = self._deps.judge.again(call, state, now)
+            entry = self._deps.policy_check.recheck(call, state, now)
             known = not isinstance(entry, list)
-            safe = known and (entry.tool.venue == "client" or self._deps.judge.repeatable(call, state))
-            if safe and call.owners < MOST_OWNERS:
+            safe = known and (entry.tool.venue == "client" or self._deps.policy_check.is_repeatable(call, state))
+            if safe and call.owners < MAX_OWNERS:
                 again.append(call)
             else:
-                events.append(CallEnded(result=unknown(call.call, now)))
+                events.append(CallEnded(result=build_unknown_result(call.call, now)))
         self._journal.emit(*events)
         self.run(again, self._journal.state)
 
@@ -188,18 +192,18 @@ class Workers:
         for task in tasks:
             task.cancel()
         if tasks:
-            _, stubborn = await asyncio.wait(tasks, timeout=STUBBORN_S)
+            _, stubborn = await asyncio.wait(tasks, timeout=CANCEL_GRACE_S)
             for task in stubborn:
                 _log.warning("something in conversation %s ignores being stopped", self._journal.conversation)
                 self._deps.abandon(task)
-        state, now, events = self._journal.state, self._deps.mint.now(), list[Durable]()
+        state, now, events = self._journal.state, self._deps.clock.now(), list[Durable]()
         if state.turn is not None:
             text = self._journal.readers.live_text()
-            said = (ModelText(id=self._deps.mint.id("item"), at=now, text=text),) if text else ()
+            said = (ModelText(id=self._deps.clock.new_id("item"), at=now, text=text),) if text else ()
             events.append(TurnEnded(items=said, finish="cancelled"))
         for call in calls:
             current = state.calls.get(call.call.id)
             if current is not None and current.phase != "closed":
-                may_have_run = current.attempt > 0 and not self._deps.judge.repeatable(current, state)
-                events.append(CallEnded(result=cancelled(call.call, now, may_have_run=may_have_run)))
+                may_have_run = current.attempt > 0 and not self._deps.policy_check.is_repeatable(current, state)
+                events.append(CallEnded(result=build_cancelled_result(call.call, now, may_have_run=may_have_run)))
         self._journal.emit(*events)

@@ -15,7 +15,7 @@ from msgspec import Struct
 from toolyard.models.unicode import has_lone_surrogates
 
 MAX_DEPTH = 100
-SHOWN = 200
+MAX_SHOWN_CHARACTERS = 200
 """Characters of unreadable arguments that are shown to the model."""
 
 _decode = msgspec.json.Decoder(dict[str, object]).decode
@@ -31,14 +31,14 @@ def read_arguments(fragments: Sequence[str], *, cut_off: bool = False, damaged: 
     """`cut_off`: the model was stopped while it wrote. `damaged`: bytes of the text were lost on the way."""
     text = "".join(fragments)
     if damaged:
-        return _unreadable("the arguments are not valid Unicode", text)
+        return _report_unreadable("the arguments are not valid Unicode", text)
     if not text.strip():
-        return _unreadable("the reply was cut off before the arguments", "") if cut_off else Arguments({})
-    first = _read(text)
-    if not first.unreadable or _stands(first):
+        return _report_unreadable("the reply was cut off before the arguments", "") if cut_off else Arguments({})
+    first = _parse_object(text)
+    if not first.unreadable or _is_cut_off(first):
         return first
-    for candidate in _other_readings(text, fragments):
-        read = _read(candidate)
+    for candidate in _list_other_readings(text, fragments):
+        read = _parse_object(candidate)
         if not read.unreadable:
             return read
     return first
@@ -49,17 +49,17 @@ def is_whole(fragments: Sequence[str]) -> bool:
     return bool(fragments) and fragments[-1].rstrip().endswith("}") and not read_arguments(fragments).unreadable
 
 
-def _read(text: str) -> Arguments:
+def _parse_object(text: str) -> Arguments:
     try:
         value = _decode(text)
     except RecursionError:
-        return _unreadable(_TOO_DEEP, text)
+        return _report_unreadable(_TOO_DEEP, text)
     except msgspec.ValidationError as error:
-        return _unreadable(f"the arguments are not a JSON object that can be used ({error})", text)
+        return _report_unreadable(f"the arguments are not a JSON object that can be used ({error})", text)
     except (msgspec.DecodeError, UnicodeError) as error:
-        return _unreadable(_reason(text, error), text)
+        return _report_unreadable(_describe_error(text, error), text)
     if text.count("{") + text.count("[") > MAX_DEPTH and _depth_exceeds(value, MAX_DEPTH):
-        return _unreadable(_TOO_DEEP, text)
+        return _report_unreadable(_TOO_DEEP, text)
     return Arguments(value)
 
 
@@ -67,46 +67,46 @@ _TOO_DEEP = f"the arguments are nested more than {MAX_DEPTH} levels deep"
 _CUT_OFF = "the arguments were cut off"
 
 
-def _reason(text: str, error: Exception) -> str:
+def _describe_error(text: str, error: Exception) -> str:
     if isinstance(error, UnicodeError) or has_lone_surrogates(text):
         return "the arguments are not valid Unicode"
     return _CUT_OFF if "truncated" in str(error) else f"the arguments are not valid JSON ({error})"
 
 
-def _stands(read: Arguments) -> bool:
+def _is_cut_off(read: Arguments) -> bool:
     """A text that is only too short must not be taken for anything else: `{"a":` `{"a":1}` may be half of a nesting."""
     return read.unreadable.startswith(_CUT_OFF)
 
 
-def _other_readings(text: str, fragments: Sequence[str]) -> list[str]:
+def _list_other_readings(text: str, fragments: Sequence[str]) -> list[str]:
     candidates = [text]
     sent = [fragment for fragment in fragments if fragment]
     if len(sent) > 1 and all(later.startswith(earlier) for earlier, later in pairwise(sent)):
         candidates.append(sent[-1])
-    return [reading for each in candidates for reading in (each, _without_trailing_commas(each))]
+    return [reading for each in candidates for reading in (each, _strip_trailing_commas(each))]
 
 
-def _without_trailing_commas(text: str) -> str:
+def _strip_trailing_commas(text: str) -> str:
     return _STRING_OR_TRAILING_COMMA.sub(lambda found: "" if found[0] == "," else found[0], text)
 
 
-def _depth_exceeds(value: object, most: int) -> bool:
+def _depth_exceeds(value: object, max_depth: int) -> bool:
     level: list[object] = [value]
-    for _ in range(most):
-        level = [inner for outer in level for inner in _children(outer)]
+    for _ in range(max_depth):
+        level = [inner for outer in level for inner in _list_children(outer)]
         if not level:
             return False
     return True
 
 
-def _children(value: object) -> list[object]:
+def _list_children(value: object) -> list[object]:
     """What is directly inside a decoded value."""
     if isinstance(value, dict):
         return [*cast("dict[str, object]", value).values()]
     return [*cast("list[object]", value)] if isinstance(value, list) else []
 
 
-def _unreadable(why: str, text: str) -> Arguments:
-    head = text if len(text) <= SHOWN else f"{text[: SHOWN - 1]}…"
+def _report_unreadable(why: str, text: str) -> Arguments:
+    head = text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[: MAX_SHOWN_CHARACTERS - 1]}…"
     shown = head.encode("utf-8", "replace").decode()
     return Arguments({}, f"{why}: {shown}" if text else why)

@@ -6,38 +6,38 @@ from msgspec import UNSET
 
 from toolyard.core.masking import mask_addresses
 from toolyard.core.model_cards import InputKind, ModelCard
-from toolyard.core.web_search import Native
-from toolyard.models.chat.request import MANNERS, OPENAI
-from toolyard.models.images import sees
-from toolyard.models.providers import ANY, PROVIDERS
+from toolyard.core.web_search import NativeTools
+from toolyard.models.chat.request import OPENAI_QUIRKS, QUIRKS
+from toolyard.models.images import supports_images
+from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER
 
 
-def model_card(name: str, *, default: bool, context_tokens: int, native: Native, problem: str) -> ModelCard:
+def model_card(name: str, *, default: bool, context_tokens: int, native: NativeTools, problem: str) -> ModelCard:
     url = urlsplit(name)
     is_address = url.scheme in ("http", "https")
-    provider, model = (url.hostname or "", url.fragment) if is_address else _split(name)
+    provider, model = (url.hostname or "", url.fragment) if is_address else _split_name(name)
     return ModelCard(
         id=mask_addresses(name, every_parameter=True),
         provider=provider,
         name=model,
         default=default,
         context_tokens=context_tokens or None,
-        input=_input_kinds(provider, model),
+        input=_list_input_kinds(provider, model),
         native_tools=sorted(native.tools),
         available=not problem,
         reason=problem or UNSET,
     )
 
 
-def _split(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     provider, colon, model = name.partition(":")
     return (provider, model) if colon else ("", name)
 
 
-def _input_kinds(provider: str, model: str) -> list[InputKind]:
+def _list_input_kinds(provider: str, model: str) -> list[InputKind]:
     """What a model of that name surely takes. A text that comes as a file is told in words, so PDFs are what counts."""
-    if not sees(model):
+    if not supports_images(model):
         return ["text"]
-    wire = PROVIDERS.get(provider, ANY).wire
-    takes_files = wire != "chat" or MANNERS.get(provider, OPENAI).files
+    wire = PROVIDERS.get(provider, UNKNOWN_PROVIDER).wire
+    takes_files = wire != "chat" or QUIRKS.get(provider, OPENAI_QUIRKS).accepts_files
     return ["text", "image", "file"] if takes_files else ["text", "image"]

@@ -2,12 +2,12 @@
 
 from urllib.parse import urlsplit
 
-from toolyard.core.compaction import FULL
+from toolyard.core.compaction import FULL_SHARE
 from toolyard.core.errors import Misconfigured
 from toolyard.core.options import Options
-from toolyard.models.answer_limits import answer_tokens
+from toolyard.models.answer_limits import choose_max_tokens
 
-_TOKENS = {
+_WINDOW_TOKENS = {
     "gpt-3.5": 16_385,
     "gpt-4": 8_192,
     "gpt-4-turbo": 128_000,
@@ -26,33 +26,35 @@ _TOKENS = {
     "deepseek-": 65_536,
 }
 """What a request may have; the longest beginning that fits a name holds."""
-_APART = ("gpt-5", "gemini-", "qwen")
+_SEPARATE_OUTPUT_WINDOW = ("gpt-5", "gemini-", "qwen")
 """Models whose answers have a room of their own; all others share one with what they are sent."""
 
 
-def window_of(name: str) -> int:
+def find_context_window(name: str) -> int:
     """The tokens that a model such as `openai:gpt-5-mini` or `openrouter:anthropic/claude-…` takes; 0 for unknown."""
-    model = _model(name)
-    return max(((len(begin), tokens) for begin, tokens in _TOKENS.items() if model.startswith(begin)), default=(0, 0))[
-        1
-    ]
+    model = _parse_model_name(name)
+    return max(
+        ((len(begin), tokens) for begin, tokens in _WINDOW_TOKENS.items() if model.startswith(begin)), default=(0, 0)
+    )[1]
 
 
-def room_beside(name: str, window: int, wire: str, options: Options) -> int:
+def compute_usable_window(name: str, window: int, wire: str, options: Options) -> int:
     """The window in which room is made early enough for the answer that a model is asked for to fit in as well.
 
     Raises Misconfigured if there is none.
     """
-    if _model(name).startswith(_APART):
+    if _parse_model_name(name).startswith(_SEPARATE_OUTPUT_WINDOW):
         return window
-    answer = answer_tokens(_model(name), options, thinks=True) if wire == "messages" else options.max_tokens
+    answer = (
+        choose_max_tokens(_parse_model_name(name), options, thinks=True) if wire == "messages" else options.max_tokens
+    )
     if answer >= window:
         raise Misconfigured(
             f"{name!r} has a window of {window:,} tokens: answers of {answer:,} (max_tokens) leave no room"
         )
-    return min(window, int((window - answer) / FULL))
+    return min(window, int((window - answer) / FULL_SHARE))
 
 
-def _model(name: str) -> str:
+def _parse_model_name(name: str) -> str:
     is_address = urlsplit(name).scheme in ("http", "https")
     return name.partition("#" if is_address else ":")[2].rpartition("/")[2].lower()

@@ -12,11 +12,11 @@ from toolyard.core.ports import ModelRequest
 NO_RESULT = "no result was recorded"
 """What stands in for the result of a call that has none."""
 
-Encode = Callable[[Sequence[Item], str, bool], tuple[bytes, str]]
+EncodeGroup = Callable[[Sequence[Item], str, bool], tuple[bytes, str]]
 """A group, the role of the message before it, and whether it is the last → its bytes, the role of its last message."""
 
 
-class Kept:
+class EncodeCache:
     """The items of one history that are encoded for good."""
 
     __slots__ = ("_system", "count", "encodes", "joined", "mark", "role", "root", "system")
@@ -40,13 +40,13 @@ class Kept:
             self._system = text
             self.system = encode(text) if text else b""
 
-    def extend(self, items: Sequence[Item], encode: Encode) -> tuple[bytes, str]:
+    def extend(self, items: Sequence[Item], encode: EncodeGroup) -> tuple[bytes, str]:
         """Encode the items: the groups that are complete are kept; an open end is returned, with its role."""
         self.encodes += len(items)
         start = 0
         for number in range(1, len(items)):
-            if _begins_group(items[number - 1], items[number]):
-                self._keep(*encode(items[start:number], self.role, False))
+            if _starts_group(items[number - 1], items[number]):
+                self._append(*encode(items[start:number], self.role, False))
                 start = number
         group = items[start:]
         if not group:
@@ -55,25 +55,25 @@ class Kept:
         if not _is_complete(group):
             self.count += start
             return last, role
-        self._keep(last, role)
+        self._append(last, role)
         self.count += len(items)
         return b"", role
 
-    def _keep(self, encoded: bytes, role: str) -> None:
+    def _append(self, encoded: bytes, role: str) -> None:
         self.joined += encoded
         self.role = role
 
 
-def kept(request: ModelRequest, wire: str) -> Kept:
+def get_encode_cache(request: ModelRequest, wire: str) -> EncodeCache:
     """What this wire keeps of the request's conversation; begun anew if the history is not the one that it knew."""
     known = request.memo.get(wire)
     history = request.history
-    if not isinstance(known, Kept) or known.root is not history.root or known.count > len(history):
-        known = request.memo[wire] = Kept(history.root)
+    if not isinstance(known, EncodeCache) or known.root is not history.root or known.count > len(history):
+        known = request.memo[wire] = EncodeCache(history.root)
     return known
 
 
-def _begins_group(previous: Item, item: Item) -> bool:
+def _starts_group(previous: Item, item: Item) -> bool:
     if isinstance(item, Result):
         return False
     return isinstance(item, SystemText | UserMessage) or isinstance(previous, SystemText | UserMessage | Result)

@@ -12,12 +12,12 @@ from msgspec import Struct
 from toolyard.core.items import FilePart
 
 PDF = "application/pdf"
-_PDF_BEGINS = b"%PDF-"
-_LOOKED_AT = 1_024
+_PDF_SIGNATURE = b"%PDF-"
+_PDF_HEADER_BYTES = 1_024
 """Bytes in which a PDF must say that it is one."""
 
 
-class Inline(Struct, frozen=True):
+class InlineFile(Struct, frozen=True):
     """What a `data:` address holds; no bytes if they cannot be read."""
 
     kind: str
@@ -26,7 +26,7 @@ class Inline(Struct, frozen=True):
 
     @property
     def is_pdf(self) -> bool:
-        return _PDF_BEGINS in self.body[:_LOOKED_AT]
+        return _PDF_SIGNATURE in self.body[:_PDF_HEADER_BYTES]
 
     @property
     def data(self) -> str:
@@ -46,14 +46,14 @@ class Inline(Struct, frozen=True):
         return None if not text or text.isspace() or "\0" in text else text
 
     @property
-    def told(self) -> str:
+    def prompt_text(self) -> str:
         """In words: what it says, or that it cannot be read."""
         if self.text is not None:
             return f"[file {self.name or 'without a name'}]\n{self.text}"
         return f"[file {self.name or 'without a name'}: {self.kind}, which cannot be read here; ask for its text]"
 
 
-def inline(part: FilePart) -> Inline | None:
+def parse_inline_file(part: FilePart) -> InlineFile | None:
     """None for a file that is elsewhere."""
     if part.url[:5].lower() != "data:":
         return None
@@ -65,4 +65,4 @@ def inline(part: FilePart) -> Inline | None:
             body = base64.b64decode(body, validate=True)
         except binascii.Error:
             body = b""
-    return Inline(kind, body, part.name.strip())
+    return InlineFile(kind, body, part.name.strip())

@@ -1,14 +1,14 @@
 """What providers' own tools came to, as a conversation keeps it: a result of bounded size, and citations. Pure."""
 
 from toolyard.core.items import Call, Citation, Outcome, Problem, Result, Seal, result_id
-from toolyard.core.results import boundary
+from toolyard.core.results import find_char_boundary
 
-MOST_TOLD_BYTES = 32_768
+MAX_CONTENT_BYTES = 32_768
 """Of a result, for whoever reads the conversation. What the provider wants back is in the seal, whole."""
-WEB = ("https://", "http://")
+WEB_SCHEMES = ("https://", "http://")
 
 
-def hosted_result(
+def build_hosted_result(
     call: Call, at: float, outcome: Outcome, content: str, error: Problem | None = None, seal: Seal | None = None
 ) -> Result:
     return Result(
@@ -17,21 +17,21 @@ def hosted_result(
         call_id=call.id,
         tool=call.tool,
         outcome=outcome,
-        content=_shortened(content),
+        content=_shorten(content),
         error=error,
         ran_at=call.ran_at,
         seal=seal,
     )
 
 
-def _shortened(content: str) -> str:
-    if len(content) * 4 <= MOST_TOLD_BYTES or len(whole := content.encode()) <= MOST_TOLD_BYTES:
+def _shorten(content: str) -> str:
+    if len(content) * 4 <= MAX_CONTENT_BYTES or len(whole := content.encode()) <= MAX_CONTENT_BYTES:
         return content
-    head = whole[: boundary(whole, MOST_TOLD_BYTES)].decode()
+    head = whole[: find_char_boundary(whole, MAX_CONTENT_BYTES)].decode()
     return f"{head}\n… [{len(whole):,} bytes in all; the rest is left out here]"
 
 
-def citation(start: int, end: int, url: str | None, title: str | None, quote: str | None = "") -> Citation:
+def build_citation(start: int, end: int, url: str | None, title: str | None, quote: str | None = "") -> Citation:
     """Only an address of the web is kept as one, since it is made a link; any other may still say what it is."""
-    address = url if url and url.lower().startswith(WEB) else ""
+    address = url if url and url.lower().startswith(WEB_SCHEMES) else ""
     return Citation(start=start, end=end, url=address, title=title or ("" if address else url or ""), quote=quote or "")

@@ -2,28 +2,28 @@
 
 import re
 
-from toolyard.core.web_search import Native
+from toolyard.core.web_search import NativeTools
 
-_WITHOUT = re.compile(
+_WITHOUT_NATIVE_TOOLS = re.compile(
     r"gpt-3|gpt-4(?![o.])|gpt-4\.1-nano|o1-(?:mini|preview)|claude-(?:2|instant|3-(?:opus|sonnet|haiku))|gemini-1\."
 )
 """Models that are known to have no tools of their provider's; any other name is believed to have them."""
-_TAKES_FUNCTIONS_BESIDE = re.compile(r"gemini-(?:[3-9]|\d\d)")
-_NONE = Native()
-_OPENAI = Native(
+_MIXES_FUNCTIONS = re.compile(r"gemini-(?:[3-9]|\d\d)")
+_NONE = NativeTools()
+_OPENAI = NativeTools(
     tools=frozenset({"web_search", "code_execution", "file_search"}),
     options=frozenset({"max_uses", "allowed_domains", "user_location", "stores"}),
 )
-_ANTHROPIC = Native(
+_ANTHROPIC = NativeTools(
     tools=frozenset({"web_search", "code_execution"}),
     options=frozenset({"max_uses", "allowed_domains", "blocked_domains", "user_location"}),
 )
 _GEMINI = frozenset({"web_search", "code_execution", "file_search"})
 
 
-def native(wire: str, model: str) -> Native:
+def find_native_tools(wire: str, model: str) -> NativeTools:
     """What the provider behind this wire runs itself for a model of this name."""
-    if _WITHOUT.search(model):
+    if _WITHOUT_NATIVE_TOOLS.search(model):
         return _NONE
     match wire:
         case "responses":
@@ -31,11 +31,13 @@ def native(wire: str, model: str) -> Native:
         case "messages":
             return _ANTHROPIC
         case "gemini":
-            return Native(tools=_GEMINI, options=frozenset({"stores"}), beside_functions=takes_functions_beside(model))
+            return NativeTools(
+                tools=_GEMINI, options=frozenset({"stores"}), beside_functions=supports_functions_with_native(model)
+            )
         case _:
             return _NONE
 
 
-def takes_functions_beside(model: str) -> bool:
+def supports_functions_with_native(model: str) -> bool:
     """Return whether Google's own tools may be offered together with functions: earlier models refuse that."""
-    return bool(_TAKES_FUNCTIONS_BESIDE.search(model))
+    return bool(_MIXES_FUNCTIONS.search(model))

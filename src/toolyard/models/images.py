@@ -12,24 +12,24 @@ from urllib.parse import unquote
 from msgspec import Struct
 
 from toolyard.core.items import FilePart, ImagePart, Part, Result
-from toolyard.models.pixels import kind_of, longest_side
+from toolyard.models.image_format import detect_image_type, measure_longest_side
 
-_SEES = re.compile(
+_SUPPORTS_IMAGES = re.compile(
     r"gpt-4o|gpt-4\.1|gpt-4-turbo|gpt-[5-9]|(?:^|[/:])o(?:1|3|4)(?!-mini)|(?:^|[/:])o4|claude|gemini|qwen[\w.-]*-vl|qvq"
 )
 
 
-class Bounds(Struct, frozen=True):
+class ImageLimits(Struct, frozen=True):
     """What a provider takes of one image."""
 
-    characters: int = 20 * 1024 * 1024
+    max_characters: int = 20 * 1024 * 1024
     """In base64."""
-    pixels: int = 0
+    max_pixels: int = 0
     """On its longest side; 0 where nobody says so."""
-    kinds: tuple[str, ...] = ("PNG", "JPEG", "GIF", "WebP")
+    formats: tuple[str, ...] = ("PNG", "JPEG", "GIF", "WebP")
 
 
-USUAL = Bounds()
+DEFAULT_LIMITS = ImageLimits()
 
 
 class Image(Struct, frozen=True):
@@ -41,53 +41,55 @@ class Image(Struct, frozen=True):
         return f"data:{self.kind};base64,{self.data}"
 
 
-def sees(model: str) -> bool:
+def supports_images(model: str) -> bool:
     """Whether a model of this name surely looks at images."""
-    return bool(_SEES.search(model.lower())) and "audio" not in model
+    return bool(_SUPPORTS_IMAGES.search(model.lower())) and "audio" not in model
 
 
-def as_shown(part: Part) -> Part:
+def convert_image_file(part: Part) -> Part:
     """A file that comes along and is called an image is there to be looked at; an SVG is there to be read."""
     if not isinstance(part, FilePart) or part.url[:14].lower() == "data:image/svg":
         return part
     return ImagePart(url=part.url) if part.url[:11].lower() == "data:image/" else part
 
 
-def address_of(url: str, bounds: Bounds = USUAL) -> tuple[str, str]:
+def resolve_image_url(url: str, limits: ImageLimits = DEFAULT_LIMITS) -> tuple[str, str]:
     """Where a model finds an image, elsewhere or inline; else, second, in words why it cannot be shown."""
     if url[:5].lower() != "data:":
         return url, ""
-    image = image_in(url, bounds)
+    image = parse_image(url, limits)
     return (image.url, "") if isinstance(image, Image) else ("", image)
 
 
-def image_in(url: str, bounds: Bounds = USUAL) -> Image | str:
+def parse_image(url: str, limits: ImageLimits = DEFAULT_LIMITS) -> Image | str:
     """The image at a `data:` address; in words why it cannot be shown, and what to do, if it cannot."""
     head, _, data = url.partition(",")
     data = unquote(data) if "%" in data else data
-    if len(data) > bounds.characters:
-        return _unshown(
-            f"it has {len(data):,} characters in base64, and {bounds.characters:,} are taken", "a smaller one"
+    if len(data) > limits.max_characters:
+        return _explain_rejection(
+            f"it has {len(data):,} characters in base64, and {limits.max_characters:,} are taken", "a smaller one"
         )
-    body = _body(data) if head.lower().endswith(";base64") else b""
-    kind = kind_of(body)
-    if kind not in (f"image/{one.lower()}" for one in bounds.kinds):
-        return _unshown(f"it is no {', '.join(bounds.kinds[:-1])} or {bounds.kinds[-1]} in base64", "one that is")
-    if bounds.pixels and (side := longest_side(body)) > bounds.pixels:
-        return _unshown(f"it is {side:,} pixels long, and {bounds.pixels:,} are taken", "a smaller one")
+    body = _decode_base64(data) if head.lower().endswith(";base64") else b""
+    kind = detect_image_type(body)
+    if kind not in (f"image/{one.lower()}" for one in limits.formats):
+        return _explain_rejection(
+            f"it is no {', '.join(limits.formats[:-1])} or {limits.formats[-1]} in base64", "one that is"
+        )
+    if limits.max_pixels and (side := measure_longest_side(body)) > limits.max_pixels:
+        return _explain_rejection(f"it is {side:,} pixels long, and {limits.max_pixels:,} are taken", "a smaller one")
     return Image(kind, data)
 
 
-def images_of(result: Result | None, bounds: Bounds = USUAL) -> list[Image]:
-    found = (image_in(part.url, bounds) for part in (result.parts if result else ()) if isinstance(part, ImagePart))
+def list_images(result: Result | None, limits: ImageLimits = DEFAULT_LIMITS) -> list[Image]:
+    found = (parse_image(part.url, limits) for part in (result.parts if result else ()) if isinstance(part, ImagePart))
     return [image for image in found if isinstance(image, Image)]
 
 
-def _unshown(why: str, what: str) -> str:
+def _explain_rejection(why: str, what: str) -> str:
     return f"[an image that cannot be shown: {why}; ask for {what}]"
 
 
-def _body(data: str) -> bytes:
+def _decode_base64(data: str) -> bytes:
     try:
         return base64.b64decode(data, validate=True)
     except (binascii.Error, ValueError):

@@ -13,7 +13,7 @@ WIRES = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Provider:
+class ProviderPreset:
     base_url: str = ""
     """The address, or what comes after the one in `address_variable`."""
     address_variable: str = ""
@@ -26,7 +26,7 @@ class Provider:
     native_wire: str = ""
     """Of turns that offer a tool of the provider's own, if that is another one."""
 
-    def address_in(self, name: str, environment: Mapping[str, str]) -> str:
+    def resolve_base_url(self, name: str, environment: Mapping[str, str]) -> str:
         """Where it is; empty if nobody says so. `NAME_BASE_URL` goes before all else."""
         if given := environment.get(f"{name.upper()}_BASE_URL"):
             return given
@@ -35,44 +35,46 @@ class Provider:
         endpoint = environment.get(self.address_variable, "").rstrip("/")
         return f"{endpoint}{self.base_url}" if endpoint else ""
 
-    def key_in(self, environment: Mapping[str, str]) -> str:
+    def resolve_key(self, environment: Mapping[str, str]) -> str:
         return environment.get(self.key_variable) or environment.get(self.other_key_variable) or ""
 
 
-PROVIDERS: dict[str, Provider] = {
-    "openai": Provider(base_url="https://api.openai.com/v1", key_variable="OPENAI_API_KEY", native_wire="responses"),
-    "anthropic": Provider(
+PROVIDERS: dict[str, ProviderPreset] = {
+    "openai": ProviderPreset(
+        base_url="https://api.openai.com/v1", key_variable="OPENAI_API_KEY", native_wire="responses"
+    ),
+    "anthropic": ProviderPreset(
         base_url="https://api.anthropic.com",
         key_variable="ANTHROPIC_API_KEY",
         key_header="x-api-key",
         wire="messages",
     ),
-    "gemini": Provider(
+    "gemini": ProviderPreset(
         base_url="https://generativelanguage.googleapis.com/v1beta",
         key_variable="GEMINI_API_KEY",
         other_key_variable="GOOGLE_API_KEY",
         key_header="x-goog-api-key",
         wire="gemini",
     ),
-    "azure": Provider(
+    "azure": ProviderPreset(
         base_url="/openai/v1",
         address_variable="AZURE_OPENAI_ENDPOINT",
         key_variable="AZURE_OPENAI_API_KEY",
         native_wire="responses",
     ),
-    "dashscope": Provider(
+    "dashscope": ProviderPreset(
         base_url="https://dashscope.aliyuncs.com/compatible-mode/v1", key_variable="DASHSCOPE_API_KEY"
     ),
-    "ollama": Provider(base_url="http://127.0.0.1:11434/v1"),
-    "deepseek": Provider(base_url="https://api.deepseek.com/v1", key_variable="DEEPSEEK_API_KEY"),
-    "groq": Provider(base_url="https://api.groq.com/openai/v1", key_variable="GROQ_API_KEY"),
-    "openrouter": Provider(base_url="https://openrouter.ai/api/v1", key_variable="OPENROUTER_API_KEY"),
+    "ollama": ProviderPreset(base_url="http://127.0.0.1:11434/v1"),
+    "deepseek": ProviderPreset(base_url="https://api.deepseek.com/v1", key_variable="DEEPSEEK_API_KEY"),
+    "groq": ProviderPreset(base_url="https://api.groq.com/openai/v1", key_variable="GROQ_API_KEY"),
+    "openrouter": ProviderPreset(base_url="https://openrouter.ai/api/v1", key_variable="OPENROUTER_API_KEY"),
 }
-ANY = Provider()
+UNKNOWN_PROVIDER = ProviderPreset()
 """A server that is only known by its address."""
 
 
-def setup_hint() -> str:
+def describe_setup() -> str:
     """Return what to set so that a language model answers."""
     keys = ", ".join(
         f"{name}:… (needs {known.key_variable})" for name, known in PROVIDERS.items() if known.key_variable

@@ -9,17 +9,17 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, TurnEnded, TurnFailed
-from toolyard.core.history import faults
+from toolyard.core.history import find_faults
 from toolyard.core.items import Call, Confirm, Item, ModelText, Problem, Usage
 from toolyard.core.ports import ModelRequest
-from toolyard.core.tools import NAME
+from toolyard.core.tools import NAME_PATTERN
 
 
 class ScriptError(AssertionError):
     """The conversation did not go as the script says."""
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class ScriptedCall(Struct, frozen=True, kw_only=True):
     """One call of a scripted turn."""
 
     tool: str
@@ -32,7 +32,7 @@ class Turn(Struct, frozen=True, kw_only=True):
     """One reply: a text in pieces, calls, or a failure."""
 
     text: Sequence[str] = ()
-    calls: Sequence[Wanted] = ()
+    calls: Sequence[ScriptedCall] = ()
     failure: Problem | None = None
     usage: Usage = Usage(input_tokens=10, output_tokens=5)
 
@@ -44,7 +44,7 @@ def say(*pieces: str) -> Turn:
 
 def call(tool: str, /, **arguments: object) -> Turn:
     """A turn that asks for one tool."""
-    return Turn(calls=(Wanted(tool=tool, arguments=arguments),))
+    return Turn(calls=(ScriptedCall(tool=tool, arguments=arguments),))
 
 
 def together(*turns: Turn) -> Turn:
@@ -72,7 +72,7 @@ class Scripted:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         self.requests.append(request)
-        turn = self._turn(request)
+        turn = self._next_turn(request)
         if turn.failure is not None:
             yield TurnFailed(problem=turn.failure)
             return
@@ -80,9 +80,11 @@ class Scripted:
         for piece in turn.text:
             yield TextAppended(turn=request.turn, offset=offset, text=piece)
             offset += len(piece.encode())
-        items = _items(turn, request)
+        items = _build_items(turn, request)
         for index, item in enumerate(item for item in items if isinstance(item, Call)):
-            yield ArgumentsAppended(turn=request.turn, index=index, tool=item.tool, offset=0, text=_json(item))
+            yield ArgumentsAppended(
+                turn=request.turn, index=index, tool=item.tool, offset=0, text=_encode_arguments(item)
+            )
         yield TurnEnded(items=items, finish="calls" if turn.calls else "stop", usage=turn.usage, model="scripted")
 
     async def close(self) -> None:
@@ -92,30 +94,32 @@ class Scripted:
         if self._left:
             raise ScriptError(f"{len(self._left)} steps of the script were never asked for, first {self._left[0]}")
 
-    def _turn(self, request: ModelRequest) -> Turn:
-        wrong = faults(request.history)
-        wrong += [f"bad tool name {tool.name!r}" for tool in request.offer.tools if not NAME.fullmatch(tool.name)]
+    def _next_turn(self, request: ModelRequest) -> Turn:
+        wrong = find_faults(request.history)
+        wrong += [
+            f"bad tool name {tool.name!r}" for tool in request.offer.tools if not NAME_PATTERN.fullmatch(tool.name)
+        ]
         if wrong:
-            raise self._error(f"a strict provider would refuse this request: {'; '.join(wrong)}")
+            raise self._record_error(f"a strict provider would refuse this request: {'; '.join(wrong)}")
         if self._next is not None:
             return self._next(request)
         if not self._left:
-            raise self._error(f"the script is over, but turn {request.turn} was asked for")
+            raise self._record_error(f"the script is over, but turn {request.turn} was asked for")
         return self._left.pop(0)
 
-    def _error(self, said: str) -> ScriptError:
-        self._unexpected = self._unexpected or said
-        return ScriptError(said)
+    def _record_error(self, message: str) -> ScriptError:
+        self._unexpected = self._unexpected or message
+        return ScriptError(message)
 
 
-def _items(turn: Turn, request: ModelRequest) -> tuple[Item, ...]:
-    mint, items = request.mint, list[Item]()
+def _build_items(turn: Turn, request: ModelRequest) -> tuple[Item, ...]:
+    mint, items = request.clock, list[Item]()
     if turn.text:
-        items.append(ModelText(id=mint.id("item"), at=mint.now(), text="".join(turn.text)))
+        items.append(ModelText(id=mint.new_id("item"), at=mint.now(), text="".join(turn.text)))
     for one in turn.calls:
         items.append(
             Call(
-                id=mint.id("call"),
+                id=mint.new_id("call"),
                 at=mint.now(),
                 tool=one.tool,
                 arguments=one.arguments,
@@ -126,5 +130,5 @@ def _items(turn: Turn, request: ModelRequest) -> tuple[Item, ...]:
     return tuple(items)
 
 
-def _json(wanted: Call) -> str:
-    return msgspec.json.encode(wanted.arguments).decode()
+def _encode_arguments(call: Call) -> str:
+    return msgspec.json.encode(call.arguments).decode()

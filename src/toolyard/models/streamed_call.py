@@ -17,5 +17,5 @@ class CallInProgress:
         self.damaged = False
         self.name_restated = False
 
-    def read(self, *, cut_off: bool) -> Arguments:
+    def parse_arguments(self, *, cut_off: bool) -> Arguments:
         return read_arguments(self.fragments, cut_off=cut_off, damaged=self.damaged)

@@ -9,34 +9,34 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-MOST = 64
-_HASH = 8
+MAX_NAME_LENGTH = 64
+_HASH_LENGTH = 8
 
 
 @dataclass(frozen=True, slots=True)
 class Alphabet:
     """`whole` is what a name must match; `strange` finds what cannot be in one."""
 
-    whole: re.Pattern[str]
-    strange: re.Pattern[str]
+    valid_name: re.Pattern[str]
+    invalid_character: re.Pattern[str]
 
 
-PLAIN = Alphabet(re.compile(r"[a-zA-Z0-9_-]{1,64}"), re.compile(r"[^a-zA-Z0-9_-]"))
+DEFAULT_ALPHABET = Alphabet(re.compile(r"[a-zA-Z0-9_-]{1,64}"), re.compile(r"[^a-zA-Z0-9_-]"))
 """OpenAI's and Anthropic's."""
-GEMINI = Alphabet(re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}"), re.compile(r"[^a-zA-Z0-9_.-]"))
+GEMINI_ALPHABET = Alphabet(re.compile(r"[a-zA-Z_][a-zA-Z0-9_.-]{0,63}"), re.compile(r"[^a-zA-Z0-9_.-]"))
 """A name begins with a letter or an underscore."""
 
 
-def to_provider(name: str, alphabet: Alphabet = PLAIN) -> str:
-    if alphabet.whole.fullmatch(name):
+def to_provider_name(name: str, alphabet: Alphabet = DEFAULT_ALPHABET) -> str:
+    if alphabet.valid_name.fullmatch(name):
         return name
-    digits = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_HASH // 2).hexdigest()
-    readable = alphabet.strange.sub("_", name)[: MOST - _HASH - 2]
+    digits = hashlib.blake2b(name.encode("utf-8", "surrogatepass"), digest_size=_HASH_LENGTH // 2).hexdigest()
+    readable = alphabet.invalid_character.sub("_", name)[: MAX_NAME_LENGTH - _HASH_LENGTH - 2]
     return f"_{readable}_{digits}"
 
 
-def from_provider(name: str, offered: Iterable[str], alphabet: Alphabet = PLAIN) -> str:
+def from_provider_name(name: str, offered: Iterable[str], alphabet: Alphabet = DEFAULT_ALPHABET) -> str:
     """The offered tool that the provider knows by this name; a name that stands for none is what the model made up."""
-    if alphabet.whole.fullmatch(name) and not name.startswith("_"):
+    if alphabet.valid_name.fullmatch(name) and not name.startswith("_"):
         return name
-    return next((tool for tool in offered if to_provider(tool, alphabet) == name), name)
+    return next((tool for tool in offered if to_provider_name(tool, alphabet) == name), name)

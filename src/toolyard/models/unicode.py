@@ -18,15 +18,15 @@ def has_lone_surrogates(text: str) -> bool:
     return any(found[1] or found[2] for found in _ESCAPES.finditer(text))
 
 
-def mended(body: bytes) -> bytes:
+def repair_unicode(body: bytes) -> bytes:
     """The same JSON with each broken character replaced."""
     text = body.decode("utf-8", "replace")
     return _ESCAPES.sub(lambda found: "\ufffd" if found[1] or found[2] else found[0], text).encode()
 
 
-def encoded(value: object) -> bytes:
+def encode_json(value: object) -> bytes:
     """The value as JSON, whatever is in its texts."""
     try:
         return _encode(value)
     except UnicodeEncodeError:  # half a character, which a tool may return and no provider takes
-        return mended(json.dumps(value).encode())
+        return repair_unicode(json.dumps(value).encode())

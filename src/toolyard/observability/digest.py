@@ -10,12 +10,12 @@ from msgspec import Struct
 
 from toolyard.core.events import Ending, Entry
 from toolyard.core.items import Outcome, Usage
-from toolyard.core.results import names_no_tool
-from toolyard.core.store import Card
-from toolyard.observability.trace import Status, Trace, trace_of
+from toolyard.core.results import is_unknown_tool
+from toolyard.core.store import ConversationCard
+from toolyard.observability.trace import Status, Trace, build_trace
 
-MOST_KEPT = 2000
-LONGEST_ERROR = 300
+MAX_CACHED = 2000
+MAX_ERROR_CHARS = 300
 
 
 class TurnDigest(Struct, frozen=True, kw_only=True):
@@ -62,29 +62,29 @@ class Digests:
 
     def __init__(self, read: Callable[[str], Awaitable[Sequence[Entry]]]) -> None:
         self._read = read
-        self._kept: OrderedDict[str, tuple[float, list[RunDigest]]] = OrderedDict()
+        self._cached: OrderedDict[str, tuple[float, list[RunDigest]]] = OrderedDict()
 
-    async def of(self, card: Card) -> list[RunDigest]:
+    async def list_runs(self, card: ConversationCard) -> list[RunDigest]:
         """The runs of a conversation, newest first."""
-        kept = self._kept.get(card.id)
+        kept = self._cached.get(card.id)
         if kept is None or kept[0] != card.updated_at:
-            kept = card.updated_at, digested(await self._read(card.id), card)
-            self._kept[card.id] = kept
-        self._kept.move_to_end(card.id)
-        while len(self._kept) > MOST_KEPT:
-            self._kept.popitem(last=False)
+            kept = card.updated_at, digest_runs(await self._read(card.id), card)
+            self._cached[card.id] = kept
+        self._cached.move_to_end(card.id)
+        while len(self._cached) > MAX_CACHED:
+            self._cached.popitem(last=False)
         return kept[1]
 
 
-def digested(entries: Sequence[Entry], card: Card) -> list[RunDigest]:
+def digest_runs(entries: Sequence[Entry], card: ConversationCard) -> list[RunDigest]:
     by_run: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_run[entry.run].append(entry)
-    traces = (trace_of(own, run_id) for run_id, own in by_run.items() if run_id)
-    return [_digest(trace, card) for trace in reversed([trace for trace in traces if trace is not None])]
+    traces = (build_trace(own, run_id) for run_id, own in by_run.items() if run_id)
+    return [_digest_run(trace, card) for trace in reversed([trace for trace in traces if trace is not None])]
 
 
-def _digest(trace: Trace, card: Card) -> RunDigest:
+def _digest_run(trace: Trace, card: ConversationCard) -> RunDigest:
     return RunDigest(
         run_id=trace.run_id,
         conversation=trace.conversation,
@@ -115,8 +115,8 @@ def _digest(trace: Trace, card: Card) -> RunDigest:
                 tool=call.tool,
                 outcome=call.outcome,
                 took_ms=call.duration_ms,
-                error=call.error.error[:LONGEST_ERROR] if call.error else "",
-                unknown=names_no_tool(call.error, call.duration_ms),
+                error=call.error.error[:MAX_ERROR_CHARS] if call.error else "",
+                unknown=is_unknown_tool(call.error, call.duration_ms),
             )
             for call in trace.calls
         ),

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Literal
 
-from toolyard.observability.telemetry import MASK, SECRET_KEY, correlation, masked
+from toolyard.observability.telemetry import MASK, SECRET_KEY, correlation, mask_secrets
 
 MAX_VALUE_CHARS = 500
 MAX_VALUES = 100
@@ -77,14 +77,14 @@ class _Redaction:
         if isinstance(value, str):
             return shorten_text(value)
         if isinstance(value, Mapping):
-            return self._mapping(value, depth)  # pyright: ignore[reportUnknownArgumentType]
+            return self._redact_mapping(value, depth)  # pyright: ignore[reportUnknownArgumentType]
         if isinstance(value, list | tuple | set | frozenset):
-            return self._sequence(value, depth)  # pyright: ignore[reportUnknownArgumentType]
+            return self._redact_sequence(value, depth)  # pyright: ignore[reportUnknownArgumentType]
         if value is None or isinstance(value, bool | int | float):
             return value
         return shorten_text(str(value))
 
-    def _mapping(self, value: Mapping[object, object], depth: int) -> dict[str, object]:
+    def _redact_mapping(self, value: Mapping[object, object], depth: int) -> dict[str, object]:
         shown: dict[str, object] = {}
         for key, item in value.items():
             name = shorten_text(str(key))
@@ -93,7 +93,7 @@ class _Redaction:
                 break
         return shown
 
-    def _sequence(self, value: Iterable[object], depth: int) -> list[object]:
+    def _redact_sequence(self, value: Iterable[object], depth: int) -> list[object]:
         shown: list[object] = []
         for item in value:
             shown.append(self.apply(item, depth + 1))
@@ -105,7 +105,7 @@ class _Redaction:
 def shorten_text(text: str) -> str:
     """Return the text without secrets, cut to `MAX_VALUE_CHARS`."""
     # Twice the length is masked before the cut: half a secret would not be recognised as one.
-    clean = str(masked(text[: 2 * MAX_VALUE_CHARS]))
+    clean = str(mask_secrets(text[: 2 * MAX_VALUE_CHARS]))
     return clean if len(clean) <= MAX_VALUE_CHARS else f"{clean[:MAX_VALUE_CHARS]}…"
 
 
@@ -130,11 +130,11 @@ class LineFormatter(logging.Formatter):
         if isinstance(record.msg, LogLine):
             text = str(record.msg)
         else:
-            text = f"correlation_id={format_value(_correlation_id(record) or '-')} | {_message(record)}"
-        line = f"{_time(record)} [{record.levelname:<5}] {text}"
+            text = f"correlation_id={format_value(_get_correlation_id(record) or '-')} | {_format_message(record)}"
+        line = f"{_format_time(record)} [{record.levelname:<5}] {text}"
         if record.exc_info:
             # Indented, so that no line of an exception's own text can pass for a log line.
-            lines = str(masked(self.formatException(record.exc_info))).splitlines()
+            lines = str(mask_secrets(self.formatException(record.exc_info))).splitlines()
             line = "\n    ".join([line, *map(escape, lines)])
         return line
 
@@ -145,15 +145,15 @@ class JsonFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line = record.msg if isinstance(record.msg, LogLine) else None
         content: dict[str, object] = {
-            "time": _time(record),
+            "time": _format_time(record),
             "level": record.levelname,
             "logger": record.name,
-            "correlation_id": line.correlation_id if line else _correlation_id(record),
-            "message": line.event if line else str(masked(record.getMessage())),
+            "correlation_id": line.correlation_id if line else _get_correlation_id(record),
+            "message": line.event if line else str(mask_secrets(record.getMessage())),
             **(line.fields if line else {}),
         }
         if record.exc_info:
-            content["exception"] = str(masked(self.formatException(record.exc_info)))
+            content["exception"] = str(mask_secrets(self.formatException(record.exc_info)))
         return json.dumps(content, default=str)
 
 
@@ -210,16 +210,16 @@ def _is_writable(descriptor: int) -> bool:
     return bool(poll.poll(0))
 
 
-def _time(record: logging.LogRecord) -> str:
+def _format_time(record: logging.LogRecord) -> str:
     return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _correlation_id(record: logging.LogRecord) -> str:
+def _get_correlation_id(record: logging.LogRecord) -> str:
     return str(getattr(record, "correlation_id", "")) or correlation.get()
 
 
-def _message(record: logging.LogRecord) -> str:
-    return escape(str(masked(record.getMessage())))
+def _format_message(record: logging.LogRecord) -> str:
+    return escape(str(mask_secrets(record.getMessage())))
 
 
 def _is_empty(value: object) -> bool:

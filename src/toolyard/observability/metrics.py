@@ -11,12 +11,12 @@ from msgspec import Struct
 
 from toolyard.core.events import CallEnded, Entry, HistoryCompacted, RunEnded, TurnEnded, TurnFailed, TurnStarted
 from toolyard.core.items import Result, Usage
-from toolyard.core.results import UNKNOWN_TOOL, names_no_tool
+from toolyard.core.results import UNKNOWN_TOOL, is_unknown_tool
 
 CONTENT_TYPE = "text/plain; version=0.0.4"
 PROVIDER = "(provider)"
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
-MOST_TURNS = 100_000
+MAX_TURNS = 100_000
 """Beyond so many turns in flight their beginnings are forgotten: some never end here, as another owner has them."""
 
 Labels = Mapping[str, str]
@@ -60,33 +60,33 @@ class Metrics:
     def observe(self, entry: Entry) -> None:
         match entry.event:
             case TurnStarted():
-                if len(self._began) >= MOST_TURNS:
+                if len(self._began) >= MAX_TURNS:
                     self._began.clear()
                 self._began[entry.run] = entry.at
             case TurnEnded(finish=finish, usage=usage, items=items):
-                self._turn(entry, finish)
+                self._count_turn(entry, finish)
                 self._usage = self._usage.plus(usage)
                 for result in (item for item in items if isinstance(item, Result)):
                     self._calls[PROVIDER, result.outcome] += 1
             case HistoryCompacted(usage=usage):
                 self._usage = self._usage.plus(usage)
             case TurnFailed():
-                self._turn(entry, "failed")
+                self._count_turn(entry, "failed")
             case CallEnded(result=result):
-                self._call(result)
+                self._count_call(result)
             case RunEnded(ending=ending):
                 self._runs[ending] += 1
             case _:
                 pass
 
-    def _turn(self, entry: Entry, finish: str) -> None:
+    def _count_turn(self, entry: Entry, finish: str) -> None:
         self._turns[finish] += 1
         began = self._began.pop(entry.run, None)
         if began is not None:
             self._turn_s.observe(max(0.0, entry.at - began))
 
-    def _call(self, result: Result) -> None:
-        counts = self._is_tool(result.tool) and not names_no_tool(result.error, result.duration_ms)
+    def _count_call(self, result: Result) -> None:
+        counts = self._is_tool(result.tool) and not is_unknown_tool(result.error, result.duration_ms)
         tool = result.tool if counts else UNKNOWN_TOOL
         self._calls[tool, result.outcome] += 1
         if result.duration_ms:  # it ran here; what an application does in its own time is not our latency
@@ -95,62 +95,62 @@ class Metrics:
                 histogram = self._call_s[tool] = Histogram()
             histogram.observe(result.duration_ms / 1000)
 
-    def text(self, load: Load) -> str:
-        return "\n".join((*self._counters(), *self._histograms(), *_gauges(load), ""))
+    def render(self, load: Load) -> str:
+        return "\n".join((*self._render_counters(), *self._render_histograms(), *_render_gauges(load), ""))
 
-    def _counters(self) -> Iterator[str]:
-        yield from _head("toolyard_runs_total", "counter", "Runs that ended, by their ending.")
-        yield from (_line("toolyard_runs_total", {"ending": one}, n) for one, n in sorted(self._runs.items()))
-        yield from _head("toolyard_turns_total", "counter", "Model turns that ended, by how they finished.")
-        yield from (_line("toolyard_turns_total", {"finish": one}, n) for one, n in sorted(self._turns.items()))
-        yield from _head("toolyard_calls_total", "counter", "Tool calls that ended, by tool and outcome.")
+    def _render_counters(self) -> Iterator[str]:
+        yield from _render_head("toolyard_runs_total", "counter", "Runs that ended, by their ending.")
+        yield from (_render_line("toolyard_runs_total", {"ending": one}, n) for one, n in sorted(self._runs.items()))
+        yield from _render_head("toolyard_turns_total", "counter", "Model turns that ended, by how they finished.")
+        yield from (_render_line("toolyard_turns_total", {"finish": one}, n) for one, n in sorted(self._turns.items()))
+        yield from _render_head("toolyard_calls_total", "counter", "Tool calls that ended, by tool and outcome.")
         for (tool, outcome), n in sorted(self._calls.items()):
-            yield _line("toolyard_calls_total", {"tool": tool, "outcome": outcome}, n)
-        yield from _head("toolyard_tokens_total", "counter", "Tokens as the providers counted them.")
+            yield _render_line("toolyard_calls_total", {"tool": tool, "outcome": outcome}, n)
+        yield from _render_head("toolyard_tokens_total", "counter", "Tokens as the providers counted them.")
         used = (("cached", self._usage.cached_tokens), ("input", self._usage.input_tokens))
         for kind, n in (*used, ("output", self._usage.output_tokens)):
-            yield _line("toolyard_tokens_total", {"kind": kind}, n)
+            yield _render_line("toolyard_tokens_total", {"kind": kind}, n)
 
-    def _histograms(self) -> Iterator[str]:
-        yield from _head("toolyard_turn_seconds", "histogram", "How long model turns took.")
-        yield from _histogram("toolyard_turn_seconds", {}, self._turn_s)
-        yield from _head("toolyard_call_seconds", "histogram", "How long tool calls ran, by tool.")
+    def _render_histograms(self) -> Iterator[str]:
+        yield from _render_head("toolyard_turn_seconds", "histogram", "How long model turns took.")
+        yield from _render_histogram("toolyard_turn_seconds", {}, self._turn_s)
+        yield from _render_head("toolyard_call_seconds", "histogram", "How long tool calls ran, by tool.")
         for tool, histogram in sorted(self._call_s.items()):
-            yield from _histogram("toolyard_call_seconds", {"tool": tool}, histogram)
+            yield from _render_histogram("toolyard_call_seconds", {"tool": tool}, histogram)
 
 
-def _gauges(load: Load) -> Iterator[str]:
+def _render_gauges(load: Load) -> Iterator[str]:
     for name, value, about in (
         ("toolyard_runs_running", load.running, "Runs at work in this process."),
         ("toolyard_runs_waiting", load.waiting, "Runs that wait for a person or for an application."),
         ("toolyard_runs_queued", load.queued, "Runs in line behind another run of their conversation."),
         ("toolyard_open_streams", load.open_streams, "Readers that follow a conversation now."),
     ):
-        yield from _head(name, "gauge", about)
-        yield _line(name, {}, value)
+        yield from _render_head(name, "gauge", about)
+        yield _render_line(name, {}, value)
 
 
-def _histogram(name: str, labels: Labels, histogram: Histogram) -> Iterator[str]:
+def _render_histogram(name: str, labels: Labels, histogram: Histogram) -> Iterator[str]:
     total = 0
-    for bound, n in zip((*map(_number, BOUNDS_S), "+Inf"), histogram.counts, strict=True):
+    for bound, n in zip((*map(_format_number, BOUNDS_S), "+Inf"), histogram.counts, strict=True):
         total += n
-        yield _line(f"{name}_bucket", {**labels, "le": bound}, total)
-    yield _line(f"{name}_sum", labels, histogram.sum_s)
-    yield _line(f"{name}_count", labels, total)
+        yield _render_line(f"{name}_bucket", {**labels, "le": bound}, total)
+    yield _render_line(f"{name}_sum", labels, histogram.sum_s)
+    yield _render_line(f"{name}_count", labels, total)
 
 
-def _head(name: str, kind: str, about: str) -> Iterable[str]:
+def _render_head(name: str, kind: str, about: str) -> Iterable[str]:
     return f"# HELP {name} {about}", f"# TYPE {name} {kind}"
 
 
-def _line(name: str, labels: Labels, value: float) -> str:
-    told = ",".join(f'{key}="{_escaped(text)}"' for key, text in labels.items())
-    return f"{name}{{{told}}} {_number(value)}" if told else f"{name} {_number(value)}"
+def _render_line(name: str, labels: Labels, value: float) -> str:
+    told = ",".join(f'{key}="{_escape_label(text)}"' for key, text in labels.items())
+    return f"{name}{{{told}}} {_format_number(value)}" if told else f"{name} {_format_number(value)}"
 
 
-def _escaped(text: str) -> str:
+def _escape_label(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return repr(value)

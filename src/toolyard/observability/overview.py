@@ -74,7 +74,7 @@ class Overview(Struct, frozen=True, kw_only=True):
     models: list[ModelFigures]
 
 
-def overview(runs: Iterable[RunDigest], since: float, until: float) -> Overview:
+def build_overview(runs: Iterable[RunDigest], since: float, until: float) -> Overview:
     """The runs that were queued in this time."""
     step_s = (until - since) / STEPS
     by_step: list[list[RunDigest]] = [[] for _ in range(STEPS)]
@@ -93,13 +93,13 @@ def overview(runs: Iterable[RunDigest], since: float, until: float) -> Overview:
         since=since,
         until=until,
         step_s=step_s,
-        points=[_point(at, step) for at, step in zip(starts, by_step, strict=True)],
-        tools=sorted((_tool(name, made) for name, made in calls.items()), key=lambda one: -one.calls),
-        models=sorted((_model(name, made) for name, made in turns.items()), key=lambda one: -one.turns),
+        points=[_build_point(at, step) for at, step in zip(starts, by_step, strict=True)],
+        tools=sorted((_build_tool_figures(name, made) for name, made in calls.items()), key=lambda one: -one.calls),
+        models=sorted((_build_model_figures(name, made) for name, made in turns.items()), key=lambda one: -one.turns),
     )
 
 
-def _point(at: float, runs: Sequence[RunDigest]) -> Point:
+def _build_point(at: float, runs: Sequence[RunDigest]) -> Point:
     calls = [call for run in runs for call in run.calls]
     ran = [call.took_ms for call in calls if call.took_ms is not None]
     thought = [turn.took_ms for run in runs for turn in run.turns]
@@ -118,25 +118,25 @@ def _point(at: float, runs: Sequence[RunDigest]) -> Point:
     )
 
 
-def _tool(name: str, made: Sequence[tuple[float, CallDigest]]) -> ToolFigures:
+def _build_tool_figures(name: str, made: Sequence[tuple[float, CallDigest]]) -> ToolFigures:
     calls = [call for _, call in made]
     took = [call.took_ms for call in calls if call.took_ms is not None]
     failed = [call for call in calls if _is_error(call)]
-    last = max(failed, key=_at, default=None)
+    last = max(failed, key=_get_time, default=None)
     return ToolFigures(
         tool=name,
         calls=len(calls),
         errors=len(failed),
-        last_at=max(map(_at, calls)),
+        last_at=max(map(_get_time, calls)),
         last_error=last.error if last else "",
         last_error_at=last.at if last else None,
         p50_ms=percentile(took, 50),
         p95_ms=percentile(took, 95),
-        times=_times((at, call.took_ms) for at, call in made if call.took_ms is not None),
+        times=_build_latencies((at, call.took_ms) for at, call in made if call.took_ms is not None),
     )
 
 
-def _model(name: str, made: Sequence[tuple[float, TurnDigest]]) -> ModelFigures:
+def _build_model_figures(name: str, made: Sequence[tuple[float, TurnDigest]]) -> ModelFigures:
     turns = [turn for _, turn in made]
     took = [turn.took_ms for turn in turns]
     return ModelFigures(
@@ -147,18 +147,20 @@ def _model(name: str, made: Sequence[tuple[float, TurnDigest]]) -> ModelFigures:
         output_tokens=sum(turn.usage.output_tokens for turn in turns),
         p50_ms=percentile(took, 50),
         p95_ms=percentile(took, 95),
-        times=_times((at, turn.took_ms) for at, turn in made),
+        times=_build_latencies((at, turn.took_ms) for at, turn in made),
     )
 
 
-def _times(made: Iterable[tuple[float, float]]) -> list[Latency]:
+def _build_latencies(made: Iterable[tuple[float, float]]) -> list[Latency]:
     by_step: defaultdict[float, list[float]] = defaultdict(list)
     for at, took_ms in made:
         by_step[at].append(took_ms)
-    return [Latency(at=at, p50_ms=_nearest(took, 50), p95_ms=_nearest(took, 95)) for at, took in by_step.items()]
+    return [
+        Latency(at=at, p50_ms=_nearest_rank(took, 50), p95_ms=_nearest_rank(took, 95)) for at, took in by_step.items()
+    ]
 
 
-def _at(call: CallDigest) -> float:
+def _get_time(call: CallDigest) -> float:
     return call.at
 
 
@@ -169,8 +171,8 @@ def _is_error(call: CallDigest) -> bool:
 
 def percentile(values: Sequence[float], percent: int) -> float | None:
     """The smallest value that so many of a hundred do not exceed."""
-    return _nearest(values, percent) if values else None
+    return _nearest_rank(values, percent) if values else None
 
 
-def _nearest(values: Sequence[float], percent: int) -> float:
+def _nearest_rank(values: Sequence[float], percent: int) -> float:
     return sorted(values)[max(0, ceil(len(values) * percent / 100) - 1)]

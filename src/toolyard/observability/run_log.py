@@ -18,7 +18,7 @@ from toolyard.core.events import (
     TurnFailed,
     TurnStarted,
 )
-from toolyard.core.history import calls_left_open
+from toolyard.core.history import find_open_calls
 from toolyard.core.items import Call, Item, Result
 from toolyard.observability.log_lines import log_line, redact
 
@@ -59,7 +59,7 @@ class RunLog:
     def _log_run(self, entry: Entry, event: RunQueued | RunStarted | RunSuspended | RunEnded) -> None:
         match event:
             case RunQueued(input=items):
-                self._remember_calls(calls_left_open(items))
+                self._remember_calls(find_open_calls(items))
             case RunStarted(model=model):
                 _remember(self._models, entry.run, model, MAX_OPEN_RUNS)
                 _log(RUNS, logging.DEBUG, entry, "Starting run", model=model)
@@ -157,8 +157,8 @@ class RunLog:
                 _remember(self._tools, item.id, item.tool, MAX_OPEN_CALLS)
 
 
-def _remember(table: dict[str, T], key: str, value: T, most: int) -> None:
-    if len(table) >= most:
+def _remember(table: dict[str, T], key: str, value: T, max_size: int) -> None:
+    if len(table) >= max_size:
         del table[next(iter(table))]
     table[key] = value
 

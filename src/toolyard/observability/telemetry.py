@@ -17,22 +17,24 @@ _SECRET_TEXT = re.compile(
     r"(?i)\b(bearer\s+|sk-|pk-|gh[opsu]_|github_pat_|glpat-|xox[a-z]-|ntn_|secret_|AIza|AKIA|eyJ|ty_)[\w.\-]{8,}"
     r"|\b(pass(?:word|wd)|secret|token|api[-_]?key)(\s*[=:]\s*)\"?[^\s\",;&]{3,}"
 )
-DEEPEST = 20
+MAX_DEPTH = 20
 
 
-def masked(value: object, depth: int = 0) -> object:
+def mask_secrets(value: object, depth: int = 0) -> object:
     """The value with everything that looks like a secret left out, and what lies too deep."""
-    if depth > DEEPEST:
+    if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, str):
         text = mask_addresses(value)
         return _SECRET_TEXT.sub(lambda found: f"{found[1] or (found[2] + found[3])}{MASK}", text)
     if isinstance(value, Mapping):
         pairs: Mapping[object, object] = value  # pyright: ignore[reportUnknownVariableType]
-        return {key: MASK if SECRET_KEY.search(str(key)) else masked(one, depth + 1) for key, one in pairs.items()}
+        return {
+            key: MASK if SECRET_KEY.search(str(key)) else mask_secrets(one, depth + 1) for key, one in pairs.items()
+        }
     if isinstance(value, list | tuple):
         several: list[object] = list(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        return [masked(one, depth + 1) for one in several]
+        return [mask_secrets(one, depth + 1) for one in several]
     return value
 
 

@@ -90,7 +90,7 @@ class CallSpan(Struct, frozen=True, kw_only=True):
     """How long it ran, as it was measured; from its first start to its end where nobody did; None if it never ran."""
 
 
-class Wait(Struct, frozen=True, kw_only=True):
+class WaitSpan(Struct, frozen=True, kw_only=True):
     """A time in which the run had nothing to do but wait for people or for the application."""
 
     started_at: float
@@ -130,23 +130,23 @@ class Trace(Struct, frozen=True, kw_only=True):
     usage: Usage = Usage()
     turns: tuple[TurnSpan, ...] = ()
     calls: tuple[CallSpan, ...] = ()
-    waits: tuple[Wait, ...] = ()
+    waits: tuple[WaitSpan, ...] = ()
     compactions: tuple[Compaction, ...] = ()
 
 
-def trace_of(entries: Sequence[Entry], run_id: str) -> Trace | None:
+def build_trace(entries: Sequence[Entry], run_id: str) -> Trace | None:
     """The trace of a run from its conversation's log; what is still open has no end. None if there is no such run."""
     own = [entry for entry in entries if entry.run == run_id]
     queued = next((entry for entry in own if isinstance(entry.event, RunQueued)), None)
     if queued is None or not isinstance(queued.event, RunQueued):
         return None
-    folding = _Folding(queued, queued.event)
+    folding = _TraceBuilder(queued, queued.event)
     for entry in own:
         folding.add(entry)
-    return folding.trace()
+    return folding.build()
 
 
-class _Folding:
+class _TraceBuilder:
     def __init__(self, entry: Entry, queued: RunQueued) -> None:
         self._run = Trace(
             run_id=entry.run,
@@ -161,9 +161,9 @@ class _Folding:
         self._input = queued.input
         self._turns: list[TurnSpan] = []
         self._calls: dict[str, CallSpan] = {}
-        self._waits: list[Wait] = []
+        self._waits: list[WaitSpan] = []
 
-    def trace(self) -> Trace:
+    def build(self) -> Trace:
         calls = tuple(self._calls.values())
         return replace(self._run, turns=tuple(self._turns), calls=calls, waits=tuple(self._waits))
 
@@ -194,12 +194,12 @@ class _Folding:
                 pass
             case RunStarted(model=model):
                 self._run = replace(self._run, status="running", model=model, started_at=at)
-                self._request(self._input, at, turn=0)
+                self._add_calls(self._input, at, turn=0)
             case StopRequested():
                 self._resume(at)
             case RunSuspended(waiting_for=waiting_for):
                 self._run = replace(self._run, status="waiting")
-                self._waits.append(Wait(started_at=at, waiting_for=waiting_for))
+                self._waits.append(WaitSpan(started_at=at, waiting_for=waiting_for))
             case RunEnded(ending=ending, detail=detail):
                 self._resume(at)
                 self._run = replace(self._run, status="ended", ending=ending, detail=detail, ended_at=at)
@@ -237,17 +237,17 @@ class _Folding:
                 turn = replace(self._turns[-1], ended_at=at, finish=finish, usage=usage, model=model)
                 self._turns[-1] = turn
                 self._run = replace(self._run, usage=self._run.usage.plus(usage))
-                self._request(items, at, turn=turn.number)
+                self._add_calls(items, at, turn=turn.number)
             case TurnFailed(problem=problem):
                 self._turns[-1] = replace(self._turns[-1], ended_at=at, problem=problem)
             case _:
                 assert_never(event)
 
-    def _request(self, items: Iterable[Item], at: float, turn: int) -> None:
+    def _add_calls(self, items: Iterable[Item], at: float, turn: int) -> None:
         """Calls join the trace; those of a history that came along, with their results, are none of this run's."""
         results = {item.call_id: item for item in items if isinstance(item, Result)}
         for late in results.keys() & self._calls.keys():  # of a call that the provider had paused
-            self._calls[late] = _ended(self._calls[late], results[late], at)
+            self._calls[late] = _end_span(self._calls[late], results[late], at)
         for call in (item for item in items if isinstance(item, Call)):
             span = CallSpan(
                 id=call.id,
@@ -261,12 +261,12 @@ class _Folding:
             if result is None:
                 self._calls[call.id] = span
             elif turn:
-                self._calls[call.id] = replace(_ended(span, result, at), provider_ran_it=True)
+                self._calls[call.id] = replace(_end_span(span, result, at), provider_ran_it=True)
 
     def _add_call(self, event: CallEvent, at: float) -> None:
         if isinstance(event, CallEnded):
             span = self._calls[event.result.call_id]
-            self._calls[span.id] = _ended(span, event.result, at)
+            self._calls[span.id] = _end_span(span, event.result, at)
             return
         span = self._calls[event.call_id]
         match event:
@@ -289,7 +289,7 @@ class _Folding:
         self._calls[span.id] = span
 
 
-def _ended(span: CallSpan, result: Result, at: float) -> CallSpan:
+def _end_span(span: CallSpan, result: Result, at: float) -> CallSpan:
     took_ms = result.duration_ms or None
     if took_ms is None and span.started_at is not None:
         took_ms = (at - span.started_at) * 1000

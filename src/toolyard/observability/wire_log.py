@@ -9,15 +9,15 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.errors import StoreDown
-from toolyard.core.ports import KEPT_TURN, Exchanged
+from toolyard.core.ports import RECORDED_TURN_PREFIX, WireExchange
 from toolyard.core.store import Blobs
-from toolyard.observability.telemetry import masked
+from toolyard.observability.telemetry import mask_secrets
 
-MOST_BYTES = 4 * 1024 * 1024
+MAX_BYTES = 4 * 1024 * 1024
 _log = logging.getLogger("toolyard.kept")
 
 
-class KeptTurn(Struct, frozen=True, kw_only=True):
+class RecordedTurn(Struct, frozen=True, kw_only=True):
     """The request as JSON, or as text where it is none; the answer as it came, piece after piece."""
 
     url: str
@@ -28,39 +28,41 @@ class KeptTurn(Struct, frozen=True, kw_only=True):
     """The answer was longer than what is kept of it."""
 
 
-class Keeper:
+class WireLog:
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
 
-    async def keep(self, conversation: str, run_id: str, turn: int, exchanged: Exchanged) -> None:
+    async def record(self, conversation: str, run_id: str, turn: int, exchanged: WireExchange) -> None:
         try:
-            await self._blobs.put(conversation, handle(run_id, turn), msgspec.json.encode(told(exchanged)))
+            await self._blobs.put(
+                conversation, build_handle(run_id, turn), msgspec.json.encode(build_recorded_turn(exchanged))
+            )
         except StoreDown as error:
             _log.warning("what was sent for turn %s of %s is not kept: %s", turn, run_id, error)
 
-    async def kept(self, conversation: str, run_id: str, turn: int) -> KeptTurn | None:
-        body = await self._blobs.get(conversation, handle(run_id, turn))
-        return None if body is None else msgspec.json.decode(body, type=KeptTurn)
+    async def read(self, conversation: str, run_id: str, turn: int) -> RecordedTurn | None:
+        body = await self._blobs.get(conversation, build_handle(run_id, turn))
+        return None if body is None else msgspec.json.decode(body, type=RecordedTurn)
 
 
-def handle(run_id: str, turn: int) -> str:
-    return f"{KEPT_TURN}{run_id}.{turn}"
+def build_handle(run_id: str, turn: int) -> str:
+    return f"{RECORDED_TURN_PREFIX}{run_id}.{turn}"
 
 
-def told(exchanged: Exchanged) -> KeptTurn:
-    return KeptTurn(
-        url=str(masked(exchanged.url)),
+def build_recorded_turn(exchanged: WireExchange) -> RecordedTurn:
+    return RecordedTurn(
+        url=str(mask_secrets(exchanged.url)),
         headers=exchanged.headers,
-        request=_request(exchanged.request),
-        response=str(masked(exchanged.response[:MOST_BYTES].decode("utf-8", "replace"))),
-        cut=len(exchanged.response) > MOST_BYTES,
+        request=_decode_request(exchanged.request),
+        response=str(mask_secrets(exchanged.response[:MAX_BYTES].decode("utf-8", "replace"))),
+        cut=len(exchanged.response) > MAX_BYTES,
     )
 
 
-def _request(body: bytes) -> object:
-    if len(body) > MOST_BYTES:
-        return f"{body[:MOST_BYTES].decode('utf-8', 'replace')}… ({len(body):,} bytes)"
+def _decode_request(body: bytes) -> object:
+    if len(body) > MAX_BYTES:
+        return f"{body[:MAX_BYTES].decode('utf-8', 'replace')}… ({len(body):,} bytes)"
     try:
-        return masked(msgspec.json.decode(body))
+        return mask_secrets(msgspec.json.decode(body))
     except msgspec.DecodeError:
-        return masked(body.decode("utf-8", "replace"))
+        return mask_secrets(body.decode("utf-8", "replace"))

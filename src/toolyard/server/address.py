@@ -11,7 +11,7 @@ import msgspec
 from toolyard.core.errors import Misconfigured
 
 
-class Address(msgspec.Struct, frozen=True):
+class ServerAddress(msgspec.Struct, frozen=True):
     """Where a server can be reached from this machine, and which process it is."""
 
     url: str
@@ -27,13 +27,13 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def url_of(host: str, port: int) -> str:
+def build_url(host: str, port: int) -> str:
     """The address for somebody on this machine: a server that listens everywhere is reached at its loopback."""
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
-def database_of(store: str) -> Path | None:
+def parse_database_path(store: str) -> Path | None:
     """The file of a store's name, if it is kept in one."""
     scheme, _, rest = store.partition(":///")
     path = rest.partition("?")[0]
@@ -41,14 +41,14 @@ def database_of(store: str) -> Path | None:
 
 
 @contextmanager
-def published(store: str, url: str) -> Generator[None]:
+def publish_address(store: str, url: str) -> Generator[None]:
     """Let the other commands find the server that has their store, for the time of the block."""
-    file = _file(store)
+    file = _get_address_file(store)
     if file is None:
         yield
         return
     try:
-        file.write_bytes(msgspec.json.encode(Address(url, os.getpid())))
+        file.write_bytes(msgspec.json.encode(ServerAddress(url, os.getpid())))
     except OSError as error:
         raise Misconfigured(f"cannot write {file}: {error.strerror}") from None
     try:
@@ -57,17 +57,17 @@ def published(store: str, url: str) -> Generator[None]:
         file.unlink(missing_ok=True)
 
 
-def published_address(store: str) -> Address | None:
+def read_published_address(store: str) -> ServerAddress | None:
     """Where the server of this store says it is. One that was killed could not take its word back."""
-    file = _file(store)
+    file = _get_address_file(store)
     if file is None:
         return None
     try:
-        return msgspec.json.decode(file.read_bytes(), type=Address)
+        return msgspec.json.decode(file.read_bytes(), type=ServerAddress)
     except (OSError, msgspec.DecodeError):
         return None
 
 
-def _file(store: str) -> Path | None:
-    database = database_of(store)
+def _get_address_file(store: str) -> Path | None:
+    database = parse_database_path(store)
     return database and Path(f"{database}.url")

@@ -12,16 +12,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 MAX_HEAD_BYTES = 64 * 1024
 """For the request line and the headers together with the trailers. The body has its own limit."""
-REQUEST_S = 60.0
+MAX_REQUEST_S = 60.0
 """How long a request may take to arrive whole."""
 
-LAST_WORDS_S = 1.0
+CLOSE_DELAY_S = 1.0
 _FIELD_OVERHEAD = len(": \r\n")
 
 
 class BoundedHttp(HttpToolsProtocol):
     max_head_bytes = MAX_HEAD_BYTES
-    request_s = REQUEST_S
+    request_s = MAX_REQUEST_S
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         super().connection_made(transport)
@@ -31,11 +31,11 @@ class BoundedHttp(HttpToolsProtocol):
         self._reached_boundary = False
         self._refused = False
         self._deferred: tuple[int, str, str] | None = None
-        self._hurry: asyncio.TimerHandle | None = None
-        self._begin()
+        self._deadline: asyncio.TimerHandle | None = None
+        self._start_deadline()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._at_ease()
+        self._cancel_deadline()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -57,7 +57,7 @@ class BoundedHttp(HttpToolsProtocol):
                 self._refuse_head()
 
     def on_message_begin(self) -> None:
-        self._begin()
+        self._start_deadline()
         self._in_head, self._field_bytes = True, 0
         super().on_message_begin()
 
@@ -84,7 +84,7 @@ class BoundedHttp(HttpToolsProtocol):
         self._reached_boundary = True
         if self._refused:
             return
-        self._at_ease()
+        self._cancel_deadline()
         super().on_message_complete()
         self._in_head = True
 
@@ -96,15 +96,15 @@ class BoundedHttp(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         self._refuse(400, "invalid_request", msg)
 
-    def _begin(self) -> None:
-        if self._hurry is None:
+    def _start_deadline(self) -> None:
+        if self._deadline is None:
             late = f"the request did not arrive within {self.request_s:g} s"
-            self._hurry = self.loop.call_later(self.request_s, self._refuse, 408, "timeout", late)
+            self._deadline = self.loop.call_later(self.request_s, self._refuse, 408, "timeout", late)
 
-    def _at_ease(self) -> None:
-        if self._hurry is not None:
-            self._hurry.cancel()
-            self._hurry = None
+    def _cancel_deadline(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
     def _count_field(self, size: int) -> None:
         self._field_bytes += size
@@ -118,7 +118,7 @@ class BoundedHttp(HttpToolsProtocol):
     def _refuse(self, status: int, error_type: str, error: str) -> None:
         if self._refused:
             return
-        self._at_ease()
+        self._cancel_deadline()
         self._refused = True
         answering = self.cycle is not None and not self.cycle.response_complete  # pyright: ignore[reportUnnecessaryComparison]
         if answering and self._in_head:  # an earlier request of this connection is answered first
@@ -141,4 +141,4 @@ class BoundedHttp(HttpToolsProtocol):
         )
         self.transport.write(head.encode() + body)
         self.transport.write_eof()
-        self.loop.call_later(LAST_WORDS_S, self.transport.close)  # not at once: what still comes in would cut it off
+        self.loop.call_later(CLOSE_DELAY_S, self.transport.close)  # not at once: what still comes in would cut it off

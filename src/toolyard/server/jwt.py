@@ -16,26 +16,26 @@ import msgspec
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Unauthenticated, Unavailable
-from toolyard.server.config import Jwt
+from toolyard.server.config import JwtConfig
 
 SKEW_S = 30
-FETCH_S = 3.0
-FRESH_S = 300.0
-PAUSE_S = 30.0
+FETCH_TIMEOUT_S = 3.0
+MAX_AGE_S = 300.0
+MIN_FETCH_INTERVAL_S = 30.0
 """How long to leave the source of keys alone after it was asked."""
-MOST_JWKS_BYTES = 1024 * 1024
+MAX_JWKS_BYTES = 1024 * 1024
 
 _log = logging.getLogger("toolyard.tokens")
 
 
-def verifier(rules: Jwt) -> Callable[[str], Caller]:
+def verifier(rules: JwtConfig) -> Callable[[str], Caller]:
     """A function from a token to its caller. It raises Unauthenticated, with a reason that does not tell the token."""
     if rules.algorithm == "HS256":
-        return lambda token: _caller(_claims(token, rules.secret, rules), rules)
-    keys = PublicKeys(Path(rules.jwks_file).read_bytes if rules.jwks_file else partial(_fetched, rules.jwks_url))
+        return lambda token: _build_caller(_decode_claims(token, rules.secret, rules), rules)
+    keys = PublicKeys(Path(rules.jwks_file).read_bytes if rules.jwks_file else partial(_fetch_url, rules.jwks_url))
 
     def verify(token: str) -> Caller:
-        return _caller(_claims(token, keys.find(_key_id(token)), rules), rules)
+        return _build_caller(_decode_claims(token, keys.find(_read_key_id(token)), rules), rules)
 
     return verify
 
@@ -47,46 +47,50 @@ class PublicKeys:
         self._fetch = fetch
         self._clock = clock
         self._keys: dict[str, jwt.PyJWK] = {}
-        self._asked_at = clock()
+        self._requested_at = clock()
         self._fetched_at: float | None = None
-        self._fetching = threading.Lock()
-        self._fetching.acquire()
-        self._begin().join(FETCH_S)
+        self._fetch_lock = threading.Lock()
+        self._fetch_lock.acquire()
+        self._start_refresh().join(FETCH_TIMEOUT_S)
 
     def find(self, key_id: str) -> jwt.PyJWK:
         """The key of that id; the only one, if the token names none."""
         now = self._clock()
         found = self._keys.get(key_id) if key_id or len(self._keys) != 1 else next(iter(self._keys.values()))
-        stale = self._fetched_at is None or now - self._fetched_at > FRESH_S
-        if (found is None or stale) and now - self._asked_at > PAUSE_S and self._fetching.acquire(blocking=False):
-            self._asked_at = now
-            self._begin()
+        stale = self._fetched_at is None or now - self._fetched_at > MAX_AGE_S
+        if (
+            (found is None or stale)
+            and now - self._requested_at > MIN_FETCH_INTERVAL_S
+            and self._fetch_lock.acquire(blocking=False)
+        ):
+            self._requested_at = now
+            self._start_refresh()
         if found is not None:
             return found
-        if self._fetching.locked() or self._fetched_at is None:
+        if self._fetch_lock.locked() or self._fetched_at is None:
             raise Unavailable("the keys that tokens are checked with are being fetched; send this again in a moment")
         raise Unauthenticated("the token was signed with a key that is not known here")
 
-    def _begin(self) -> threading.Thread:
+    def _start_refresh(self) -> threading.Thread:
         thread = threading.Thread(target=self._refresh, name="toolyard-jwks", daemon=True)
         thread.start()
         return thread
 
     def _refresh(self) -> None:
         try:
-            self._keys = _public_keys(self._fetch())
+            self._keys = _parse_public_keys(self._fetch())
             self._fetched_at = self._clock()
         except (OSError, ValueError, jwt.PyJWTError) as error:
             _log.warning("the keys that tokens are checked with could not be fetched: %s", error)
         finally:
-            self._fetching.release()
+            self._fetch_lock.release()
 
 
 class _Jwks(msgspec.Struct):
     keys: list[dict[str, object]]
 
 
-def _public_keys(body: bytes) -> dict[str, jwt.PyJWK]:
+def _parse_public_keys(body: bytes) -> dict[str, jwt.PyJWK]:
     """By id. Keys for something else than RS256 signatures are left out: they must not check one."""
     listed = msgspec.json.decode(body, type=_Jwks).keys
     usable = [one for one in listed if one.get("kty") == "RSA" and one.get("use", "sig") == "sig"]
@@ -96,19 +100,19 @@ def _public_keys(body: bytes) -> dict[str, jwt.PyJWK]:
     return found
 
 
-def _fetched(url: str) -> bytes:
-    with urllib.request.urlopen(url, timeout=FETCH_S) as answer:
-        return answer.read(MOST_JWKS_BYTES)
+def _fetch_url(url: str) -> bytes:
+    with urllib.request.urlopen(url, timeout=FETCH_TIMEOUT_S) as answer:
+        return answer.read(MAX_JWKS_BYTES)
 
 
-def _key_id(token: str) -> str:
+def _read_key_id(token: str) -> str:
     try:
         return str(jwt.get_unverified_header(token).get("kid", ""))
     except jwt.InvalidTokenError:
         raise Unauthenticated("the token cannot be read") from None
 
 
-def _claims(token: str, key: str | jwt.PyJWK, rules: Jwt) -> dict[str, object]:
+def _decode_claims(token: str, key: str | jwt.PyJWK, rules: JwtConfig) -> dict[str, object]:
     try:
         return jwt.decode(
             token,
@@ -133,19 +137,19 @@ def _claims(token: str, key: str | jwt.PyJWK, rules: Jwt) -> dict[str, object]:
         raise Unauthenticated("the token is not valid: its signature or its form is wrong") from None
 
 
-def _caller(claims: dict[str, object], rules: Jwt) -> Caller:
+def _build_caller(claims: dict[str, object], rules: JwtConfig) -> Caller:
     user = claims.get(rules.user_claim)
     if not isinstance(user, str) or not user:
         raise Unauthenticated(f"the token names nobody: it lacks the claim {rules.user_claim}")
     return Caller(
         user=user,
-        roles=_words(claims.get(rules.roles_claim)),
-        tenant=_text(claims.get(rules.tenant_claim)),
-        division=_text(claims.get(rules.division_claim)),
+        roles=_parse_roles(claims.get(rules.roles_claim)),
+        tenant=_to_text(claims.get(rules.tenant_claim)),
+        division=_to_text(claims.get(rules.division_claim)),
     )
 
 
-def _words(claim: object) -> frozenset[str]:
+def _parse_roles(claim: object) -> frozenset[str]:
     """A list of texts, or one text with spaces in between, as OAuth writes scopes; anything else is no role."""
     if isinstance(claim, str):
         return frozenset(claim.split())
@@ -153,5 +157,5 @@ def _words(claim: object) -> frozenset[str]:
     return frozenset(one for one in listed if isinstance(one, str))
 
 
-def _text(claim: object) -> str:
+def _to_text(claim: object) -> str:
     return claim if isinstance(claim, str) else ""

@@ -18,7 +18,7 @@ import uvicorn
 
 from toolyard.app import Message, Wiring, open_store
 from toolyard.core.errors import Misconfigured
-from toolyard.server.address import is_loopback, published, url_of
+from toolyard.server.address import build_url, is_loopback, publish_address
 from toolyard.server.bounded_http import BoundedHttp
 from toolyard.yard import Yard
 
@@ -29,7 +29,7 @@ else:
 
     new_event_loop = uvloop.new_event_loop
 
-LAST_WORDS_S = 2
+SHUTDOWN_GRACE_S = 2
 """How long answers may take to be sent once everything else has stopped."""
 
 Announce = Callable[[str, Yard], None]
@@ -44,27 +44,29 @@ def serve(wiring: Wiring, host: str, port: int, announce: Announce) -> None:
 async def _serve(wiring: Wiring, host: str, port: int, announce: Announce) -> None:
     if not is_loopback(host):
         await _require_key(wiring, host)
-    with bound(host, port) as listening:
-        async with Yard.wired(wiring) as yard:
+    with open_socket(host, port) as listening:
+        async with Yard.from_wiring(wiring) as yard:
             app = yard.asgi()
-            await app({"type": "warm up"}, _nothing, _ignore)  # builds the surfaces; their door answers only HTTP
-            _collect_less_often()
-            url = url_of(*listening.getsockname()[:2])
-            with told_to_stop() as told, published(wiring.store, url):
-                server = _Server(_settings(app))
+            await app(
+                {"type": "warm up"}, _receive_nothing, _send_nothing
+            )  # builds the surfaces; their door answers only HTTP
+            _tune_garbage_collection()
+            url = build_url(*listening.getsockname()[:2])
+            with catch_stop_signals() as told, publish_address(wiring.store, url):
+                server = _UvicornServer(_build_uvicorn_config(app))
                 announce(url, yard)
                 await asyncio.gather(server.serve([listening]), _stop(server, yard, told, wiring.grace_s))
 
 
-def _collect_less_often() -> None:
+def _tune_garbage_collection() -> None:
     """What is here now stays: it is not looked at again. What runs make is mostly gone before it is looked at."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 10, 50)
 
 
-async def _stop(server: uvicorn.Server, yard: Yard, told: asyncio.Event, grace_s: float) -> None:
-    await told.wait()
+async def _stop(server: uvicorn.Server, yard: Yard, stop_requested: asyncio.Event, grace_s: float) -> None:
+    await stop_requested.wait()
     await yard.service.close(grace_s)
     server.should_exit = True
 
@@ -85,7 +87,7 @@ async def _require_key(wiring: Wiring, host: str) -> None:
 
 
 @contextmanager
-def bound(host: str, port: int) -> Generator[socket.socket]:
+def open_socket(host: str, port: int) -> Generator[socket.socket]:
     """A socket that listens. Raises Misconfigured with what to do if the address cannot be had."""
     try:
         made = socket.create_server(
@@ -100,7 +102,7 @@ def bound(host: str, port: int) -> Generator[socket.socket]:
 
 
 @contextmanager
-def told_to_stop() -> Generator[asyncio.Event]:
+def catch_stop_signals() -> Generator[asyncio.Event]:
     """Set by the first SIGTERM or SIGINT; a second SIGINT ends the process at once, which the journal can take."""
     told, loop = asyncio.Event(), asyncio.get_running_loop()
 
@@ -117,7 +119,7 @@ def told_to_stop() -> Generator[asyncio.Event]:
             signal.signal(number, handler)
 
 
-def _settings(app: Callable[..., Awaitable[None]]) -> uvicorn.Config:
+def _build_uvicorn_config(app: Callable[..., Awaitable[None]]) -> uvicorn.Config:
     return uvicorn.Config(
         app,
         http=BoundedHttp,
@@ -128,20 +130,20 @@ def _settings(app: Callable[..., Awaitable[None]]) -> uvicorn.Config:
         log_level="warning",
         proxy_headers=False,
         server_header=False,
-        timeout_graceful_shutdown=LAST_WORDS_S,
+        timeout_graceful_shutdown=SHUTDOWN_GRACE_S,
     )
 
 
-class _Server(uvicorn.Server):
+class _UvicornServer(uvicorn.Server):
     """Leaves signals to us: uvicorn would close the socket before anybody could be told to come back."""
 
     def capture_signals(self) -> AbstractContextManager[None]:  # pyright: ignore[reportIncompatibleMethodOverride]
         return nullcontext()
 
 
-async def _nothing() -> Message:
+async def _receive_nothing() -> Message:
     return {}
 
 
-async def _ignore(message: Message) -> None:
+async def _send_nothing(message: Message) -> None:
     pass

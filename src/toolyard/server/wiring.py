@@ -13,32 +13,41 @@ from urllib.parse import urlsplit
 
 from msgspec.structs import replace
 
-from toolyard.app import LOCAL, OFFLINE, Wiring, local_model, wired
-from toolyard.app import named_model as model_without_configuration
+from toolyard.app import LOCAL_PREFIX, OFFLINE, Wiring, make_local_model, make_wired_model
+from toolyard.app import make_model as model_without_configuration
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.division import Division, Divisions
 from toolyard.core.errors import Misconfigured, MissingKey, install_command
 from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.model_names import is_pattern
-from toolyard.core.options import PLAIN, Options
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import Model
 from toolyard.core.providers import ProviderCard, add_model
 from toolyard.core.tools import PROVIDER_TOOLS, ProviderOptions, Tool
 from toolyard.core.web_search import SearchRules
-from toolyard.models.context_windows import room_beside, window_of
-from toolyard.models.providers import ANY, PROVIDERS
-from toolyard.models.providers import Provider as KnownProvider
-from toolyard.server.config import Config, Jwt, Provider, ToolChoice, ToolRules, load_tools, mcp_servers, ruled
-from toolyard.server.config import Division as DivisionConfig
+from toolyard.models.context_windows import compute_usable_window, find_context_window
+from toolyard.models.providers import PROVIDERS, UNKNOWN_PROVIDER
+from toolyard.models.providers import ProviderPreset as KnownProvider
+from toolyard.server.config import (
+    Config,
+    DivisionConfig,
+    JwtConfig,
+    ProviderConfig,
+    ToolChoice,
+    ToolRules,
+    apply_rules,
+    load_mcp_servers,
+    load_tools,
+)
 from toolyard.venues.function import ExecutorTool, FunctionTool, as_tool
-from toolyard.venues.provider import provider_tool
+from toolyard.venues.provider import build_provider_tool
 
-OWN_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
+MODEL_KEY_VARIABLE = "TOOLYARD_MODEL_KEY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ModelPlace:
+class ModelEndpoint:
     """Where a model of a name is to be had, and with which key."""
 
     base_url: str
@@ -48,207 +57,213 @@ class ModelPlace:
     key_variable: str = ""
     """The variable that must hold the key and does not; empty if nothing is missing."""
     headers: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
-    known: KnownProvider = ANY
+    known_provider: KnownProvider = UNKNOWN_PROVIDER
 
 
-def wiring(config: Config, base: Path) -> Wiring:
+def build_wiring(config: Config, base: Path) -> Wiring:
     """What a server of this configuration is put together from. Raises Misconfigured with what to change."""
-    tools = configured_tools(config, base)
+    tools = load_configured_tools(config, base)
     models = config.model_names or (OFFLINE,)
     return Wiring(
         model=models,
-        named_model=partial(named_model, config=config, environment=os.environ),
+        named_model=partial(build_model, config=config, environment=os.environ),
         allowed_models=frozenset({*models, *(name for name in config.models if not is_pattern(name))}),
-        model_patterns=_model_patterns(config),
+        model_patterns=_check_model_patterns(config),
         tools=tools,
         store=config.store,
-        limits=config.limits.of_a_run,
+        limits=config.limits.run_limits,
         budget=config.finding.budget,
         requests_per_minute=config.limits.requests_per_minute,
         system_prompt=config.system_prompt.strip(),
         language=config.language,
         texts={language: texts.texts for language, texts in config.texts.items()},
         web_search=config.web_search.rules if config.web_search else SearchRules(),
-        provider_tools=_provider_tools(config),
-        providers=provider_cards(models, config, os.environ),
-        servers=configured_servers(config, os.environ),
-        ruled=lambda tool: ruled(tool, config.tool[tool.name]) if tool.name in config.tool else tool,
-        default_settings=_default_settings(config, [one.definition.name for one in tools]),
+        provider_tools=_build_provider_tools(config),
+        providers=build_provider_cards(models, config, os.environ),
+        servers=load_configured_servers(config, os.environ),
+        apply_rules=lambda tool: apply_rules(tool, config.tool[tool.name]) if tool.name in config.tool else tool,
+        default_settings=_build_default_settings(config, [one.definition.name for one in tools]),
         keys=[key.key for key in config.keys],
-        verify=_verifier(config.jwt) if config.jwt else None,
+        verify=_load_verifier(config.jwt) if config.jwt else None,
         cors_origins=frozenset(config.cors_origins),
         prices=config.prices,
-        windows=_windows(config),
+        windows=_build_windows(config),
         keep_requests=config.keep_requests,
-        divisions=_divisions(config, [one.definition.name for one in tools]),
+        divisions=_build_divisions(config, [one.definition.name for one in tools]),
         otlp_endpoint=config.telemetry.otlp_endpoint if config.telemetry else "",
         service_name=config.telemetry.service_name if config.telemetry else "toolyard",
     )
 
 
-def _model_patterns(config: Config) -> tuple[str, ...]:
+def _check_model_patterns(config: Config) -> tuple[str, ...]:
     """Return the patterns of `models`. Raise Misconfigured for one whose provider nobody knows."""
     known = (*PROVIDERS, *config.providers)
     for pattern in config.model_patterns:
         provider = pattern.partition(":")[0]
         if provider not in known:
-            raise Misconfigured(f"models: {pattern!r} is of no provider{_near(provider, known)}")
+            raise Misconfigured(f"models: {pattern!r} is of no provider{_suggest(provider, known)}")
     return config.model_patterns
 
 
-def configured_tools(config: Config, base: Path) -> list[FunctionTool | ExecutorTool]:
+def load_configured_tools(config: Config, base: Path) -> list[FunctionTool | ExecutorTool]:
     """The tools of the configuration, each with the rules that `[tool.NAME]` sets in place of its own."""
     tools = [as_tool(thing) for thing in load_tools(config.tools, base)]
     _require_known(config.tool, "[tool.{}]", tools, config)
-    return [_with_rules(one, config.tool.get(one.definition.name)) for one in tools]
+    return [_apply_tool_rules(one, config.tool.get(one.definition.name)) for one in tools]
 
 
-def _provider_tools(config: Config) -> list[Tool]:
+def _build_provider_tools(config: Config) -> list[Tool]:
     wanted = config.provider_tools
-    code = [provider_tool("code_execution")] if wanted.code_execution else []
+    code = [build_provider_tool("code_execution")] if wanted.code_execution else []
     stores = ProviderOptions(stores=wanted.file_search)
-    return [*code, provider_tool("file_search", stores)] if wanted.file_search else code
+    return [*code, build_provider_tool("file_search", stores)] if wanted.file_search else code
 
 
-def configured_servers(config: Config, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
+def load_configured_servers(config: Config, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
     """The MCP servers of the configuration, and of the file that it names. Raises Misconfigured."""
     own = {name: server.spec for name, server in config.servers.items()}
     if not config.mcp_json:
         return own
-    others = mcp_servers(Path(config.mcp_json), environment)
+    others = load_mcp_servers(Path(config.mcp_json), environment)
     if twice := sorted(own.keys() & others.keys()):
         raise Misconfigured(f"the server {twice[0]!r} stands in the configuration and in {config.mcp_json}: keep one")
     return {**own, **others}
 
 
-def model_place(name: str, config: Config, environment: Mapping[str, str]) -> ModelPlace:
+def resolve_model_endpoint(name: str, config: Config, environment: Mapping[str, str]) -> ModelEndpoint:
     """What a model's name stands for. Raises Misconfigured if it stands for nothing."""
     if urlsplit(name).scheme in ("http", "https"):
         base_url, _, model = name.partition("#")
         if not model:
             raise Misconfigured(f"{name!r} names no model: write http://host/v1#model")
-        return ModelPlace(base_url=base_url, model=model, api_key=environment.get(OWN_KEY_VARIABLE, ""))
+        return ModelEndpoint(base_url=base_url, model=model, api_key=environment.get(MODEL_KEY_VARIABLE, ""))
     provider, _, model = name.partition(":")
-    set_up, known = config.providers.get(provider, Provider()), PROVIDERS.get(provider, ANY)
+    set_up, known = config.providers.get(provider, ProviderConfig()), PROVIDERS.get(provider, UNKNOWN_PROVIDER)
     if set_up.wire:
         known = dataclasses.replace(known, wire=set_up.wire, native_wire="")
-    base_url = set_up.base_url or known.address_in(provider, environment)
+    base_url = set_up.base_url or known.resolve_base_url(provider, environment)
     if not base_url and known.address_variable and model:
         raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
     if not base_url or not model:
         names = ", ".join(f"{one}:…" for one in (*PROVIDERS, *(config.providers.keys() - PROVIDERS)))
         raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {names} or http://host/v1#model")
-    api_key = set_up.api_key or known.key_in(environment)
+    api_key = set_up.api_key or known.resolve_key(environment)
     missing = known.key_variable if not api_key and not set_up.headers else ""
-    return ModelPlace(
+    return ModelEndpoint(
         base_url=base_url,
         model=model,
         provider=provider,
         api_key=api_key,
         key_variable=missing,
         headers=set_up.headers,
-        known=known,
+        known_provider=known,
     )
 
 
-def provider_cards(models: Sequence[str], config: Config, environment: Mapping[str, str]) -> tuple[ProviderCard, ...]:
+def build_provider_cards(
+    models: Sequence[str], config: Config, environment: Mapping[str, str]
+) -> tuple[ProviderCard, ...]:
     """Return the providers of these models. One of a model that cannot be had is left out: asking for it says why."""
     cards: tuple[ProviderCard, ...] = ()
     for name in models:
         with suppress(Misconfigured):
-            cards = add_model(cards, _provider_card(name, config, environment))
+            cards = add_model(cards, _build_provider_card(name, config, environment))
     return cards
 
 
-def _provider_card(name: str, config: Config, environment: Mapping[str, str]) -> ProviderCard:
+def _build_provider_card(name: str, config: Config, environment: Mapping[str, str]) -> ProviderCard:
     provider, _, model = name.partition(":")
-    if name == OFFLINE or name.startswith(LOCAL):
+    if name == OFFLINE or name.startswith(LOCAL_PREFIX):
         return ProviderCard(id=provider, models=(Path(model).name,))  # where a file lies is nobody's business
-    place = model_place(name, config, environment)
+    place = resolve_model_endpoint(name, config, environment)
     if provider in ("http", "https"):
         provider = urlsplit(place.base_url).hostname or provider
     has_key = bool(place.api_key or place.headers)
     return ProviderCard(id=provider, base_url=place.base_url, models=(place.model,), has_key=has_key)
 
 
-def named_model(name: str, config: Config, environment: Mapping[str, str]) -> Model:
+def build_model(name: str, config: Config, environment: Mapping[str, str]) -> Model:
     if name == OFFLINE:
         return model_without_configuration(name)
-    if name.startswith(LOCAL):
-        return local_model(name)
-    place = model_place(name, config, environment)
+    if name.startswith(LOCAL_PREFIX):
+        return make_local_model(name)
+    place = resolve_model_endpoint(name, config, environment)
     if place.key_variable:
         raise MissingKey(name, place.key_variable)
-    return wired(
-        place.known,
+    return make_wired_model(
+        place.known_provider,
         base_url=place.base_url,
         model=place.model,
         api_key=place.api_key,
         provider=place.provider,
         headers=place.headers,
-        options=options_of(name, config),
+        options=build_options(name, config),
     )
 
 
-def options_of(name: str, config: Config) -> Options:
+def build_options(name: str, config: Config) -> Options:
     """How a model of a name is to answer."""
     given = config.model_options.get(name)
     if given is None:
-        return PLAIN
+        return DEFAULT_OPTIONS
     return Options(max_tokens=given.max_tokens, temperature=given.temperature, thinking=given.thinking)
 
 
-def _windows(config: Config) -> dict[str, int]:
+def _build_windows(config: Config) -> dict[str, int]:
     """What the models of the options take, as they say or as is known, less what their answers need."""
     found: dict[str, int] = {}
     for name, given in config.model_options.items():
         provider = name.partition(":")[0]
-        wire = config.providers.get(provider, Provider()).wire or PROVIDERS.get(provider, ANY).wire
-        if window := given.window or window_of(name):
-            found[name] = room_beside(name, window, wire, options_of(name, config))
+        wire = config.providers.get(provider, ProviderConfig()).wire or PROVIDERS.get(provider, UNKNOWN_PROVIDER).wire
+        if window := given.window or find_context_window(name):
+            found[name] = compute_usable_window(name, window, wire, build_options(name, config))
     return found
 
 
-def _default_settings(config: Config, known: Collection[str]) -> Settings:
-    return Settings(tools=_chosen(config.default_tools, "default_tools", config, known))
+def _build_default_settings(config: Config, tool_names: Collection[str]) -> Settings:
+    return Settings(tools=_resolve_tool_choice(config.default_tools, "default_tools", config, tool_names))
 
 
-def _divisions(config: Config, known: Collection[str]) -> Divisions:
+def _build_divisions(config: Config, tool_names: Collection[str]) -> Divisions:
     """By tenant and division. In a tenant's division both prompts are said, and tools are those that both may use."""
 
-    def made(one: DivisionConfig, shown_as: str) -> Division:
+    def build_division(division: DivisionConfig, shown_as: str) -> Division:
         return Division(
-            prompt=one.prompt.strip(),
-            tools=_chosen(one.tools, f"[{shown_as}] tools", config, known),
-            limits=one.limits.of_a_run,
-            requests_per_minute=one.limits.requests_per_minute,
-            language=one.language,
+            prompt=division.prompt.strip(),
+            tools=_resolve_tool_choice(division.tools, f"[{shown_as}] tools", config, tool_names),
+            limits=division.limits.run_limits,
+            requests_per_minute=division.limits.requests_per_minute,
+            language=division.language,
         )
 
-    found = {("", name): made(one, f"divisions.{name}") for name, one in config.divisions.items()}
+    found = {("", name): build_division(one, f"divisions.{name}") for name, one in config.divisions.items()}
     for tenant, its in config.tenants.items():
-        whole = found[tenant, ""] = made(its, f"tenants.{tenant}")
+        whole = found[tenant, ""] = build_division(its, f"tenants.{tenant}")
         for name, one in its.divisions.items():
-            own = made(one, f"tenants.{tenant}.divisions.{name}")
+            own = build_division(one, f"tenants.{tenant}.divisions.{name}")
             prompt = "\n\n".join(part for part in (whole.prompt, own.prompt) if part)
             language = own.language or whole.language
-            found[tenant, name] = replace(own, prompt=prompt, tools=_both(whole.tools, own.tools), language=language)
+            found[tenant, name] = replace(
+                own, prompt=prompt, tools=_intersect(whole.tools, own.tools), language=language
+            )
     return found
 
 
-def _both(one: frozenset[str] | None, other: frozenset[str] | None) -> frozenset[str] | None:
+def _intersect(first: frozenset[str] | None, second: frozenset[str] | None) -> frozenset[str] | None:
     """What two choices have in common; None means all."""
-    return other if one is None else one if other is None else one & other
+    return second if first is None else first if second is None else first & second
 
 
-def _chosen(chosen: ToolChoice, shown_as: str, config: Config, known: Collection[str]) -> frozenset[str] | None:
+def _resolve_tool_choice(
+    chosen: ToolChoice, shown_as: str, config: Config, tool_names: Collection[str]
+) -> frozenset[str] | None:
     """The names that were chosen, None for all. Raises Misconfigured for one that no tool has."""
     if chosen == "all":
         return None
     names = frozenset[str]() if chosen == "none" else frozenset(chosen)
-    unknown = sorted(names - {*known, *PROVIDER_TOOLS})
+    unknown = sorted(names - {*tool_names, *PROVIDER_TOOLS})
     if unknown and not (config.servers or config.mcp_json):
-        raise Misconfigured(f"{shown_as} names {unknown[0]!r}, which is not a tool{_near(unknown[0], known)}")
+        raise Misconfigured(f"{shown_as} names {unknown[0]!r}, which is not a tool{_suggest(unknown[0], tool_names)}")
     return names
 
 
@@ -259,19 +274,19 @@ def _require_known(
     known = [one.definition.name for one in tools]
     for name in names:
         if name not in (*known, *PROVIDER_TOOLS) and not (config.servers or config.mcp_json):
-            raise Misconfigured(f"{shown_as.format(name)}: there is no tool named {name!r}{_near(name, known)}")
+            raise Misconfigured(f"{shown_as.format(name)}: there is no tool named {name!r}{_suggest(name, known)}")
 
 
-def _near(name: str, known: Collection[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
+def _suggest(name: str, candidates: Collection[str]) -> str:
+    near = difflib.get_close_matches(name, candidates, n=1)
     return f"; did you mean {near[0]}?" if near else ""
 
 
-def _with_rules(tool: FunctionTool | ExecutorTool, rules: ToolRules | None) -> FunctionTool | ExecutorTool:
-    return tool if rules is None else dataclasses.replace(tool, definition=ruled(tool.definition, rules))
+def _apply_tool_rules(tool: FunctionTool | ExecutorTool, rules: ToolRules | None) -> FunctionTool | ExecutorTool:
+    return tool if rules is None else dataclasses.replace(tool, definition=apply_rules(tool.definition, rules))
 
 
-def _verifier(jwt: Jwt) -> Callable[[str], Caller]:
+def _load_verifier(jwt: JwtConfig) -> Callable[[str], Caller]:
     try:
         tokens = importlib.import_module("toolyard.server.jwt")
     except ImportError as error:

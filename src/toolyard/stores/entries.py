@@ -29,32 +29,32 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Item, ModelText, TextPart, UserMessage
 
-_SHOWN = frozenset({ConversationOpened, ConversationChanged, RunQueued})
+_CATALOG_EVENTS = frozenset({ConversationOpened, ConversationChanged, RunQueued})
 
 
-def shown(entries: Sequence[Entry]) -> list[Entry]:
+def select_catalog_entries(entries: Sequence[Entry]) -> list[Entry]:
     """Those that the catalog is written from."""
-    return [entry for entry in entries if type(entry.event) in _SHOWN]
+    return [entry for entry in entries if type(entry.event) in _CATALOG_EVENTS]
 
 
-def folded(text: str) -> str:
+def fold_case(text: str) -> str:
     """The text with upper and lower case made one: character by character, and none from outside ASCII into it."""
     text = text.replace("\u0130", "\u0131").replace("\u212a", "\u1d0b")  # İ would become two, the Kelvin sign a k
     return text.lower().replace("ς", "σ")
 
 
-def mentioned(needle: str, entries: Iterable[Entry], removals: Callable[[], Iterable[Entry]]) -> bool:
+def is_mentioned(needle: str, entries: Iterable[Entry], removals: Callable[[], Iterable[Entry]]) -> bool:
     """Whether a message that is still there holds the folded text. `removals` are asked for only if it matters."""
-    holding = (item for entry in entries for item, text in _said(entry.event) if needle in folded(text))
+    holding = (item for entry in entries for item, text in _list_texts(entry.event) if needle in fold_case(text))
     for first in holding:
-        gone = {item for entry in removals() for item in _removed(entry.event)}
+        gone = {item for entry in removals() for item in _list_removed_ids(entry.event)}
         return first not in gone or any(item not in gone for item in holding)
     return False
 
 
-def _said(event: Durable) -> Iterator[tuple[str, str]]:
+def _list_texts(event: Durable) -> Iterator[tuple[str, str]]:
     """Each text of a user or a model, with the id of its item."""
-    for item in _items(event):
+    for item in _list_items(event):
         match item:
             case UserMessage():
                 yield from ((item.id, part.text) for part in item.parts if isinstance(part, TextPart))
@@ -64,7 +64,7 @@ def _said(event: Durable) -> Iterator[tuple[str, str]]:
                 pass
 
 
-def _items(event: Durable) -> tuple[Item, ...]:
+def _list_items(event: Durable) -> tuple[Item, ...]:
     match event:
         case MessageAdded():
             return (event.item,)
@@ -84,5 +84,5 @@ def _items(event: Durable) -> tuple[Item, ...]:
             assert_never(event)
 
 
-def _removed(event: Durable) -> frozenset[str]:
+def _list_removed_ids(event: Durable) -> frozenset[str]:
     return event.ids if isinstance(event, MessageRemoved) else frozenset()

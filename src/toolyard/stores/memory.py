@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from toolyard.core.errors import Fenced, StoreDown
 from toolyard.core.events import ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.store import Allowance, Card, Key, Selection
-from toolyard.stores.entries import folded, mentioned, shown
-from toolyard.stores.rate_limit import Gcra
+from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key
+from toolyard.stores.entries import fold_case, is_mentioned, select_catalog_entries
+from toolyard.stores.rate_limit import GcraLimiter
 
 
 class MemoryStore:
@@ -23,16 +23,16 @@ class MemoryStore:
         """Of a claimed conversation; entry number n sits at n - 1, as `append` lets no gap in."""
         self._wake_at: dict[str, float] = {}
         self._blobs: dict[tuple[str, str], bytes] = {}
-        self._opened: dict[str, Card] = {}
+        self._cards: dict[str, ConversationCard] = {}
         """As they were when their title or description was set last."""
         self._traces: dict[tuple[str, str], tuple[str, float]] = {}
         """By conversation and run: its correlation id, and when it was queued."""
         self._keys: dict[str, Key] = {}
-        self._shelf: dict[tuple[str, str], bytes] = {}
-        self._limits = Gcra()
+        self._records: dict[tuple[str, str], bytes] = {}
+        self._limits = GcraLimiter()
         self._closed = False
 
-    def append_now(
+    def begin_append(
         self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
     ) -> asyncio.Future[int]:
         self._require_open()
@@ -44,7 +44,7 @@ class MemoryStore:
             if entry.seq != seq:
                 raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
         kept.extend(entries)
-        for entry in shown(entries):
+        for entry in select_catalog_entries(entries):
             self._project(conversation, entry)
         if wake_at is None:
             self._wake_at.pop(conversation, None)
@@ -55,12 +55,12 @@ class MemoryStore:
         return done
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        self.append_now(conversation, epoch, entries, wake_at)
+        self.begin_append(conversation, epoch, entries, wake_at)
 
-    async def read(self, conversation: str, after: int = 0, most: int = 0) -> Sequence[Entry]:
+    async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
         self._require_open()
         entries = self._entries.get(conversation, [])
-        return entries[after : after + most] if most else entries[after:]
+        return entries[after : after + limit] if limit else entries[after:]
 
     async def claim(self, conversation: str) -> int:
         self._require_open()
@@ -84,18 +84,18 @@ class MemoryStore:
         self._require_open()
         return self._blobs.get((conversation, handle))
 
-    async def card(self, conversation: str) -> Card | None:
+    async def card(self, conversation: str) -> ConversationCard | None:
         self._require_open()
-        card = self._opened.get(conversation)
+        card = self._cards.get(conversation)
         return replace(card, updated_at=self._entries[conversation][-1].at) if card else None
 
-    async def cards(self, wanted: Selection) -> Sequence[Card]:
+    async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
         self._require_open()
-        cards = [card for conversation in self._opened if (card := await self.card(conversation))]
-        cards.sort(key=lambda card: card.place, reverse=True)
-        return list(islice((card for card in cards if self._is_wanted(card, wanted)), wanted.most))
+        cards = [card for conversation in self._cards if (card := await self.card(conversation))]
+        cards.sort(key=lambda card: card.position, reverse=True)
+        return list(islice((card for card in cards if self._matches(card, query)), query.limit))
 
-    async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
+    async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
         self._require_open()
         runs = [(at, run) for run, (id, at) in self._traces.items() if id == correlation_id]
         return [run for _, run in sorted(runs)]
@@ -106,7 +106,7 @@ class MemoryStore:
             self._epochs[conversation] = -abs(self._epochs[conversation])
         self._entries.pop(conversation, None)
         self._wake_at.pop(conversation, None)
-        self._opened.pop(conversation, None)
+        self._cards.pop(conversation, None)
         self._blobs = {key: body for key, body in self._blobs.items() if key[0] != conversation}
         self._traces = {key: trace for key, trace in self._traces.items() if key[0] != conversation}
 
@@ -122,17 +122,17 @@ class MemoryStore:
         self._require_open()
         return self._keys.pop(name, None) is not None
 
-    async def shelved(self, kind: str) -> Sequence[tuple[str, bytes]]:
+    async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
         self._require_open()
-        return [(name, body) for (of, name), body in self._shelf.items() if of == kind]
+        return [(name, body) for (of, name), body in self._records.items() if of == kind]
 
-    async def shelve(self, kind: str, name: str, body: bytes) -> None:
+    async def set(self, kind: str, name: str, body: bytes) -> None:
         self._require_open()
-        self._shelf[kind, name] = body
+        self._records[kind, name] = body
 
-    async def unshelve(self, kind: str, name: str) -> None:
+    async def delete(self, kind: str, name: str) -> None:
         self._require_open()
-        self._shelf.pop((kind, name), None)
+        self._records.pop((kind, name), None)
 
     async def take(self, who: str, per_minute: int, now: float) -> Allowance:
         self._require_open()
@@ -144,7 +144,7 @@ class MemoryStore:
     def _project(self, conversation: str, entry: Entry) -> None:
         match entry.event:
             case ConversationOpened(owner=owner, settings=settings):
-                self._opened[conversation] = Card(
+                self._cards[conversation] = ConversationCard(
                     id=conversation,
                     user=owner.user,
                     tenant=owner.tenant,
@@ -154,26 +154,26 @@ class MemoryStore:
                     updated_at=entry.at,
                     unlisted=settings.unlisted,
                 )
-            case ConversationChanged(settings=settings) if card := self._opened.get(conversation):
+            case ConversationChanged(settings=settings) if card := self._cards.get(conversation):
                 changed = replace(card, title=settings.title, description=settings.description)
-                self._opened[conversation] = changed
+                self._cards[conversation] = changed
             case RunQueued() if entry.correlation_id:
                 self._traces.setdefault((conversation, entry.run), (entry.correlation_id, entry.at))
             case _:
                 pass
 
-    def _is_wanted(self, card: Card, wanted: Selection) -> bool:
-        if card.unlisted and not wanted.unlisted:
+    def _matches(self, card: ConversationCard, query: CatalogQuery) -> bool:
+        if card.unlisted and not query.unlisted:
             return False
-        if card.tenant != wanted.tenant or (wanted.user and card.user != wanted.user):
+        if card.tenant != query.tenant or (query.user and card.user != query.user):
             return False
-        if wanted.after and card.place >= wanted.after:
+        if query.after and card.position >= query.after:
             return False
-        needle, entries = folded(wanted.text), self._entries[card.id]
+        needle, entries = fold_case(query.text), self._entries[card.id]
         return (
-            needle in folded(card.title)
-            or needle in folded(card.description)
-            or mentioned(needle, entries, lambda: entries)
+            needle in fold_case(card.title)
+            or needle in fold_case(card.description)
+            or is_mentioned(needle, entries, lambda: entries)
         )
 
     def _require_open(self) -> None:

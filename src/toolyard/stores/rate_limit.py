@@ -9,7 +9,7 @@ _TICKS_PER_S = 1 << 20  # a power of two: turning a time into ticks, and ticks i
 _MINUTE = 60 * _TICKS_PER_S
 
 
-class Gcra:
+class GcraLimiter:
     """Up to `per_minute` requests at once, then one more each `60 / per_minute` seconds."""
 
     def __init__(self, max_remembered: int = 100_000) -> None:

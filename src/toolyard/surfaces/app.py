@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from toolyard.core.ports import Servers
 from toolyard.core.providers import ProviderCard
-from toolyard.engine.authentication import Access
+from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.surfaces.app_chat import routes as app_conversation
 from toolyard.surfaces.catalog import me, models, providers, tools
@@ -22,19 +22,18 @@ from toolyard.surfaces.conversations import conversations, direct_calls, tool_ev
 from toolyard.surfaces.conversations import messages as conversation_messages
 from toolyard.surfaces.conversations import runs as conversation_runs
 from toolyard.surfaces.conversations import tools as conversation_tools
-from toolyard.surfaces.errors import answer_error
+from toolyard.surfaces.errors import handle_error
 from toolyard.surfaces.mcp import http as mcp
-from toolyard.surfaces.middleware import App as AsgiApp
-from toolyard.surfaces.middleware import Door
+from toolyard.surfaces.middleware import AsgiApp, AuthMiddleware
 from toolyard.surfaces.openapi import ERRORS
 from toolyard.surfaces.operators import keys, metrics, readiness, runs, server_changes, server_sign_ins, traces
 from toolyard.surfaces.operators import servers as server_routes
 from toolyard.surfaces.page import routes as page
 from toolyard.surfaces.request_body import BodyRequest
-from toolyard.surfaces.request_context import Visitor
+from toolyard.surfaces.request_context import HttpRequest
 from toolyard.surfaces.respond import routes as respond
 
-MOST_BODY_BYTES = 8 * 1024 * 1024
+MAX_BODY_BYTES = 8 * 1024 * 1024
 
 
 class Health(Struct, kw_only=True):
@@ -49,24 +48,24 @@ async def healthz() -> Health:
 
 
 @get("/openapi.json", include_in_schema=False, sync_to_thread=False)
-def openapi(request: Visitor) -> dict[str, object]:
-    return described(request.app)
+def openapi(request: HttpRequest) -> dict[str, object]:
+    return get_openapi_document(request.app)
 
 
 @get("/docs", include_in_schema=False, media_type="text/html", sync_to_thread=False)
-def docs(request: Visitor) -> str:
+def docs(request: HttpRequest) -> str:
     """The API as a plain page that loads nothing, from here or from anywhere else."""
-    paths = cast(dict[str, dict[str, dict[str, str]]], described(request.app)["paths"])
+    paths = cast(dict[str, dict[str, dict[str, str]]], get_openapi_document(request.app)["paths"])
     rows = [
         f"<tr><td><code>{method.upper()}</code></td><td><code>{html.escape(path)}</code></td>"
         f"<td>{html.escape(about.get('description', ''))}</td></tr>"
         for path, methods in sorted(paths.items())
         for method, about in methods.items()
     ]
-    return PAGE.format(rows="\n".join(rows))
+    return DOCS_PAGE.format(rows="\n".join(rows))
 
 
-def described(app: Litestar) -> dict[str, object]:
+def get_openapi_document(app: Litestar) -> dict[str, object]:
     """The API's description, made once: it takes long, and anybody may ask for it."""
     if "description" not in app.state:
         app.state["description"] = app.openapi_schema.to_schema()
@@ -75,11 +74,11 @@ def described(app: Litestar) -> dict[str, object]:
 
 def asgi(
     service: Service,
-    access: Access,
+    access: Authenticator,
     servers: Servers,
     cors_origins: frozenset[str] = frozenset(),
     provider_cards: Sequence[ProviderCard] = (),
-) -> Door:
+) -> AuthMiddleware:
     app = Litestar(
         [
             *(healthz, openapi, docs),
@@ -108,7 +107,7 @@ def asgi(
             *server_sign_ins.routes(servers),
             *mcp.routes(service),
         ],
-        exception_handlers={Exception: answer_error},
+        exception_handlers={Exception: handle_error},
         openapi_config=OpenAPIConfig(
             title="Toolyard",
             version=version("toolyard"),
@@ -117,14 +116,14 @@ def asgi(
             path="/-",
         ),
         request_class=BodyRequest,
-        request_max_body_size=MOST_BODY_BYTES,
+        request_max_body_size=MAX_BODY_BYTES,
         logging_config=None,
         debug=False,
     )
-    return Door(cast(AsgiApp, app), access, service.mint, cors_origins)
+    return AuthMiddleware(cast(AsgiApp, app), access, service.clock, cors_origins)
 
 
-PAGE = """<!doctype html>
+DOCS_PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Toolyard API</title>
 <h1>Toolyard API</h1>
 <p>The whole description, for machines and generators: <a href="openapi.json">openapi.json</a>.</p>

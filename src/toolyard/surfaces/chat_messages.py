@@ -18,37 +18,37 @@ from toolyard.core.items import (
 )
 
 
-class CalledFunction(Struct, gc=False, kw_only=True):
+class ChatFunctionCall(Struct, gc=False, kw_only=True):
     name: str
     arguments: str = "{}"
 
 
-class ToolCall(Struct, gc=False, kw_only=True):
+class ChatToolCall(Struct, gc=False, kw_only=True):
     id: str
-    function: CalledFunction
+    function: ChatFunctionCall
     type: str = "function"
 
 
-class Message(Struct, gc=False, kw_only=True):
+class ChatMessage(Struct, gc=False, kw_only=True):
     """One chat message, in and out."""
 
     role: str
     content: str | None = None
     id: str = ""
     timestamp: str = ""
-    tool_calls: list[ToolCall] | None = None
+    tool_calls: list[ChatToolCall] | None = None
     tool_call_id: str | None = None
     name: str | None = None
     citations: list[Citation] | UnsetType = UNSET
     """Where the content comes from, if its provider told."""
 
 
-def to_messages(items: Iterable[Item]) -> list[Message]:
+def to_messages(items: Iterable[Item]) -> list[ChatMessage]:
     """Items as messages: the text and the calls of one turn are one assistant message."""
-    return [told(group) for group in grouped(items)]
+    return [to_message(group) for group in group_items(items)]
 
 
-def grouped(items: Iterable[Item]) -> list[list[Item]]:
+def group_items(items: Iterable[Item]) -> list[list[Item]]:
     """The items that make up each message: what the model thought, said and called in one turn belongs together."""
     groups: list[list[Item]] = []
     thought: list[Item] = []
@@ -67,10 +67,10 @@ def grouped(items: Iterable[Item]) -> list[list[Item]]:
     return groups
 
 
-def told(group: Sequence[Item]) -> Message:
+def to_message(group: Sequence[Item]) -> ChatMessage:
     """One message. What the model thought is no part of it."""
     first = next(item for item in group if not isinstance(item, Reasoning))
-    message = Message(id=first.id, role=_ROLES[type(first)], timestamp=iso(first.at))
+    message = ChatMessage(id=first.id, role=_ROLES[type(first)], timestamp=to_iso_time(first.at))
     for item in group:
         match item:
             case UserMessage() | SystemText():
@@ -79,7 +79,7 @@ def told(group: Sequence[Item]) -> Message:
                 message.content = item.text
                 message.citations = list(item.citations) or UNSET
             case Call():
-                message.tool_calls = [*(message.tool_calls or ()), _tool_call(item)]
+                message.tool_calls = [*(message.tool_calls or ()), _build_tool_call(item)]
             case Result():
                 message.content, message.tool_call_id, message.name = item.content, item.call_id, item.tool
             case Reasoning():
@@ -96,10 +96,10 @@ _ROLES: dict[type[Item], str] = {
 }
 
 
-def removable(items: Iterable[Item], message_id: str) -> frozenset[str]:
+def find_removable_items(items: Iterable[Item], message_id: str) -> frozenset[str]:
     """The items that go with a message, none if there is no such message. A call's result goes where the call goes."""
-    groups = grouped(items)
-    group = next((group for group in groups if told(group).id == message_id), list[Item]())
+    groups = group_items(items)
+    group = next((group for group in groups if to_message(group).id == message_id), list[Item]())
     if group and isinstance(group[0], Result):
         call_id = group[0].call_id
         asking = next((group for group in groups if any(item.id == call_id for item in group)), list[Item]())
@@ -108,10 +108,10 @@ def removable(items: Iterable[Item], message_id: str) -> frozenset[str]:
     return frozenset(item.id for item in group)
 
 
-def iso(at: float) -> str:
+def to_iso_time(at: float) -> str:
     return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _tool_call(call: Call) -> ToolCall:
+def _build_tool_call(call: Call) -> ChatToolCall:
     arguments = msgspec.json.encode(call.arguments).decode()
-    return ToolCall(id=call.id, function=CalledFunction(name=call.tool, arguments=arguments))
+    return ChatToolCall(id=call.id, function=ChatFunctionCall(name=call.tool, arguments=arguments))

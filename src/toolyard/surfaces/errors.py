@@ -21,11 +21,11 @@ from toolyard.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 _log = logging.getLogger("toolyard.http")
 
-ERROR = "toolyard.error"
+ERROR_KEY = "toolyard.error"
 """Where the scope of a request holds the error that it was answered with, for the log."""
 
 
@@ -37,7 +37,7 @@ class ModelFailed(RunFailed):
         self.details = details
 
 
-_TOLD: dict[type[ToolyardError], tuple[int, str]] = {
+_STATUS_AND_TYPE: dict[type[ToolyardError], tuple[int, str]] = {
     Unauthenticated: (401, "unauthenticated"),
     Forbidden: (403, "permission_denied"),
     NotFound: (404, "not_found"),
@@ -49,7 +49,13 @@ _TOLD: dict[type[ToolyardError], tuple[int, str]] = {
     Unavailable: (503, "unavailable"),
     StoreDown: (503, "unavailable"),
 }
-_BY_STATUS = {400: "invalid_json", 404: "not_found", 405: "method_not_allowed", 413: "too_large", 415: "invalid_json"}
+_TYPE_BY_STATUS = {
+    400: "invalid_json",
+    404: "not_found",
+    405: "method_not_allowed",
+    413: "too_large",
+    415: "invalid_json",
+}
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
@@ -63,7 +69,7 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
     success: bool = False
 
 
-def error_body(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, dict[str, str]]:
+def build_error_response(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, dict[str, str]]:
     """The status, the body and the headers for an error."""
     headers: dict[str, str] = {}
     details: dict[str, object] = {}
@@ -74,11 +80,11 @@ def error_body(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, d
             details["fields"] = error.extra
         case HTTPException():
             status, said = error.status_code, error.detail
-            kind = _BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
-        case ToolyardError() if type(error) in _TOLD:
-            status, kind = _TOLD[type(error)]
+            kind = _TYPE_BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
+        case ToolyardError() if type(error) in _STATUS_AND_TYPE:
+            status, kind = _STATUS_AND_TYPE[type(error)]
             details = error.details if isinstance(error, Invalid | ModelFailed) else {}
-            headers = _rate_headers(error) if isinstance(error, RateLimited) else {}
+            headers = _build_retry_headers(error) if isinstance(error, RateLimited) else {}
             said = f"the store cannot be used now: {error.reason}" if isinstance(error, StoreDown) else said
         case UnicodeDecodeError():
             status, kind, said = 400, "invalid_json", "the body is not UTF-8"
@@ -91,28 +97,28 @@ def error_body(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, d
     return status, body, headers
 
 
-def _rate_headers(error: RateLimited) -> dict[str, str]:
+def _build_retry_headers(error: RateLimited) -> dict[str, str]:
     whole_after_s = error.retry_after_s + 60 * (error.per_minute - 1) / error.per_minute
     after = {"retry-after": str(max(1, ceil(error.retry_after_s)))}
-    return after | rate_headers(error.per_minute, 0, whole_after_s)
+    return after | build_rate_headers(error.per_minute, 0, whole_after_s)
 
 
-def rate_headers(per_minute: int, remaining: int, whole_after_s: float) -> dict[str, str]:
+def build_rate_headers(per_minute: int, remaining: int, reset_after_s: float) -> dict[str, str]:
     """What is left of a caller's allowance, and in how many seconds it is whole again."""
     return {
         "x-ratelimit-limit": str(per_minute),
         "x-ratelimit-remaining": str(remaining),
-        "x-ratelimit-reset": str(ceil(whole_after_s)),
+        "x-ratelimit-reset": str(ceil(reset_after_s)),
     }
 
 
-def invalid(key: str, message: str) -> Invalid:
+def invalid_field(key: str, message: str) -> Invalid:
     """A field that is wrong in a way that its type does not tell."""
     return Invalid(f"{key}: {message}", {"fields": [{"key": key, "message": message}]})
 
 
-def answer_error(request: Visitor, error: Exception) -> Response[ErrorBody]:
+def handle_error(request: HttpRequest, error: Exception) -> Response[ErrorBody]:
     """Litestar's way to the same."""
-    status, body, headers = error_body(error, visit_of(request.scope).correlation_id)
-    cast(dict[str, object], request.scope)[ERROR] = body
+    status, body, headers = build_error_response(error, get_request_context(request.scope).correlation_id)
+    cast(dict[str, object], request.scope)[ERROR_KEY] = body
     return Response(body, status_code=status, headers=headers)

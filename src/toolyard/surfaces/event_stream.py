@@ -33,10 +33,10 @@ class EventStream(Stream):
         type_encoders: "TypeEncodersMap | None" = None,
     ) -> ASGIResponse:
         pieces = cast(AsyncGenerator[bytes, None], self.iterator)
-        return _Sent(pieces, {**(headers or {}), **self.headers}, str(self.media_type), status_code or 200)
+        return _StreamingResponse(pieces, {**(headers or {}), **self.headers}, str(self.media_type), status_code or 200)
 
 
-class _Sent(ASGIResponse):
+class _StreamingResponse(ASGIResponse):
     _should_set_content_length = False
 
     def __init__(
@@ -46,37 +46,37 @@ class _Sent(ASGIResponse):
         self._pieces = pieces
 
     async def send_body(self, send: Send, receive: Receive) -> None:
-        lookout = _Lookout(receive)
+        lookout = _DisconnectWatcher(receive)
         try:
             async with aclosing(self._pieces) as pieces:
                 async for piece in pieces:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:
-            if not lookout.ended_it():
+            if not lookout.caused_cancellation():
                 raise
         finally:
             lookout.close()
 
 
-class _Lookout:
+class _DisconnectWatcher:
     """Cancels the task that made it when the client leaves: what nobody reads need not be made."""
 
     def __init__(self, receive: Receive) -> None:
-        self._left = False
-        self._sending = asyncio.current_task()
+        self._disconnected = False
+        self._sending_task = asyncio.current_task()
         self._task = asyncio.get_running_loop().create_task(self._watch(receive))
 
     async def _watch(self, receive: Receive) -> None:
         while (await receive())["type"] != "http.disconnect":
             pass
-        self._left = True
-        if self._sending is not None:
-            self._sending.cancel()
+        self._disconnected = True
+        if self._sending_task is not None:
+            self._sending_task.cancel()
 
-    def ended_it(self) -> bool:
+    def caused_cancellation(self) -> bool:
         """Whether the client's leaving is all that the task was cancelled for."""
-        return self._left and self._sending is not None and not self._sending.uncancel()
+        return self._disconnected and self._sending_task is not None and not self._sending_task.uncancel()
 
     def close(self) -> None:
         self._task.cancel()

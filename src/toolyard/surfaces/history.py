@@ -8,15 +8,15 @@ import msgspec
 
 from toolyard.core.errors import Invalid
 from toolyard.core.items import Call, Item, ModelText, Part, Result, SystemText, TextPart, UserMessage, result_id
-from toolyard.core.ports import Mint
-from toolyard.surfaces.chat_messages import Message
+from toolyard.core.ports import Clock
+from toolyard.surfaces.chat_messages import ChatMessage
 
-MAX_PIECE = 250
+MAX_BATCH_MESSAGES = 250
 """Messages that are read before others get their turn: well under a millisecond."""
 M = TypeVar("M")
 RequestedCall = tuple[str, str, str | dict[str, object]]
 """The caller's id of a call, its tool, and its arguments: as JSON text or read already."""
-_arguments = msgspec.json.Decoder(dict[str, object])
+_arguments_decoder = msgspec.json.Decoder(dict[str, object])
 
 
 class ItemBuilder:
@@ -25,93 +25,95 @@ class ItemBuilder:
     Ids are numbered from one random beginning: a random one for each item would be the largest part of the work.
     """
 
-    def __init__(self, mint: Mint) -> None:
+    def __init__(self, clock: Clock) -> None:
         self.items: list[Item] = []
-        self._at = mint.now()
-        self._item_id, self._call_id = mint.id("item"), mint.id("call")
+        self._at = clock.now()
+        self._item_id, self._call_id = clock.new_id("item"), clock.new_id("call")
         self._open_calls: dict[str, Call] = {}
 
-    def add(self, index: int, role: str, text: str, calls: Iterable[RequestedCall] = (), answered: str = "") -> None:
+    def add(
+        self, index: int, role: str, text: str, calls: Iterable[RequestedCall] = (), answered_call_id: str = ""
+    ) -> None:
         """Add a message that is a text: with the calls of the assistant, or as the result of the call `answered`.
 
         Raises Invalid that names the index.
         """
         if role == "tool":
-            self.items.append(self._result(index, answered, text))
+            self.items.append(self._build_result(index, answered_call_id, text))
             return
         if self._open_calls:
-            raise _wrong(index, f"the calls {', '.join(self._open_calls)} before it have no result")
+            raise _invalid_message(index, f"the calls {', '.join(self._open_calls)} before it have no result")
         if role == "user":
             self.items.append(UserMessage(id=f"{self._item_id}_{index}", at=self._at, parts=(TextPart(text=text),)))
         elif role == "assistant":
             if text:
                 self.items.append(ModelText(id=f"{self._item_id}_{index}", at=self._at, text=text))
             for number, call in enumerate(calls):
-                self.items.append(self._call(index, number, call))
+                self.items.append(self._build_call(index, number, call))
         elif role in ("system", "developer"):
             self.items.append(SystemText(id=f"{self._item_id}_{index}", at=self._at, text=text))
         else:
-            raise _wrong(index, f"role {role[:40]!r} is none of user, assistant, system, tool")
+            raise _invalid_message(index, f"role {role[:40]!r} is none of user, assistant, system, tool")
 
     def add_parts(self, index: int, parts: tuple[Part, ...]) -> None:
         """Add a user's message that is more than a text."""
         self.add(index, "user", "")
         self.items[-1] = UserMessage(id=self.items[-1].id, at=self._at, parts=parts)
 
-    def _call(self, index: int, number: int, call: RequestedCall) -> Call:
+    def _build_call(self, index: int, number: int, call: RequestedCall) -> Call:
         provider_id, tool, arguments = call
         if provider_id in self._open_calls:
-            raise _wrong(index, f"two calls have the id {provider_id[:80]!r}")
+            raise _invalid_message(index, f"two calls have the id {provider_id[:80]!r}")
         call_id = f"{self._call_id}_{index}_{number}"
         table = _parse_arguments(index, arguments) if isinstance(arguments, str) else arguments
         made = Call(id=call_id, at=self._at, tool=tool, arguments=table, provider_id=provider_id)
         self._open_calls[provider_id] = made
         return made
 
-    def _result(self, index: int, provider_id: str, content: str) -> Result:
+    def _build_result(self, index: int, provider_id: str, content: str) -> Result:
         call = self._open_calls.pop(provider_id, None)
         if call is None:
-            raise _wrong(index, f"tool_call_id {provider_id!r} answers no call before it")
+            raise _invalid_message(index, f"tool_call_id {provider_id!r} answers no call before it")
         call_id = call.id
         return Result(
             id=result_id(call_id), at=self._at, call_id=call_id, tool=call.tool, outcome="ok", content=content
         )
 
-    def finish(self, last: int) -> list[Item]:
+    def finish(self, last_index: int) -> list[Item]:
         """Return the items. Raises Invalid if a call is left without its result."""
         if self._open_calls:
-            raise _wrong(last, f"the calls {', '.join(self._open_calls)} have no result")
+            raise _invalid_message(last_index, f"the calls {', '.join(self._open_calls)} have no result")
         return self.items
 
 
-def add_message(builder: ItemBuilder, index: int, message: Message) -> None:
+def add_message(builder: ItemBuilder, index: int, message: ChatMessage) -> None:
     calls = message.tool_calls
     requested = [(call.id, call.function.name, call.function.arguments) for call in calls] if calls else ()
     builder.add(index, message.role, message.content or "", requested, message.tool_call_id or "")
 
 
 async def read_history(
-    messages: Sequence[M], mint: Mint, add: Callable[[ItemBuilder, int, M], None], first: int = 0
+    messages: Sequence[M], clock: Clock, add: Callable[[ItemBuilder, int, M], None], first_index: int = 0
 ) -> list[Item]:
     """Return the messages as items. Raises Invalid that names the index of one that cannot be read.
 
     `first` is the index of the first one in what the caller sent.
     """
-    builder = ItemBuilder(mint)
-    for start in range(0, len(messages), MAX_PIECE):
+    builder = ItemBuilder(clock)
+    for start in range(0, len(messages), MAX_BATCH_MESSAGES):
         if start:
             await asyncio.sleep(0)
-        for index, message in enumerate(messages[start : start + MAX_PIECE], first + start):
+        for index, message in enumerate(messages[start : start + MAX_BATCH_MESSAGES], first_index + start):
             add(builder, index, message)
-    return builder.finish(first + len(messages) - 1)
+    return builder.finish(first_index + len(messages) - 1)
 
 
 def _parse_arguments(index: int, text: str) -> dict[str, object]:
     try:
-        return _arguments.decode(text or "{}")
+        return _arguments_decoder.decode(text or "{}")
     except (msgspec.DecodeError, RecursionError):
-        raise _wrong(index, "the arguments of a call are not a JSON object") from None
+        raise _invalid_message(index, "the arguments of a call are not a JSON object") from None
 
 
-def _wrong(index: int, why: str) -> Invalid:
+def _invalid_message(index: int, why: str) -> Invalid:
     return Invalid(f"message {index}: {why}", {"fields": [{"key": f"messages.{index}", "message": why}]})

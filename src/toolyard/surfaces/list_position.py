@@ -5,19 +5,19 @@ import binascii
 
 import msgspec
 
-from toolyard.core.store import Place
-from toolyard.surfaces.errors import invalid
+from toolyard.core.store import ListPosition
+from toolyard.surfaces.errors import invalid_field
 
 
-def place_text(place: Place) -> str:
-    return base64.urlsafe_b64encode(msgspec.json.encode(place)).decode().rstrip("=")
+def encode_position(position: ListPosition) -> str:
+    return base64.urlsafe_b64encode(msgspec.json.encode(position)).decode().rstrip("=")
 
 
-def parse_place(text: str) -> Place | None:
+def parse_position(text: str) -> ListPosition | None:
     if not text:
         return None
     try:
         body = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-        return msgspec.json.decode(body, type=Place)
+        return msgspec.json.decode(body, type=ListPosition)
     except (binascii.Error, msgspec.DecodeError, UnicodeError, ValueError):
-        raise invalid("after", "this is not the `next` of a page") from None
+        raise invalid_field("after", "this is not the `next` of a page") from None

@@ -7,8 +7,8 @@ from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, 
 
 from toolyard.surfaces.errors import ErrorBody
 
-EVENTS = "text/event-stream"
-_SAID = {
+EVENT_STREAM = "text/event-stream"
+_DESCRIPTIONS = {
     400: "The body is not JSON",
     401: "No key, or one that is not known",
     403: "The caller may not do this",
@@ -25,15 +25,15 @@ _SAID = {
 
 ERRORS = {
     status: ResponseSpec(data_container=ErrorBody, description=said, generate_examples=False)
-    for status, said in _SAID.items()
+    for status, said in _DESCRIPTIONS.items()
 }
 
 
 @dataclass
-class OrStream(Operation):
+class JsonOrStreamOperation(Operation):
     """A route that answers with JSON, or with a stream where that was asked for."""
 
     def __post_init__(self) -> None:
         answered = (self.responses or {}).get("200")
         if isinstance(answered, OpenAPIResponse):
-            answered.content = {**(answered.content or {}), EVENTS: OpenAPIMediaType(schema=Schema())}
+            answered.content = {**(answered.content or {}), EVENT_STREAM: OpenAPIMediaType(schema=Schema())}

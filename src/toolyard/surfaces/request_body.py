@@ -13,14 +13,14 @@ from litestar import Request
 from litestar.datastructures import State
 from msgspec import Struct, inspect
 
-from toolyard.surfaces.request_context import visit_of
+from toolyard.surfaces.request_context import get_request_context
 
 MAX_NAMES, MAX_NAME_CHARS = 20, 80
 Table = dict[str, object]
 _log = logging.getLogger("toolyard.http")
 
 
-class SeedBody(Struct, kw_only=True):
+class LenientBody(Struct, kw_only=True):
     """The body of an endpoint that a seed defines."""
 
 
@@ -29,43 +29,43 @@ class BodyRequest(Request[object, object, State]):
 
     async def json(self) -> object:
         field = self.route_handler.parsed_data_field
-        if field is None or not _is_tolerant(field.annotation):
+        if field is None or not _is_lenient(field.annotation):
             return await super().json()
         body, kind = await self.body(), field.annotation
         if not _log.isEnabledFor(logging.DEBUG):
             try:
-                return _decoder(kind).decode(body)
+                return _get_decoder(kind).decode(body)
             except msgspec.DecodeError:
                 pass  # null in place of a value, or wrong: only the plain value tells
         plain = await super().json()
         ignored: list[str] = []
         fitted = _fit(plain, inspect.type_info(kind), "", ignored)
         if ignored and _log.isEnabledFor(logging.DEBUG):
-            route, correlation_id = min(self.route_handler.paths), visit_of(self.scope).correlation_id
-            names = ", ".join(_bounded(ignored))
+            route, correlation_id = min(self.route_handler.paths), get_request_context(self.scope).correlation_id
+            names = ", ".join(_shorten_names(ignored))
             _log.debug("%s %s ignored %s", self.method, route, names, extra={"correlation_id": correlation_id})
         return fitted
 
 
 @functools.cache
-def _is_tolerant(kind: type) -> bool:
-    return any(isinstance(one, type) and issubclass(one, SeedBody) for one in (kind, *get_args(kind)))
+def _is_lenient(kind: type) -> bool:
+    return any(isinstance(one, type) and issubclass(one, LenientBody) for one in (kind, *get_args(kind)))
 
 
 @functools.cache
-def _decoder(kind: type) -> msgspec.json.Decoder[object]:
+def _get_decoder(kind: type) -> msgspec.json.Decoder[object]:
     return msgspec.json.Decoder(kind, strict=False)  # as Litestar converts
 
 
 def _fit(value: object, kind: inspect.Type, path: str, ignored: list[str]) -> object:
     """Return the value without nulls and fields that the kind has no place for. What is plain data stays whole."""
-    for option in _options(kind):
+    for option in _iter_alternatives(kind):
         match option:
             case inspect.StructType() if isinstance(value, dict):
                 return _fit_fields(cast(Table, value), option, path, ignored)
             case inspect.DictType(value_type=inner) if isinstance(value, dict):
                 entries = ((key, _fit(entry, inner, f"{path}.*", ignored)) for key, entry in cast(Table, value).items())
-                return {key: entry for key, entry in entries if entry is not None or _takes_null(inner)}
+                return {key: entry for key, entry in entries if entry is not None or _accepts_null(inner)}
             case inspect.ListType(item_type=inner) if isinstance(value, list):
                 return [_fit(entry, inner, f"{path}[]", ignored) for entry in cast(list[object], value)]
             case _:
@@ -80,27 +80,27 @@ def _fit_fields(table: Table, struct: inspect.StructType, path: str, ignored: li
         own_path = f"{path}.{name}" if path else name
         if name not in kinds:
             ignored.append(own_path)
-        elif value is not None or _takes_null(kinds[name]):
+        elif value is not None or _accepts_null(kinds[name]):
             fitted[name] = _fit(value, kinds[name], own_path, ignored)
     return fitted
 
 
-def _options(kind: inspect.Type) -> Iterator[inspect.Type]:
+def _iter_alternatives(kind: inspect.Type) -> Iterator[inspect.Type]:
     """Yield the kinds that a value may be one of."""
     if isinstance(kind, inspect.Metadata):
-        yield from _options(kind.type)
+        yield from _iter_alternatives(kind.type)
     elif isinstance(kind, inspect.UnionType):
         for option in kind.types:
-            yield from _options(option)
+            yield from _iter_alternatives(option)
     else:
         yield kind
 
 
-def _takes_null(kind: inspect.Type) -> bool:
-    return any(isinstance(option, inspect.NoneType | inspect.AnyType) for option in _options(kind))
+def _accepts_null(kind: inspect.Type) -> bool:
+    return any(isinstance(option, inspect.NoneType | inspect.AnyType) for option in _iter_alternatives(kind))
 
 
-def _bounded(names: Iterable[str]) -> list[str]:
+def _shorten_names(names: Iterable[str]) -> list[str]:
     """Return the names as one line takes them: each once, cut, not too many."""
     distinct = list(dict.fromkeys(names))
     lines = ["".join(letter if letter.isprintable() else "?" for letter in name[:MAX_NAME_CHARS]) for name in distinct]

@@ -8,17 +8,17 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 
-VISIT = "toolyard.visit"
+CONTEXT_KEY = "toolyard.visit"
 
-Visitor = Request[object, object, State]
+HttpRequest = Request[object, object, State]
 
 
-class Visit(Struct, frozen=True, kw_only=True):
+class RequestContext(Struct, frozen=True, kw_only=True):
     caller: Caller
     correlation_id: str
 
 
-def visit_of(scope: Mapping[str, object]) -> Visit:
-    visit = scope.get(VISIT)
-    assert isinstance(visit, Visit), "a request came past the door"
+def get_request_context(scope: Mapping[str, object]) -> RequestContext:
+    visit = scope.get(CONTEXT_KEY)
+    assert isinstance(visit, RequestContext), "a request came past the door"
     return visit

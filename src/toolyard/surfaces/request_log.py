@@ -4,11 +4,11 @@ import logging
 from collections.abc import Mapping
 
 from toolyard.observability.log_lines import log_line
-from toolyard.surfaces.errors import ERROR, ErrorBody
-from toolyard.surfaces.request_context import VISIT, Visit
+from toolyard.surfaces.errors import ERROR_KEY, ErrorBody
+from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
 
 QUIET_PATHS = frozenset({"/", "/healthz", "/readyz", "/favicon.ico"})
-QUIET_FOLDER = "/assets/"
+QUIET_PREFIX = "/assets/"
 """Probes and the files of the page: they come often, and say nothing about anybody."""
 
 _log = logging.getLogger("toolyard.http")
@@ -19,7 +19,7 @@ def log_request(scope: Mapping[str, object], path: str, correlation_id: str, sta
     level = choose_level(path, status)
     if not _log.isEnabledFor(level):
         return
-    visit, error = scope.get(VISIT), scope.get(ERROR)
+    visit, error = scope.get(CONTEXT_KEY), scope.get(ERROR_KEY)
     problem: dict[str, object] = {}
     if isinstance(error, ErrorBody):
         problem = {"error_type": error.error_type, "error": error.error, "details": error.details}
@@ -32,7 +32,7 @@ def log_request(scope: Mapping[str, object], path: str, correlation_id: str, sta
         path=path,
         status=status,
         duration_ms=round(duration_s * 1000, 1),
-        user=visit.caller.user if isinstance(visit, Visit) else "",
+        user=visit.caller.user if isinstance(visit, RequestContext) else "",
         **problem,
     )
 
@@ -40,6 +40,6 @@ def log_request(scope: Mapping[str, object], path: str, correlation_id: str, sta
 def choose_level(path: str, status: int) -> int:
     if status >= 500:
         return logging.ERROR
-    if path in QUIET_PATHS or path.startswith(QUIET_FOLDER):
+    if path in QUIET_PATHS or path.startswith(QUIET_PREFIX):
         return logging.DEBUG
     return logging.WARNING if status >= 400 else logging.INFO

@@ -23,15 +23,15 @@ from toolyard.core.limits import Limits
 from toolyard.core.state import State
 from toolyard.engine.readers import Reader
 from toolyard.engine.service import Service
-from toolyard.surfaces.chat_messages import Message, to_messages
+from toolyard.surfaces.chat_messages import ChatMessage, to_messages
 from toolyard.surfaces.errors import ModelFailed
 
-PATIENCE_S = 10.0
+ANSWER_GRACE_S = 10.0
 """How much longer than the run may take its answer is waited for: stopping one that took too long takes a moment."""
 
 Status = Literal["done", "limit", "cancelled", "waiting", "queued", "running"]
 Awaited = Literal["approval", "client", "answer"]
-_SAID: dict[Status, str] = {
+_STATUS_MESSAGES: dict[Status, str] = {
     "done": "Chat completed successfully",
     "limit": "The run reached a limit",
     "cancelled": "The run was stopped",
@@ -53,8 +53,8 @@ class WaitingCall(Struct, kw_only=True, rename={"awaited": "for"}):
 class ChatAnswer(Struct, kw_only=True):
     """What a chat came to. Where there is no assistant message `status` says why; `…/events` shows how it goes on."""
 
-    user_message: Message
-    assistant_message: Message | None
+    user_message: ChatMessage
+    assistant_message: ChatMessage | None
     message: str
     status: Status
     run_id: str
@@ -69,7 +69,7 @@ class ChatAnswer(Struct, kw_only=True):
     success: bool = True
 
 
-class Course:
+class RunProgress:
     """The course of one run, from its entries."""
 
     def __init__(self, run_id: str) -> None:
@@ -102,11 +102,11 @@ class Course:
             case RunSuspended(waiting_for=waiting_for):
                 self.status, self.waiting_for, self.over = "waiting", waiting_for, True
             case RunEnded():
-                self._end(entry.event)
+                self._add_end(entry.event)
             case _:
                 pass
 
-    def _end(self, event: RunEnded) -> None:
+    def _add_end(self, event: RunEnded) -> None:
         self.over, self.detail = True, event.detail
         if event.ending == "failed":
             problem = event.problem
@@ -117,7 +117,7 @@ class Course:
         if event.message:
             self.items.append(event.message)
 
-    def waiting(self) -> list[WaitingCall]:
+    def list_waiting_calls(self) -> list[WaitingCall]:
         calls = {item.id: item for item in self.items if isinstance(item, Call)}
         return [
             WaitingCall(
@@ -126,70 +126,72 @@ class Course:
             for call in map(calls.__getitem__, self.waiting_for)
         ]
 
-    def final(self) -> Message | None:
+    def find_final_message(self) -> ChatMessage | None:
         """What the model said last, if it was to the user."""
         messages = to_messages(self.items) if self.over and self.status != "waiting" else []
         last = messages[-1] if messages else None
         return last if last and last.role == "assistant" and not last.tool_calls else None
 
 
-async def chatted(service: Service, conversation: str, start: Start, limits: Limits) -> ChatAnswer:
+async def run_chat(service: Service, conversation: str, start: Start, limits: Limits) -> ChatAnswer:
     """Start a run and wait until it rests, but never for longer than it may take. Raises ModelFailed if it failed.
 
     Whoever waits here and leaves does not stop the run.
     """
-    course = Course(start.run_id)
-    reader = await service.follow(conversation, keen=False)
+    course = RunProgress(start.run_id)
+    reader = await service.follow(conversation, include_argument_deltas=False)
     try:
         await service.submit(conversation, start)
-        async with asyncio.timeout(limits.run_seconds + PATIENCE_S):
-            await _until_rest(service, conversation, reader, course)
+        async with asyncio.timeout(limits.run_seconds + ANSWER_GRACE_S):
+            await _wait_until_rest(service, conversation, reader, course)
     except TimeoutError:
         pass  # the course knows how far it came
     finally:
         reader.detach()
     if course.failure is not None:
         raise course.failure
-    return answered(course, start, await service.state(conversation))
+    return build_chat_answer(course, start, await service.state(conversation))
 
 
-async def _until_rest(service: Service, conversation: str, reader: Reader, course: Course) -> None:
-    if _behind_a_wait(await service.state(conversation), course.run_id):
+async def _wait_until_rest(service: Service, conversation: str, reader: Reader, progress: RunProgress) -> None:
+    if _is_behind_waiting_run(await service.state(conversation), progress.run_id):
         return
     async for item in reader:
         if not isinstance(item, Entry):
             continue
-        if item.run == course.run_id:
-            course.add(item)
-            if course.over:
+        if item.run == progress.run_id:
+            progress.add(item)
+            if progress.over:
                 return
-        elif isinstance(item.event, RunSuspended) and _behind_a_wait(await service.state(conversation), course.run_id):
+        elif isinstance(item.event, RunSuspended) and _is_behind_waiting_run(
+            await service.state(conversation), progress.run_id
+        ):
             return
 
 
-def _behind_a_wait(state: State, run_id: str) -> bool:
+def _is_behind_waiting_run(state: State, run_id: str) -> bool:
     """Whether the run is in line behind one that waits for somebody: that can take days."""
     front = state.run
     return front is not None and front.id != run_id and front.suspended_at is not None
 
 
-def answered(course: Course, start: Start, state: State) -> ChatAnswer:
-    said = _SAID[course.status]
+def build_chat_answer(progress: RunProgress, start: Start, state: State) -> ChatAnswer:
+    said = _STATUS_MESSAGES[progress.status]
     return ChatAnswer(
         user_message=to_messages(start.input)[-1],
-        assistant_message=course.final(),
-        message=f"{said}: {course.detail}" if course.detail else said,
-        status=course.status,
-        run_id=course.run_id,
-        detail=course.detail,
-        waiting=course.waiting(),
-        token_count=course.usage.total,
-        tokens_sent=course.usage.input_tokens,
-        messages_in_context=messages_before(state.history, course.last_turn),
+        assistant_message=progress.find_final_message(),
+        message=f"{said}: {progress.detail}" if progress.detail else said,
+        status=progress.status,
+        run_id=progress.run_id,
+        detail=progress.detail,
+        waiting=progress.list_waiting_calls(),
+        token_count=progress.usage.total,
+        tokens_sent=progress.usage.input_tokens,
+        messages_in_context=count_messages_before(state.history, progress.last_turn),
     )
 
 
-def messages_before(history: History, turn: Sequence[Item]) -> int:
+def count_messages_before(history: History, turn: Sequence[Item]) -> int:
     """Return how many messages stand before the items of a turn.
 
     The turn is near the end, so it is looked for from there; the count up to it is a sum that the history has.
@@ -198,4 +200,4 @@ def messages_before(history: History, turn: Sequence[Item]) -> int:
         return 0
     places = range(len(history) - 1, -1, -1)
     first = next((at for at in places if history[at].id == turn[0].id), len(history))
-    return history.sums(first)[1]
+    return history.sum_first(first)[1]

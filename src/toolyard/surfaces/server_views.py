@@ -8,12 +8,12 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.errors import NotFound
 from toolyard.core.masking import MASK, mask_addresses
-from toolyard.core.mcp_servers import LAST_WORDS, ServerCard
+from toolyard.core.mcp_servers import STDERR_LABEL, ServerCard
 from toolyard.core.ports import Servers
-from toolyard.observability.telemetry import masked
+from toolyard.observability.telemetry import mask_secrets
 
 
-class ShownServer(Struct, kw_only=True):
+class ServerView(Struct, kw_only=True):
     id: str
     name: str
     slug: str
@@ -36,22 +36,22 @@ class ShownServer(Struct, kw_only=True):
 
 
 class ServerAnswer(Struct, kw_only=True):
-    server: ShownServer
+    server: ServerView
     message: str
     success: bool = True
 
 
-def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
-    return ShownServer(
+def build_server_view(card: ServerCard, caller: Caller) -> ServerView:
+    return ServerView(
         id=card.id,
         name=card.name,
         slug=card.id,
-        config=shown_config(card, caller),
+        config=build_config_view(card, caller),
         status=card.status,
-        created_at=time_of(card.created_at),
-        started_at=time_of(card.started_at),
-        stopped_at=time_of(card.stopped_at),
-        error_message=shown_error(card, caller) or None,
+        created_at=to_iso_time_or_none(card.created_at),
+        started_at=to_iso_time_or_none(card.started_at),
+        stopped_at=to_iso_time_or_none(card.stopped_at),
+        error_message=get_visible_error(card, caller) or None,
         process_id=card.process_id,
         protocol=card.protocol,
         restarts=card.restarts,
@@ -60,11 +60,11 @@ def shown_server(card: ServerCard, caller: Caller) -> ShownServer:
         quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
         rejected=sum(tool.state == "rejected" for tool in card.tools),
         configured=card.configured,
-        log=[str(masked(line)) for line in card.log] if caller.administers_server else [],
+        log=[str(mask_secrets(line)) for line in card.log] if caller.administers_server else [],
     )
 
 
-def shown_config(card: ServerCard, caller: Caller) -> dict[str, object]:
+def build_config_view(card: ServerCard, caller: Caller) -> dict[str, object]:
     """How a server is reached is for administrators of the server; values that may be secret are for nobody."""
     spec, names = card.spec, {"name": card.name, "slug": card.id, "transport": card.spec.transport}
     if not caller.administers_server:
@@ -79,29 +79,29 @@ def shown_config(card: ServerCard, caller: Caller) -> dict[str, object]:
     return {**names, **{name: value for name, value in fields.items() if value is not None}}
 
 
-def shown_error(card: ServerCard, caller: Caller) -> str:
+def get_visible_error(card: ServerCard, caller: Caller) -> str:
     """What a server said last, before it ended, is for administrators, as its log is."""
-    error = card.error if caller.administers_server else card.error.partition(LAST_WORDS)[0]
-    return str(masked(error))
+    error = card.error if caller.administers_server else card.error.partition(STDERR_LABEL)[0]
+    return str(mask_secrets(error))
 
 
-def how(card: ServerCard, caller: Caller) -> str:
-    error = shown_error(card, caller)
+def describe_status(card: ServerCard, caller: Caller) -> str:
+    error = get_visible_error(card, caller)
     return f"it is {card.status}: {error}" if error else f"it is {card.status}"
 
 
-def time_of(at: float | None) -> str | None:
+def to_iso_time_or_none(at: float | None) -> str | None:
     return datetime.fromtimestamp(at, UTC).isoformat() if at else None
 
 
-def cards_for(servers: Servers, caller: Caller) -> list[ServerCard]:
+def list_visible_servers(servers: Servers, caller: Caller) -> list[ServerCard]:
     """Return the servers that the caller may know of: those that serve its tenant, and all for who administers them."""
     return [card for card in servers.cards() if caller.administers_server or card.spec.serves(caller)]
 
 
-def card_of(servers: Servers, server_id: str, caller: Caller) -> ServerCard:
+def find_server_card(servers: Servers, server_id: str, caller: Caller) -> ServerCard:
     """Return the server of this id. Raise NotFound if there is none that the caller may know of."""
-    for card in cards_for(servers, caller):
+    for card in list_visible_servers(servers, caller):
         if card.id == server_id:
             return card
     raise NotFound(f"there is no server {server_id[:80]!r}")

@@ -11,21 +11,21 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.tools import Tool
 from toolyard.engine.service import Service
-from toolyard.surfaces.request_body import SeedBody
+from toolyard.surfaces.request_body import LenientBody
 
 
-class ToolName(SeedBody, kw_only=True):
+class ToolRef(LenientBody, kw_only=True):
     """A tool, and the server it is on."""
 
     server_id: str
     tool_name: str
 
 
-def server_id(tool: Tool) -> str:
+def get_server_id(tool: Tool) -> str:
     return tool.server or tool.venue
 
 
-def name_there(tool: Tool) -> str:
+def get_remote_name(tool: Tool) -> str:
     """What its server calls it; a model may know it by another name."""
     return tool.remote or tool.name
 
@@ -39,7 +39,7 @@ class EnabledTool(Struct, kw_only=True, omit_defaults=True):
     """False, and only then written, while its server is stopped or has failed."""
 
 
-class KnownTools(Struct, frozen=True):
+class AllowedTools(Struct, frozen=True):
     """The tools that a caller may use: now, and once their servers run again."""
 
     usable: Sequence[Tool]
@@ -50,15 +50,17 @@ class KnownTools(Struct, frozen=True):
         return (*self.usable, *self.unavailable)
 
 
-def known_tools(service: Service, caller: Caller) -> KnownTools:
-    return KnownTools(service.tools(caller), service.unavailable_tools(caller))
+def list_allowed_tools(service: Service, caller: Caller) -> AllowedTools:
+    return AllowedTools(service.list_tools(caller), service.unavailable_tools(caller))
 
 
-def enabled_tools(known: KnownTools, settings: Settings) -> list[EnabledTool]:
+def list_enabled_tools(allowed_tools: AllowedTools, settings: Settings) -> list[EnabledTool]:
     """Return those of the tools that a caller may use which the conversation has enabled."""
-    unavailable = {tool.name for tool in known.unavailable}
+    unavailable = {tool.name for tool in allowed_tools.unavailable}
     return [
-        EnabledTool(server_id=server_id(tool), tool_name=name_there(tool), available=tool.name not in unavailable)
-        for tool in known.all
+        EnabledTool(
+            server_id=get_server_id(tool), tool_name=get_remote_name(tool), available=tool.name not in unavailable
+        )
+        for tool in allowed_tools.all
         if settings.allows(tool.name)
     ]

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from importlib import resources
 
-from toolyard.tool_index.words import stem, words
+from toolyard.tool_index.words import extract_words, stem
 
-BEGINNING = 6
+PREFIX_LENGTH = 6
 _VERBS = {
     "make": "create add new insert register make 新建",
     "remove": "delete remove cancel 删除",
@@ -46,23 +46,23 @@ _ACTIONS = {
     "copy": "duplicate copy clone 复制 拷贝",
     "share": "share invite forward grant 分享 共享 邀请 转发",
 }
-_SPOKEN_OF = frozenset({"remove", "count", "export", "archive", "copy", "share"})
+_EXPLICIT_ACTIONS = frozenset({"remove", "count", "export", "archive", "copy", "share"})
 """What nobody wants done who does not speak of it."""
-_ASKING = "what which where who whose when how is are was were do does did any have has know open see tell get"
+_QUESTION_WORDS = "what which where who whose when how is are was were do does did any have has know open see tell get"
 """Words that ask for a look where they come first; further on they stand in any sentence."""
-_SAYINGS = (
+_PHRASES = (
     ("remove", r"\bany ?more\b|\bno longer\b|\bg[eo]t rid\b|\btake [\w' ]+ (?:off|out)\b|\b(?:is|called) off\b"
      r"|\bthrow[\w' ]* (?:away|out)\b|不要了|不用了"),
     ("change", r"\binstead\b|\bis wrong\b|\bshould (?:be|say)\b|改一下|改成|换成"),
 )  # fmt: skip
 """What people say in place of a verb."""
-_PLAIN = """create add make new delete remove update change edit modify get list show search find view look fetch
+_PLAIN_VERBS = """create add make new delete remove update change edit modify get list show search find view look fetch
     retrieve display see read open"""
 """Verbs that fit any thing, and so say little about which one is meant."""
 
 
 @cache
-def _concepts() -> dict[str, tuple[str, ...]]:
+def _load_concepts() -> dict[str, tuple[str, ...]]:
     found: dict[str, list[str]] = {}
     lines = resources.files("toolyard.tool_index").joinpath("concepts.txt").read_text("utf-8").splitlines()[1:]
     for number, line in enumerate(lines):
@@ -71,86 +71,86 @@ def _concepts() -> dict[str, tuple[str, ...]]:
     return {word: tuple(numbers) for word, numbers in found.items()}
 
 
-def _by_word(lines: Mapping[str, str]) -> dict[str, frozenset[str]]:
+def _group_by_word(lines: Mapping[str, str]) -> dict[str, frozenset[str]]:
     stems = {action: {stem(word) for word in line.split()} for action, line in lines.items()}
     every = set[str]().union(*stems.values())
     return {word: frozenset(action for action, line in stems.items() if word in line) for word in every}
 
 
 @cache
-def _verbs() -> dict[str, frozenset[str]]:
-    return _by_word(_VERBS)
+def _load_verbs() -> dict[str, frozenset[str]]:
+    return _group_by_word(_VERBS)
 
 
 @cache
-def _actions() -> dict[str, frozenset[str]]:
-    return _by_word(_ACTIONS)
+def _load_actions() -> dict[str, frozenset[str]]:
+    return _group_by_word(_ACTIONS)
 
 
 @cache
-def _asking() -> frozenset[str]:
-    return frozenset(stem(word) for word in _ASKING.split())
+def _load_question_words() -> frozenset[str]:
+    return frozenset(stem(word) for word in _QUESTION_WORDS.split())
 
 
 @cache
-def _sayings() -> tuple[tuple[str, re.Pattern[str]], ...]:
-    return tuple((action, re.compile(said, re.IGNORECASE)) for action, said in _SAYINGS)
+def _compile_phrases() -> tuple[tuple[str, re.Pattern[str]], ...]:
+    return tuple((action, re.compile(said, re.IGNORECASE)) for action, said in _PHRASES)
 
 
 @cache
-def _plain() -> frozenset[str]:
-    return frozenset(stem(word) for word in _PLAIN.split())
+def _load_plain_verbs() -> frozenset[str]:
+    return frozenset(stem(word) for word in _PLAIN_VERBS.split())
 
 
-def concepts(word: str) -> tuple[str, ...]:
+def find_concepts(word: str) -> tuple[str, ...]:
     """The groups that a stemmed word belongs to, as words of the index that nobody can write."""
-    return _concepts().get(word, ())
+    return _load_concepts().get(word, ())
 
 
-def begins(word: str) -> tuple[str, ...]:
+def get_prefix_keys(word: str) -> tuple[str, ...]:
     """What it shares with words of its family: `organizer` and `organization`."""
-    return (f"^{word[:BEGINNING]}",) if len(word) >= BEGINNING and word.isalpha() and word.isascii() else ()
+    return (f"^{word[:PREFIX_LENGTH]}",) if len(word) >= PREFIX_LENGTH and word.isalpha() and word.isascii() else ()
 
 
-def is_plain(word: str) -> bool:
-    return word in _plain()
+def is_plain_verb(word: str) -> bool:
+    return word in _load_plain_verbs()
 
 
 def is_action(word: str) -> bool:
     """Return whether a stemmed word is one that people order or ask with: `show`, `add`, `查看`."""
-    return word in _actions()
+    return word in _load_actions()
 
 
-def does(name: Sequence[str]) -> frozenset[str]:
+def find_tool_actions(name: Sequence[str]) -> frozenset[str]:
     """What a tool does, if its name says so: to look, make, change or remove; else one of its words is its verb."""
-    return _first(name, _verbs()) or frozenset(name)
+    return _find_first(name, _load_verbs()) or frozenset(name)
 
 
-def asks(query: str) -> frozenset[str]:
+def find_query_actions(query: str) -> frozenset[str]:
     """What somebody may want done: by the first word that tells, and by the first that is more than a way to ask."""
-    found, asking = words(query, stop=frozenset()), _asking()
-    own = frozenset(words(query)[:1]) - _plain()
-    first = _first(found, _actions()) | own
-    said = next((frozenset({action}) for action, said in _sayings() if said.search(query)), _NOTHING)
+    found, asking = extract_words(query, stop_words=frozenset()), _load_question_words()
+    own = frozenset(extract_words(query)[:1]) - _load_plain_verbs()
+    first = _find_first(found, _load_actions()) | own
+    said = next((frozenset({action}) for action, said in _compile_phrases() if said.search(query)), _NOTHING)
     if said or (found and found[0] in asking):
         return first | said
-    return first | _first((word for word in found if word not in asking), _actions())
+    return first | _find_first((word for word in found if word not in asking), _load_actions())
 
 
 _NOTHING: frozenset[str] = frozenset()
 
 
-def _first(said: Iterable[str], known: Mapping[str, frozenset[str]]) -> frozenset[str]:
-    return next((known[word] for word in said if word in known), _NOTHING)
+def _find_first(words_in_order: Iterable[str], known: Mapping[str, frozenset[str]]) -> frozenset[str]:
+    return next((known[word] for word in words_in_order if word in known), _NOTHING)
 
 
-def fits(does: frozenset[str], wanted: frozenset[str]) -> float:
+def score_actions(tool_actions: frozenset[str], query_actions: frozenset[str]) -> float:
     """How well what a tool does is what is wanted."""
-    if does & wanted:
+    if tool_actions & query_actions:
         return 1.3
-    if does & _SPOKEN_OF:
+    if tool_actions & _EXPLICIT_ACTIONS:
         return 0.7
-    usual = does & _VERBS.keys()
-    if wanted & _VERBS.keys():
+    usual = tool_actions & _VERBS.keys()
+    if query_actions & _VERBS.keys():
         return 0.9 if usual else 1.0
     return 0.85 if "change" in usual else 1.1 if "make" in usual else 1.0

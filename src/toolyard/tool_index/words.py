@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
 
-MOST_STEMS = 65_536
-LEAST_CONSONANTS = 3
+MAX_CACHED_STEMS = 65_536
+MIN_CONSONANTS = 3
 MAX_LETTERS = 64
 """How much of a word is read: what is done with each takes time in proportion to the square of its length."""
 
@@ -23,7 +23,7 @@ this those to too up us very was we were what when where which who will with wou
 doesn isn want need like now right
 """
 _CHINESE = "的了吗呢吧把给我你您他她它们请帮这那个是在和与或要想"
-_WHOLE = frozenset({"news", "goods", "glasses", "string", "during", "station", "nation"})
+_UNSTEMMED = frozenset({"news", "goods", "glasses", "string", "during", "station", "nation"})
 _SPELLINGS = tuple(
     (re.compile(british), american)
     for british, american in (
@@ -38,22 +38,22 @@ _SPELLINGS = tuple(
 _LOST_E = re.compile("[^aeiou][aeiouy][^aeiouwxy]")
 """`making` is of `make`; `cutting`, with its t doubled, is of `cut`. So `note` is not taken for `not`."""
 _VOWELS = frozenset("aeiouy")
-STOP = frozenset(_ENGLISH.split()) | frozenset(_CHINESE)
+STOP_WORDS = frozenset(_ENGLISH.split()) | frozenset(_CHINESE)
 """Words that say nothing about which tool is wanted."""
 
 
-def words(text: str, stop: frozenset[str] = STOP) -> list[str]:
+def extract_words(text: str, stop_words: frozenset[str] = STOP_WORDS) -> list[str]:
     """The words of a text, in order. `getS3Object` has get, 3, object, and as one those that touch: s3 and the like."""
     found: list[str] = []
     for chunk in _CHUNK.findall(unicodedata.normalize("NFKC", text)):
         pieces: list[str] = _PIECE.findall(chunk)
         for piece in pieces:
-            found += _of_piece(piece, stop, alone=len(pieces) == 1)
-        found += joined(pieces)
+            found += _extract_piece(piece, stop_words, alone=len(pieces) == 1)
+        found += join_pairs(pieces)
     return found
 
 
-def joined(pieces: Sequence[str]) -> list[str]:
+def join_pairs(pieces: Sequence[str]) -> list[str]:
     """Neighbours as one word: `time` and `zone` are also a timezone."""
     return [
         stem((one + other).casefold())
@@ -62,22 +62,22 @@ def joined(pieces: Sequence[str]) -> list[str]:
     ]
 
 
-def _of_piece(piece: str, stop: frozenset[str], *, alone: bool) -> list[str]:
+def _extract_piece(piece: str, stop_words: frozenset[str], *, alone: bool) -> list[str]:
     if _IS_IDEOGRAPH.match(piece):
         return [
-            *(one for one in piece if one not in stop),
-            *(one + other for one, other in pairwise(piece) if not (one in stop and other in stop)),
+            *(one for one in piece if one not in stop_words),
+            *(one + other for one, other in pairwise(piece) if not (one in stop_words and other in stop_words)),
         ]
     word = piece.casefold()
-    if word in stop or (len(word) == 1 and not alone and not word.isdigit()):
+    if word in stop_words or (len(word) == 1 and not alone and not word.isdigit()):
         return []
     return [stem(word)]
 
 
-def spelt(word: str) -> tuple[str, ...]:
+def get_spelling_keys(word: str) -> tuple[str, ...]:
     """What a word shares with most that is mistyped for it: its first letter and its other consonants, in any order."""
     consonants = set(word[1:]) - _VOWELS if word.isascii() and word.isalpha() else ()
-    return (f"%{word[0]}{''.join(sorted(consonants))}",) if len(consonants) >= LEAST_CONSONANTS else ()
+    return (f"%{word[0]}{''.join(sorted(consonants))}",) if len(consonants) >= MIN_CONSONANTS else ()
 
 
 def stem(word: str) -> str:
@@ -85,15 +85,15 @@ def stem(word: str) -> str:
     return _stem(word[:MAX_LETTERS])
 
 
-@lru_cache(maxsize=MOST_STEMS)
+@lru_cache(maxsize=MAX_CACHED_STEMS)
 def _stem(word: str) -> str:
-    if len(word) < 4 or word in _WHOLE or not word.isascii() or not word.isalpha():
+    if len(word) < 4 or word in _UNSTEMMED or not word.isascii() or not word.isalpha():
         return word
-    word = _american(_singular(word))
-    return word if word in _WHOLE else _bare(word)
+    word = _to_american(_to_singular(word))
+    return word if word in _UNSTEMMED else _strip_ending(word)
 
 
-def _american(word: str) -> str:
+def _to_american(word: str) -> str:
     """`favourite`, `organise`, `theatre`, `catalogue`, `cancelled`, as they are written in America."""
     if len(word) < 5:
         return word
@@ -102,7 +102,7 @@ def _american(word: str) -> str:
     return word
 
 
-def _singular(word: str) -> str:
+def _to_singular(word: str) -> str:
     if word.endswith("ies") and len(word) > 4:
         return word[:-3] + "y"
     if word.endswith(("sses", "shes", "ches", "xes", "zes", "buses")):
@@ -112,7 +112,7 @@ def _singular(word: str) -> str:
     return word
 
 
-def _bare(word: str) -> str:
+def _strip_ending(word: str) -> str:
     """Without the ending of a verb, or of the noun that is made of it."""
     if word.endswith("ification"):
         return word[:-7] + "y"
@@ -121,13 +121,13 @@ def _bare(word: str) -> str:
     for ending, least in (("ation", 4), ("ating", 4), ("ated", 4), ("ate", 4), ("ing", 3), ("ed", 3)):
         rest = word[: -len(ending)]
         if word.endswith(ending) and len(rest) >= least and re.search("[aeiouy]", rest):
-            return f"{rest}e" if _LOST_E.fullmatch(rest) else _undoubled(rest)
+            return f"{rest}e" if _LOST_E.fullmatch(rest) else _strip_doubled(rest)
     if word.endswith(("tion", "sion")) and len(word) > 5:
         return word[:-3]
     return word[:-1] if word.endswith("e") and len(word) > 4 else word
 
 
-def _undoubled(word: str) -> str:
+def _strip_doubled(word: str) -> str:
     """`stopp` of stopping is `stop`; `add` and `call` are words of their own."""
     if len(word) > 3 and word[-1] == word[-2] and word[-1] in "bdgmnprt":
         return word[:-1]

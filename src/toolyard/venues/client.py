@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from toolyard.core.items import Call
-from toolyard.core.ports import Context, Later, Own
+from toolyard.core.ports import Context, Pending, ToolHooks
 from toolyard.core.tools import Tool
 
 
@@ -13,11 +13,11 @@ class ClientVenue:
     def tools(self) -> Sequence[Tool]:
         return ()
 
-    def own(self, tool: str) -> Own:
-        return Own()
+    def hooks(self, tool: str) -> ToolHooks:
+        return ToolHooks()
 
-    async def run(self, call: Call, tool: Tool, context: Context) -> Later:
-        return Later(kind="client")
+    async def run(self, call: Call, tool: Tool, context: Context) -> Pending:
+        return Pending(kind="client")
 
     async def close(self) -> None:
         return None

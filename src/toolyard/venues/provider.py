@@ -3,20 +3,20 @@
 from collections.abc import Sequence
 
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import Context, Failure, Own
+from toolyard.core.ports import Context, Failure, ToolHooks
 from toolyard.core.tools import ProviderOptions, Tool
 
-SAID = "this tool runs at the model's provider, which calls it itself; it cannot be called here"
-_TOLD = {
+NOT_CALLABLE_TEXT = "this tool runs at the model's provider, which calls it itself; it cannot be called here"
+_DESCRIPTIONS = {
     "web_search": "Search the web.",
     "code_execution": "Run code in the provider's sandbox.",
     "file_search": "Search in files that are kept at the provider.",
 }
 
 
-def provider_tool(name: str, options: ProviderOptions | None = None) -> Tool:
+def build_provider_tool(name: str, options: ProviderOptions | None = None) -> Tool:
     """One of `PROVIDER_TOOLS`, to be offered as it is to whichever provider has it."""
-    return Tool(name=name, description=_TOLD[name], venue="provider", options=options)
+    return Tool(name=name, description=_DESCRIPTIONS[name], venue="provider", options=options)
 
 
 class ProviderVenue:
@@ -26,16 +26,16 @@ class ProviderVenue:
     def tools(self) -> Sequence[Tool]:
         return self._tools
 
-    def own(self, tool: str) -> Own:
+    def hooks(self, tool: str) -> ToolHooks:
         """No arguments fit: a call that comes here is one that the provider did not run."""
-        return Own(check=lambda _: _not_here())
+        return ToolHooks(validate=lambda _: _build_problem())
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Failure:
-        return Failure(problem=_not_here())
+        return Failure(problem=_build_problem())
 
     async def close(self) -> None:
         return None
 
 
-def _not_here() -> Problem:
-    return Problem(error=SAID, error_type="unavailable")
+def _build_problem() -> Problem:
+    return Problem(error=NOT_CALLABLE_TEXT, error_type="unavailable")

@@ -39,7 +39,7 @@ async def test_a_server_that_falls_silent_is_given_up_at_the_deadline_that_is_na
 
 
 async def test_where_another_can_answer_the_first_byte_is_waited_for_less_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_http, "HASTY_FIRST_BYTE_S", 0.1)
+    monkeypatch.setattr(_http, "FAIL_FAST_FIRST_BYTE_S", 0.1)
     over = asyncio.Event()
 
     async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -47,7 +47,7 @@ async def test_where_another_can_answer_the_first_byte_is_waited_for_less_long(m
 
     async with raw_server(talk) as base_url, asyncio.timeout(60):
         async with opened(OpenAIChat(base_url=base_url)) as model:
-            problem = (await failure_of(model, replace(request(HI), hasty=True))).problem
+            problem = (await failure_of(model, replace(request(HI), fail_fast=True))).problem
         over.set()
     assert (problem.error_type, problem.details["deadline"]) == ("timeout", "first_byte")
     assert problem.error.startswith("no answer within 0.1 s")

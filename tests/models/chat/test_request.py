@@ -20,10 +20,10 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
-from toolyard.core.tools import NAME, Tool
+from toolyard.core.tools import NAME_PATTERN, Tool
 from toolyard.models.chat import to_wire
-from toolyard.models.chat.request import MEMO  # pyright: ignore[reportPrivateUsage]
-from toolyard.models.encode_cache import NO_RESULT, Kept  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.chat.request import CACHE_KEY  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.encode_cache import NO_RESULT, EncodeCache  # pyright: ignore[reportPrivateUsage]
 from wire.local import NOW, offer, request, user
 from wire.strict_chat import faults_of
 
@@ -107,7 +107,7 @@ def test_a_result_without_its_call_is_left_out() -> None:
 @pytest.mark.parametrize("made_up", ["", "a.b/c d", "x" * 80, "计算", "\ud800"])
 def test_a_name_that_no_provider_takes_is_sent_as_one_that_it_does(made_up: str) -> None:
     said = messages(call("c1", made_up), result("c1"))[0]
-    assert NAME.fullmatch(said["tool_calls"][0]["function"]["name"])
+    assert NAME_PATTERN.fullmatch(said["tool_calls"][0]["function"]["name"])
 
 
 def test_images_and_files_become_content_parts() -> None:
@@ -156,9 +156,9 @@ def turns(count: int) -> list[Item]:
     return items
 
 
-def kept(memo: dict[str, object]) -> Kept:
-    encoded = memo[MEMO]
-    assert isinstance(encoded, Kept)
+def kept(memo: dict[str, object]) -> EncodeCache:
+    encoded = memo[CACHE_KEY]
+    assert isinstance(encoded, EncodeCache)
     return encoded
 
 

@@ -74,9 +74,9 @@ async def test_where_more_is_asked_for_than_a_model_gives_it_is_told_what_to_set
 
 
 def test_the_wait_is_bounded_and_shortened_by_chance() -> None:
-    retry = Retry(attempts=9, first_s=0.5, most_s=8)
-    assert [retry.wait_s(attempt, 0.0) for attempt in (1, 5, 8)] == [0.5, 8, 8]
-    assert retry.wait_s(1, 1.0) == 0.25
+    retry = Retry(attempts=9, first_wait_s=0.5, max_wait_s=8)
+    assert [retry.compute_wait_s(attempt, 0.0) for attempt in (1, 5, 8)] == [0.5, 8, 8]
+    assert retry.compute_wait_s(1, 1.0) == 0.25
 
 
 @pytest.mark.parametrize(

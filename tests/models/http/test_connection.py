@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from toolyard.core.errors import Misconfigured
-from toolyard.models.http.client import Answer, Deadlines, Http, Retry
+from toolyard.models.http.client import Deadlines, HttpClient, HttpResponse, Retry
 from toolyard.models.http.problems import WireFailure
 from wire.local import Naps, raw_server
 
@@ -25,8 +25,8 @@ OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 HOST = "provider.test"
 
 
-def posting(url: str, naps: Naps | None = None, attempts: int = 2) -> Http:
-    return Http(
+def posting(url: str, naps: Naps | None = None, attempts: int = 2) -> HttpClient:
+    return HttpClient(
         url=url,
         headers={"Content-Type": "application/json"},
         deadlines=Deadlines(connect_s=5, first_byte_s=5, idle_s=5),
@@ -36,7 +36,7 @@ def posting(url: str, naps: Naps | None = None, attempts: int = 2) -> Http:
     )
 
 
-async def post(http: Http) -> bytes:
+async def post(http: HttpClient) -> bytes:
     """The whole body of the answer."""
     answer = await http.post(b"{}", {}, lambda: 0.0)
     body = await rest_of(answer)
@@ -44,7 +44,7 @@ async def post(http: Http) -> bytes:
     return body
 
 
-async def rest_of(answer: Answer) -> bytes:
+async def rest_of(answer: HttpResponse) -> bytes:
     pieces, piece = [answer.first], answer.first
     while piece:
         piece = await answer.read()
@@ -73,7 +73,7 @@ def saying(*answers: bytes, then_hang_up: bool = True) -> Talk:
     return talk
 
 
-def against(talk: Talk, use: Callable[[Http], Awaitable[None]], naps: Naps | None = None) -> None:
+def against(talk: Talk, use: Callable[[HttpClient], Awaitable[None]], naps: Naps | None = None) -> None:
     async def run() -> None:
         async with raw_server(talk) as url:
             http = posting(url, naps)
@@ -96,7 +96,7 @@ def against(talk: Talk, use: Callable[[Http], Awaitable[None]], naps: Naps | Non
     ids=["length", "signs of life", "until the end", "1.0", "chunked", "nothing"],
 )
 def test_every_way_to_end_a_body_is_read(answer: bytes, body: bytes) -> None:
-    async def use(http: Http) -> None:
+    async def use(http: HttpClient) -> None:
         assert await post(http) == body
 
     against(saying(answer), use)
@@ -113,7 +113,7 @@ def test_every_way_to_end_a_body_is_read(answer: bytes, body: bytes) -> None:
     ids=["another protocol", "endless head", "compressed", "nothing"],
 )
 def test_what_cannot_be_read_is_told(answer: bytes, says: str) -> None:
-    async def use(http: Http) -> None:
+    async def use(http: HttpClient) -> None:
         with pytest.raises(WireFailure) as caught:
             await post(http)
         assert caught.value.problem.error_type == "unavailable"
@@ -123,7 +123,7 @@ def test_what_cannot_be_read_is_told(answer: bytes, says: str) -> None:
 
 
 def test_a_body_that_breaks_off_is_told_after_what_came_of_it() -> None:
-    async def use(http: Http) -> None:
+    async def use(http: HttpClient) -> None:
         answer = await http.post(b"{}", {}, lambda: 0.0)
         assert answer.first == b"hal"
         with pytest.raises(WireFailure, match="broke off in the middle"):
@@ -142,7 +142,7 @@ def test_a_kept_connection_that_the_server_left_meanwhile_costs_one_more_attempt
         writer.write(OK)
         await asked(reader)  # it reads the next request and hangs up without a word
 
-    async def use(http: Http) -> None:
+    async def use(http: HttpClient) -> None:
         assert [await post(http), await post(http)] == [b"hi", b"hi"]
 
     against(talk, use, naps)
@@ -159,7 +159,7 @@ def test_a_connection_on_which_the_server_talks_unasked_is_not_used_again() -> N
         writer.write(OK + OK)
         await reader.read()
 
-    async def use(http: Http) -> None:
+    async def use(http: HttpClient) -> None:
         assert [await post(http), await post(http)] == [b"hi", b"hi"]
 
     against(talk, use)
@@ -175,7 +175,7 @@ def test_a_connection_on_which_a_request_still_waits_to_be_sent_is_not_used_agai
         await writer.drain()
         await asyncio.Event().wait()
 
-    async def use(http: Http) -> None:
+    async def use(http: HttpClient) -> None:
         large = b" " * 20_000_000
         for _ in range(2):
             answer = await http.post(large, {}, lambda: 0.0)
@@ -199,7 +199,7 @@ def test_an_answer_that_nobody_reads_waits_at_the_other_side() -> None:
             await writer.drain()
             sent += 65_536
 
-    async def use(http: Http) -> None:
+    async def use(http: HttpClient) -> None:
         answer = await http.post(b"{}", {}, lambda: 0.0)
         seen, still = -1, 0
         while still < 200:
@@ -221,7 +221,7 @@ def test_an_address_to_which_nothing_can_be_sent_is_refused_without_its_password
 
 
 def test_a_header_that_would_not_stay_one_header_is_not_sent() -> None:
-    async def use(http: Http) -> None:
+    async def use(http: HttpClient) -> None:
         with pytest.raises(ValueError, match="cannot be sent"):
             await http.post(b"{}", {"X-Correlation-ID": "a\r\nX-Admin: yes"}, lambda: 0.0)
 

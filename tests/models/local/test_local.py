@@ -8,15 +8,15 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from toolyard.app import named_model
+from toolyard.app import make_model
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import ArgumentsAppended, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import Call, ModelText, Result, SystemText
 from toolyard.core.tools import Tool
 from toolyard.models.local import Local
-from toolyard.models.local.prompt import grammar, messages
+from toolyard.models.local.prompt import build_grammar, build_messages
 from toolyard.server.config import Config
-from toolyard.server.wiring import named_model as configured_model
+from toolyard.server.wiring import build_model as configured_model
 from wire.local import NOW, events_of, offer, opened, request, user
 from wire.played import pieces, played
 
@@ -73,7 +73,7 @@ def test_the_messages_take_turns_and_tell_of_tools_calls_and_results() -> None:
         Result(id="r", at=NOW, call_id="c", tool="add", outcome="ok", content="3"),
         user("thanks", "user_2"),
     ]
-    told = messages(request(items, system="You help.", tools=TOOLS))
+    told = build_messages(request(items, system="You help.", tools=TOOLS))
     assert [one["role"] for one in told] == ["system", "user", "assistant", "user"]
     assert told[0]["content"].startswith("You help.") and "set_light" in told[0]["content"]
     assert told[0]["content"].endswith("Be short.")
@@ -82,14 +82,14 @@ def test_the_messages_take_turns_and_tell_of_tools_calls_and_results() -> None:
 
 
 def test_without_tools_anything_may_be_said() -> None:
-    assert grammar(request([user("hi")])) == ""
-    assert grammar(request([user("hi")], tools=TOOLS, tool_choice="none")) == ""
-    assert [one["role"] for one in messages(request([user("hi")], tools=TOOLS, tool_choice="none"))] == ["user"]
+    assert build_grammar(request([user("hi")])) == ""
+    assert build_grammar(request([user("hi")], tools=TOOLS, tool_choice="none")) == ""
+    assert [one["role"] for one in build_messages(request([user("hi")], tools=TOOLS, tool_choice="none"))] == ["user"]
 
 
 def test_a_choice_is_in_the_grammar() -> None:
     def rules(choice: str) -> list[str]:
-        return grammar(request([user("hi")], tools=TOOLS, tool_choice=choice)).splitlines()
+        return build_grammar(request([user("hi")], tools=TOOLS, tool_choice=choice)).splitlines()
 
     assert "start: calls | text" in rules("auto") and "start: calls" in rules("required")
     assert "start: calls" in rules("add") and not any("set_light" in line for line in rules("add"))
@@ -158,7 +158,7 @@ async def test_what_is_left_of_an_answer_that_was_left_is_skipped_by_the_next() 
 @pytest.mark.parametrize("name", ["local:/nowhere/model.gguf", "local:", "local:/etc"])
 def test_a_file_that_is_not_there_is_said_so_at_the_start(name: str) -> None:
     with pytest.raises(Misconfigured, match="no file"):
-        named_model(name)
+        make_model(name)
     with pytest.raises(Misconfigured, match="no file"):
         configured_model(name, Config(), {})
 

@@ -8,7 +8,7 @@ import pytest
 from support import ending, result, text
 from support import events_of as events_of_run
 from toolyard import Yard, tool
-from toolyard.app import named_model
+from toolyard.app import make_model
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import TurnEnded
 from toolyard.core.history import History
@@ -17,7 +17,7 @@ from toolyard.core.options import Options
 from toolyard.core.tools import Tool
 from toolyard.models.chat.model import Retry
 from toolyard.models.messages import Anthropic
-from wire.local import NOW, CountingMint, Naps, events_of, failure_of, offer, opened, request, user
+from wire.local import NOW, CountingClock, Naps, events_of, failure_of, offer, opened, request, user
 from wire.messages_streams import search, searched
 from wire.strict import Reply
 from wire.strict_messages import StrictMessages, asks, begins, called, ends, refuses, said, says, thought
@@ -46,13 +46,13 @@ async def test_turns_go_back_and_forth_with_a_strict_provider_whatever_the_model
     script = [odd, odd, asks(("add", {"a": 1}), text="Again."), pauses, goes_on, Reply(packets=mixed), rest]
     strict = StrictMessages(*script, says("And?"))
     tools = offer(Tool(name="add"), Tool(name="web_search", venue="provider"))
-    memo, mint, history = dict[str, object](), CountingMint(), History(HI)
+    memo, mint, history = dict[str, object](), CountingClock(), History(HI)
     async with (
         strict.serving() as base_url,
         opened(Anthropic(base_url=base_url, options=Options(thinking=2_000))) as model,
     ):
         for number in range(8):
-            asked = request(history, system="You add.", tools=tools, memo=memo, mint=mint)
+            asked = request(history, system="You add.", tools=tools, memo=memo, clock=mint)
             last = (await events_of(model, asked))[-1]
             assert isinstance(last, TurnEnded), last
             history = history.plus(last.items)
@@ -143,9 +143,9 @@ async def test_a_call_that_the_provider_ran_is_not_run_again() -> None:
 
 async def test_a_name_leads_to_the_wire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    model = named_model("anthropic:claude-sonnet-4-5")
+    model = make_model("anthropic:claude-sonnet-4-5")
     assert isinstance(model, Anthropic)
     await model.close()
     monkeypatch.delenv("ANTHROPIC_API_KEY")
     with pytest.raises(Misconfigured, match="ANTHROPIC_API_KEY"):
-        named_model("anthropic:claude-sonnet-4-5")
+        make_model("anthropic:claude-sonnet-4-5")

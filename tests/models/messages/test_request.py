@@ -25,10 +25,10 @@ from toolyard.core.items import (
 )
 from toolyard.core.options import Options
 from toolyard.core.tools import ProviderOptions, Tool, UserLocation
-from toolyard.models.encode_cache import NO_RESULT, Kept  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.encode_cache import NO_RESULT, EncodeCache  # pyright: ignore[reportPrivateUsage]
 from toolyard.models.messages import from_wire, to_wire
-from toolyard.models.messages.history import LEFT_OUT  # pyright: ignore[reportPrivateUsage]
-from toolyard.models.messages.request import GO_ON  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.messages.history import HISTORY_OMITTED  # pyright: ignore[reportPrivateUsage]
+from toolyard.models.messages.request import CONTINUE_TEXT  # pyright: ignore[reportPrivateUsage]
 from wire.local import NOW, offer, request, user
 from wire.messages_streams import CITED, SEARCHED, cited, search, searched
 from wire.strict_messages import begins, ends, faults_of, said, signature_of, thought
@@ -133,9 +133,12 @@ def test_a_history_is_mended(items: list[Item], sent: list[list[str]]) -> None:
 
 
 def test_what_stands_in_for_what_is_missing() -> None:
-    assert messages(text("t"), user("hi"))[0] == {"role": "user", "content": [{"type": "text", "text": LEFT_OUT}]}
-    assert messages(user("hi"), text("t"))[-1]["content"] == [{"type": "text", "text": GO_ON}]
-    assert messages()[-1]["content"] == [{"type": "text", "text": GO_ON}]
+    assert messages(text("t"), user("hi"))[0] == {
+        "role": "user",
+        "content": [{"type": "text", "text": HISTORY_OMITTED}],
+    }
+    assert messages(user("hi"), text("t"))[-1]["content"] == [{"type": "text", "text": CONTINUE_TEXT}]
+    assert messages()[-1]["content"] == [{"type": "text", "text": CONTINUE_TEXT}]
     assert messages(user("hi"), call("c"), user("x", "u2"))[2]["content"][0] == {
         "type": "tool_result",
         "tool_use_id": "c",
@@ -235,9 +238,9 @@ def test_prior_elements_stay_byte_for_byte_the_same_but_for_the_marks() -> None:
         before = body
 
 
-def kept(memo: dict[str, object]) -> Kept:
+def kept(memo: dict[str, object]) -> EncodeCache:
     (known,) = memo.values()
-    assert isinstance(known, Kept)
+    assert isinstance(known, EncodeCache)
     return known
 
 

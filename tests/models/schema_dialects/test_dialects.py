@@ -11,9 +11,9 @@ from models.hard_schemas import HARD, SHAPES, TREE, parameters
 from models.schema_dialects.dialect_rules import FAULTS, Schema
 from toolyard.models.schema_dialects import (  # pyright: ignore[reportPrivateUsage]
     Dialect,
-    Inexpressible,
+    UnsupportedSchema,
     convert,
-    without_forced_nulls,
+    remove_forced_nulls,
 )
 
 LOOSE: list[Dialect] = ["openai", "gemini", "anthropic"]
@@ -114,7 +114,7 @@ def test_a_strict_schema_takes_what_fits_the_original_with_nulls_for_what_is_lef
 ) -> None:
     try:
         original, made = compiled(schema), convert(schema, "openai_strict")
-    except (ValueError, jsonschema_rs.ReferencingError, Inexpressible):
+    except (ValueError, jsonschema_rs.ReferencingError, UnsupportedSchema):
         assume(False)
         return
     assert FAULTS["openai_strict"](made) == []
@@ -142,7 +142,7 @@ def test_a_schema_without_end_is_cut() -> None:
         schema = {"type": "object", "properties": {"a": schema}}
     for dialect in LOOSE:
         assert convert(schema, dialect)["type"] == "object"
-    with pytest.raises(Inexpressible):
+    with pytest.raises(UnsupportedSchema):
         convert(schema, "openai_strict")
 
 
@@ -153,7 +153,7 @@ def test_a_schema_is_converted_once() -> None:
     schema["title"] = "Another"
     assert convert(schema, "gemini")["title"] == "Another"
     for _ in range(2):
-        with pytest.raises(Inexpressible, match="any properties"):
+        with pytest.raises(UnsupportedSchema, match="any properties"):
             convert(parameters(a={"type": "object"}), "openai_strict")
 
 
@@ -178,7 +178,7 @@ def test_strict_mode_takes_what_it_can_and_says_so_of_the_rest(name: str) -> Non
     if name in STRICTABLE:
         assert FAULTS["openai_strict"](convert(HARD[name], "openai_strict")) == []
     else:
-        with pytest.raises(Inexpressible):
+        with pytest.raises(UnsupportedSchema):
             convert(HARD[name], "openai_strict")
 
 
@@ -226,7 +226,7 @@ def test_in_strict_mode_an_optional_property_is_null_and_the_null_is_taken_out_a
     }
     assert compiled(made).is_valid(written)
     meant = {"name": "Ann", "nick": None, "home": {"city": "Bonn"}, "pets": [{}, {"kind": "cat"}]}
-    assert without_forced_nulls(written, schema) == meant
+    assert remove_forced_nulls(written, schema) == meant
     assert compiled(schema).is_valid(meant)
 
 

@@ -15,10 +15,10 @@ from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.events import ConversationOpened, Entry, MessageAdded, RunQueued
 from toolyard.core.items import TextPart, UserMessage
-from toolyard.core.store import Key, Selection, Store
-from toolyard.stores.entries import folded
+from toolyard.core.store import CatalogQuery, Key, Store
+from toolyard.stores.entries import fold_case
 from toolyard.stores.memory import MemoryStore
-from toolyard.stores.sqlite.store import SEARCHED_AT_ONCE, SqliteStore
+from toolyard.stores.sqlite.store import SEARCH_BATCH_SIZE, SqliteStore
 
 OWNER = Caller(user="ana", tenant="acme")
 
@@ -38,7 +38,7 @@ async def talk(store: Store, conversation: str, said: str, title: str = "", at: 
 
 
 async def found(store: Store, text: str, most: int = 50) -> list[str]:
-    return [card.id for card in await store.cards(Selection(tenant="acme", text=text, most=most))]
+    return [card.id for card in await store.cards(CatalogQuery(tenant="acme", text=text, limit=most))]
 
 
 @asynccontextmanager
@@ -60,8 +60,8 @@ async def test_the_catalog_and_the_keys_outlive_a_close_and_so_does_what_was_for
         await store.forget("b")
     async with open_store(tmp_path / "store.db") as store:
         assert await found(store, "milk") == await found(store, "") == ["a"]
-        assert await store.traced("trace one") == [("a", "run_1")]
-        assert await store.traced("trace two") == []
+        assert await store.find_runs("trace one") == [("a", "run_1")]
+        assert await store.find_runs("trace two") == []
         assert await store.get("b", "blob_1") is None
         assert await store.keys() == [key]
         assert await store.claim("b") == 2
@@ -77,7 +77,7 @@ async def test_a_card_and_its_entries_are_one_commit(tmp_path: Path) -> None:
 
 async def test_who_reads_is_let_in_between_the_steps_of_a_long_search(tmp_path: Path) -> None:
     async with open_store(tmp_path / "store.db") as store:
-        names = [f"c{number:03d}" for number in range(5 * SEARCHED_AT_ONCE)]
+        names = [f"c{number:03d}" for number in range(5 * SEARCH_BATCH_SIZE)]
         for at, name in enumerate(names):
             await talk(store, name, "milk" if at % 2 else "bread", at=float(at))
         searching = asyncio.ensure_future(found(store, "MILK", most=len(names)))
@@ -101,11 +101,11 @@ def test_folding_is_one_to_one_and_keeps_ascii_and_letters_without_case_to_thems
     """The pattern with which SQLite looks through batches relies on it."""
     for number in (*range(0xD800), *range(0xE000, sys.maxunicode + 1)):
         letter = chr(number)
-        fold = folded(letter)
+        fold = fold_case(letter)
         assert len(fold) == 1, letter
         assert fold.isascii() == letter.isascii(), letter
         assert fold == letter or unicodedata.category(fold) != "Lo", letter
-        assert folded(fold) == fold, letter
+        assert fold_case(fold) == fold, letter
 
 
 LETTERS = st.text(st.sampled_from("aAkKſsSßẞİıiIK%_\\\"'/\n\x00\x7f \u2028ΣσςéÉ中文牛🥛{:,[u00"), max_size=6)

@@ -9,7 +9,7 @@ import pytest
 
 from toolyard.core.errors import StoreDown
 from toolyard.core.events import Entry, StopRequested
-from toolyard.core.store import Card, Key, Selection
+from toolyard.core.store import CatalogQuery, ConversationCard, Key
 from toolyard.stores.sqlite import SqliteStore
 from toolyard.stores.sqlite.schema import SCHEMA_VERSION
 
@@ -87,7 +87,7 @@ def version_and_tables(path: Path) -> tuple[int, list[tuple[str, ...]]]:
         return version, connection.execute("SELECT type, name, sql FROM sqlite_master ORDER BY name").fetchall()
 
 
-MILK = Card(
+MILK = ConversationCard(
     id="c", user="ana", tenant="acme", title="Bread", description="", created_at=1.5, updated_at=4.5
 )  # fmt: skip
 
@@ -100,12 +100,14 @@ async def test_a_file_of_the_first_version_keeps_what_it_held_and_gets_a_catalog
         assert await store.due(5.0) == (["c"], None)
         assert await store.get("c", "blob_1") == b"\x00\xff"
         assert await store.card("c") == MILK
-        assert await store.cards(Selection(tenant="acme", text="牛奶")) == [MILK]
-        local = Card(id="d", user="local", tenant="", title="", description="", created_at=9.5, updated_at=9.5)
-        assert await store.cards(Selection(tenant="")) == [local]
+        assert await store.cards(CatalogQuery(tenant="acme", text="牛奶")) == [MILK]
+        local = ConversationCard(
+            id="d", user="local", tenant="", title="", description="", created_at=9.5, updated_at=9.5
+        )
+        assert await store.cards(CatalogQuery(tenant="")) == [local]
         assert await store.card("e") is await store.card("claimed") is None
-        assert await store.traced("trace_1") == [("c", "run_1")]
-        assert await store.traced("t") == await store.traced("") == []
+        assert await store.find_runs("trace_1") == [("c", "run_1")]
+        assert await store.find_runs("t") == await store.find_runs("") == []
         assert await store.claim("c") == 8
         await store.append("c", 8, [Entry(conversation="c", seq=5, at=6.5, event=StopRequested(by="bo"))], None)
         await store.save_key(Key(name="k", hash="h", user="u"))

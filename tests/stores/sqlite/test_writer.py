@@ -11,7 +11,7 @@ from threading import Event
 import pytest
 
 from toolyard.core.errors import Fenced, StoreDown
-from toolyard.stores.sqlite.writer import MAX_GROUP_JOBS, MAX_QUEUED_BYTES, MAX_QUEUED_JOBS, Work, Writer
+from toolyard.stores.sqlite.writer import MAX_GROUP_JOBS, MAX_QUEUED_BYTES, MAX_QUEUED_JOBS, SqliteWriter, Work
 
 
 def insert(number: int, filling: int = 0) -> Work:
@@ -40,7 +40,7 @@ def run_sql(statement: str) -> Work:
 class Held:
     """Keeps the writer busy with one job, so that the next ones come together."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: SqliteWriter) -> None:
         self.writer = writer
         self.begun = Event()
         self.let_go = Event()
@@ -59,13 +59,13 @@ class Held:
         return 0
 
 
-async def asked(*works: Work, of: Writer) -> list[asyncio.Task[int]]:
+async def asked(*works: Work, of: SqliteWriter) -> list[asyncio.Task[int]]:
     tasks = [asyncio.ensure_future(of.run(work)) for work in works]
     await asyncio.sleep(0)
     return tasks
 
 
-def numbers_after(path: Path, use: Callable[[Writer], Awaitable[None]]) -> list[int]:
+def numbers_after(path: Path, use: Callable[[SqliteWriter], Awaitable[None]]) -> list[int]:
     """What is in the file after the writer was used and closed."""
     complaints: list[dict[str, object]] = []
 
@@ -76,7 +76,7 @@ def numbers_after(path: Path, use: Callable[[Writer], Awaitable[None]]) -> list[
             resources.enter_context(closing(connection))
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("CREATE TABLE numbers (number, filling)")
-            writer = Writer(connection, path, resources.pop_all())
+            writer = SqliteWriter(connection, path, resources.pop_all())
         try:
             await use(writer)
         finally:
@@ -90,7 +90,7 @@ def numbers_after(path: Path, use: Callable[[Writer], Awaitable[None]]) -> list[
 
 
 def test_jobs_that_come_while_one_runs_share_the_next_commit_up_to_a_bound(tmp_path: Path) -> None:
-    async def use(writer: Writer) -> None:
+    async def use(writer: SqliteWriter) -> None:
         async with Held(writer):
             tasks = await asked(*map(insert, range(2 * MAX_GROUP_JOBS + 1)), of=writer)
         assert await asyncio.gather(*tasks) == list(range(2 * MAX_GROUP_JOBS + 1))
@@ -100,7 +100,7 @@ def test_jobs_that_come_while_one_runs_share_the_next_commit_up_to_a_bound(tmp_p
 
 
 def test_a_job_that_fails_is_undone_alone(tmp_path: Path) -> None:
-    async def use(writer: Writer) -> None:
+    async def use(writer: SqliteWriter) -> None:
         fenced = fail_after(insert(2), Fenced("another owner"))
         broken = fail_after(insert(3), ZeroDivisionError())
         async with Held(writer):
@@ -117,7 +117,7 @@ def test_a_job_that_fails_is_undone_alone(tmp_path: Path) -> None:
 def test_a_full_disk_is_down_for_all_that_did_not_fit_and_work_goes_on_when_there_is_space(tmp_path: Path) -> None:
     path = tmp_path / "file"
 
-    async def use(writer: Writer) -> None:
+    async def use(writer: SqliteWriter) -> None:
         await writer.run(insert(1))
         await writer.run(run_sql("PRAGMA max_page_count = 20"))
         async with Held(writer):
@@ -135,7 +135,7 @@ def test_a_full_disk_is_down_for_all_that_did_not_fit_and_work_goes_on_when_ther
 
 
 def test_a_transaction_that_sqlite_gives_up_is_down_for_its_whole_group(tmp_path: Path) -> None:
-    async def use(writer: Writer) -> None:
+    async def use(writer: SqliteWriter) -> None:
         async with Held(writer):
             tasks = await asked(insert(1), run_sql("INSERT OR ROLLBACK INTO once VALUES (1)"), insert(2), of=writer)
         outcomes = await asyncio.gather(*tasks, return_exceptions=True)
@@ -151,7 +151,7 @@ def test_a_transaction_that_sqlite_gives_up_is_down_for_its_whole_group(tmp_path
 
 @pytest.mark.parametrize(("jobs", "size_bytes"), [(MAX_QUEUED_JOBS - 1, 0), (1, MAX_QUEUED_BYTES)])
 def test_who_comes_when_too_much_waits_must_wait_outside(jobs: int, size_bytes: int, tmp_path: Path) -> None:
-    async def use(writer: Writer) -> None:
+    async def use(writer: SqliteWriter) -> None:
         async with Held(writer):
             tasks = [asyncio.ensure_future(writer.run(insert(n), size_bytes)) for n in range(jobs)]
             late = [asyncio.ensure_future(writer.run(insert(jobs + n))) for n in range(3)]
@@ -164,7 +164,7 @@ def test_who_comes_when_too_much_waits_must_wait_outside(jobs: int, size_bytes: 
 
 
 def test_who_waits_outside_is_not_overtaken(tmp_path: Path) -> None:
-    async def use(writer: Writer) -> None:
+    async def use(writer: SqliteWriter) -> None:
         async def twice() -> int:
             await writer.run(insert(1), MAX_QUEUED_BYTES)
             return await writer.run(insert(3))
@@ -178,7 +178,7 @@ def test_who_waits_outside_is_not_overtaken(tmp_path: Path) -> None:
 
 
 def test_who_is_cancelled_in_the_queue_or_outside_it_has_still_asked(tmp_path: Path) -> None:
-    async def use(writer: Writer) -> None:
+    async def use(writer: SqliteWriter) -> None:
         async with Held(writer):
             inside = asyncio.ensure_future(writer.run(insert(1), MAX_QUEUED_BYTES))
             outside = asyncio.ensure_future(writer.run(insert(2)))
@@ -194,7 +194,7 @@ def test_who_is_cancelled_in_the_queue_or_outside_it_has_still_asked(tmp_path: P
 
 
 def test_a_close_commits_what_is_queued_and_turns_away_who_is_outside(tmp_path: Path) -> None:
-    async def use(writer: Writer) -> None:
+    async def use(writer: SqliteWriter) -> None:
         async with Held(writer):
             inside = asyncio.ensure_future(writer.run(insert(1), MAX_QUEUED_BYTES))
             outside = asyncio.ensure_future(writer.run(insert(2)))

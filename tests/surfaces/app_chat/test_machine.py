@@ -16,10 +16,10 @@ from toolyard.core.events import CallEnded, Entry
 from toolyard.core.items import Call, Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import Key
-from toolyard.engine.authentication import key_hash
+from toolyard.engine.authentication import hash_key
 from toolyard.models.scripted import Turn, together
 
-DEVICES = [Key(name=name, hash=key_hash(name), user="ann") for name in ("phone", "tablet")]
+DEVICES = [Key(name=name, hash=hash_key(name), user="ann") for name in ("phone", "tablet")]
 MOST_TURNS = 3
 devices = st.sampled_from(["phone", "tablet"])
 T = TypeVar("T")
@@ -137,7 +137,7 @@ class Devices(RuleBasedStateMachine):
         assert {one.outcome for one in others} <= {"cancelled"}, others
 
     async def _entries(self) -> Sequence[Entry]:
-        return await self.yard.service.entries(self.conversation)
+        return await self.yard.service.read_entries(self.conversation)
 
 
 TestDevices = Devices.TestCase

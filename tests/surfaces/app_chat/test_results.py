@@ -15,10 +15,10 @@ from surfaces.talk import Json, key, open_talk
 from toolyard import Scripted, call, say
 from toolyard.core.items import Result
 from toolyard.core.store import Key
-from toolyard.engine.authentication import key_hash
+from toolyard.engine.authentication import hash_key
 from toolyard.models.scripted import together
 
-DEVICES = [Key(name=name, hash=key_hash(name), user="ann") for name in ("phone", "tablet")]
+DEVICES = [Key(name=name, hash=hash_key(name), user="ann") for name in ("phone", "tablet")]
 ASKED = call("search_products", query="milk")
 
 

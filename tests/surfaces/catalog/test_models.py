@@ -11,7 +11,7 @@ from surfaces.talk import Json, Talk, talking
 from toolyard import Yard
 from toolyard.core.errors import Misconfigured
 from toolyard.server.config import load
-from toolyard.server.wiring import wiring
+from toolyard.server.wiring import build_wiring
 
 LISTED = """
 model = ["openai:gpt-4o-mini", "ollama:qwen3"]
@@ -33,7 +33,7 @@ async def open_configured(folder: Path, toml: str) -> AsyncGenerator[Talk, None]
     """Open a client of a yard that is configured by a file."""
     file = folder / "toolyard.toml"
     file.write_text(f"store = 'memory:'\n{toml}")
-    yard = Yard.wired(wiring(load(file, {}, {}), folder))
+    yard = Yard.from_wiring(build_wiring(load(file, {}, {}), folder))
     async with asyncio.timeout(30), yard, talking(yard) as http:
         yield http
 

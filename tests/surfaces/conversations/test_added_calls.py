@@ -6,7 +6,7 @@ import pytest
 
 from surfaces.talk import Json, Talk, open_talk
 from toolyard import Scripted, call, say, tool
-from toolyard.core.history import faults
+from toolyard.core.history import find_faults
 from toolyard.core.items import Call, Result
 
 
@@ -46,7 +46,7 @@ async def test_a_call_and_its_result_are_added_and_given_to_the_model() -> None:
         assert (added[2]["tool_call_id"], added[2]["name"]) == ("call_123", "list_directory")
         await http.post(f"{path}/chat", {"content": "go on"})
         history = list(model.requests[0].history)
-        assert faults(history) == []
+        assert find_faults(history) == []
         assert [type(item) for item in history[1:3]] == [Call, Result]
 
 
@@ -100,7 +100,7 @@ async def test_a_chat_after_a_call_without_its_result_goes_on(answered: list[str
         await add(http, path, called("a", "b"), *map(result, answered))
         done = await http.post(f"{path}/chat", {"content": "go on"})
         assert done["assistant_message"]["content"] == "ok"
-        assert faults(model.requests[0].history) == []
+        assert find_faults(model.requests[0].history) == []
         messages = await http.messages(path)
         assert [message["role"] for message in messages] == ["assistant", "tool", "tool", "user", "assistant"]
         told = json.loads(messages[2]["content"])
@@ -119,7 +119,7 @@ async def test_a_message_after_a_call_without_its_result_closes_it(next_one: Jso
         await add(http, path, called("a"), next_one)
         assert [message["role"] for message in await http.messages(path)][:2] == ["assistant", "tool"]
         await http.post(f"{path}/chat", {"content": "go on"})
-        assert faults(model.requests[0].history) == []
+        assert find_faults(model.requests[0].history) == []
 
 
 async def test_a_direct_call_after_a_call_without_its_result_goes_on() -> None:
@@ -144,7 +144,7 @@ async def test_an_id_that_is_taken_gets_another_and_its_result_still_finds_it() 
         assert odd[0]["tool_calls"][0]["id"] != "a id with spaces"
         await add(http, path, result("a id with spaces"))
         await http.post(f"{path}/chat", {"content": "go on"})
-        assert faults(model.requests[0].history) == []
+        assert find_faults(model.requests[0].history) == []
 
 
 async def test_calls_without_a_text_join_the_assistants_text_before_them() -> None:

@@ -12,7 +12,7 @@ from toolyard import Caller, Scripted, Tool, call, say, tool
 from toolyard.app import App, Models, Wiring
 from toolyard.core.events import RunSuspended
 from toolyard.core.items import Call
-from toolyard.core.ports import Context, Failure, Later, Own, Value
+from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value
 from toolyard.models.scripted import Turn, together
 from toolyard.stores.memory import MemoryStore
 
@@ -201,12 +201,12 @@ class Asking:
     def tools(self) -> Sequence[Tool]:
         return [Tool(name="book", venue="mcp")]
 
-    def own(self, tool: str) -> Own:
-        return Own()
+    def hooks(self, tool: str) -> ToolHooks:
+        return ToolHooks()
 
-    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
+    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
         if context.answer is None:
-            return Later(kind="question", question={"message": "Which day?"}, resume_token="t")
+            return Pending(kind="question", question={"message": "Which day?"}, resume_token="t")
         return Value(value=context.answer)
 
     async def close(self) -> None:

@@ -21,7 +21,7 @@ class ConstantModel:
     """A model that answers without looking at the history, so that only the server's own work is measured."""
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
-        text = ModelText(id=request.mint.id("item"), at=request.mint.now(), text="yes")
+        text = ModelText(id=request.clock.new_id("item"), at=request.clock.now(), text="yes")
         yield TurnEnded(items=(text,), finish="stop")
 
     async def close(self) -> None:

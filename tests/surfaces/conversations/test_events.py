@@ -12,7 +12,7 @@ from toolyard import call, say, tool
 from toolyard.core.events import ModelDelta, TextAppended, TurnEnded, TurnFailed
 from toolyard.core.items import ModelText
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.readers import RING
+from toolyard.engine.readers import RING_SIZE
 from toolyard.models.scripted import together
 
 WORDS = ["Ich ", "hätte ", "gern ", "面粉 ", "und ", "🥛."]
@@ -39,7 +39,7 @@ class Stepwise:
             yield TextAppended(turn=request.turn, offset=offset, text=word)
             offset += len(word.encode())
         await self.let.acquire()
-        text = ModelText(id=request.mint.id("item"), at=request.mint.now(), text="".join(self.words))
+        text = ModelText(id=request.clock.new_id("item"), at=request.clock.now(), text="".join(self.words))
         yield TurnEnded(items=(text,), finish="stop")
 
     async def close(self) -> None:
@@ -113,7 +113,7 @@ async def test_any_number_of_readers_see_the_same_from_wherever_they_begin(way: 
 
 
 async def test_a_reader_that_takes_nothing_slows_nobody_and_misses_nothing() -> None:
-    pieces = ["x" * 10_000] * (3 * RING)  # more than any buffer on the way holds
+    pieces = ["x" * 10_000] * (3 * RING_SIZE)  # more than any buffer on the way holds
     async with open_talk(Stepwise(pieces, let=len(pieces) + 1), way="socket") as http:
         path = await http.create()
         async with aclosing(http.events(f"{path}/events")) as events:
@@ -138,11 +138,11 @@ async def test_a_reader_that_has_left_is_not_kept() -> None:
         ):
             await anext(cut)  # left with events still to come
             assert [(await anext(waiting))[1]["type"] for _ in range(2)] == ["text.delta", "done"]
-            assert (await yard.service.load()).open_streams == 2
-        assert (await yard.service.load()).open_streams == 0
+            assert (await yard.service.measure_load()).open_streams == 2
+        assert (await yard.service.measure_load()).open_streams == 0
         async with aclosing(http.chat_stream(path, "again")) as events:
             await anext(events)
-        assert (await yard.service.load()).open_streams == 0
+        assert (await yard.service.measure_load()).open_streams == 0
 
 
 @both_ways

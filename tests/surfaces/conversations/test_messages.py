@@ -8,11 +8,11 @@ import pytest
 
 from surfaces.talk import Json, both_ways, open_talk
 from toolyard import Scripted, call, say, tool
-from toolyard.core.history import faults
+from toolyard.core.history import find_faults
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, UserMessage
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn, together
-from toolyard.surfaces.chat_messages import removable, to_messages
+from toolyard.surfaces.chat_messages import find_removable_items, to_messages
 
 
 @tool
@@ -140,11 +140,11 @@ def items(*kinds: type[Item]) -> list[Item]:
 def test_what_the_model_thought_goes_with_what_it_said_or_called() -> None:
     history = items(UserMessage, Reasoning, Call, Result, Reasoning, ModelText, UserMessage, Reasoning)
     assert [message.id for message in to_messages(history)] == ["0", "2", "3", "5", "6"]
-    assert removable(history, "2") == {"1", "2"}
-    assert removable(history, "3") == {"1", "2"}  # its only call goes, and so the thought before it
-    assert removable(history, "5") == {"4", "5"}
-    assert removable(history, "1") == removable(history, "nowhere") == frozenset()
-    assert not faults(item for item in history if item.id not in {"1", "2", "3"})
+    assert find_removable_items(history, "2") == {"1", "2"}
+    assert find_removable_items(history, "3") == {"1", "2"}  # its only call goes, and so the thought before it
+    assert find_removable_items(history, "5") == {"4", "5"}
+    assert find_removable_items(history, "1") == find_removable_items(history, "nowhere") == frozenset()
+    assert not find_faults(item for item in history if item.id not in {"1", "2", "3"})
 
 
 async def test_messages_are_not_changed_while_a_run_is_open() -> None:

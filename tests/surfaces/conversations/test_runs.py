@@ -11,7 +11,7 @@ from toolyard import Limits, Scripted, call, say, tool
 from toolyard.core.conversation_settings import Settings
 from toolyard.core.items import ModelText, Result, Usage, UserMessage
 from toolyard.core.ports import ModelRequest
-from toolyard.engine.compaction import ASKED
+from toolyard.engine.compaction import SUMMARY_PROMPT
 from toolyard.models.scripted import Turn, fail
 
 
@@ -347,7 +347,7 @@ async def test_a_summary_counts_among_the_tokens_of_the_run_that_needed_it() -> 
 
     def script(request: ModelRequest) -> Turn:
         last = request.history[-1]
-        if isinstance(last, UserMessage) and last.text == ASKED:
+        if isinstance(last, UserMessage) and last.text == SUMMARY_PROMPT:
             return Turn(text=("Words.",), usage=Usage(input_tokens=700, output_tokens=7))
         return Turn(text=(words,), usage=Usage(output_tokens=1))
 

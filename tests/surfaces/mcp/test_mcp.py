@@ -11,9 +11,9 @@ from surfaces.mcp_host import MODERN, OWN, Answer, Host, Json, Legacy, open_host
 from surfaces.talk import key
 from toolyard import Context, ToolError, tool
 from toolyard.core.events import CallEnded, RunEnded
-from toolyard.engine.authentication import LOCAL
+from toolyard.engine.authentication import LOCAL_ADMIN
 from toolyard.surfaces.mcp import sessions as _mcp_sessions
-from toolyard.surfaces.mcp.http import MOST_BODY_BYTES
+from toolyard.surfaces.mcp.http import MAX_BODY_BYTES
 
 FORM: Json = {"elicitation": {}}
 
@@ -218,7 +218,7 @@ async def test_what_is_no_message_is_refused_in_words(body: bytes, status: int, 
 
 async def test_a_body_that_is_too_large_is_refused() -> None:
     async with open_host(tools=TOOLS) as (host, _):
-        assert (await host.send("POST", b" " * (MOST_BODY_BYTES + 1))).status == 413
+        assert (await host.send("POST", b" " * (MAX_BODY_BYTES + 1))).status == 413
 
 
 async def test_other_methods_of_http_are_not_allowed() -> None:
@@ -250,11 +250,11 @@ async def test_a_call_over_mcp_is_a_run_in_the_journal_under_its_correlation_id(
     async with open_host(tools=TOOLS) as (host, yard):
         body, headers = host.modern_body("tools/call", {"name": "opening_hours", "arguments": {"day": "Sunday"}})
         await host.send("POST", body, **headers, x_correlation_id="my-trace")
-        ((conversation, _),) = await yard.service.traced("my-trace")
-        events = [entry.event for entry in await yard.service.entries(conversation)]
+        ((conversation, _),) = await yard.service.find_runs("my-trace")
+        events = [entry.event for entry in await yard.service.read_entries(conversation)]
         assert isinstance(events[-1], RunEnded) and events[-1].ending == "done"
         assert [event.result.outcome for event in events if isinstance(event, CallEnded)] == ["ok"]
-        card = await yard.service.known(conversation, yard.access.caller({}))
+        card = await yard.service.require_conversation(conversation, yard.access.authenticate({}))
         assert card.title == "MCP: opening_hours"
 
 
@@ -314,7 +314,7 @@ async def test_sessions_are_bounded_and_the_idlest_of_a_caller_makes_room() -> N
         host.by("maria").session() as other,
         host.by("anna").session() as first,
     ):
-        for _ in range(_mcp_sessions.MOST_OF_ONE - 1):
+        for _ in range(_mcp_sessions.MAX_SESSIONS_PER_CALLER - 1):
             async with host.by("anna").session():
                 pass
         assert (await first.ask("ping")).status == 200
@@ -417,7 +417,7 @@ async def test_a_client_that_cannot_be_asked_is_told_where_and_finds_the_result_
         assert problem(await call()) == told, "still undecided: the same call, not a second one"
         conversation, call_id = told["details"]["conversation_id"], told["details"]["call_id"]
         assert f"/conversations/{conversation}/calls/{call_id}/approve" in told["error"]
-        await yard.approve(conversation, call_id, caller=yard.access.caller({}))
+        await yard.approve(conversation, call_id, caller=yard.access.authenticate({}))
         assert (await call()).text == "order 7 is gone"
         assert problem(await call())["details"]["call_id"] != call_id, "the next one is a call of its own"
 
@@ -427,9 +427,9 @@ async def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
         body = client.body("tools/call", {"name": "delete_order", "arguments": {"number": 7}})
         async with client.open("POST", body) as (_, _, stream), aclosing(stream):
             question = await anext(stream)
-            (card,) = await yard.service.conversations(yard.access.caller({}), unlisted=True)
+            (card,) = await yard.service.list_conversations(yard.access.authenticate({}), unlisted=True)
             (call_id,) = (await yard.service.state(card.id)).calls
-            await yard.approve(card.id, call_id, caller=yard.access.caller({}))
+            await yard.approve(card.id, call_id, caller=yard.access.authenticate({}))
             rest = [message async for message in stream]
         assert rest[0]["method"] == "notifications/cancelled"
         assert rest[0]["params"]["requestId"] == question["id"]
@@ -439,6 +439,6 @@ async def test_an_approval_that_is_given_elsewhere_is_not_waited_for() -> None:
 
 async def test_a_host_is_not_offered_what_only_a_provider_can_call() -> None:
     async with open_host(Hosting([]), tools=TOOLS) as (host, yard):
-        assert "web_search" in [one.name for one in yard.service.tools(LOCAL)]
+        assert "web_search" in [one.name for one in yard.service.list_tools(LOCAL_ADMIN)]
         assert "web_search" not in names(await host.modern("tools/list"))
         assert (await host.call("web_search", {"query": "x"})).error["code"] == -32602

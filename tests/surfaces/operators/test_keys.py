@@ -10,17 +10,17 @@ from surfaces.served import Client, client
 from toolyard import Scripted, Yard
 from toolyard.app import Wiring
 from toolyard.core.store import Key
-from toolyard.engine.authentication import key_hash
+from toolyard.engine.authentication import hash_key
 
 
 def key(name: str, *roles: str, tenant: str = "") -> Key:
-    return Key(name=name, hash=key_hash(name), user=name, roles=frozenset(roles), tenant=tenant)
+    return Key(name=name, hash=hash_key(name), user=name, roles=frozenset(roles), tenant=tenant)
 
 
 @asynccontextmanager
 async def open_client_with_keys(*keys: Key) -> AsyncGenerator[Client, None]:
     wiring = Wiring(model=Scripted([]), keys=keys)
-    async with asyncio.timeout(PATIENCE_S), Yard.wired(wiring) as yard, client(yard) as http:
+    async with asyncio.timeout(PATIENCE_S), Yard.from_wiring(wiring) as yard, client(yard) as http:
         yield http
 
 

@@ -10,11 +10,11 @@ from surfaces.served import client
 from toolyard import Scripted, Yard, say
 from toolyard.app import Wiring
 from toolyard.core.store import Key
-from toolyard.engine.authentication import key_hash
+from toolyard.engine.authentication import hash_key
 
 
 def key(name: str, *roles: str, tenant: str = "") -> Key:
-    return Key(name=name, hash=key_hash(name), user=name, tenant=tenant, roles=frozenset(roles))
+    return Key(name=name, hash=hash_key(name), user=name, tenant=tenant, roles=frozenset(roles))
 
 
 KEYS = [
@@ -51,6 +51,6 @@ async def test_without_a_key_the_local_caller_reads_them_as_prometheus_wants_the
      ("", 401)],
 )  # fmt: skip
 async def test_with_keys_only_operators_and_administrators_without_a_tenant_read_them(who: str, status: int) -> None:
-    async with asyncio.timeout(30), Yard.wired(Wiring(model=Scripted([]), keys=KEYS)) as yard:
+    async with asyncio.timeout(30), Yard.from_wiring(Wiring(model=Scripted([]), keys=KEYS)) as yard:
         got, _, _ = await scraped(yard, {"x-api-key": who} if who else {})
         assert got == status

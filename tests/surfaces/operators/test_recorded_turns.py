@@ -3,10 +3,10 @@
 from surfaces.talk import Talk, key, talking, wired
 from toolyard import Caller, Context, tool
 from toolyard.core.items import Call
-from toolyard.core.ports import KEPT_TURN, Failure, Value
+from toolyard.core.ports import RECORDED_TURN_PREFIX, Failure, Value
 from toolyard.models.chat import OpenAIChat
 from toolyard.stores.memory import MemoryStore
-from toolyard.venues.builtin.read_result import READ_RESULT, ResultsVenue
+from toolyard.venues.builtin.read_result import READ_RESULT, ReadResultVenue
 from wire.strict import refuses
 from wire.strict_chat import StrictChat, asks, says
 
@@ -83,12 +83,12 @@ async def test_a_turn_that_failed_is_kept_too() -> None:
 
 async def test_a_model_cannot_read_what_was_kept() -> None:
     store = MemoryStore()
-    for handle in ("result_1", f"{KEPT_TURN}run_1.1"):
+    for handle in ("result_1", f"{RECORDED_TURN_PREFIX}run_1.1"):
         await store.put("c", handle, b"what was kept")
     context = Context(
         caller=Caller(), conversation="c", run_id="run_1", call_id="call_1", correlation_id="", idempotency_key="",
         attempt=1, deadline=0.0, progress=print,
     )  # fmt: skip
-    for handle, kind in (("result_1", Value), (f"{KEPT_TURN}run_1.1", Failure)):
+    for handle, kind in (("result_1", Value), (f"{RECORDED_TURN_PREFIX}run_1.1", Failure)):
         call = Call(id="call_1", at=0.0, tool="read_result", arguments={"handle": handle})
-        assert isinstance(await ResultsVenue(store).run(call, READ_RESULT, context), kind)
+        assert isinstance(await ReadResultVenue(store).run(call, READ_RESULT, context), kind)

@@ -10,8 +10,8 @@ from support import condition
 from surfaces.talk import key, open_talk
 from toolyard import Settings, call, say, tool
 from toolyard.core.mcp_servers import OAuth, ServerSpec
-from toolyard.server.config import OAuthConfig, Server
-from toolyard.surfaces.operators.servers import NewConfig, NewOAuth
+from toolyard.server.config import OAuthConfig, ServerConfig
+from toolyard.surfaces.operators.servers import NewServerConfig, NewServerOAuth
 from venues.mcp.modern import PERSONAL, SIGNED, over_http
 from venues.mcp.plain import Plain
 
@@ -218,5 +218,5 @@ async def test_the_health_of_the_tools_tells_how_each_server_is(tmp_path: Path) 
 
 def test_a_server_can_be_told_the_same_in_the_file_and_over_http() -> None:
     """Each edge holds what it takes to types of its own; what there is to say is the same."""
-    assert ServerSpec.__struct_fields__ == Server.__struct_fields__ == NewConfig.__struct_fields__
-    assert OAuth.__struct_fields__ == OAuthConfig.__struct_fields__ == NewOAuth.__struct_fields__
+    assert ServerSpec.__struct_fields__ == ServerConfig.__struct_fields__ == NewServerConfig.__struct_fields__
+    assert OAuth.__struct_fields__ == OAuthConfig.__struct_fields__ == NewServerOAuth.__struct_fields__

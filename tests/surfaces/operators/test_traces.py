@@ -15,17 +15,17 @@ from toolyard.cli.waterfall import draw
 from toolyard.core.events import RunSuspended
 from toolyard.core.ports import ModelRequest
 from toolyard.core.store import Key
-from toolyard.engine.authentication import key_hash
+from toolyard.engine.authentication import hash_key
 from toolyard.models.scripted import Script, Turn
 from toolyard.observability.trace import Trace
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 ANN = Caller(user="ann", tenant="t")
 WHO = {
-    "ann": Key(name="ann", hash=key_hash("ann"), user="ann", tenant="t"),
-    "bob": Key(name="bob", hash=key_hash("bob"), user="bob", tenant="t"),
-    "operator": Key(name="op", hash=key_hash("operator"), user="op", tenant="t", roles=frozenset({"operator"})),
-    "stranger": Key(name="else", hash=key_hash("stranger"), user="op", tenant="u", roles=frozenset({"operator"})),
+    "ann": Key(name="ann", hash=hash_key("ann"), user="ann", tenant="t"),
+    "bob": Key(name="bob", hash=hash_key("bob"), user="bob", tenant="t"),
+    "operator": Key(name="op", hash=hash_key("operator"), user="op", tenant="t", roles=frozenset({"operator"})),
+    "stranger": Key(name="else", hash=hash_key("stranger"), user="op", tenant="u", roles=frozenset({"operator"})),
 }
 
 
@@ -44,7 +44,7 @@ def show_id(context: Context) -> str:
 @asynccontextmanager
 async def open_yard_and_client(script: Script, **options: object) -> AsyncGenerator[tuple[Yard, Client], None]:
     wiring = Wiring(model=Scripted(script), tools=(order, show_id), **options)  # pyright: ignore[reportArgumentType]
-    async with asyncio.timeout(30), Yard.wired(wiring) as yard, client(yard) as http:
+    async with asyncio.timeout(30), Yard.from_wiring(wiring) as yard, client(yard) as http:
         yield yard, http
 
 
@@ -161,6 +161,6 @@ async def test_the_trace_id_of_a_traceparent_reaches_the_model_the_tool_and_the_
         (run,) = runs_of(body)
         (result,) = [event for event in seen if event.get("state") == "finished"]
         assert (run.calls[0].id, run.calls[0].outcome) == (result["call_id"], "ok")
-        entries = await yard.service.entries(run.conversation)
+        entries = await yard.service.read_entries(run.conversation)
         assert {entry.correlation_id for entry in entries} == {TRACE}
         assert any(TRACE in str(entry.event) for entry in entries if "Result" in str(entry.event))

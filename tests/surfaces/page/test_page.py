@@ -11,7 +11,7 @@ from surfaces.talk import key, open_talk, wired
 from toolyard import Yard, tool
 from toolyard.core.errors import NotFound
 from toolyard.surfaces.page import routes as page
-from toolyard.surfaces.request_context import Visitor
+from toolyard.surfaces.request_context import HttpRequest
 
 
 def built(folder: Path) -> Path:
@@ -23,7 +23,7 @@ def built(folder: Path) -> Path:
 
 
 def client(folder: Path) -> TestClient[Litestar]:
-    def missing(request: Visitor, error: NotFound) -> Response[str]:
+    def missing(request: HttpRequest, error: NotFound) -> Response[str]:
         return Response(str(error), status_code=404)
 
     return TestClient(Litestar(page.routes(folder), exception_handlers={NotFound: missing}, logging_config=None))

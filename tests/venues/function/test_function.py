@@ -16,7 +16,7 @@ from toolyard import Caller, Context, call, say, tool
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import CallProgressed, CallStarted, Event
 from toolyard.venues.function import FunctionTool
-from toolyard.venues.function.threads import Threads
+from toolyard.venues.function.threads import ThreadPool
 
 
 class Unit(Enum):
@@ -180,7 +180,7 @@ def test_a_rule_of_the_wrong_type_is_refused_by_name() -> None:
 
 async def test_sync_tools_run_side_by_side_in_threads_up_to_the_bound() -> None:
     async with asyncio.timeout(20):
-        threads = Threads(2)
+        threads = ThreadPool(2)
         both, names = threading.Barrier(2), set[str]()
 
         def work() -> None:
@@ -282,7 +282,7 @@ async def test_a_call_that_waits_in_vain_for_a_thread_is_told_that_it_did_not_st
 
 async def test_threads_go_to_whoever_waits_longest_among_those_that_may_have_one(release: threading.Event) -> None:
     async with asyncio.timeout(20):
-        threads, order = Threads(4), list[str]()
+        threads, order = ThreadPool(4), list[str]()
         entered = threading.Semaphore(0)
 
         def hold() -> None:

@@ -14,11 +14,11 @@ from mcp_types import JSONRPCResponse
 
 from support import condition, events_of, open_yard, problem, result
 from toolyard import Caller
-from toolyard.core.tools import NAME
-from toolyard.venues.mcp.bounded_http import Bounded
-from toolyard.venues.mcp.calls.elicitation import Questions, Ticket
-from toolyard.venues.mcp.calls.multi_round import needed
-from toolyard.venues.mcp.sessions.stdio import MOST_MESSAGE_BYTES, MOST_WAITING_BYTES, Outgoing
+from toolyard.core.tools import NAME_PATTERN
+from toolyard.venues.mcp.bounded_http import BoundedTransport
+from toolyard.venues.mcp.calls.elicitation import Elicitations, PendingRequest
+from toolyard.venues.mcp.calls.multi_round import parse_round
+from toolyard.venues.mcp.sessions.stdio import MAX_MESSAGE_BYTES, MAX_WAITING_BYTES, MessageWriter
 from venues.mcp.plain import Plain
 
 MB = 1024 * 1024
@@ -74,8 +74,8 @@ async def test_an_answer_that_is_too_long_is_told_and_the_session_goes_on(tmp_pa
 async def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_takes(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "odd", trust=True)
     async with open_yard([], servers={"odd": plain.spec}) as yard:
-        offered = {tool.remote: tool for tool in yard.service.tools(Caller())}
-        assert all(NAME.fullmatch(tool.name) for tool in offered.values())
+        offered = {tool.remote: tool for tool in yard.service.list_tools(Caller())}
+        assert all(NAME_PATTERN.fullmatch(tool.name) for tool in offered.values())
         assert offered["a_b_c"].name != offered["a.b/c"].name
         for remote in ("x" * 300, "a.b/c", "a_b_c", "ünïcode"):
             done = result(await events_of(yard.call(offered[remote].name, {})))
@@ -94,7 +94,7 @@ async def test_odd_names_and_schemas_are_offered_in_a_form_that_every_provider_t
 async def test_a_thousand_tools_are_listed_page_by_page(tmp_path: Path) -> None:
     plain = Plain(tmp_path, "many", trust=True)
     async with open_yard([], servers={"many": plain.spec}) as yard:
-        assert len(yard.service.tools(Caller())) == 1009
+        assert len(yard.service.list_tools(Caller())) == 1009
         assert result(await events_of(yard.call("tool_999", {}))).outcome == "ok"
 
 
@@ -102,7 +102,7 @@ async def test_one_that_dies_in_every_call_does_not_take_the_others_along(tmp_pa
     (tmp_path / "bad").mkdir()
     bad, good = Plain(tmp_path / "bad", "dies", trust=True), Plain(tmp_path, trust=True)
     async with open_yard([], servers={"good": good.spec, "bad": bad.spec}) as yard:
-        names = {tool.server: tool.name for tool in yard.service.tools(Caller()) if tool.remote == "add"}
+        names = {tool.server: tool.name for tool in yard.service.list_tools(Caller()) if tool.remote == "add"}
         for _ in range(6):
             lost, done = await asyncio.gather(
                 events_of(yard.call(names["bad"], {})), events_of(yard.call(names["good"], {}))
@@ -122,12 +122,12 @@ async def test_a_listing_without_end_is_not_kept(tmp_path: Path) -> None:
 
 async def test_answers_to_a_child_that_asks_and_does_not_read_are_not_heaped_up() -> None:
     reading, writing = os.pipe()
-    outgoing = Outgoing(writing)
+    outgoing = MessageWriter(writing)
     for number in range(100):
         answer = JSONRPCResponse(jsonrpc="2.0", id=number, result={"much": "m" * 100_000})
         await outgoing.send(SessionMessage(answer))
-    assert outgoing.waiting_bytes <= MOST_WAITING_BYTES + 2 * 100_000
-    outgoing.shut()
+    assert outgoing.waiting_bytes <= MAX_WAITING_BYTES + 2 * 100_000
+    outgoing.stop_writing()
     os.close(reading)
     os.close(writing)
 
@@ -142,29 +142,29 @@ async def test_an_answer_over_http_has_a_bound_and_is_not_unpacked(head: str) ->
         with suppress(OSError):
             await reader.readuntil(b"\r\n\r\n")
             writer.write(f"HTTP/1.1 200 OK\r\n{head}\r\nconnection: close\r\n\r\n".encode())
-            for _ in range(1 if packed else MOST_MESSAGE_BYTES // MB + 1):
+            for _ in range(1 if packed else MAX_MESSAGE_BYTES // MB + 1):
                 writer.write(body)
                 await writer.drain()
         writer.close()
 
     server = await asyncio.start_server(visited, "127.0.0.1", 0)
-    async with server, httpx2.AsyncClient(transport=Bounded()) as client:
+    async with server, httpx2.AsyncClient(transport=BoundedTransport()) as client:
         with pytest.raises(httpx2.ReadError, match="packed, or longer"):
             await client.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
 
 
 async def test_a_second_question_of_a_call_does_not_take_the_place_of_the_first() -> None:
-    questions, ticket = Questions(), Ticket("call", None)  # pyright: ignore[reportArgumentType] - no link is used
-    first = asyncio.create_task(questions.asked(None, {"message": "Who?"}, ticket))
-    await asyncio.wait_for(ticket.news.wait(), 5)
+    questions, ticket = Elicitations(), PendingRequest("call", None)  # pyright: ignore[reportArgumentType] - no link is used
+    first = asyncio.create_task(questions.elicit(None, {"message": "Who?"}, ticket))
+    await asyncio.wait_for(ticket.update_event.wait(), 5)
     with pytest.raises(LookupError, match="already"):
-        await questions.asked(None, {"message": "Why?"}, ticket)
+        await questions.elicit(None, {"message": "Why?"}, ticket)
     ticket.answer({"action": "decline"})
     assert await first == {"action": "decline"}
 
 
 def test_a_question_whose_parameters_are_none_is_left_aside() -> None:
-    asked = needed({"resultType": "input_required", "inputRequests": {"a": {"method": "x", "params": "odd"}}})
+    asked = parse_round({"resultType": "input_required", "inputRequests": {"a": {"method": "x", "params": "odd"}}})
     assert asked is not None and asked.requests == {} and asked.question == {}
 
 

@@ -14,9 +14,9 @@ from toolyard.core.limits import Budget
 from toolyard.core.mcp_servers import ServerTool
 from toolyard.core.ports import ModelRequest
 from toolyard.models.scripted import Turn
-from toolyard.surfaces.mcp.client import Standing
-from toolyard.surfaces.mcp.notifications import Notices
-from toolyard.venues.mcp.catalog.pins import MOST_PINS
+from toolyard.surfaces.mcp.client import ClientState
+from toolyard.surfaces.mcp.notifications import NotificationFeeds
+from toolyard.venues.mcp.catalog.pins import MAX_PINS
 from venues.mcp.modern import PERSONAL, OverHttp, over_http, settled
 
 ANN, BOB, CARL = (Caller(user=user, tenant="acme") for user in ("ann", "bob", "carl"))
@@ -60,10 +60,10 @@ async def otherwise(server: OverHttp, caller: Caller, **words: str) -> int:
 
 async def listed(yard: Yard, *callers: Caller) -> None:
     """The server is asked anew what it has for them."""
-    server = yard.servers.server("own")
+    server = yard.servers.get_server("own")
     for caller in callers:
-        server.renew(caller)
-        await condition(lambda caller=caller: server.knows(caller))
+        server.reconnect(caller)
+        await condition(lambda caller=caller: server.has_listing_for(caller))
 
 
 async def called(yard: Yard, caller: Caller, tool: str = "look") -> str:
@@ -72,7 +72,7 @@ async def called(yard: Yard, caller: Caller, tool: str = "look") -> str:
 
 
 def seen(yard: Yard, caller: Caller) -> dict[str, str]:
-    return {tool.name: tool.description for tool in yard.service.tools(caller) if tool.server}
+    return {tool.name: tool.description for tool in yard.service.list_tools(caller) if tool.server}
 
 
 def waiting(yard: Yard) -> list[ServerTool]:
@@ -113,7 +113,7 @@ def test_what_is_accepted_for_one_caller_changes_nothing_for_another() -> None:
         assert await called(yard, BOB, "more") == "more for bob"
         assert await called(yard, ANN, "more") == "unknown_tool"
         assert await called(yard, ANN) == "look for ann"
-        reads = {who.user: {tool.name: tool.read_only for tool in yard.service.tools(who)} for who in (ANN, BOB)}
+        reads = {who.user: {tool.name: tool.read_only for tool in yard.service.list_tools(who)} for who in (ANN, BOB)}
         assert (reads["ann"]["look"], reads["bob"]["look"]) == (True, False), "each by its own hints"
         await otherwise(server, CARL, look=EVIL)
         await listed(yard, CARL)
@@ -172,21 +172,21 @@ def test_a_caller_gets_what_is_accepted_of_a_server_that_has_nothing_for_all() -
         await yard.servers.act("own", "accept")
         assert (seen(yard, BOB), seen(yard, ANN)) == ({"more": "More."}, {})
         assert await called(yard, BOB, "more") == "more for bob"
-        assert yard.service.servers(BOB, "resources") == ["own"]
-        assert yard.service.servers(ANN, "resources") == [], "whoever gets none of its tools gets nothing of it"
+        assert yard.service.find_servers(BOB, "resources") == ["own"]
+        assert yard.service.find_servers(ANN, "resources") == [], "whoever gets none of its tools gets nothing of it"
         await otherwise(server, BOB, more="More.", nothing="yes", hang="yes")
         started, run = await until(yard.call("more", {}, caller=BOB), CallStarted)
-        assert yard.service.only_call("own") == started.call_id
+        assert yard.service.find_only_call("own") == started.call_id
         await run.stop()
 
     with_personal(test, before={NOBODY: {"nothing": "yes"}})
 
 
 def test_of_very_many_tools_that_callers_got_one_by_one_those_are_let_go_of_that_nobody_needs() -> None:
-    many = str(MOST_PINS // 2)
+    many = str(MAX_PINS // 2)
 
     async def test(yard: Yard, server: OverHttp) -> None:
-        own = yard.servers.server("own")
+        own = yard.servers.get_server("own")
         for caller in (ANN, BOB):
             await otherwise(server, caller, many=many)
             await listed(yard, caller)
@@ -195,9 +195,9 @@ def test_of_very_many_tools_that_callers_got_one_by_one_those_are_let_go_of_that
         await listed(yard, ANN)
         await otherwise(server, CARL, more="More.")
         await listed(yard, CARL)
-        assert [name for name in ("ann_0", "ann_1", "bob_0", "more", "add") if own.pin(name) is None] == ["ann_0"]
-        assert yard.servers.router.route("ann_0") is None
-        assert yard.servers.router.route("ann_1") is not None
+        assert [name for name in ("ann_0", "ann_1", "bob_0", "more", "add") if own.get_pin(name) is None] == ["ann_0"]
+        assert yard.servers.router.find_route("ann_0") is None
+        assert yard.servers.router.find_route("ann_1") is not None
 
     with_personal(test)
 
@@ -239,10 +239,10 @@ def test_after_a_restart_a_call_is_not_run_by_the_rules_of_what_others_get(tmp_p
         await yard.servers.act("own", "accept", ["look"])
 
     async def second(yard: Yard, server: OverHttp) -> None:
-        assert [tool.read_only for tool in yard.service.tools(BOB) if tool.name == "look"] == [True]
+        assert [tool.read_only for tool in yard.service.list_tools(BOB) if tool.name == "look"] == [True]
         found = result(await events_of(yard.call("look", {}, caller=BOB)))
         assert problem(found)[1] == "permission_denied" and "ask for it again" in found.content
-        assert [tool.read_only for tool in yard.service.tools(BOB) if tool.name == "look"] == [False]
+        assert [tool.read_only for tool in yard.service.list_tools(BOB) if tool.name == "look"] == [False]
         assert await called(yard, BOB, "add") == "add for bob", "what is the same for all runs"
         assert await otherwise(server, BOB) == 1
 
@@ -286,8 +286,8 @@ def test_without_pins_each_caller_still_gets_what_is_listed_for_that_caller() ->
 
 def test_only_the_caller_whose_tools_are_others_now_is_told() -> None:
     async def test(yard: Yard, server: OverHttp) -> None:
-        notices = Notices(yard.service)
-        feeds = [notices.open(caller, frozenset({"toolsListChanged"}), Standing()) for caller in (ANN, BOB)]
+        notices = NotificationFeeds(yard.service)
+        feeds = [notices.open(caller, frozenset({"toolsListChanged"}), ClientState()) for caller in (ANN, BOB)]
         await otherwise(server, BOB, without="yes")
         await listed(yard, ANN, BOB)
         assert [feed.waiting for feed in feeds] == [0, 1]

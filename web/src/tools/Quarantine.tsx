@@ -2,14 +2,14 @@
 // Models follow what a description says, so a changed tool is not offered before an administrator has read the change.
 import { useState } from "react"
 import { requestJson, describeError } from "../wire/http"
-import type { ShownTool } from "../wire/types"
+import type { ServerToolView } from "../wire/types"
 import { useTranslate, type MessageKey } from "../locales"
 
 const STATE_KEYS: Record<string, MessageKey> = { new: "servers.new", changed: "servers.changed", rejected: "servers.rejected" }
 
 interface QuarantineProps {
   server: string
-  tools: ShownTool[]
+  tools: ServerToolView[]
   /** Whether the user may accept and reject. */
   mayDecide: boolean
   onDecided: () => void
@@ -24,7 +24,7 @@ export function Quarantine({ server, tools, mayDecide, onDecided }: QuarantinePr
   }
   const waiting = tools.filter((tool) => tool.state !== "rejected")
   const rejected = tools.filter((tool) => tool.state === "rejected")
-  const renderTool = (tool: ShownTool) => <ChangedTool key={tool.name} tool={tool} decide={mayDecide ? decide : null} />
+  const renderTool = (tool: ServerToolView) => <ChangedTool key={tool.name} tool={tool} decide={mayDecide ? decide : null} />
   return (
     <>
       {problem && (
@@ -51,7 +51,7 @@ export function Quarantine({ server, tools, mayDecide, onDecided }: QuarantinePr
   )
 }
 
-function ChangedTool({ tool, decide }: { tool: ShownTool; decide: ((decision: "accept" | "reject", name: string) => void) | null }) {
+function ChangedTool({ tool, decide }: { tool: ServerToolView; decide: ((decision: "accept" | "reject", name: string) => void) | null }) {
   const t = useTranslate()
   return (
     <article aria-label={tool.name}>

@@ -4,7 +4,7 @@ import { isServerAdmin, useMe } from "../caller"
 import { buildHref } from "../route"
 import { loadTools } from "../state/tools"
 import { requestJson, describeError } from "../wire/http"
-import type { OverviewAnswer, ServerList, ServerTools, ShownServer, ShownTool, ToolFigures } from "../wire/types"
+import type { OverviewAnswer, ServerList, ServerTools, ServerView, ServerToolView, ToolFigures } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useLanguage, useTranslate, type MessageKey } from "../locales"
 import { formatRelative } from "../format"
@@ -47,7 +47,7 @@ export default function Servers({ id }: { id: string }) {
 const PILL_CLASSES: Record<string, string> = { running: "ok", idle: "", starting: "running", restarting: "asking", failed: "bad", stopped: "" }
 
 interface ServerCardProps {
-  server: ShownServer
+  server: ServerView
   /** The figures of all tools, of other servers too. */
   figures: ToolFigures[]
   opened: boolean
@@ -155,7 +155,7 @@ function ServerCard({ server, figures, opened, onChanged }: ServerCardProps) {
   )
 }
 
-function ToolLine({ tool }: { tool: ShownTool }) {
+function ToolLine({ tool }: { tool: ServerToolView }) {
   return (
     <a href={buildHref("tools", tool.offered_as || tool.name)}>
       <code>{tool.offered_as || tool.name}</code>

@@ -8,7 +8,7 @@ import { notifyConversationsChanged } from "../state/conversations"
 import { getConversationStore } from "../state/conversationStore"
 import type { CallView, ConversationView } from "../state/view"
 import { HttpError, requestJson, describeError } from "../wire/http"
-import type { Called, ConversationAnswer, ToolCard } from "../wire/types"
+import type { DirectCallAnswer, ConversationAnswer, ToolCard } from "../wire/types"
 import { useTranslate, type Translate } from "../locales"
 
 const CONVERSATION_STORAGE = "toolyard.tried"
@@ -88,5 +88,5 @@ async function callByHand(tool: string, args: Record<string, unknown>, t: Transl
 
 /** Return the id of the new call. */
 async function requestCall(conversation: string, tool: string, args: Record<string, unknown>): Promise<string> {
-  return (await requestJson<Called>("POST", `conversations/${encodeURIComponent(conversation)}/calls`, { tool, arguments: args })).call_id
+  return (await requestJson<DirectCallAnswer>("POST", `conversations/${encodeURIComponent(conversation)}/calls`, { tool, arguments: args })).call_id
 }

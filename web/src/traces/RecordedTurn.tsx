@@ -2,7 +2,7 @@
 import { mayReadRecordedTurns, useMe } from "../caller"
 import { CopyButton } from "../components/CopyButton"
 import { JsonView } from "../components/JsonView"
-import type { KeptTurn, KeptTurnAnswer } from "../wire/types"
+import type { RecordedTurn, RecordedTurnAnswer } from "../wire/types"
 import { useQuery } from "../wire/useQuery"
 import { useTranslate } from "../locales"
 
@@ -10,7 +10,7 @@ export function RecordedTurn({ conversation, run, turn }: { conversation: string
   const t = useTranslate()
   const me = useMe()
   const mayRead = me.keeps_requests && mayReadRecordedTurns(me)
-  const { data, problem } = useQuery<KeptTurnAnswer>(mayRead ? `conversations/${encodeURIComponent(conversation)}/runs/${encodeURIComponent(run)}/turns/${turn}` : null)
+  const { data, problem } = useQuery<RecordedTurnAnswer>(mayRead ? `conversations/${encodeURIComponent(conversation)}/runs/${encodeURIComponent(run)}/turns/${turn}` : null)
   if (!me.keeps_requests) return <small>{t("traces.notRecorded")}</small>
   if (!data) return <small>{problem}</small>
   return (
@@ -32,7 +32,7 @@ export function RecordedTurn({ conversation, run, turn }: { conversation: string
 }
 
 /** Return the request as a shell command. The server leaves secrets out of the headers; the user fills them in. */
-export function buildCurl(turn: KeptTurn): string {
+export function buildCurl(turn: RecordedTurn): string {
   const body = typeof turn.request === "string" ? turn.request : JSON.stringify(turn.request)
   const headers = { "Content-Type": "application/json", ...turn.headers }
   const options = Object.entries(headers).map(([name, value]) => `-H ${quoteForShell(`${name}: ${value}`)}`)

@@ -140,18 +140,6 @@ export interface CallStarted {
   attempt?: number
 }
 
-export interface Called {
-  call_id: string
-  run_id: string
-  message: string
-  success: boolean
-}
-
-export interface CalledFunction {
-  name: string
-  arguments: string
-}
-
 export interface Caller {
   user?: string
   roles?: Array<string>
@@ -160,9 +148,31 @@ export interface Caller {
   locale?: string
 }
 
-export interface Cancelled {
+export interface CancelAnswer {
   message: string
   success: boolean
+}
+
+export interface ChatFunctionCall {
+  name: string
+  arguments: string
+}
+
+export interface ChatMessage {
+  role: string
+  content: string | null
+  id: string
+  timestamp: string
+  tool_calls: Array<ChatToolCall> | null
+  tool_call_id: string | null
+  name: string | null
+  citations: Array<Citation>
+}
+
+export interface ChatToolCall {
+  id: string
+  function: ChatFunctionCall
+  type: string
 }
 
 export interface Citation {
@@ -203,7 +213,7 @@ export interface Conversation {
   context: Record<string, NoteBody>
   messages_in_context: number
   tokens_in_context: number
-  messages: Array<Message>
+  messages: Array<ChatMessage>
 }
 
 export interface ConversationAnswer {
@@ -238,6 +248,13 @@ export interface ConversationSummary {
   description: string
   created_at: string
   updated_at: string
+}
+
+export interface DirectCallAnswer {
+  call_id: string
+  run_id: string
+  message: string
+  success: boolean
 }
 
 export type Durable = ConversationOpened | ConversationChanged | MessageAdded | MessageRemoved | HistoryCompacted | RunQueued | RunStarted | StopRequested | RunSuspended | RunEnded | TurnStarted | TurnEnded | TurnFailed | CallJudged | CallApproved | CallDenied | CallStarted | CallParked | CallAnswered | CallEnded
@@ -302,19 +319,6 @@ export interface ImagePart {
 
 export type Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result
 
-export interface KeptTurn {
-  url: string
-  headers: Record<string, string>
-  request: unknown
-  response: string
-  cut: boolean
-}
-
-export interface KeptTurnAnswer {
-  turn: KeptTurn
-  success: boolean
-}
-
 export interface Latency {
   at: number
   p50_ms: number
@@ -352,17 +356,6 @@ export interface Me {
   prices: Record<string, Price>
   keeps_requests: boolean
   success: boolean
-}
-
-export interface Message {
-  role: string
-  content: string | null
-  id: string
-  timestamp: string
-  tool_calls: Array<ToolCall> | null
-  tool_call_id: string | null
-  name: string | null
-  citations: Array<Citation>
 }
 
 export interface MessageAdded {
@@ -519,6 +512,19 @@ export interface ReasoningAppended {
   text: string
 }
 
+export interface RecordedTurn {
+  url: string
+  headers: Record<string, string>
+  request: unknown
+  response: string
+  cut: boolean
+}
+
+export interface RecordedTurnAnswer {
+  turn: RecordedTurn
+  success: boolean
+}
+
 export interface Result {
   type: "result"
   id: string
@@ -608,37 +614,30 @@ export interface Seal {
 }
 
 export interface ServerList {
-  servers: Array<ShownServer>
+  servers: Array<ServerView>
   count: number
   success: boolean
+}
+
+export interface ServerToolView {
+  name: string
+  description: string
+  input_schema: Record<string, unknown>
+  offered_as: string
+  state: string
+  difference: string
 }
 
 export interface ServerTools {
   server_id: string
   server_name: string
   status: string
-  tools: Array<ShownTool>
+  tools: Array<ServerToolView>
   message: string
   success: boolean
 }
 
-export interface Settings {
-  title?: string
-  description?: string
-  system_prompt?: string
-  context?: Record<string, Note>
-  model?: string
-  limits?: Limits | null
-  tools?: Array<string> | null
-  max_messages?: number
-  max_tokens?: number
-  web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
-  language?: string
-  ephemeral?: boolean
-  unlisted?: boolean
-}
-
-export interface ShownServer {
+export interface ServerView {
   id: string
   name: string
   slug: string
@@ -659,13 +658,20 @@ export interface ShownServer {
   log: Array<string>
 }
 
-export interface ShownTool {
-  name: string
-  description: string
-  input_schema: Record<string, unknown>
-  offered_as: string
-  state: string
-  difference: string
+export interface Settings {
+  title?: string
+  description?: string
+  system_prompt?: string
+  context?: Record<string, Note>
+  model?: string
+  limits?: Limits | null
+  tools?: Array<string> | null
+  max_messages?: number
+  max_tokens?: number
+  web_search?: "" | "auto" | "duckduckgo" | "mcp" | "native" | "off"
+  language?: string
+  ephemeral?: boolean
+  unlisted?: boolean
 }
 
 export interface StopRequested {
@@ -728,12 +734,6 @@ export interface Tool {
   alias?: string
 }
 
-export interface ToolCall {
-  id: string
-  function: CalledFunction
-  type: string
-}
-
 export interface ToolCard {
   name: string
   description: string
@@ -787,7 +787,7 @@ export interface Trace {
   usage: Usage
   turns: Array<TurnSpan>
   calls: Array<CallSpan>
-  waits: Array<Wait>
+  waits: Array<WaitSpan>
   compactions: Array<Compaction>
 }
 
@@ -863,7 +863,7 @@ export interface UserMessage {
   parts: Array<Part>
 }
 
-export interface Wait {
+export interface WaitSpan {
   started_at: number
   waiting_for: Array<string>
   ended_at: number | null

@@ -11,65 +11,65 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from importlib.metadata import version
 
-from toolyard.app import LOCAL, OFFLINE, local_model, open_store
-from toolyard.cli.available_models import ollama_address, ollama_models
-from toolyard.cli.common import Commands, Setup, add_config_flags, command, set_up
+from toolyard.app import LOCAL_PREFIX, OFFLINE, make_local_model, open_store
+from toolyard.cli.available_models import find_ollama_address, list_ollama_models
+from toolyard.cli.common import Commands, Setup, add_command, add_config_flags, load_setup
 from toolyard.cli.model_check import check_model
-from toolyard.cli.server_client import owner_url
+from toolyard.cli.server_client import find_owner_url
 from toolyard.cli.tool_checks import check_tool_modules
 from toolyard.core.errors import Misconfigured, ToolyardError, install_command
 from toolyard.core.masking import mask_addresses
 from toolyard.core.store import Key
-from toolyard.observability.telemetry import masked
-from toolyard.server.address import Address, database_of, is_loopback, published_address, url_of
-from toolyard.server.config import Config, located
-from toolyard.server.wiring import configured_servers, configured_tools, model_place, wiring
+from toolyard.observability.telemetry import mask_secrets
+from toolyard.server.address import ServerAddress, build_url, is_loopback, parse_database_path, read_published_address
+from toolyard.server.config import Config, find_config_file
+from toolyard.server.wiring import build_wiring, load_configured_servers, load_configured_tools, resolve_model_endpoint
 
 EXAMPLES = """  toolyard doctor
   toolyard doctor --config shop/toolyard.toml
 
 Exit code 1 if something must be fixed before `toolyard serve` can work.
 """
-OLDEST = (3, 11)
+MIN_PYTHON = (3, 11)
 PACKAGES = ("litestar", "uvicorn", "httptools", "rich", "jwt", *(() if sys.platform == "win32" else ("uvloop",)))
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    well: bool
-    about: str
-    said: str
+    ok: bool
+    label: str
+    text: str
     doubtful: bool = False
     """It may be well, and nothing has to be fixed before the server starts."""
 
     def __str__(self) -> str:
-        lines = str(masked(mask_addresses(self.said, every_parameter=True))).splitlines() or [""]
+        lines = str(mask_secrets(mask_addresses(self.text, every_parameter=True))).splitlines() or [""]
         more = "".join(f"\n             {line}" for line in lines[1:])
-        return f"{'✗' if not self.well else '!' if self.doubtful else '✓'} {self.about:<9} {lines[0]}{more}"
+        return f"{'✗' if not self.ok else '!' if self.doubtful else '✓'} {self.label:<9} {lines[0]}{more}"
 
 
 def add_to(commands: Commands) -> None:
-    made = command(commands, "doctor", run, "check the set-up and say what to fix", EXAMPLES)
+    made = add_command(commands, "doctor", run, "check the set-up and say what to fix", EXAMPLES)
     add_config_flags(made, "host", "port", "model", "store", "tools")
 
 
 def run(options: argparse.Namespace) -> int:
-    findings = list(_first(options))
+    findings = list(_check_basics(options))
     for finding in findings:
         print(finding)
     try:
-        setup = set_up(options)
+        setup = load_setup(options)
     except Misconfigured:
         return 1
-    return asyncio.run(_rest(setup, all(finding.well for finding in findings)))
+    return asyncio.run(_run_checks(setup, all(finding.ok for finding in findings)))
 
 
-async def _rest(setup: Setup, well: bool) -> int:
+async def _run_checks(setup: Setup, ok: bool) -> int:
     doubtful = False
-    async for finding in _checks(setup):
+    async for finding in _check_setup(setup):
         print(finding, flush=True)
-        well, doubtful = well and finding.well, doubtful or finding.doubtful
-    if not well:
+        ok, doubtful = ok and finding.ok, doubtful or finding.doubtful
+    if not ok:
         print("What is marked with ✗ must be fixed.")
         return 1
     starts = "`toolyard serve` starts"
@@ -77,11 +77,11 @@ async def _rest(setup: Setup, well: bool) -> int:
     return 0
 
 
-def _first(options: argparse.Namespace) -> Iterator[Finding]:
+def _check_basics(options: argparse.Namespace) -> Iterator[Finding]:
     """What can be said without a configuration, and whether there is one."""
     running = ".".join(map(str, sys.version_info[:3]))
     yield Finding(
-        sys.version_info >= OLDEST, "python", f"{running}; Toolyard {version('toolyard')} needs 3.11 or newer"
+        sys.version_info >= MIN_PYTHON, "python", f"{running}; Toolyard {version('toolyard')} needs 3.11 or newer"
     )
     missing = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
     yield Finding(
@@ -90,36 +90,36 @@ def _first(options: argparse.Namespace) -> Iterator[Finding]:
         f"without {', '.join(missing)}: {install_command('server')}" if missing else "those of the server are there",
     )
     try:
-        set_up(options)
-        file = located(options.config)
+        load_setup(options)
+        file = find_config_file(options.config)
         yield Finding(True, "config", str(file) if file else "no toolyard.toml here: the defaults hold")
     except Misconfigured as error:
         yield Finding(False, "config", str(error))
 
 
-async def _checks(setup: Setup) -> AsyncIterator[Finding]:
+async def _check_setup(setup: Setup) -> AsyncIterator[Finding]:
     config = setup.config
-    yield _tools(setup)
+    yield _check_tools(setup)
     async for label, is_well, text in check_tool_modules(setup):
         yield Finding(is_well, label, text)
     for name in config.model_names or (OFFLINE,):
-        yield await _model(name, config)
-    if not config.model_names and (found := await ollama_models(ollama_address(config, os.environ))):
+        yield await _check_model(name, config)
+    if not config.model_names and (found := await list_ollama_models(find_ollama_address(config, os.environ))):
         yield Finding(
             True, "ollama", f"runs here: `toolyard serve --model ollama:{found[0]}`; {len(found)} models in all"
         )
-    server, keys, finding = await _store(config)
+    server, keys, finding = await _check_store(config)
     yield finding
-    for found in _servers(config):
+    for found in _check_servers(config):
         yield found
-    yield _port(config, server)
-    yield _callers(config, keys)
+    yield _check_port(config, server)
+    yield _check_callers(config, keys)
 
 
-def _tools(setup: Setup) -> Finding:
+def _check_tools(setup: Setup) -> Finding:
     try:
-        tools = configured_tools(setup.config, setup.base)
-        wiring(setup.config, setup.base)
+        tools = load_configured_tools(setup.config, setup.base)
+        build_wiring(setup.config, setup.base)
     except ToolyardError as error:
         return Finding(False, "tools", str(error))
     if not tools:
@@ -127,10 +127,10 @@ def _tools(setup: Setup) -> Finding:
     return Finding(True, "tools", f"{len(tools)}: {', '.join(one.definition.name for one in tools)}")
 
 
-def _servers(config: Config) -> Iterator[Finding]:
+def _check_servers(config: Config) -> Iterator[Finding]:
     """Whether what the servers are started with is there; whether they work, the running server knows."""
     try:
-        servers = configured_servers(config, os.environ)
+        servers = load_configured_servers(config, os.environ)
     except Misconfigured as error:
         yield Finding(False, "servers", str(error))
         return
@@ -144,14 +144,14 @@ def _servers(config: Config) -> Iterator[Finding]:
             yield Finding(True, "servers", f"{name}: {spec.url or ' '.join((spec.command, *spec.args))}")
 
 
-async def _model(name: str, config: Config) -> Finding:
+async def _check_model(name: str, config: Config) -> Finding:
     if name == OFFLINE:
         return Finding(True, "model", f"{OFFLINE}, which is not a language model: set `model` to connect a real one")
     try:
-        if name.startswith(LOCAL):
-            local_model(name)
+        if name.startswith(LOCAL_PREFIX):
+            make_local_model(name)
             return Finding(True, "model", f"{name}: it is loaded when it is first asked")
-        place = model_place(name, config, os.environ)
+        place = resolve_model_endpoint(name, config, os.environ)
     except Misconfigured as error:
         return Finding(False, "model", str(error))
     if place.key_variable:
@@ -160,16 +160,16 @@ async def _model(name: str, config: Config) -> Finding:
     return Finding(check.state != "wrong", "model", f"{name}: {check.text}", doubtful=check.state == "doubtful")
 
 
-async def _store(config: Config) -> tuple[Address | None, list[Key] | None, Finding]:
+async def _check_store(config: Config) -> tuple[ServerAddress | None, list[Key] | None, Finding]:
     """The server that has the store, if one runs; the keys that it holds, if it can be opened; what is to say."""
     try:
         store = await open_store(config.store)
     except Misconfigured as error:
         try:
-            url = owner_url(config.store, error)
+            url = find_owner_url(config.store, error)
         except Misconfigured:
             return None, None, Finding(False, "store", str(error))
-        address = published_address(config.store)
+        address = read_published_address(config.store)
         return (
             address,
             None,
@@ -182,14 +182,16 @@ async def _store(config: Config) -> tuple[Address | None, list[Key] | None, Find
     finally:
         await store.close()
     said = (
-        "memory: nothing outlives the server" if database_of(config.store) is None else f"{config.store} can be written"
+        "memory: nothing outlives the server"
+        if parse_database_path(config.store) is None
+        else f"{config.store} can be written"
     )
     return None, keys, Finding(True, "store", said)
 
 
-def _port(config: Config, server: Address | None) -> Finding:
+def _check_port(config: Config, server: ServerAddress | None) -> Finding:
     where = f"{config.host} port {config.port}"
-    if server is not None and server.url == url_of(config.host, config.port):
+    if server is not None and server.url == build_url(config.host, config.port):
         return Finding(True, "port", f"{where} is the server's own, process {server.pid}")
     try:
         socket.create_server(
@@ -201,7 +203,7 @@ def _port(config: Config, server: Address | None) -> Finding:
     return Finding(True, "port", f"{where} is free")
 
 
-def _callers(config: Config, keys: list[Key] | None) -> Finding:
+def _check_callers(config: Config, keys: list[Key] | None) -> Finding:
     count = len(config.keys) + len(keys or ())
     if count or config.jwt:
         return Finding(True, "callers", f"{count} keys" + (" and tokens" if config.jwt else ""))

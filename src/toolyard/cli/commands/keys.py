@@ -7,14 +7,14 @@ from urllib.parse import quote
 
 import msgspec
 
-from toolyard.app import SystemMint
-from toolyard.cli.common import Commands, Misused, add_config_flags, add_server_flags, command, set_up
-from toolyard.cli.server_client import Server, server_or_store
-from toolyard.cli.terminal import table
+from toolyard.app import SystemClock
+from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
+from toolyard.cli.server_client import ServerClient, open_server_or_store
+from toolyard.cli.terminal import format_table
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Unauthenticated
 from toolyard.core.store import Key, Store
-from toolyard.engine.authentication import Access
+from toolyard.engine.authentication import Authenticator
 from toolyard.server.config import Config
 
 EXAMPLES = """  toolyard keys add me --user me --role admin     the first key: now the server asks everybody for one
@@ -29,7 +29,7 @@ approver; tools may ask for any other.
 """
 
 
-class _Listed(msgspec.Struct, kw_only=True):
+class _KeyEntry(msgspec.Struct, kw_only=True):
     """What is shown of a key, as the server tells it."""
 
     name: str
@@ -41,26 +41,26 @@ class _Listed(msgspec.Struct, kw_only=True):
     created_at: float
 
 
-class _List(msgspec.Struct):
-    keys: list[_Listed]
+class _KeyList(msgspec.Struct):
+    keys: list[_KeyEntry]
 
 
-class _Made(msgspec.Struct):
+class _CreatedKey(msgspec.Struct):
     secret: str
 
 
 def add_to(commands: Commands) -> None:
-    made = command(commands, "keys", run_list, "say who may use a server", EXAMPLES)
+    made = add_command(commands, "keys", run_list, "say who may use a server", EXAMPLES)
     actions = made.add_subparsers(metavar="ACTION", required=True)
-    add = command(actions, "add", run_add, "make a key; its secret is printed once and kept nowhere", EXAMPLES)
+    add = add_command(actions, "add", run_add, "make a key; its secret is printed once and kept nowhere", EXAMPLES)
     add.add_argument("name", help="what the key is called")
     add.add_argument("--user", required=True, help="whom it stands for")
     add.add_argument("--role", action="append", default=[], dest="roles", metavar="ROLE", help="may be repeated")
     add.add_argument("--tenant", default="", help="whose conversations it sees; default: the server's own")
     add.add_argument("--division", action="append", default=[], dest="divisions", help="may be repeated")
     add.add_argument("--trusted", action="store_true", help="it may name end users with X-User, X-Roles, X-Division")
-    listed = command(actions, "list", run_list, "show the keys, without their secrets", EXAMPLES)
-    revoke = command(actions, "revoke", run_revoke, "take a key back", EXAMPLES)
+    listed = add_command(actions, "list", run_list, "show the keys, without their secrets", EXAMPLES)
+    revoke = add_command(actions, "revoke", run_revoke, "take a key back", EXAMPLES)
     revoke.add_argument("name")
     for one in (add, listed, revoke):
         add_config_flags(one, "store")
@@ -69,24 +69,24 @@ def add_to(commands: Commands) -> None:
 
 def run_add(options: argparse.Namespace) -> None:
     if not options.name.strip() or not options.user.strip():
-        raise Misused("a key needs a name and a user")
-    print(asyncio.run(_add(options)))
+        raise UsageError("a key needs a name and a user")
+    print(asyncio.run(_add_key(options)))
 
 
 def run_list(options: argparse.Namespace) -> None:
-    keys = asyncio.run(_list(options))
+    keys = asyncio.run(_list_keys(options))
     if not keys:
         print("There are no keys: a server lets in everybody on this machine, and nobody else.")
         return
-    print(table(("name", "user", "roles", "tenant", "divisions", "trusted", "made"), map(_row, keys)))
+    print(format_table(("name", "user", "roles", "tenant", "divisions", "trusted", "made"), map(_build_row, keys)))
 
 
 def run_revoke(options: argparse.Namespace) -> None:
-    asyncio.run(_revoke(options))
+    asyncio.run(_revoke_key(options))
     print(f"The key {options.name!r} opens nothing any more.")
 
 
-async def _add(options: argparse.Namespace) -> str:
+async def _add_key(options: argparse.Namespace) -> str:
     made = Key(
         name=options.name,
         hash="",
@@ -96,37 +96,37 @@ async def _add(options: argparse.Namespace) -> str:
         divisions=frozenset(options.divisions),
         trusted=options.trusted,
     )
-    config = set_up(options).config
-    async with server_or_store(config.store, options.url, options.key) as place:
-        if isinstance(place, Server):
+    config = load_setup(options).config
+    async with open_server_or_store(config.store, options.url, options.key) as place:
+        if isinstance(place, ServerClient):
             body = {name: getattr(made, name) for name in ("name", "user", "roles", "tenant", "divisions", "trusted")}
-            secret = (await place.ask("POST", "/keys", _Made, body)).secret
+            secret = (await place.request("POST", "/keys", _CreatedKey, body)).secret
         else:
-            _, secret = await (await _access(config, place)).add(made)
-    return f"{secret}\n\nThis is the key {made.name!r}. Keep it now: it is not shown again.\n{_how_to_use(made)}"
+            _, secret = await (await _open_access(config, place)).add(made)
+    return f"{secret}\n\nThis is the key {made.name!r}. Keep it now: it is not shown again.\n{_describe_use(made)}"
 
 
-async def _list(options: argparse.Namespace) -> list[_Listed]:
-    config = set_up(options).config
-    async with server_or_store(config.store, options.url, options.key) as place:
-        if isinstance(place, Server):
-            return (await place.ask("GET", "/keys", _List)).keys
-        return msgspec.convert((await _access(config, place)).keys(), list[_Listed], from_attributes=True)
+async def _list_keys(options: argparse.Namespace) -> list[_KeyEntry]:
+    config = load_setup(options).config
+    async with open_server_or_store(config.store, options.url, options.key) as place:
+        if isinstance(place, ServerClient):
+            return (await place.request("GET", "/keys", _KeyList)).keys
+        return msgspec.convert((await _open_access(config, place)).keys(), list[_KeyEntry], from_attributes=True)
 
 
-async def _revoke(options: argparse.Namespace) -> None:
-    config = set_up(options).config
-    async with server_or_store(config.store, options.url, options.key) as place:
-        if isinstance(place, Server):
-            await place.ask("DELETE", f"/keys/{quote(options.name, safe='')}", dict[str, object])
+async def _revoke_key(options: argparse.Namespace) -> None:
+    config = load_setup(options).config
+    async with open_server_or_store(config.store, options.url, options.key) as place:
+        if isinstance(place, ServerClient):
+            await place.request("DELETE", f"/keys/{quote(options.name, safe='')}", dict[str, object])
         else:
-            await (await _access(config, place)).revoke(options.name)
+            await (await _open_access(config, place)).revoke(options.name)
 
 
-async def _access(config: Config, store: Store) -> Access:
+async def _open_access(config: Config, store: Store) -> Authenticator:
     # No token is sent here: it only counts that the server takes tokens, which may name administrators.
     verify = _verify_no_token if config.jwt else None
-    access = Access(store, SystemMint(), configured=[key.key for key in config.keys], verify=verify)
+    access = Authenticator(store, SystemClock(), configured=[key.key for key in config.keys], verify=verify)
     await access.load()
     return access
 
@@ -135,12 +135,12 @@ def _verify_no_token(token: str) -> Caller:
     raise Unauthenticated("this command takes no tokens")
 
 
-def _how_to_use(key: Key) -> str:
+def _describe_use(key: Key) -> str:
     sent = "Send it as `Authorization: Bearer KEY`; the commands take it from TOOLYARD_KEY."
     return sent if "admin" in key.roles else f"{sent}\nIt cannot manage keys: that is for a key with --role admin."
 
 
-def _row(key: _Listed) -> tuple[str, ...]:
+def _build_row(key: _KeyEntry) -> tuple[str, ...]:
     made = datetime.fromtimestamp(key.created_at).strftime("%Y-%m-%d %H:%M") if key.created_at else "in the file"
     words = (" ".join(sorted(key.roles)), key.tenant, " ".join(sorted(key.divisions)))
     return (key.name, key.user, *(word or "-" for word in words), "yes" if key.trusted else "-", made)

@@ -7,12 +7,12 @@ import argparse
 import asyncio
 import importlib
 
-from toolyard.cli.common import Commands, add_config_flags, add_server_flags, command, set_up
-from toolyard.cli.pipes import Output, lines, own_output
-from toolyard.cli.server_client import owner_url
+from toolyard.cli.common import Commands, add_command, add_config_flags, add_server_flags, load_setup
+from toolyard.cli.pipes import LineWriter, claim_stdout, read_lines
+from toolyard.cli.server_client import find_owner_url
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured, install_command
-from toolyard.server.wiring import wiring
+from toolyard.server.wiring import build_wiring
 from toolyard.yard import Yard
 
 EXAMPLES = """  toolyard mcp                                    with toolyard.toml of this folder, as `toolyard serve`
@@ -26,7 +26,7 @@ An MCP host starts it by itself. In most of them the entry looks like this:
 
 
 def add_to(commands: Commands) -> None:
-    made = command(commands, "mcp", run, "serve the tools to an MCP host over standard input and output", EXAMPLES)
+    made = add_command(commands, "mcp", run, "serve the tools to an MCP host over standard input and output", EXAMPLES)
     made.add_argument("--user", default="local", help="as whom the tools are used")
     made.add_argument("--role", action="append", default=[], dest="roles", help="may be repeated; default: admin")
     made.add_argument("--division", default="")
@@ -35,23 +35,23 @@ def add_to(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    asyncio.run(_serve(options, Output(own_output())))
+    asyncio.run(_serve(options, LineWriter(claim_stdout())))
 
 
-async def _serve(options: argparse.Namespace, output: Output) -> None:
+async def _serve(options: argparse.Namespace, output: LineWriter) -> None:
     try:
         surface = importlib.import_module("toolyard.surfaces.mcp.stdio")
         bridge = importlib.import_module("toolyard.cli.mcp_bridge")
     except ImportError as error:
         raise Misconfigured(f"this needs more packages: {install_command('server')} ({error})") from None
-    setup = set_up(options, "info")
+    setup = load_setup(options, "info")
     try:
         if not options.url:
             caller = Caller(user=options.user, roles=frozenset(options.roles or ["admin"]), division=options.division)
-            async with Yard.wired(wiring(setup.config, setup.base)) as yard:
-                await surface.serve_lines(yard.service, caller, lines(), output.write)
+            async with Yard.from_wiring(build_wiring(setup.config, setup.base)) as yard:
+                await surface.serve_lines(yard.service, caller, read_lines(), output.write)
             return
         url = options.url
     except Misconfigured as error:
-        url = owner_url(setup.config.store, error)
-    await bridge.Bridge(url, options.key, output.write).carry(lines())
+        url = find_owner_url(setup.config.store, error)
+    await bridge.Bridge(url, options.key, output.write).carry(read_lines())

@@ -13,16 +13,16 @@ from importlib.metadata import version
 import msgspec
 
 from toolyard.app import OFFLINE, Wiring
-from toolyard.cli.available_models import ollama_address, ollama_models
-from toolyard.cli.common import Commands, add_config_flags, command, set_up
+from toolyard.cli.available_models import find_ollama_address, list_ollama_models
+from toolyard.cli.common import Commands, add_command, add_config_flags, load_setup
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.masking import mask_addresses
 from toolyard.core.mcp_servers import ServerCard
-from toolyard.core.templates import filled_examples
+from toolyard.core.templates import fill_examples
 from toolyard.core.tools import Tool
-from toolyard.observability.telemetry import masked
+from toolyard.observability.telemetry import mask_secrets
 from toolyard.server.config import Config
-from toolyard.server.wiring import wiring
+from toolyard.server.wiring import build_wiring
 from toolyard.venues.function import as_tool
 from toolyard.yard import Yard
 
@@ -49,24 +49,28 @@ NO_MODEL = f"""{OFFLINE}: no language model is configured. This helper finds the
 
 
 def add_to(commands: Commands) -> None:
-    made = command(commands, "serve", run, "serve tools and a model over HTTP", EXAMPLES)
+    made = add_command(commands, "serve", run, "serve tools and a model over HTTP", EXAMPLES)
     add_config_flags(made, "host", "port", "model", "store", "tools")
 
 
 def run(options: argparse.Namespace) -> None:
-    setup = set_up(options, "info")
-    wired = wiring(setup.config, setup.base)
+    setup = load_setup(options, "info")
+    wired = build_wiring(setup.config, setup.base)
     try:
         serving = importlib.import_module("toolyard.server.serving")
     except ImportError as error:
         raise Misconfigured(f"the server needs more packages: {install_command('server')} ({error})") from None
 
-    nearby = None if setup.config.model_names else asyncio.run(ollama_models(ollama_address(setup.config, os.environ)))
+    nearby = (
+        None
+        if setup.config.model_names
+        else asyncio.run(list_ollama_models(find_ollama_address(setup.config, os.environ)))
+    )
 
     def announce(url: str, yard: Yard) -> None:
         cards = yard.servers.cards()
-        lines = welcome(
-            setup.config, wired, url, asks_for_keys=not yard.access.local, nearby=nearby or (), servers=cards
+        lines = build_welcome(
+            setup.config, wired, url, asks_for_keys=not yard.access.is_local, nearby=nearby or (), servers=cards
         )
         print("\n".join(lines), flush=True)
 
@@ -74,7 +78,7 @@ def run(options: argparse.Namespace) -> None:
     print("Stopped.", flush=True)
 
 
-def welcome(
+def build_welcome(
     config: Config,
     wired: Wiring,
     url: str,
@@ -90,33 +94,33 @@ def welcome(
     yield f"  model    {mask_addresses(', then '.join(config.model_names), every_parameter=True) or NO_MODEL}"
     if nearby:
         yield f"           An Ollama runs here: start with --model ollama:{nearby[0]} to use it ({len(nearby)} models)."
-    yield f"  tools    {list_tools(tools, servers) or FIRST_TOOL}"
+    yield f"  tools    {describe_tools(tools, servers) or FIRST_TOOL}"
     for server in servers:
         if server.error:
-            yield f"  server   {server.id} is {server.status}: {masked(server.error)}"
+            yield f"  server   {server.id} is {server.status}: {mask_secrets(server.error)}"
     yield f"  store    {mask_addresses(config.store)}"
     yield f"  callers  {'those with a key' + ' or a token' * bool(config.jwt) if asks_for_keys else everybody}"
     yield ""
     yield f"Open {url} in a browser, or try it from another terminal:"
-    yield f"  {curl(url, tools, asks_for_keys)}"
-    yield f"  {own_command()} chat --server {url}"
+    yield f"  {build_curl(url, tools, asks_for_keys)}"
+    yield f"  {find_own_command()} chat --server {url}"
 
 
-def list_tools(tools: Sequence[Tool], servers: Sequence[ServerCard]) -> str:
+def describe_tools(tools: Sequence[Tool], servers: Sequence[ServerCard]) -> str:
     """Return how many tools there are, their names, and how many each server has; empty if there are none."""
     counts = {server.id: sum(tool.state == "accepted" for tool in server.tools) for server in servers}
     names = [*(tool.name for tool in tools), *(f"{count} of {server}" for server, count in counts.items() if count)]
     return f"{len(tools) + sum(counts.values())}: {', '.join(names)}" if names else ""
 
 
-def own_command() -> str:
+def find_own_command() -> str:
     """How to call this program from another terminal, where the environment that it is installed in may be unknown."""
     return "toolyard" if shutil.which("toolyard") else f"{shlex.quote(sys.executable)} -m toolyard"
 
 
-def curl(url: str, tools: Sequence[Tool], asks_for_keys: bool) -> str:
+def build_curl(url: str, tools: Sequence[Tool], asks_for_keys: bool) -> str:
     """A line that can be pasted into a terminal as it is."""
-    said = next((example for tool in tools for example in filled_examples(tool)), "hello")
+    said = next((example for tool in tools for example in fill_examples(tool)), "hello")
     key = ' -H "Authorization: Bearer $TOOLYARD_KEY"' if asks_for_keys else ""
     body = shlex.quote(msgspec.json.encode({"prompt": said}).decode())
     return f"curl -N {url}/ai/respond{key} -H 'Content-Type: application/json' -d {body}"

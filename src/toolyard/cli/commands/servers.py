@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 import msgspec
 
-from toolyard.cli.common import Commands, Misused, add_config_flags, add_server_flags, command, set_up
-from toolyard.cli.server_client import Server, server_or_store
-from toolyard.cli.sign_in_callback import openable, waiting_for_page
-from toolyard.cli.terminal import table
+from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, add_server_flags, load_setup
+from toolyard.cli.server_client import ServerClient, open_server_or_store
+from toolyard.cli.sign_in_callback import listen_for_callback, require_browser_url
+from toolyard.cli.terminal import format_table
 from toolyard.core.errors import Misconfigured
 
 EXAMPLES = """  toolyard servers list
@@ -33,7 +33,7 @@ any key. Servers can also stand in toolyard.toml, under [servers.NAME], or in an
 T = TypeVar("T")
 
 
-class _Shown(msgspec.Struct, kw_only=True):
+class _ServerRow(msgspec.Struct, kw_only=True):
     id: str
     status: str
     error_message: str | None
@@ -44,16 +44,16 @@ class _Shown(msgspec.Struct, kw_only=True):
     restarts: int
 
 
-class _List(msgspec.Struct):
-    servers: list[_Shown]
+class _ServerList(msgspec.Struct):
+    servers: list[_ServerRow]
 
 
-class _Said(msgspec.Struct):
-    server: _Shown
+class _ServerAnswer(msgspec.Struct):
+    server: _ServerRow
     message: str
 
 
-class _Tool(msgspec.Struct):
+class _ListedTool(msgspec.Struct):
     name: str
     description: str
     offered_as: str
@@ -61,16 +61,16 @@ class _Tool(msgspec.Struct):
     difference: str
 
 
-class _Tools(msgspec.Struct):
-    tools: list[_Tool]
+class _ListedTools(msgspec.Struct):
+    tools: list[_ListedTool]
 
 
-class _Page(msgspec.Struct):
+class _SignInPage(msgspec.Struct):
     authorization_url: str
     state: str
 
 
-class _Called(msgspec.Struct):
+class _ToolCallAnswer(msgspec.Struct):
     result: str | None
     message: str
     success: bool
@@ -79,10 +79,10 @@ class _Called(msgspec.Struct):
 
 
 def add_to(commands: Commands) -> None:
-    made = command(commands, "servers", run_list, "look after the MCP servers of a running server", EXAMPLES)
+    made = add_command(commands, "servers", run_list, "look after the MCP servers of a running server", EXAMPLES)
     actions = made.add_subparsers(metavar="ACTION", required=True)
-    listed = command(actions, "list", run_list, "show the servers and their state", EXAMPLES)
-    add = command(actions, "add", run_add, "add a server and start it", EXAMPLES)
+    listed = add_command(actions, "list", run_list, "show the servers and their state", EXAMPLES)
+    add = add_command(actions, "add", run_add, "add a server and start it", EXAMPLES)
     add.add_argument("name")
     add.add_argument("command", nargs="*", help="the command and its arguments, after --")
     add.add_argument("--url", dest="server_url", default="", help="of a server that is reached over HTTP")
@@ -92,13 +92,18 @@ def add_to(commands: Commands) -> None:
     add.add_argument("--trust", action="store_true", help="tools without hints run without asking")
     add.add_argument("--per-caller", action="store_true", help="a session for each user, never shared")
     add.add_argument("--no-pin", action="store_true", help="accept whatever it lists, now and later")
-    call = command(actions, "call", run_call, "call a tool and print its result", EXAMPLES)
-    shown = command(actions, "tools", run_tools, "show what a server lists", EXAMPLES)
-    accept = command(actions, "accept", run_accept, "show what changed of a server's tools, and accept it", EXAMPLES)
-    reject = command(actions, "reject", run_reject, "keep tools of a server out, as they are listed now", EXAMPLES)
-    acts = [command(actions, act, _run_act(act), f"{act} a server", EXAMPLES) for act in ("start", "stop", "remove")]
-    login = command(actions, "login", run_login, "sign in to a server that wants a person for it", EXAMPLES)
-    logout = command(actions, "logout", run_logout, "throw away the token of a server", EXAMPLES)
+    call = add_command(actions, "call", run_call, "call a tool and print its result", EXAMPLES)
+    shown = add_command(actions, "tools", run_tools, "show what a server lists", EXAMPLES)
+    accept = add_command(
+        actions, "accept", run_accept, "show what changed of a server's tools, and accept it", EXAMPLES
+    )
+    reject = add_command(actions, "reject", run_reject, "keep tools of a server out, as they are listed now", EXAMPLES)
+    acts = [
+        add_command(actions, act, _build_action(act), f"{act} a server", EXAMPLES)
+        for act in ("start", "stop", "remove")
+    ]
+    login = add_command(actions, "login", run_login, "sign in to a server that wants a person for it", EXAMPLES)
+    logout = add_command(actions, "logout", run_logout, "throw away the token of a server", EXAMPLES)
     for one in (call, shown, accept, reject, login, logout, *acts):
         one.add_argument("name")
     login.add_argument("--no-browser", action="store_true", help="only print the page's address")
@@ -113,7 +118,7 @@ def add_to(commands: Commands) -> None:
 
 
 def run_list(options: argparse.Namespace) -> None:
-    servers = _with_server(options, lambda server: server.ask("GET", "/servers", _List)).servers
+    servers = _with_server(options, lambda server: server.request("GET", "/servers", _ServerList)).servers
     if not servers:
         print("There are no servers. `toolyard servers add --help` tells how to add one.")
         return
@@ -122,42 +127,46 @@ def run_list(options: argparse.Namespace) -> None:
          (one.error_message or "")[:80])
         for one in servers
     ]  # fmt: skip
-    print(table(("name", "status", "tools", "waiting", "restarts", "protocol", "error"), rows))
+    print(format_table(("name", "status", "tools", "waiting", "restarts", "protocol", "error"), rows))
 
 
 def run_add(options: argparse.Namespace) -> int:
     if bool(options.command) == bool(options.server_url):
-        raise Misused("name a command after --, or an address with --url")
+        raise UsageError("name a command after --, or an address with --url")
     config: dict[str, object] = {
         "command": options.command[0] if options.command else "",
         "args": options.command[1:],
-        "env": dict(_pair(one, "=") for one in options.env),
+        "env": dict(_parse_pair(one, "=") for one in options.env),
         "cwd": options.cwd,
         "url": options.server_url,
-        "headers": dict(_pair(one, ":") for one in options.headers),
+        "headers": dict(_parse_pair(one, ":") for one in options.headers),
         "trust": options.trust,
         "auth": "caller" if options.per_caller else "server",
         "pin": "off" if options.no_pin else "on",
     }
     body = {"name": options.name, "config": config}
-    return _report_start(_with_server(options, lambda server: server.ask("POST", "/servers", _Said, body)))
+    return _report_start(_with_server(options, lambda server: server.request("POST", "/servers", _ServerAnswer, body)))
 
 
 def run_tools(options: argparse.Namespace) -> None:
-    tools = _with_server(options, lambda server: server.ask("GET", f"{_path(options)}/tools", _Tools)).tools
+    tools = _with_server(
+        options, lambda server: server.request("GET", f"{_build_path(options)}/tools", _ListedTools)
+    ).tools
     rows = [(one.name, one.offered_as, one.state, one.description.partition("\n")[0][:80]) for one in tools]
-    print(table(("name", "offered as", "state", "what it does"), rows) if rows else "It lists no tools.")
+    print(format_table(("name", "offered as", "state", "what it does"), rows) if rows else "It lists no tools.")
 
 
 def run_accept(options: argparse.Namespace) -> None:
-    path = _path(options)
+    path = _build_path(options)
 
-    async def accept(server: Server) -> list[_Tool]:
-        listed = (await server.ask("GET", f"{path}/tools", _Tools)).tools
-        chosen = [one for one in listed if one.state in (_NAMED if one.name in options.tools else _WAITING)]
+    async def accept(server: ServerClient) -> list[_ListedTool]:
+        listed = (await server.request("GET", f"{path}/tools", _ListedTools)).tools
+        chosen = [
+            one for one in listed if one.state in (_SELECTABLE_STATES if one.name in options.tools else _WAITING_STATES)
+        ]
         chosen = [one for one in chosen if not options.tools or one.name in options.tools]
         if chosen:
-            await server.ask("POST", f"{path}/accept", _Tools, {"tools": [one.name for one in chosen]})
+            await server.request("POST", f"{path}/accept", _ListedTools, {"tools": [one.name for one in chosen]})
         return chosen
 
     for one in (accepted := _with_server(options, accept)):
@@ -167,7 +176,7 @@ def run_accept(options: argparse.Namespace) -> None:
 
 def run_reject(options: argparse.Namespace) -> None:
     body = {"tools": options.tools}
-    _with_server(options, lambda server: server.ask("POST", f"{_path(options)}/reject", _Tools, body))
+    _with_server(options, lambda server: server.request("POST", f"{_build_path(options)}/reject", _ListedTools, body))
     print(f"Kept out: {', '.join(options.tools)}")
 
 
@@ -175,42 +184,44 @@ def run_call(options: argparse.Namespace) -> int:
     try:
         arguments = msgspec.json.decode(options.arguments, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise Misused(f"the arguments must be a JSON object: {error}") from None
+        raise UsageError(f"the arguments must be a JSON object: {error}") from None
     body = {"tool_name": options.tool, "arguments": arguments}
-    path = f"{_path(options)}/tools/call"
-    told = _with_server(options, lambda server: server.ask("POST", path, _Called, body))
+    path = f"{_build_path(options)}/tools/call"
+    told = _with_server(options, lambda server: server.request("POST", path, _ToolCallAnswer, body))
     print(told.result if told.result is not None else f"{told.message} ({told.conversation_id})")
     return 0 if told.success else 1
 
 
 def run_login(options: argparse.Namespace) -> None:
-    path = f"{_path(options)}/login"
+    path = f"{_build_path(options)}/login"
 
-    async def login(server: Server) -> _Said:
-        async with waiting_for_page(options.port) as page:
-            begun = await server.ask("POST", path, _Page, {"redirect_uri": page.address})
-            print(f"Sign in at this address:\n{openable(begun.authorization_url)}", flush=True)
+    async def login(server: ServerClient) -> _ServerAnswer:
+        async with listen_for_callback(options.port) as page:
+            begun = await server.request("POST", path, _SignInPage, {"redirect_uri": page.address})
+            print(f"Sign in at this address:\n{require_browser_url(begun.authorization_url)}", flush=True)
             if not options.no_browser:
                 await asyncio.to_thread(webbrowser.open, begun.authorization_url)
-            answer = await page.answer(begun.state)
-            return await server.ask("POST", f"{path}/answer", _Said, answer)
+            answer = await page.wait_for_answer(begun.state)
+            return await server.request("POST", f"{path}/answer", _ServerAnswer, answer)
 
     print(_with_server(options, login).message)
 
 
 def run_logout(options: argparse.Namespace) -> None:
-    path = f"{_path(options)}/login"
-    print(_with_server(options, lambda server: server.ask("DELETE", path, _Said)).message)
+    path = f"{_build_path(options)}/login"
+    print(_with_server(options, lambda server: server.request("DELETE", path, _ServerAnswer)).message)
 
 
-_WAITING = ("new", "changed")
-_NAMED = (*_WAITING, "rejected")
+_WAITING_STATES = ("new", "changed")
+_SELECTABLE_STATES = (*_WAITING_STATES, "rejected")
 
 
-def _run_act(act: str) -> Callable[[argparse.Namespace], int]:
+def _build_action(act: str) -> Callable[[argparse.Namespace], int]:
     def run(options: argparse.Namespace) -> int:
-        method, path = ("DELETE", _path(options)) if act == "remove" else ("POST", f"{_path(options)}/{act}")
-        answer = _with_server(options, lambda server: server.ask(method, path, _Said))
+        method, path = (
+            ("DELETE", _build_path(options)) if act == "remove" else ("POST", f"{_build_path(options)}/{act}")
+        )
+        answer = _with_server(options, lambda server: server.request(method, path, _ServerAnswer))
         if act == "start":
             return _report_start(answer)
         print(answer.message)
@@ -219,7 +230,7 @@ def _run_act(act: str) -> Callable[[argparse.Namespace], int]:
     return run
 
 
-def _report_start(answer: _Said) -> int:
+def _report_start(answer: _ServerAnswer) -> int:
     """Print how a server has started, and return the exit code: 1 if it could not. One may still need a sign-in."""
     server = answer.server
     failed = server.status in ("restarting", "failed") and f"`toolyard servers login {server.id}`" not in answer.message
@@ -233,22 +244,22 @@ def _report_start(answer: _Said) -> int:
     return 0
 
 
-def _with_server(options: argparse.Namespace, ask: Callable[[Server], Awaitable[T]]) -> T:
-    async def asked() -> T:
-        async with server_or_store(set_up(options).config.store, options.url, options.key) as place:
-            if not isinstance(place, Server):
+def _with_server(options: argparse.Namespace, ask: Callable[[ServerClient], Awaitable[T]]) -> T:
+    async def run_request() -> T:
+        async with open_server_or_store(load_setup(options).config.store, options.url, options.key) as place:
+            if not isinstance(place, ServerClient):
                 raise Misconfigured("no server is running: start one with `toolyard serve`, or name one with --server")
             return await ask(place)
 
-    return asyncio.run(asked())
+    return asyncio.run(run_request())
 
 
-def _path(options: argparse.Namespace) -> str:
+def _build_path(options: argparse.Namespace) -> str:
     return f"/servers/{quote(options.name, safe='')}"
 
 
-def _pair(text: str, sign: str) -> tuple[str, str]:
+def _parse_pair(text: str, sign: str) -> tuple[str, str]:
     name, found, value = text.partition(sign)
     if not found or not name.strip():
-        raise Misused(f"{text!r} must be NAME{sign}VALUE")
+        raise UsageError(f"{text!r} must be NAME{sign}VALUE")
     return name.strip(), value.strip()

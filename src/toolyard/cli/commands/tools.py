@@ -7,15 +7,15 @@ from dataclasses import replace
 
 import msgspec
 
-from toolyard.cli.common import Commands, Misused, add_config_flags, command, set_up
-from toolyard.cli.terminal import Interrupted, Left, Terminal, plain, table
+from toolyard.cli.common import Commands, UsageError, add_command, add_config_flags, load_setup
+from toolyard.cli.terminal import InputEnded, Interrupted, Terminal, format_table, sanitize
 from toolyard.core.caller import Caller
 from toolyard.core.events import CallEnded, CallJudged, RunEnded
 from toolyard.core.tools import Tool
-from toolyard.engine.registry import shut
+from toolyard.engine.registry import find_denial
 from toolyard.models.scripted import Scripted
 from toolyard.server.config import Config
-from toolyard.server.wiring import configured_tools, wiring
+from toolyard.server.wiring import build_wiring, load_configured_tools
 from toolyard.venues.function import ExecutorTool, FunctionTool
 from toolyard.yard import Yard
 
@@ -29,10 +29,10 @@ A call is checked and judged as a model's call is, and nothing of it is kept. Ex
 
 
 def add_to(commands: Commands) -> None:
-    made = command(commands, "tools", run_list, "list the tools, or call one", EXAMPLES)
+    made = add_command(commands, "tools", run_list, "list the tools, or call one", EXAMPLES)
     add_config_flags(made, "tools")
     actions = made.add_subparsers(metavar="ACTION")
-    call = command(actions, "call", run_call, "call one tool and print its result", EXAMPLES)
+    call = add_command(actions, "call", run_call, "call one tool and print its result", EXAMPLES)
     call.add_argument("name")
     call.add_argument("arguments", nargs="?", default="{}", help="a JSON object; default: {}")
     call.add_argument("--user", default="local", help="as whom")
@@ -43,42 +43,42 @@ def add_to(commands: Commands) -> None:
 
 
 def run_list(options: argparse.Namespace) -> None:
-    setup = set_up(options)
-    tools = configured_tools(setup.config, setup.base)
+    setup = load_setup(options)
+    tools = load_configured_tools(setup.config, setup.base)
     if not tools:
         print('There are no tools: name modules or files with `tools = ["./my_tools.py"]` in toolyard.toml or --tools.')
         return
     print(
-        table(
+        format_table(
             ("name", "venue", "effect", "roles", "approval", "timeout", "what it does"),
-            [_row(one, _known_roles(setup.config, tools)) for one in tools],
+            [_build_row(one, _list_known_roles(setup.config, tools)) for one in tools],
         )
     )
 
 
-def _known_roles(config: Config, tools: Iterable[FunctionTool | ExecutorTool]) -> set[str]:
+def _list_known_roles(config: Config, tools: Iterable[FunctionTool | ExecutorTool]) -> set[str]:
     """Return every role that is named anywhere: whom a tool's own check admits can only be found out by trying."""
     keys = (role for key in config.keys for role in key.roles)
     return {"admin", "operator", "approver", *keys, *(role for one in tools for role in one.definition.roles)}
 
 
-def _who(one: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> str:
-    tool = one.definition
+def _describe_callers(tool_source: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> str:
+    tool = tool_source.definition
     if not tool.own_check:
         return " ".join(sorted(tool.roles)) or "everybody"
-    gate = one.own().gate
-    admitted = [role for role in sorted(known_roles) if not shut(gate, Caller(roles=frozenset({role})))]
+    gate = tool_source.hooks().authorize
+    admitted = [role for role in sorted(known_roles) if not find_denial(gate, Caller(roles=frozenset({role})))]
     return " ".join([*(role for role in admitted if not tool.roles or role in tool.roles), "(its own check)"])
 
 
-def _row(one: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> tuple[str, ...]:
-    tool, roles = one.definition, _who(one, known_roles)
+def _build_row(tool_source: FunctionTool | ExecutorTool, known_roles: Iterable[str]) -> tuple[str, ...]:
+    tool, roles = tool_source.definition, _describe_callers(tool_source, known_roles)
     first = tool.description.strip().partition("\n")[0]
     name = tool.name if tool.enabled else f"{tool.name} (disabled)"
-    return (name, tool.venue, _effect(tool), roles, tool.approval, f"{tool.timeout_s:g} s", first)
+    return (name, tool.venue, _describe_effect(tool), roles, tool.approval, f"{tool.timeout_s:g} s", first)
 
 
-def _effect(tool: Tool) -> str:
+def _describe_effect(tool: Tool) -> str:
     words = ["reads" if tool.read_only else "destroys" if tool.destructive else "changes"]
     return " ".join([*words, "outside"] if tool.open_world else words)
 
@@ -87,35 +87,35 @@ def run_call(options: argparse.Namespace) -> int:
     try:
         arguments = msgspec.json.decode(options.arguments, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeError) as error:
-        raise Misused(f'the arguments must be a JSON object, such as \'{{"item": "milk"}}\': {error}') from None
-    return asyncio.run(_call(options, arguments))
+        raise UsageError(f'the arguments must be a JSON object, such as \'{{"item": "milk"}}\': {error}') from None
+    return asyncio.run(_call_tool(options, arguments))
 
 
-async def _call(options: argparse.Namespace, arguments: dict[str, object]) -> int:
-    setup, terminal = set_up(options), Terminal()
-    wired = replace(wiring(setup.config, setup.base), store="memory:", model=Scripted([]))
+async def _call_tool(options: argparse.Namespace, arguments: dict[str, object]) -> int:
+    setup, terminal = load_setup(options), Terminal()
+    wired = replace(build_wiring(setup.config, setup.base), store="memory:", model=Scripted([]))
     caller = Caller(user=options.user, roles=frozenset(options.roles or ["admin"]), division=options.division)
-    async with Yard.wired(wired) as yard:
+    async with Yard.from_wiring(wired) as yard:
         run, code = yard.call(options.name, arguments, caller=caller), 1
         async for event in run:
             match event:
                 case CallJudged(verdict="ask", call_id=call_id):
-                    if options.yes or _agrees(terminal, options.name):
+                    if options.yes or _confirm(terminal, options.name):
                         await yard.approve(run.conversation, call_id, caller=caller)
                     else:
                         await yard.deny(run.conversation, call_id, caller=caller)
                 case CallEnded(result=result):
-                    print(plain(result.content))
+                    print(sanitize(result.content))
                     code = 0 if result.outcome == "ok" else 1
                 case RunEnded(ending="failed", detail=detail):
-                    print(plain(detail))
+                    print(sanitize(detail))
                 case _:
                     pass
         return code
 
 
-def _agrees(terminal: Terminal, name: str) -> bool:
+def _confirm(terminal: Terminal, name: str) -> bool:
     try:
-        return terminal.agrees(f"{name} asks first. Run it?")
-    except (Left, Interrupted):
+        return terminal.confirm(f"{name} asks first. Run it?")
+    except (InputEnded, Interrupted):
         return False

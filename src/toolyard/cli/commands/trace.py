@@ -9,23 +9,23 @@ from urllib.parse import quote
 
 import msgspec
 
-from toolyard.cli.common import Commands, add_config_flags, add_server_flags, command, set_up
-from toolyard.cli.server_client import Server, server_or_store
+from toolyard.cli.common import Commands, add_command, add_config_flags, add_server_flags, load_setup
+from toolyard.cli.server_client import ServerClient, open_server_or_store
 from toolyard.core.errors import Misconfigured, NotFound, install_command
 from toolyard.core.store import Store
-from toolyard.observability.trace import Trace, trace_of
+from toolyard.observability.trace import Trace, build_trace
 
 EXAMPLES = """  toolyard trace trace_0f3a…                      the id that every answer has in X-Correlation-ID
   toolyard trace my-request-17 --server http://127.0.0.1:8080 --key KEY
 """
 
 
-class _Runs(msgspec.Struct):
+class _TracedRuns(msgspec.Struct):
     runs: list[Trace]
 
 
 def add_to(commands: Commands) -> None:
-    made = command(commands, "trace", run, "draw what happened under a correlation id", EXAMPLES)
+    made = add_command(commands, "trace", run, "draw what happened under a correlation id", EXAMPLES)
     made.add_argument("id", help="the correlation id")
     add_server_flags(made)
     add_config_flags(made, "store")
@@ -37,22 +37,22 @@ def run(options: argparse.Namespace) -> None:
         console = importlib.import_module("rich.console")
     except ImportError as error:
         raise Misconfigured(f"drawing needs more packages: {install_command('server')} ({error})") from None
-    traces = asyncio.run(_traces(options))
+    traces = asyncio.run(_load_traces(options))
     width = shutil.get_terminal_size((100, 24)).columns
     console.Console(file=sys.stdout, width=width, highlight=False).print(waterfall.draw(traces, width))
 
 
-async def _traces(options: argparse.Namespace) -> list[Trace]:
-    store = set_up(options).config.store
-    async with server_or_store(store, options.url, options.key) as place:
-        if isinstance(place, Server):
-            return (await place.ask("GET", f"/traces/{quote(options.id, safe='')}", _Runs)).runs
-        return await _stored(place, options.id)
+async def _load_traces(options: argparse.Namespace) -> list[Trace]:
+    store = load_setup(options).config.store
+    async with open_server_or_store(store, options.url, options.key) as place:
+        if isinstance(place, ServerClient):
+            return (await place.request("GET", f"/traces/{quote(options.id, safe='')}", _TracedRuns)).runs
+        return await _read_stored_traces(place, options.id)
 
 
-async def _stored(store: Store, correlation_id: str) -> list[Trace]:
-    runs = await store.traced(correlation_id)
-    found = [trace_of(await store.read(conversation), run_id) for conversation, run_id in runs]
+async def _read_stored_traces(store: Store, correlation_id: str) -> list[Trace]:
+    runs = await store.find_runs(correlation_id)
+    found = [build_trace(await store.read(conversation), run_id) for conversation, run_id in runs]
     if not (traces := [trace for trace in found if trace is not None]):
         raise NotFound(f"there is no trace {correlation_id[:128]!r} in this store")
     return traces

@@ -4,9 +4,9 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings
-from toolyard.core.ports import Personally, Policy, Question, Venue
+from toolyard.core.ports import CallerToolsVenue, Policy, PolicyRequest, Venue
 from toolyard.core.tools import Tool
-from toolyard.engine.registry import Registry, shut
+from toolyard.engine.registry import Registry, find_denial
 
 
 class ToolAudit(Struct, frozen=True, kw_only=True):
@@ -22,24 +22,24 @@ class ToolAudit(Struct, frozen=True, kw_only=True):
 
 
 def audit_tools(registry: Registry, policy: Policy, caller: Caller) -> ToolAudit:
-    registered, refused = registry.listed(caller)
+    registered, refused = registry.list_registered(caller)
     own = [(entry.tool, entry.venue) for entry in registered if entry.on_demand == "always"]
 
     def may_use(tool: Tool, venue: Venue) -> bool:
-        question = Question(tool=tool, caller=caller, settings=Settings())
-        return not shut(venue.own(tool.name).gate, caller) and policy.judge(question).decision != "deny"
+        question = PolicyRequest(tool=tool, caller=caller, settings=Settings())
+        return not find_denial(venue.hooks(tool.name).authorize, caller) and policy.judge(question).decision != "deny"
 
     allowed = [(tool, venue) for tool, venue in own if may_use(tool, venue)]
     strays = [(tool, venue) for tool, venue in refused if tool.venue != "provider" and may_use(tool, venue)]
     on_demand = [entry.tool.name for entry in registered if entry.on_demand != "always"]
     return ToolAudit(
         schemas=[tool.name for tool, _ in allowed],
-        dispatchers=[tool.name for tool, venue in (*allowed, *strays) if _dispatches(venue, tool, caller)],
-        built_in=[*on_demand, *(tool.name for tool in registry.hosted())],
+        dispatchers=[tool.name for tool, venue in (*allowed, *strays) if _can_dispatch(venue, tool, caller)],
+        built_in=[*on_demand, *(tool.name for tool in registry.native_tools())],
     )
 
 
-def _dispatches(venue: Venue, tool: Tool, caller: Caller) -> bool:
-    if isinstance(venue, Personally):
-        return venue.dispatches(tool, caller)
+def _can_dispatch(venue: Venue, tool: Tool, caller: Caller) -> bool:
+    if isinstance(venue, CallerToolsVenue):
+        return venue.can_dispatch(tool, caller)
     return any(listed.name == tool.name for listed in venue.tools())

@@ -12,27 +12,27 @@ from toolyard.core.items import Item, Result, UserMessage
 from toolyard.core.limits import Budget
 from toolyard.core.state import State
 from toolyard.core.tools import Tool
-from toolyard.tool_index.find_tools_result import FIND_TOOLS, MOST_FOUND, names_told, shown_bytes
-from toolyard.tool_index.index import Index
+from toolyard.tool_index.find_tools_result import FIND_TOOLS, MAX_FOUND, estimate_tool_bytes, parse_tool_names
+from toolyard.tool_index.index import ToolIndex
 
-MOST_GUESSED = 10
+MAX_GUESSED = 10
 """Tools that one look at the messages may bring."""
-LEAST_LIKELY = 0.35
+MIN_LIKELIHOOD = 0.35
 """Of the best one's score: what fits worse is not guessed."""
 MAX_SAMPLED = 10
 """Tools that a message is shown which seems to need none, such as a greeting."""
-MOST_MESSAGES = 3
-AGAIN, CEILING = 2, 16
+MAX_MESSAGES = 3
+MAX_GUESSED_FACTOR, MAX_FOUND_FACTOR = 2, 16
 """How many times the budget a conversation may come to by what later messages seem to need, and by what it finds."""
 
 
-class Offering:
+class ToolSelector:
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._index = Index()
+        self._index = ToolIndex()
         self._indexed: Mapping[str, Tool] = {}
 
-    def index(self, tools: Mapping[str, Tool]) -> None:
+    def update_index(self, tools: Mapping[str, Tool]) -> None:
         """Bring the index up to date: what came, went or changed, and nothing else."""
         before, self._indexed = self._indexed, tools
         for name in before:
@@ -43,30 +43,30 @@ class Offering:
                 self._index.put(tool)
 
     def search(self, query: str, allowed: Callable[[Tool], bool]) -> list[Tool]:
-        return [found.tool for found in self._index.search(query, MOST_FOUND, allowed)]
+        return [found.tool for found in self._index.search(query, MAX_FOUND, allowed)]
 
     @staticmethod
-    def unmoved(state: State) -> bool:
+    def is_unchanged(state: State) -> bool:
         """Nothing came since the last turn that could bring more tools."""
-        return not any(isinstance(item, UserMessage) or _is_find(item) for item in _fresh(state))
+        return not any(isinstance(item, UserMessage) or _is_find_result(item) for item in _list_new_items(state))
 
-    def names(self, state: State, usable: Callable[[str], Tool | None], always: Collection[str]) -> list[str]:
+    def select_names(self, state: State, usable: Callable[[str], Tool | None], always: Collection[str]) -> list[str]:
         """The tools to show next, in order, of those that may be used. The budget is for those not shown always."""
-        shown = _Shown(self.budget, usable, always)
+        shown = _ShownTools(self.budget, usable, always)
         for name in (*state.offered, *always):
             shown.add(name)
         if state.run is not None:
             shown.add(state.run.request.tool_choice)
         shown.add(FIND_TOOLS)
-        for name in self._found(state):
-            shown.add(name, times=CEILING)
-        for name in self._guessed(state, lambda tool: usable(tool.name) is not None):
-            shown.add(name, times=AGAIN if state.offered else 1)
+        for name in self._list_found(state):
+            shown.add(name, times=MAX_FOUND_FACTOR)
+        for name in self._guess_names(state, lambda tool: usable(tool.name) is not None):
+            shown.add(name, times=MAX_GUESSED_FACTOR if state.offered else 1)
         if shown.names.keys() <= {FIND_TOOLS}:
             self._add_sample(shown)
         return list(shown.names)
 
-    def _add_sample(self, shown: "_Shown") -> None:
+    def _add_sample(self, shown: "_ShownTools") -> None:
         """Show some tools of every server, in turn: a model that sees none would say that it can do nothing."""
         by_server: dict[str, list[str]] = {}
         for name, tool in self._indexed.items():
@@ -78,21 +78,23 @@ class Offering:
                 return
             shown.add(name, times=1)
 
-    def _found(self, state: State) -> list[str]:
+    def _list_found(self, state: State) -> list[str]:
         """What the model found since its last turn."""
-        return [name for item in _fresh(state) if _is_find(item) for name in names_told(item.content)]
+        return [
+            name for item in _list_new_items(state) if _is_find_result(item) for name in parse_tool_names(item.content)
+        ]
 
-    def _guessed(self, state: State, allowed: Callable[[Tool], bool]) -> Iterator[str]:
+    def _guess_names(self, state: State, allowed: Callable[[Tool], bool]) -> Iterator[str]:
         """What the messages that came since the last turn seem to need, each after what its values come from."""
-        texts = [item.text for item in _fresh(state) if isinstance(item, UserMessage)][-MOST_MESSAGES:]
-        likely = self._index.search("\n".join(texts), MOST_GUESSED, allowed) if texts else []
+        texts = [item.text for item in _list_new_items(state) if isinstance(item, UserMessage)][-MAX_MESSAGES:]
+        likely = self._index.search("\n".join(texts), MAX_GUESSED, allowed) if texts else []
         for found in likely:
-            if found.score >= LEAST_LIKELY * likely[0].score:
+            if found.score >= MIN_LIKELIHOOD * likely[0].score:
                 yield from found.tool.sources.values()
                 yield found.tool.name
 
 
-class _Shown:
+class _ShownTools:
     """The tools shown so far, and how much room they take."""
 
     def __init__(self, budget: Budget, usable: Callable[[str], Tool | None], free: Collection[str]) -> None:
@@ -108,16 +110,16 @@ class _Shown:
         if tool is None:
             return
         cost = 0 if name in self._free else 1
-        count, size = self._count + cost, self._bytes + cost * shown_bytes(tool)
+        count, size = self._count + cost, self._bytes + cost * estimate_tool_bytes(tool)
         if times and (count > self._budget.tools * times or size > self._budget.schema_bytes * times):
             return
         self.names[name] = None
         self._count, self._bytes = count, size
 
 
-def _is_find(item: Item) -> TypeGuard[Result]:
+def _is_find_result(item: Item) -> TypeGuard[Result]:
     return isinstance(item, Result) and item.tool == FIND_TOOLS
 
 
-def _fresh(state: State) -> Sequence[Item]:
-    return state.history.since(state.looked)
+def _list_new_items(state: State) -> Sequence[Item]:
+    return state.history.items_from(state.looked)

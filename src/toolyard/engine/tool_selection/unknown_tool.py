@@ -9,9 +9,9 @@ MAX_NAMED = 20
 MAX_LETTERS = 64
 
 
-def unknown_tool(name: str, offered: Iterable[str]) -> Problem:
+def build_unknown_tool_problem(name: str, offered: Iterable[str]) -> Problem:
     """Return the problem, with the tools that there are, nearest in name first."""
-    near = sorted(offered, key=lambda other: -_likeness(name[:MAX_LETTERS].lower(), other.lower()))
+    near = sorted(offered, key=lambda other: -_compute_likeness(name[:MAX_LETTERS].lower(), other.lower()))
     names = ", ".join(near[:MAX_NAMED]) or "none"
     return Problem(
         error=f"there is no tool named {name[:MAX_LETTERS]!r}; there are: {names}",
@@ -20,7 +20,7 @@ def unknown_tool(name: str, offered: Iterable[str]) -> Problem:
     )
 
 
-def _likeness(name: str, other: str) -> float:
+def _compute_likeness(name: str, other: str) -> float:
     """Return how many pairs of letters two names share, of all that they have."""
     pairs, others = {*itertools.pairwise(name)}, {*itertools.pairwise(other)}
     return len(pairs & others) / (len(pairs | others) or 1)

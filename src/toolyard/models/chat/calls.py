@@ -10,7 +10,7 @@ from toolyard.models.chat.chunks import CallDelta
 from toolyard.models.streamed_call import CallInProgress
 
 
-class Calls:
+class StreamedCalls:
     """The calls of one turn, in the order in which they began."""
 
     __slots__ = ("_by_index", "_last", "all")
@@ -23,10 +23,10 @@ class Calls:
     def add(self, delta: CallDelta) -> tuple[CallInProgress | None, str]:
         """The call that the piece belongs to, and the text that it adds to the call's arguments."""
         function = delta.function
-        name, text = (function.name or "", _text(function.arguments)) if function else ("", "")
+        name, text = (function.name or "", _encode_arguments(function.arguments)) if function else ("", "")
         if not (name or text or delta.id):
             return None, ""
-        call = self._place(delta, name, text)
+        call = self._find_or_start(delta, name, text)
         if name:
             call.name_restated = bool(call.name)
             call.name = name
@@ -39,11 +39,11 @@ class Calls:
             self._by_index[delta.index] = call
         return call, text
 
-    def _place(self, delta: CallDelta, name: str, text: str) -> CallInProgress:
-        call = self._same_id(delta.id, name) if delta.id else None
+    def _find_or_start(self, delta: CallDelta, name: str, text: str) -> CallInProgress:
+        call = self._find_by_id(delta.id, name) if delta.id else None
         if call is None:
             call = self._last if delta.index is None else self._by_index.get(delta.index)
-        if call is None or _begins_another(call, delta.id or "", name, text):
+        if call is None or _starts_new_call(call, delta.id or "", name, text):
             another = CallInProgress(len(self.all))
             if call is not None and call.name_restated:
                 another.name = call.name
@@ -51,14 +51,14 @@ class Calls:
             return another
         return call
 
-    def _same_id(self, provider_id: str, name: str) -> CallInProgress | None:
+    def _find_by_id(self, provider_id: str, name: str) -> CallInProgress | None:
         """A piece without a name that restates an id goes with that id, wherever its index points."""
         if name:
             return None
         return next((call for call in reversed(self.all) if call.provider_id == provider_id), None)
 
 
-def _begins_another(call: CallInProgress, provider_id: str, name: str, text: str) -> bool:
+def _starts_new_call(call: CallInProgress, provider_id: str, name: str, text: str) -> bool:
     """Whether the piece cannot belong to the call that its index (or its place) points to.
 
     Another id or another name is another call. So is a second object after a whole one if the name was given again:
@@ -73,7 +73,7 @@ def _begins_another(call: CallInProgress, provider_id: str, name: str, text: str
     return is_whole(call.fragments) and not text.startswith("".join(call.fragments[-1:]).rstrip())
 
 
-def _text(arguments: object) -> str:
+def _encode_arguments(arguments: object) -> str:
     if arguments is None:
         return ""
     return arguments if isinstance(arguments, str) else msgspec.json.encode(arguments).decode()

@@ -19,7 +19,7 @@ class CallDelta(Struct, gc=False):
     function: FunctionDelta | None = None
 
 
-class Delta(Struct, gc=False):
+class ChatDelta(Struct, gc=False):
     content: str | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
@@ -28,10 +28,10 @@ class Delta(Struct, gc=False):
     tool_calls: list[CallDelta] | None = None
 
 
-class Choice(Struct, gc=False):
+class ChatChoice(Struct, gc=False):
     index: int | None = None
-    delta: Delta | None = None
-    message: Delta | None = None
+    delta: ChatDelta | None = None
+    message: ChatDelta | None = None
     finish_reason: str | None = None
 
 
@@ -39,7 +39,7 @@ class PromptDetails(Struct, gc=False):
     cached_tokens: float | None = None
 
 
-class UsageCounts(Struct, gc=False):
+class ChatUsage(Struct, gc=False):
     prompt_tokens: float | None = None
     completion_tokens: float | None = None
     prompt_tokens_details: PromptDetails | None = None
@@ -47,13 +47,13 @@ class UsageCounts(Struct, gc=False):
     """DeepSeek's word for cached tokens."""
 
 
-class Chunk(Struct, gc=False):
-    choices: list[Choice] | None = None
-    usage: UsageCounts | None = None
+class ChatChunk(Struct, gc=False):
+    choices: list[ChatChoice] | None = None
+    usage: ChatUsage | None = None
     model: str | None = None
     error: object = None
     message: str | None = None
     """Only of an error that is not wrapped in `error`."""
 
 
-decode_chunk = msgspec.json.Decoder(Chunk).decode
+decode_chunk = msgspec.json.Decoder(ChatChunk).decode

@@ -7,13 +7,13 @@ tools' meaning, nor where keys and addresses are configured.
 from collections.abc import AsyncGenerator, Iterable
 from typing import Unpack
 
-from toolyard.core.options import PLAIN, Options
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest
 from toolyard.models.chat.reply import ChatReply
 from toolyard.models.chat.request import to_wire
 from toolyard.models.http.client import Deadlines, Retry
-from toolyard.models.http.exchange import Exchange, Line, ModelEvent, address, events_in
 from toolyard.models.http.reader import ReplyReader
+from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
 
 __all__ = ["Deadlines", "OpenAIChat", "Retry", "from_wire", "to_wire"]
 
@@ -28,19 +28,19 @@ class OpenAIChat:
         model: str = "",
         api_key: str = "",
         provider: str = "openai",
-        options: Options = PLAIN,
-        **line: Unpack[Line],
+        options: Options = DEFAULT_OPTIONS,
+        **connection_options: Unpack[ConnectionOptions],
     ) -> None:
         """`model` is the name to ask for; empty means the one that each request names."""
         self._model = model
         self._provider = provider
         self._options = options
-        url = address(base_url, "/chat/completions")
-        self._exchange = Exchange(url=url, provider=provider, key=api_key, **line)
+        url = build_url(base_url, "/chat/completions")
+        self._exchange = WireClient(url=url, provider=provider, key=api_key, **connection_options)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
-        reader = ReplyReader(ChatReply(request.turn, self._provider, self._model or request.model), request.mint)
+        reader = ReplyReader(ChatReply(request.turn, self._provider, self._model or request.model), request.clock)
         return self._exchange.stream(to_wire(request, self._model, self._provider, self._options), reader, request)
 
     async def close(self) -> None:
@@ -49,4 +49,4 @@ class OpenAIChat:
 
 def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "openai") -> list[ModelEvent]:
     """The events of a reply whose body is these packets."""
-    return events_in(packets, ReplyReader(ChatReply(request.turn, provider, request.model), request.mint))
+    return read_events(packets, ReplyReader(ChatReply(request.turn, provider, request.model), request.clock))

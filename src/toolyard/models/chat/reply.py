@@ -9,12 +9,18 @@ from toolyard.core.events import (
     TurnEnded,
 )
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Usage
-from toolyard.core.ports import Mint
-from toolyard.models.chat.calls import Calls
-from toolyard.models.chat.chunks import CallDelta, Choice, Chunk, UsageCounts, decode_chunk
-from toolyard.models.chat.reasoning_details import Detail, pieces_in, sealed
-from toolyard.models.http.problems import WireFailure, error_type_in_stream, failure, words_in, words_of
-from toolyard.models.http.reader import UNREADABLE, decoded
+from toolyard.core.ports import Clock
+from toolyard.models.chat.calls import StreamedCalls
+from toolyard.models.chat.chunks import CallDelta, ChatChoice, ChatChunk, ChatUsage, decode_chunk
+from toolyard.models.chat.reasoning_details import Detail, encode_signature, parse_details
+from toolyard.models.http.problems import (
+    WireFailure,
+    build_failure,
+    classify_stream_error,
+    parse_error,
+    parse_error_body,
+)
+from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
 
 _CUT_SHORT = {"length": "length", "max_tokens": "length", "model_length": "length", "content_filter": "refused"}
 _INTERRUPTED = ("error", "insufficient_system_resource", "aborted")
@@ -39,18 +45,18 @@ class ChatReply:
         "model",
     )
 
-    def __init__(self, turn: int, provider: str, asked: str = "") -> None:
+    def __init__(self, turn: int, provider: str, requested_model: str = "") -> None:
         """`asked` is the model that was asked, as the provider is told its name."""
         self._turn = turn
         self._provider = provider
-        self._asked = asked
+        self._asked = requested_model
         self._text: list[str] = []
         self._text_bytes = 0
         self._reasoning: list[str] = []
         self._reasoning_bytes = 0
         self._details: list[Detail] = []
-        self._calls = Calls()
-        self._counts: UsageCounts | None = None
+        self._calls = StreamedCalls()
+        self._counts: ChatUsage | None = None
         self._refused = False
         self.finish_reason = ""
         self.model = ""
@@ -62,25 +68,25 @@ class ChatReply:
     def read(self, payload: bytes, events: list[ModelDelta], *, cut: bool = False) -> bool:
         try:
             chunk = decode_chunk(payload)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             if payload.strip() == b"[DONE]":
                 return True
             if not cut:
-                self.add(decoded(payload, decode_chunk), events, damaged=True)
+                self.add(decode_payload(payload, decode_chunk), events, damaged=True)
         else:
             self.add(chunk, events)
         return False
 
     def read_whole(self, body: bytes, events: list[ModelDelta]) -> None:
-        chunk = decoded(body, decode_chunk)
+        chunk = decode_payload(body, decode_chunk)
         self.add(chunk, events)
         if not chunk.choices:
-            raise failure(f"the answer is no chat completion: {words_of(body)[0]}", "model_error")
+            raise build_failure(f"the answer is no chat completion: {parse_error_body(body)[0]}", "model_error")
 
-    def add(self, chunk: Chunk, events: list[ModelDelta], *, damaged: bool = False) -> None:
+    def add(self, chunk: ChatChunk, events: list[ModelDelta], *, damaged: bool = False) -> None:
         """Take a chunk in; the events that it makes are appended to `events`."""
         if chunk.error or (chunk.message and not chunk.choices):
-            raise _said_by_provider(chunk)
+            raise _build_error(chunk)
         if chunk.usage is not None:
             self._counts = chunk.usage
         if chunk.model and not self.model:
@@ -89,13 +95,13 @@ class ChatReply:
             if not choice.index:
                 self._add_choice(choice, events, damaged)
 
-    def _add_choice(self, choice: Choice, events: list[ModelDelta], damaged: bool) -> None:
+    def _add_choice(self, choice: ChatChoice, events: list[ModelDelta], damaged: bool) -> None:
         delta = choice.delta or choice.message
         if delta is not None:
             if thought := delta.reasoning_content or delta.reasoning:
                 self._add_reasoning(thought, events)
             if delta.reasoning_details:
-                self._details += pieces_in(delta.reasoning_details)
+                self._details += parse_details(delta.reasoning_details)
             if delta.content:
                 self._add_text(delta.content, events)
             if delta.refusal:
@@ -130,31 +136,31 @@ class ChatReply:
                 )
                 call.arguments_bytes += len(text) if text.isascii() else len(text.encode())
 
-    def ended(self, mint: Mint) -> TurnEnded:
+    def build_turn(self, clock: Clock) -> TurnEnded:
         """The whole turn, once the provider has said that it is over."""
         if self.finish_reason in _INTERRUPTED:
-            raise failure(f"the provider broke the reply off ({self.finish_reason})", "unavailable")
-        at = mint.now()
+            raise build_failure(f"the provider broke the reply off ({self.finish_reason})", "unavailable")
+        at = clock.now()
         items: list[Item] = []
-        signature = sealed(self._details, self._asked)
+        signature = encode_signature(self._details, self._asked)
         if self._reasoning or signature:
             thought = "".join(self._reasoning)
             known = Reasoning(
-                id=mint.id("reasoning"), at=at, text=thought, provider=self._provider, signature=signature
+                id=clock.new_id("reasoning"), at=at, text=thought, provider=self._provider, signature=signature
             )
             items.append(known)
         if self._text:
-            items.append(ModelText(id=mint.id("text"), at=at, text="".join(self._text)))
-        calls = self._ended_calls(mint, at)
-        finish = "calls" if calls else self._finish()
-        return TurnEnded(items=(*items, *calls), finish=finish, usage=_usage(self._counts), model=self.model)
+            items.append(ModelText(id=clock.new_id("text"), at=at, text="".join(self._text)))
+        calls = self._build_calls(clock, at)
+        finish = "calls" if calls else self._map_finish()
+        return TurnEnded(items=(*items, *calls), finish=finish, usage=_build_usage(self._counts), model=self.model)
 
-    def _ended_calls(self, mint: Mint, at: float) -> list[Call]:
+    def _build_calls(self, clock: Clock, at: float) -> list[Call]:
         cut_off = self.finish_reason in _CUT_SHORT
-        read = [(call, call.read(cut_off=cut_off)) for call in self._calls.all]
+        read = [(call, call.parse_arguments(cut_off=cut_off)) for call in self._calls.all]
         return [
             Call(
-                id=mint.id("call"),
+                id=clock.new_id("call"),
                 at=at,
                 tool=call.name,
                 arguments=arguments.value,
@@ -164,18 +170,18 @@ class ChatReply:
             for call, arguments in read
         ]
 
-    def _finish(self) -> Finish:
+    def _map_finish(self) -> Finish:
         if self._refused or _CUT_SHORT.get(self.finish_reason) == "refused":
             return "refused"
         return "length" if self.finish_reason in _CUT_SHORT else "stop"
 
 
-def _said_by_provider(chunk: Chunk) -> WireFailure:
-    words, details = words_in(chunk.error or chunk.message)
-    return failure(f"the provider reports an error: {words}", error_type_in_stream(details), **details)
+def _build_error(chunk: ChatChunk) -> WireFailure:
+    words, details = parse_error(chunk.error or chunk.message)
+    return build_failure(f"the provider reports an error: {words}", classify_stream_error(details), **details)
 
 
-def _usage(counts: UsageCounts | None) -> Usage:
+def _build_usage(counts: ChatUsage | None) -> Usage:
     if counts is None:
         return Usage()
     details = counts.prompt_tokens_details

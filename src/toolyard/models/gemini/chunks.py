@@ -6,7 +6,7 @@ from msgspec import Struct
 Json = dict[str, object]
 
 
-class FunctionCall(Struct, gc=False, rename="camel"):
+class GeminiFunctionCall(Struct, gc=False, rename="camel"):
     id: str | None = None
     name: str | None = None
     args: Json | None = None
@@ -25,7 +25,7 @@ class CodeExecutionResult(Struct, gc=False, rename="camel", omit_defaults=True):
     id: str | None = None
 
 
-class ToolCall(Struct, gc=False, rename="camel", omit_defaults=True):
+class GeminiToolCall(Struct, gc=False, rename="camel", omit_defaults=True):
     """A call of one of Google's own tools, shown because functions were offered beside it."""
 
     tool_type: str | None = None
@@ -33,38 +33,38 @@ class ToolCall(Struct, gc=False, rename="camel", omit_defaults=True):
     args: Json | None = None
 
 
-class ToolResponse(Struct, gc=False, rename="camel", omit_defaults=True):
+class GeminiToolResponse(Struct, gc=False, rename="camel", omit_defaults=True):
     tool_type: str | None = None
     id: str | None = None
     response: Json | None = None
 
 
-class Part(Struct, gc=False, rename="camel", omit_defaults=True):
+class GeminiPart(Struct, gc=False, rename="camel", omit_defaults=True):
     text: str | None = None
     thought: bool | None = None
     thought_signature: str | None = None
-    function_call: FunctionCall | None = None
+    function_call: GeminiFunctionCall | None = None
     executable_code: ExecutableCode | None = None
     code_execution_result: CodeExecutionResult | None = None
-    tool_call: ToolCall | None = None
-    tool_response: ToolResponse | None = None
+    tool_call: GeminiToolCall | None = None
+    tool_response: GeminiToolResponse | None = None
 
 
-class Content(Struct, gc=False):
-    parts: list[Part] | None = None
+class GeminiContent(Struct, gc=False):
+    parts: list[GeminiPart] | None = None
 
 
-class Source(Struct, gc=False):
+class GroundingSource(Struct, gc=False):
     uri: str | None = None
     title: str | None = None
 
 
 class GroundingChunk(Struct, gc=False, rename="camel"):
-    web: Source | None = None
-    retrieved_context: Source | None = None
+    web: GroundingSource | None = None
+    retrieved_context: GroundingSource | None = None
 
 
-class Segment(Struct, gc=False, rename="camel"):
+class GroundingSegment(Struct, gc=False, rename="camel"):
     start_index: int | None = None
     end_index: int | None = None
     """Both count bytes."""
@@ -72,7 +72,7 @@ class Segment(Struct, gc=False, rename="camel"):
 
 
 class GroundingSupport(Struct, gc=False, rename="camel"):
-    segment: Segment | None = None
+    segment: GroundingSegment | None = None
     grounding_chunk_indices: list[int] | None = None
 
 
@@ -84,7 +84,7 @@ class Grounding(Struct, gc=False, rename="camel"):
 
 class Candidate(Struct, gc=False, rename="camel"):
     index: int | None = None
-    content: Content | None = None
+    content: GeminiContent | None = None
     finish_reason: str | None = None
     finish_message: str | None = None
     grounding_metadata: Grounding | None = None
@@ -95,7 +95,7 @@ class PromptFeedback(Struct, gc=False, rename="camel"):
     block_reason_message: str | None = None
 
 
-class UsageCounts(Struct, gc=False, rename="camel"):
+class GeminiUsage(Struct, gc=False, rename="camel"):
     prompt_token_count: float | None = None
     tool_use_prompt_token_count: float | None = None
     candidates_token_count: float | None = None
@@ -106,7 +106,7 @@ class UsageCounts(Struct, gc=False, rename="camel"):
 NO_RAW = msgspec.Raw()
 
 
-class Chunk(Struct, gc=False, rename="camel"):
+class GeminiChunk(Struct, gc=False, rename="camel"):
     candidates: list[Candidate] | None = None
     prompt_feedback: PromptFeedback | None = None
     usage_metadata: msgspec.Raw = NO_RAW
@@ -115,6 +115,6 @@ class Chunk(Struct, gc=False, rename="camel"):
     error: object = None
 
 
-decode_chunk = msgspec.json.Decoder(Chunk).decode
-decode_usage = msgspec.json.Decoder(UsageCounts | None).decode
-decode_part = msgspec.json.Decoder(Part).decode
+decode_chunk = msgspec.json.Decoder(GeminiChunk).decode
+decode_usage = msgspec.json.Decoder(GeminiUsage | None).decode
+decode_part = msgspec.json.Decoder(GeminiPart).decode

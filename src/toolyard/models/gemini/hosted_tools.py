@@ -5,18 +5,18 @@ from collections.abc import Sequence
 import msgspec
 
 from toolyard.core.items import Call, Citation, Item, ModelText, Outcome, Problem, Result, Seal
-from toolyard.core.ports import Mint
-from toolyard.core.results import problem_text
+from toolyard.core.ports import Clock
+from toolyard.core.results import format_problem
 from toolyard.core.tools import ProviderOptions, Tool
-from toolyard.models.gemini.chunks import Grounding, GroundingSupport, Part, decode_part
-from toolyard.models.hosted_results import citation, hosted_result
-from toolyard.models.hosted_tools import takes_functions_beside
-from toolyard.models.unicode import encoded
+from toolyard.models.gemini.chunks import GeminiPart, Grounding, GroundingSupport, decode_part
+from toolyard.models.hosted_results import build_citation, build_hosted_result
+from toolyard.models.hosted_tools import supports_functions_with_native
+from toolyard.models.unicode import encode_json
 
 _TOOL_TYPES = {"GOOGLE_SEARCH_WEB": "web_search", "FILE_SEARCH": "file_search"}
 
 
-def native_tool(tool: Tool) -> dict[str, object] | None:
+def build_native_tool(tool: Tool) -> dict[str, object] | None:
     """The tool in Google's words. None if it has none such, or cannot be held to the limits that are set for it."""
     options = tool.options or ProviderOptions()
     if tool.name == "web_search":
@@ -29,20 +29,27 @@ def native_tool(tool: Tool) -> dict[str, object] | None:
     return None
 
 
-def ran(asked: Part, answered: Part | None, provider: str, sealed_by: str, mint: Mint, at: float) -> list[Item]:
+def build_hosted_call(
+    call_part: GeminiPart, result_part: GeminiPart | None, provider: str, sealed_by: str, clock: Clock, at: float
+) -> list[Item]:
     """A call that Google ran, with its result if there is one; the seals are the parts as they came."""
-    tool, arguments = _asked(asked)
+    tool, arguments = _parse_call(call_part)
     call = Call(
-        id=mint.id("call"), at=at, tool=tool, arguments=arguments, ran_at=provider, seal=_sealed(asked, sealed_by)
+        id=clock.new_id("call"),
+        at=at,
+        tool=tool,
+        arguments=arguments,
+        ran_at=provider,
+        seal=_seal_part(call_part, sealed_by),
     )
-    outcome, content = _answered(answered)
+    outcome, content = _parse_result(result_part)
     error = None if outcome == "ok" else Problem(error=content, error_type="execution_error")
-    told = content if error is None else problem_text(error)
-    seal = _sealed(answered, sealed_by) if answered else None
-    return [call, hosted_result(call, at, outcome, told, error, seal)]
+    told = content if error is None else format_problem(error)
+    seal = _seal_part(result_part, sealed_by) if result_part else None
+    return [call, build_hosted_result(call, at, outcome, told, error, seal)]
 
 
-def _asked(part: Part) -> tuple[str, dict[str, object]]:
+def _parse_call(part: GeminiPart) -> tuple[str, dict[str, object]]:
     if part.tool_call is not None:
         kind = part.tool_call.tool_type or ""
         return _TOOL_TYPES.get(kind, kind.lower()), part.tool_call.args or {}
@@ -50,11 +57,11 @@ def _asked(part: Part) -> tuple[str, dict[str, object]]:
     return "code_execution", {"language": (code and code.language) or "", "code": (code and code.code) or ""}
 
 
-def _answered(part: Part | None) -> tuple[Outcome, str]:
+def _parse_result(part: GeminiPart | None) -> tuple[Outcome, str]:
     if part is None:
         return "error", "it came to no result"
     if part.tool_response is not None:
-        return "ok", encoded(part.tool_response.response or {}).decode()
+        return "ok", encode_json(part.tool_response.response or {}).decode()
     came_to = part.code_execution_result
     output = (came_to and came_to.output) or ""
     if came_to is not None and came_to.outcome == "OUTCOME_OK":
@@ -62,11 +69,11 @@ def _answered(part: Part | None) -> tuple[Outcome, str]:
     return "error", output or (came_to and came_to.outcome) or "it failed"
 
 
-def _sealed(part: Part, sealed_by: str) -> Seal:
-    return Seal(provider=sealed_by, data=encoded(part).decode())
+def _seal_part(part: GeminiPart, sealed_by: str) -> Seal:
+    return Seal(provider=sealed_by, data=encode_json(part).decode())
 
 
-def unsealed(item: Call | Result, sealed_by: str) -> Part | None:
+def unseal_part(item: Call | Result, sealed_by: str) -> GeminiPart | None:
     """The part of what Google ran, as it is sent back. A seal that cannot be read is none."""
     if not item.ran_at or item.seal is None or item.seal.provider != sealed_by:
         return None
@@ -81,31 +88,31 @@ def unsealed(item: Call | Result, sealed_by: str) -> Part | None:
     return part if whole and part.text is None and part.function_call is None else None
 
 
-def searched(grounding: Grounding, provider: str, mint: Mint, at: float) -> list[Item]:
+def build_search_call(grounding: Grounding, provider: str, clock: Clock, at: float) -> list[Item]:
     """A search that shows only in what the answer rests on: a call with its sources. Nothing of it is sent back."""
     sources = [one.web or one.retrieved_context for one in grounding.grounding_chunks or ()]
     told = [{"url": one.uri or "", "title": one.title or ""} for one in sources if one]
     if not grounding.web_search_queries and not told:
         return []
     arguments: dict[str, object] = {"queries": grounding.web_search_queries or []}
-    call = Call(id=mint.id("call"), at=at, tool="web_search", arguments=arguments, ran_at=provider)
-    return [call, hosted_result(call, at, "ok", encoded({"sources": told}).decode())]
+    call = Call(id=clock.new_id("call"), at=at, tool="web_search", arguments=arguments, ran_at=provider)
+    return [call, build_hosted_result(call, at, "ok", encode_json({"sources": told}).decode())]
 
 
-def cited(text: ModelText, grounding: Grounding) -> tuple[Citation, ...]:
+def build_citations(text: ModelText, grounding: Grounding) -> tuple[Citation, ...]:
     """Which pieces of the text rest on which source."""
     sources = [one.web or one.retrieved_context for one in grounding.grounding_chunks or ()]
     found: list[Citation] = []
     for support in grounding.grounding_supports or ():
-        place = _place(support, text.text)
+        place = _locate_segment(support, text.text)
         for number in support.grounding_chunk_indices or () if place else ():
             source = sources[number] if 0 <= number < len(sources) else None
             if place and source:
-                found.append(citation(*place, source.uri, source.title))
+                found.append(build_citation(*place, source.uri, source.title))
     return tuple(found)
 
 
-def _place(support: GroundingSupport, text: str) -> tuple[int, int] | None:
+def _locate_segment(support: GroundingSupport, text: str) -> tuple[int, int] | None:
     """Where the segment is, in characters: its own count is in bytes, and of what was one part when it was written."""
     segment = support.segment
     if segment is None:
@@ -120,8 +127,8 @@ def _place(support: GroundingSupport, text: str) -> tuple[int, int] | None:
     return (at, at + len(segment.text or "")) if at >= 0 else None
 
 
-def offered(tools: Sequence[Tool], model: str) -> list[dict[str, object]]:
+def build_native_tools(tools: Sequence[Tool], model: str) -> list[dict[str, object]]:
     """Those of the provider's tools that can go into a request of this model, in its words."""
-    native = [asked for tool in tools if tool.venue == "provider" and (asked := native_tool(tool)) is not None]
+    native = [asked for tool in tools if tool.venue == "provider" and (asked := build_native_tool(tool)) is not None]
     functions = any(tool.venue != "provider" for tool in tools)
-    return [] if functions and not takes_functions_beside(model) else native
+    return [] if functions and not supports_functions_with_native(model) else native

@@ -9,14 +9,14 @@ from typing import Unpack
 from urllib.parse import quote
 
 from toolyard.core.errors import Misconfigured
-from toolyard.core.options import PLAIN, Options
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest
-from toolyard.core.web_search import Native
+from toolyard.core.web_search import NativeTools
 from toolyard.models.gemini.reply import GeminiReply
 from toolyard.models.gemini.request import to_wire
-from toolyard.models.hosted_tools import native
-from toolyard.models.http.exchange import Exchange, Line, ModelEvent, address, events_in
+from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.http.reader import ReplyReader
+from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
 
 __all__ = ["Gemini", "from_wire", "to_wire"]
 
@@ -31,8 +31,8 @@ class Gemini:
         model: str,
         api_key: str = "",
         provider: str = "gemini",
-        options: Options = PLAIN,
-        **line: Unpack[Line],
+        options: Options = DEFAULT_OPTIONS,
+        **connection_options: Unpack[ConnectionOptions],
     ) -> None:
         """`model` is part of the address: `gemini-3-flash`, or a path such as `tunedModels/mine`."""
         if not model:
@@ -41,17 +41,19 @@ class Gemini:
         self._provider = provider
         self._options = options
         path = quote(model if "/" in model else f"models/{model}")
-        url = _with_sse(address(base_url, f"/{path}:streamGenerateContent"))
-        self._exchange = Exchange(url=url, provider=provider, key=api_key, key_header="x-goog-api-key", **line)
+        url = _add_sse_parameter(build_url(base_url, f"/{path}:streamGenerateContent"))
+        self._exchange = WireClient(
+            url=url, provider=provider, key=api_key, key_header="x-goog-api-key", **connection_options
+        )
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
         body = to_wire(request, self._model, self._provider, self._options)
-        return self._exchange.stream(body, _reader(request, self._model, self._provider), request)
+        return self._exchange.stream(body, _build_reader(request, self._model, self._provider), request)
 
     @property
-    def native(self) -> Native:
-        return native("gemini", self._model)
+    def native(self) -> NativeTools:
+        return find_native_tools("gemini", self._model)
 
     async def close(self) -> None:
         await self._exchange.close()
@@ -59,15 +61,15 @@ class Gemini:
 
 def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "gemini") -> list[ModelEvent]:
     """The events of a reply whose body is these packets."""
-    return events_in(packets, _reader(request, "", provider))
+    return read_events(packets, _build_reader(request, "", provider))
 
 
-def _reader(request: ModelRequest, model: str, provider: str) -> ReplyReader:
+def _build_reader(request: ModelRequest, model: str, provider: str) -> ReplyReader:
     names = [tool.name for tool in request.offer.tools]
     sealed_by = f"{provider}:{model or request.model}"
-    return ReplyReader(GeminiReply(request.turn, provider, sealed_by, names), request.mint)
+    return ReplyReader(GeminiReply(request.turn, provider, sealed_by, names), request.clock)
 
 
-def _with_sse(url: str) -> str:
+def _add_sse_parameter(url: str) -> str:
     """Without this the answer is one array, which is whole only at its end."""
     return f"{url}{'&' if '?' in url else '?'}alt=sse"

@@ -4,56 +4,58 @@ import mimetypes
 from typing import assert_never
 
 from toolyard.core.items import FilePart, ImagePart, Part, TextPart, UserMessage
-from toolyard.models.files import PDF, Inline, inline
-from toolyard.models.images import Bounds, address_of, as_shown
+from toolyard.models.files import PDF, InlineFile, parse_inline_file
+from toolyard.models.images import ImageLimits, convert_image_file, resolve_image_url
 
-IMAGES = Bounds(kinds=("PNG", "JPEG", "WebP"))
-NOTHING = "[no text]"
+IMAGE_LIMITS = ImageLimits(formats=("PNG", "JPEG", "WebP"))
+EMPTY_TEXT = "[no text]"
 """Stands in for a message without a word: Gemini refuses one that is empty."""
 
 
-def text_part(text: str) -> dict[str, object]:
-    return {"text": text or NOTHING}
+def build_text_part(text: str) -> dict[str, object]:
+    return {"text": text or EMPTY_TEXT}
 
 
-def parts_of(message: UserMessage) -> list[object]:
-    return [_part(part) for part in message.parts if not isinstance(part, TextPart) or part.text] or [text_part("")]
+def build_parts(message: UserMessage) -> list[object]:
+    return [_build_part(part) for part in message.parts if not isinstance(part, TextPart) or part.text] or [
+        build_text_part("")
+    ]
 
 
-def _part(part: Part) -> dict[str, object]:
-    match part := as_shown(part):
+def _build_part(part: Part) -> dict[str, object]:
+    match part := convert_image_file(part):
         case TextPart():
-            return text_part(part.text)
+            return build_text_part(part.text)
         case ImagePart():
-            url, words = address_of(part.url, IMAGES)
-            return _at(url, "", "image/jpeg") if url else text_part(words)
-        case FilePart() if file := inline(part):
-            return _file(file)
+            url, words = resolve_image_url(part.url, IMAGE_LIMITS)
+            return _build_url_part(url, "", "image/jpeg") if url else build_text_part(words)
+        case FilePart() if file := parse_inline_file(part):
+            return _build_file_part(file)
         case FilePart():
-            return _at(part.url, part.name, PDF)
+            return _build_url_part(part.url, part.name, PDF)
         case _:
             assert_never(part)
 
 
-def _file(file: Inline) -> dict[str, object]:
+def _build_file_part(file: InlineFile) -> dict[str, object]:
     if file.is_pdf:
-        return _media(PDF, file.data)
+        return _build_inline_data(PDF, file.data)
     heard = file.kind.startswith(("audio/", "video/")) and file.body
-    return _media(file.kind, file.data) if heard else text_part(file.told)
+    return _build_inline_data(file.kind, file.data) if heard else build_text_part(file.prompt_text)
 
 
-def _at(url: str, name: str, otherwise: str) -> dict[str, object]:
+def _build_url_part(url: str, name: str, default_type: str) -> dict[str, object]:
     """What is elsewhere, or an image that comes along."""
     head, inline, data = url.partition(";base64,")
     if inline and head.startswith("data:"):
-        return _media(head.removeprefix("data:"), data)
-    kind = _guessed(name) or _guessed(url.partition("?")[0]) or otherwise
+        return _build_inline_data(head.removeprefix("data:"), data)
+    kind = _guess_type(name) or _guess_type(url.partition("?")[0]) or default_type
     return {"fileData": {"fileUri": url, "mimeType": kind}}
 
 
-def _media(kind: str, data: str) -> dict[str, object]:
+def _build_inline_data(kind: str, data: str) -> dict[str, object]:
     return {"inlineData": {"mimeType": kind, "data": data}}
 
 
-def _guessed(name: str) -> str | None:
+def _guess_type(name: str) -> str | None:
     return mimetypes.guess_type(name)[0] if name else None

@@ -7,23 +7,29 @@ from msgspec.structs import replace
 
 from toolyard.core.events import ArgumentsAppended, Finish, ModelDelta, ReasoningAppended, TextAppended, TurnEnded
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Seal, Usage
-from toolyard.core.ports import Mint
+from toolyard.core.ports import Clock
 from toolyard.models.arguments import Arguments, read_arguments
 from toolyard.models.gemini.chunks import (
     NO_RAW,
     Candidate,
-    Chunk,
-    FunctionCall,
+    GeminiChunk,
+    GeminiFunctionCall,
+    GeminiPart,
     Grounding,
-    Part,
     decode_chunk,
     decode_usage,
 )
-from toolyard.models.gemini.hosted_tools import cited, ran, searched
-from toolyard.models.http.problems import REFUSED, error_type_in_stream, failure, words_in, words_of
-from toolyard.models.http.reader import UNREADABLE, decoded
-from toolyard.models.tool_names import GEMINI, from_provider
-from toolyard.models.unicode import encoded
+from toolyard.models.gemini.hosted_tools import build_citations, build_hosted_call, build_search_call
+from toolyard.models.http.problems import (
+    REFUSAL_TEXT,
+    build_failure,
+    classify_stream_error,
+    parse_error,
+    parse_error_body,
+)
+from toolyard.models.http.reader import DECODE_ERRORS, decode_payload
+from toolyard.models.tool_names import GEMINI_ALPHABET, from_provider_name
+from toolyard.models.unicode import encode_json
 
 _REFUSED = {
     "SAFETY",
@@ -36,12 +42,12 @@ _REFUSED = {
     "IMAGE_PROHIBITED_CONTENT",
     "IMAGE_RECITATION",
 }
-_BROKEN_OFF = {"UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
+_INTERRUPTED = {"UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS", "MALFORMED_RESPONSE"}
 _MALFORMED = "MALFORMED_FUNCTION_CALL"
 
 
 @dataclass(slots=True)
-class _Said:
+class _TextRun:
     """Text, or thoughts, that came in a row."""
 
     thought: bool
@@ -50,15 +56,15 @@ class _Said:
 
 
 @dataclass(slots=True)
-class _Ran:
+class _HostedRun:
     """What Google ran itself."""
 
-    asked: Part
-    answered: Part | None = None
+    call_part: GeminiPart
+    result_part: GeminiPart | None = None
 
 
 @dataclass(slots=True)
-class _Asked:
+class _ToolRequest:
     """A call that is ours to run. It comes whole, in one piece."""
 
     tool: str
@@ -93,10 +99,10 @@ class GeminiReply:
         self._provider = provider
         self._sealed_by = sealed_by
         self._names = names
-        self._order: list[_Said | _Ran] = []
-        self._saying: _Said | None = None
+        self._order: list[_TextRun | _HostedRun] = []
+        self._saying: _TextRun | None = None
         """The last of them, if it can go on."""
-        self._calls: list[_Asked] = []
+        self._calls: list[_ToolRequest] = []
         self._text_bytes = 0
         self._reasoning_bytes = 0
         self._counts = NO_RAW
@@ -112,24 +118,24 @@ class GeminiReply:
     def read(self, payload: bytes, events: list[ModelDelta], *, cut: bool = False) -> bool:
         try:
             chunk = decode_chunk(payload)
-        except UNREADABLE:
+        except DECODE_ERRORS:
             if not cut and payload.strip() != b"[DONE]":
-                self.add(decoded(payload, decode_chunk), events, damaged=True)
+                self.add(decode_payload(payload, decode_chunk), events, damaged=True)
         else:
             self.add(chunk, events)
         return False
 
     def read_whole(self, body: bytes, events: list[ModelDelta]) -> None:
-        chunk = decoded(body, decode_chunk)
+        chunk = decode_payload(body, decode_chunk)
         self.add(chunk, events)
         if not chunk.candidates:
-            raise failure(f"the answer is no generated content: {words_of(body)[0]}", "model_error")
+            raise build_failure(f"the answer is no generated content: {parse_error_body(body)[0]}", "model_error")
 
-    def add(self, chunk: Chunk, events: list[ModelDelta], *, damaged: bool = False) -> None:
+    def add(self, chunk: GeminiChunk, events: list[ModelDelta], *, damaged: bool = False) -> None:
         """Take a chunk in; the events that it makes are appended to `events`."""
         if chunk.error:
-            words, details = words_in(chunk.error)
-            raise failure(f"the provider reports an error: {words}", error_type_in_stream(details), **details)
+            words, details = parse_error(chunk.error)
+            raise build_failure(f"the provider reports an error: {words}", classify_stream_error(details), **details)
         self._counts = chunk.usage_metadata or self._counts
         if not self.model:
             self.model = chunk.model_version or ""
@@ -149,7 +155,7 @@ class GeminiReply:
                 elif part.function_call is not None:
                     self._add_call(part.function_call, part.thought_signature or "", events, damaged)
                 else:
-                    self._add_ran(part)
+                    self._add_hosted_part(part)
         if candidate.grounding_metadata is not None:
             self._grounding = candidate.grounding_metadata
         if candidate.finish_reason:
@@ -160,14 +166,14 @@ class GeminiReply:
 
     def _add_refusal(self, reason: str, message: str | None, events: list[ModelDelta]) -> None:
         """What was stopped before its first word is still an answer: one that says why there is none."""
-        self._add_text(f"{REFUSED} ({reason}: {message})" if message else f"{REFUSED} ({reason})", events)
+        self._add_text(f"{REFUSAL_TEXT} ({reason}: {message})" if message else f"{REFUSAL_TEXT} ({reason})", events)
 
     def _add_text(
         self, text: str, events: list[ModelDelta], thought: bool = False, signature: str | None = None
     ) -> None:
         said = self._saying
         if said is None or said.thought is not thought:
-            said = self._saying = _Said(thought)
+            said = self._saying = _TextRun(thought)
             self._order.append(said)
         if signature:
             said.signature = signature
@@ -182,94 +188,95 @@ class GeminiReply:
             events.append(TextAppended(turn=self._turn, offset=self._text_bytes, text=text))
             self._text_bytes += size
 
-    def _add_call(self, call: FunctionCall, signature: str, events: list[ModelDelta], damaged: bool) -> None:
-        tool = from_provider(call.name or "", self._names, GEMINI)
-        text = encoded(call.args or {}).decode()
+    def _add_call(self, call: GeminiFunctionCall, signature: str, events: list[ModelDelta], damaged: bool) -> None:
+        tool = from_provider_name(call.name or "", self._names, GEMINI_ALPHABET)
+        text = encode_json(call.args or {}).decode()
         events.append(ArgumentsAppended(turn=self._turn, index=len(self._calls), tool=tool, offset=0, text=text))
         arguments = read_arguments([text], damaged=damaged)
         if call.will_continue:
             arguments = Arguments({}, "the arguments were cut off")
-        self._calls.append(_Asked(tool, call.id or "", arguments, signature))
+        self._calls.append(_ToolRequest(tool, call.id or "", arguments, signature))
 
-    def _add_ran(self, part: Part) -> None:
+    def _add_hosted_part(self, part: GeminiPart) -> None:
         if part.executable_code is not None or part.tool_call is not None:
-            self._order.append(_Ran(part))
+            self._order.append(_HostedRun(part))
             self._saying = None
         elif part.code_execution_result is not None or part.tool_response is not None:
-            waiting = [one for one in self._order if isinstance(one, _Ran) and one.answered is None]
+            waiting = [one for one in self._order if isinstance(one, _HostedRun) and one.result_part is None]
             if waiting:
-                _fitting(part, waiting).answered = part
+                _find_matching_run(part, waiting).result_part = part
 
-    def ended(self, mint: Mint) -> TurnEnded:
+    def build_turn(self, clock: Clock) -> TurnEnded:
         """The whole turn, once the provider has said that it is over."""
-        if self.finish_reason in _BROKEN_OFF:
+        if self.finish_reason in _INTERRUPTED:
             said = f"the provider broke the reply off ({self.finish_reason})"
             words = f"{said}: {self.finish_message}" if self.finish_message else said
-            raise failure(words, "model_error", finish_reason=self.finish_reason)
-        at = mint.now()
-        items = self._items(mint, at)
+            raise build_failure(words, "model_error", finish_reason=self.finish_reason)
+        at = clock.now()
+        items = self._build_items(clock, at)
         if self.finish_reason == _MALFORMED:
             why = f"the provider could not read the call that the model wrote: {self.finish_message}"
-            self._calls.append(_Asked("", "", Arguments({}, why[:300]), ""))
-        calls = [self._ended_call(one, mint, at) for one in self._calls]
-        finish = "calls" if calls else self._finish()
-        return TurnEnded(items=(*items, *calls), finish=finish, usage=_usage(self._counts), model=self.model)
+            self._calls.append(_ToolRequest("", "", Arguments({}, why[:300]), ""))
+        calls = [self._build_call(one, clock, at) for one in self._calls]
+        finish = "calls" if calls else self._map_finish()
+        return TurnEnded(items=(*items, *calls), finish=finish, usage=_build_usage(self._counts), model=self.model)
 
-    def _items(self, mint: Mint, at: float) -> list[Item]:
+    def _build_items(self, clock: Clock, at: float) -> list[Item]:
         items: list[Item] = []
         for one in self._order:
-            if isinstance(one, _Ran):
-                items += ran(one.asked, one.answered, self._provider, self._sealed_by, mint, at)
+            if isinstance(one, _HostedRun):
+                items += build_hosted_call(one.call_part, one.result_part, self._provider, self._sealed_by, clock, at)
             elif text := "".join(one.pieces):
-                items.append(self._ended_text(one, text, mint, at))
+                items.append(self._build_text(one, text, clock, at))
         grounding = self._grounding
         if grounding is None:
             return items
         items = [
-            replace(item, citations=cited(item, grounding)) if isinstance(item, ModelText) else item for item in items
+            replace(item, citations=build_citations(item, grounding)) if isinstance(item, ModelText) else item
+            for item in items
         ]
         if any(isinstance(item, Call) and item.tool == "web_search" for item in items):
             return items
         first = next((n for n, item in enumerate(items) if not isinstance(item, Reasoning)), len(items))
-        return [*items[:first], *searched(grounding, self._provider, mint, at), *items[first:]]
+        return [*items[:first], *build_search_call(grounding, self._provider, clock, at), *items[first:]]
 
-    def _ended_text(self, said: _Said, text: str, mint: Mint, at: float) -> Item:
+    def _build_text(self, said: _TextRun, text: str, clock: Clock, at: float) -> Item:
         if said.thought:
-            return Reasoning(id=mint.id("reasoning"), at=at, text=text, provider=self._provider)
-        return ModelText(id=mint.id("text"), at=at, text=text, seal=self._seal(said.signature))
+            return Reasoning(id=clock.new_id("reasoning"), at=at, text=text, provider=self._provider)
+        return ModelText(id=clock.new_id("text"), at=at, text=text, seal=self._build_seal(said.signature))
 
-    def _ended_call(self, asked: _Asked, mint: Mint, at: float) -> Call:
+    def _build_call(self, asked: _ToolRequest, clock: Clock, at: float) -> Call:
         return Call(
-            id=mint.id("call"),
+            id=clock.new_id("call"),
             at=at,
             tool=asked.tool,
             arguments=asked.arguments.value,
             provider_id=asked.provider_id,
             unreadable=asked.arguments.unreadable,
-            seal=self._seal(asked.signature),
+            seal=self._build_seal(asked.signature),
         )
 
-    def _seal(self, signature: str) -> Seal | None:
+    def _build_seal(self, signature: str) -> Seal | None:
         return Seal(provider=self._sealed_by, data=signature) if signature else None
 
-    def _finish(self) -> Finish:
+    def _map_finish(self) -> Finish:
         if self.finish_reason in _REFUSED:
             return "refused"
         return "length" if self.finish_reason == "MAX_TOKENS" else "stop"
 
 
-def _fitting(part: Part, waiting: list[_Ran]) -> _Ran:
+def _find_matching_run(part: GeminiPart, waiting: list[_HostedRun]) -> _HostedRun:
     """What a result is the result of: by id where there is one, else the last that has none."""
     told = part.tool_response or part.code_execution_result
     wanted = told.id if told else None
     for one in waiting:
-        asked = one.asked.tool_call or one.asked.executable_code
+        asked = one.call_part.tool_call or one.call_part.executable_code
         if wanted and asked and asked.id == wanted:
             return one
     return waiting[-1]
 
 
-def _usage(written: Raw) -> Usage:
+def _build_usage(written: Raw) -> Usage:
     try:
         counts = decode_usage(written) if written else None
     except ValidationError:

@@ -9,13 +9,13 @@ from typing import cast
 
 import httptools
 
-MOST_HEAD_BYTES = 65_536
+MAX_HEAD_BYTES = 65_536
 READ_BYTES = 65_536
-MOST_WAITING_BYTES = 262_144
+MAX_WAITING_BYTES = 262_144
 """Of an answer that nobody reads: beyond it the other side has to wait."""
 
 
-class NotHttp(ConnectionError):
+class HttpProtocolError(ConnectionError):
     """The other side says something that is not HTTP, or more of it than is taken."""
 
 
@@ -23,8 +23,8 @@ _buffer = memoryview(bytearray(READ_BYTES))
 """What is read goes through here and is parsed at once, whichever connection it is from: one buffer serves them all."""
 
 
-class Connection(asyncio.BufferedProtocol):
-    def __init__(self, loop: asyncio.AbstractEventLoop, to_idle: Callable[["Connection"], None]) -> None:
+class HttpConnection(asyncio.BufferedProtocol):
+    def __init__(self, loop: asyncio.AbstractEventLoop, on_idle: Callable[["HttpConnection"], None]) -> None:
         """`to_idle` is told when an answer was taken to its end and the connection can be used again."""
         self.status = 0
         self.reason = ""
@@ -33,12 +33,12 @@ class Connection(asyncio.BufferedProtocol):
         """Whether an answer came over it before this one."""
         self.idle_since = 0.0
         self._loop = loop
-        self._to_idle = to_idle
+        self._on_idle = on_idle
         self._transport: asyncio.Transport | None = None
         self._parser: httptools.HttpResponseParser | None = None
         self._pieces: list[bytes] = []
         self._waiting_bytes = self._head_bytes = 0
-        self._head_came = self._complete = self._keep = self._paused = False
+        self._head_came = self._complete = self._keep_alive = self._paused = False
         self._lost: Exception | None = None
         self._waiter: asyncio.Future[None] | None = None
         self._due = 0.0
@@ -60,21 +60,21 @@ class Connection(asyncio.BufferedProtocol):
         self.used = self._complete
         self._parser = httptools.HttpResponseParser(self)
         self._head_bytes = 0
-        self._head_came = self._complete = self._keep = False
+        self._head_came = self._complete = self._keep_alive = False
         for piece in request:
             self._transport.write(piece)
 
-    async def head(self, due: float) -> None:
+    async def read_head(self, due: float) -> None:
         """Wait for `status` and `headers`. Raises ConnectionError, or TimeoutError if the loop's clock passes `due`."""
         while not self._head_came:
-            await self._more(due)
+            await self._wait_for_data(due)
 
     async def read(self, due: float) -> bytes:
         """The next bytes of the body, empty at its end. Raises like `head`."""
         while not self._pieces:
             if self._complete:
                 return b""
-            await self._more(due)
+            await self._wait_for_data(due)
         pieces, self._pieces = self._pieces, []
         self._waiting_bytes = 0
         if self._paused and self._transport is not None:
@@ -84,9 +84,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def release(self) -> None:
         """The exchange is over: the next one may go over this connection, if both sides said all of this one."""
-        if self._complete and self._keep and not self._pieces and self._sent_all:
+        if self._complete and self._keep_alive and not self._pieces and self._sent_all:
             self.idle_since = self._loop.time()
-            self._to_idle(self)
+            self._on_idle(self)
         else:
             self.close()
 
@@ -99,7 +99,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
-    async def secure(self, start: Callable[[asyncio.Transport], Awaitable[asyncio.Transport | None]]) -> None:
+    async def start_tls(self, start: Callable[[asyncio.Transport], Awaitable[asyncio.Transport | None]]) -> None:
         """Go on over the transport that `start` makes of the plain one."""
         assert self._transport is not None
         self._transport = await start(self._transport)
@@ -122,10 +122,10 @@ class Connection(asyncio.BufferedProtocol):
         try:
             parser.feed_data(_buffer[:nbytes])
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._lose(NotHttp(f"the answer is not HTTP/1.1: {error}"))
-        if not self._head_came and self._head_bytes > MOST_HEAD_BYTES:
-            self._lose(NotHttp(f"the answer's head is longer than {MOST_HEAD_BYTES:,} bytes"))
-        if self._waiting_bytes > MOST_WAITING_BYTES and not self._paused and self._transport is not None:
+            self._fail(HttpProtocolError(f"the answer is not HTTP/1.1: {error}"))
+        if not self._head_came and self._head_bytes > MAX_HEAD_BYTES:
+            self._fail(HttpProtocolError(f"the answer's head is longer than {MAX_HEAD_BYTES:,} bytes"))
+        if self._waiting_bytes > MAX_WAITING_BYTES and not self._paused and self._transport is not None:
             self._paused = True
             self._transport.pause_reading()
         self._wake()
@@ -141,7 +141,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_message_begin(self) -> None:
         if self._complete:
-            raise NotHttp("the other side says more than it was asked")
+            raise HttpProtocolError("the other side says more than it was asked")
 
     def on_status(self, status: bytes) -> None:
         self.reason = status.decode("latin-1")
@@ -164,11 +164,11 @@ class Connection(asyncio.BufferedProtocol):
     def on_message_complete(self) -> None:
         if self._head_came and self._parser is not None:
             self._complete = True
-            self._keep = self._parser.should_keep_alive()
+            self._keep_alive = self._parser.should_keep_alive()
 
     # The rest is between these.
 
-    async def _more(self, due: float) -> None:
+    async def _wait_for_data(self, due: float) -> None:
         """Wait until something arrives. One timer serves all waits, moved on when it fires: most never do."""
         if self._lost is not None:
             raise self._lost
@@ -184,9 +184,9 @@ class Connection(asyncio.BufferedProtocol):
     def _set_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        self._timer = self._loop.call_at(self._due, self._look)
+        self._timer = self._loop.call_at(self._due, self._check_deadline)
 
-    def _look(self) -> None:
+    def _check_deadline(self) -> None:
         self._timer = None
         if self._waiter is None:
             return
@@ -199,7 +199,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _lose(self, why: Exception) -> None:
+    def _fail(self, why: Exception) -> None:
         self._lost = self._lost or why
         self.close()
 

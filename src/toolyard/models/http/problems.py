@@ -11,13 +11,13 @@ from msgspec import Struct
 
 from toolyard.core.items import Problem
 
-SHOWN = 400
+MAX_SHOWN_CHARACTERS = 400
 """Characters of an error that are told; an answer may be a whole page."""
-SHORTEST_SECRET = 4
+MIN_SECRET_LENGTH = 4
 """A shorter one is a placeholder, and masking it would blot out ordinary words."""
 
 
-REFUSED = "The provider refused to answer this request."
+REFUSAL_TEXT = "The provider refused to answer this request."
 """What is said for a model that was stopped before its first word."""
 
 
@@ -44,22 +44,22 @@ class _ErrorBody(Struct):
     metadata: object = None
 
 
-def failure(error: str, error_type: str, **details: object) -> WireFailure:
+def build_failure(error: str, error_type: str, **details: object) -> WireFailure:
     return WireFailure(Problem(error=error, error_type=error_type, details=details))
 
 
-def words_of(body: bytes) -> tuple[str, dict[str, object]]:
+def parse_error_body(body: bytes) -> tuple[str, dict[str, object]]:
     """What an error body says, and the type and code that it names."""
     try:
-        return words_in(msgspec.json.decode(body))
+        return parse_error(msgspec.json.decode(body))
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         return body.decode("utf-8", "replace"), {}
 
 
-def words_in(value: object) -> tuple[str, dict[str, object]]:
+def parse_error(value: object) -> tuple[str, dict[str, object]]:
     """The same for a body that is decoded already."""
     if isinstance(value, list) and len(value) == 1:  # pyright: ignore[reportUnknownArgumentType]
-        return words_in(value[0])  # pyright: ignore[reportUnknownArgumentType]
+        return parse_error(value[0])  # pyright: ignore[reportUnknownArgumentType]
     if isinstance(value, str):
         return value, {}
     try:
@@ -67,18 +67,18 @@ def words_in(value: object) -> tuple[str, dict[str, object]]:
     except msgspec.ValidationError:
         return msgspec.json.encode(value).decode(), {}
     if body.error is not None and not isinstance(body.error, bool):
-        return words_in(body.error)
+        return parse_error(body.error)
     said = body.message if body.message is not None else body.detail
     if said is None:
         return msgspec.json.encode(value).decode(), {}
     words = said if isinstance(said, str) else msgspec.json.encode(said).decode()
     given = {"type": body.type, "code": body.code}
-    return words + _underlying(body.metadata), {
+    return words + _find_provider_message(body.metadata), {
         name: item for name, item in given.items() if isinstance(item, str | int)
     }
 
 
-def _underlying(metadata: object) -> str:
+def _find_provider_message(metadata: object) -> str:
     """OpenRouter says "Provider returned error" and keeps the provider's words in the metadata."""
     try:
         raw = msgspec.convert(metadata, _Metadata).raw
@@ -95,19 +95,21 @@ _TOO_LARGE = re.compile(
 """How providers say that a request is more than the model takes: there is no status for it."""
 
 
-_TOO_MUCH = re.compile(
+_MAX_TOKENS_TOO_LARGE = re.compile(
     r"max_tokens: \d+ > \d+|maximum allowed number of output tokens|max_(?:completion_)?tokens is too large"
 )
 
 
-def advice(said: str) -> str:
+def suggest_fix(message: str) -> str:
     """What to do about an error that is in the configuration; empty where nobody knows."""
-    return "; set a smaller max_tokens for this model in [model_options]" if _TOO_MUCH.search(said) else ""
+    return (
+        "; set a smaller max_tokens for this model in [model_options]" if _MAX_TOKENS_TOO_LARGE.search(message) else ""
+    )
 
 
-def error_type_of(status: int, said: str = "") -> str:
+def classify_status(status: int, message: str = "") -> str:
     """`said` is what the provider says, with its codes."""
-    if status in (400, 413, 422) and _TOO_LARGE.search(said):
+    if status in (400, 413, 422) and _TOO_LARGE.search(message):
         return "too_large"
     if status == 429:
         return "rate_limited"
@@ -116,11 +118,11 @@ def error_type_of(status: int, said: str = "") -> str:
     return "unavailable" if status >= 500 else "model_error"
 
 
-def error_type_in_stream(details: dict[str, object]) -> str:
+def classify_stream_error(details: dict[str, object]) -> str:
     """There is no status inside a stream: the code or the type must do."""
     code = details.get("code")
     if isinstance(code, int | str) and str(code).isdecimal():
-        return error_type_of(int(code))
+        return classify_status(int(code))
     said = f"{code} {details.get('type')}".lower()
     if _TOO_LARGE.search(said):
         return "too_large"
@@ -134,17 +136,17 @@ def error_type_in_stream(details: dict[str, object]) -> str:
 _UNAVAILABLE = ("server_error", "api_error", "overloaded", "unavailable", "internal")
 
 
-def told(problem: Problem, secrets: Iterable[str] = ()) -> Problem:
+def mask_problem(problem: Problem, secrets: Iterable[str] = ()) -> Problem:
     """The problem as it may be shown: short, and without a secret in it, whoever put it there."""
-    known = [secret for secret in secrets if len(secret) >= SHORTEST_SECRET]
+    known = [secret for secret in secrets if len(secret) >= MIN_SECRET_LENGTH]
     details = {
-        name: _masked(value, known) if isinstance(value, str) else value for name, value in problem.details.items()
+        name: _mask(value, known) if isinstance(value, str) else value for name, value in problem.details.items()
     }
-    return Problem(error=_masked(problem.error, known), error_type=problem.error_type, details=details)
+    return Problem(error=_mask(problem.error, known), error_type=problem.error_type, details=details)
 
 
-def _masked(text: str, secrets: Iterable[str]) -> str:
+def _mask(text: str, secrets: Iterable[str]) -> str:
     for secret in secrets:
         text = text.replace(secret, "***")
     text = " ".join(text.split())
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"

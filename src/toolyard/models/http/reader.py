@@ -11,20 +11,20 @@ import msgspec
 
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
-from toolyard.core.ports import Mint
-from toolyard.models.http.problems import WireFailure, failure
-from toolyard.models.http.sse import MAX_EVENT_BYTES, Events, TooLong
-from toolyard.models.unicode import mended
+from toolyard.core.ports import Clock
+from toolyard.models.http.problems import WireFailure, build_failure
+from toolyard.models.http.sse import MAX_EVENT_BYTES, EventTooLong, SseParser
+from toolyard.models.unicode import repair_unicode
 
 MAX_REPLY_BYTES = 256 * 1024 * 1024
-SHOWN_BYTES = 1_000
-UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
+MAX_SHOWN_BYTES = 1_000
+DECODE_ERRORS = (msgspec.DecodeError, UnicodeError, RecursionError)
 """What a decoder raises."""
 _NO_STREAM = (b"{", b"<")
 T = TypeVar("T")
 
 
-class Reply(Protocol):
+class WireReply(Protocol):
     """What the model has said so far in one turn. Whatever is wrong with it is raised as a WireFailure."""
 
     @property
@@ -43,7 +43,7 @@ class Reply(Protocol):
         """Take in an answer that is one JSON object instead of a stream."""
         ...
 
-    def ended(self, mint: Mint) -> TurnEnded:
+    def build_turn(self, clock: Clock) -> TurnEnded:
         """The whole turn, once the provider has said that it is over."""
         ...
 
@@ -53,10 +53,10 @@ class ReplyReader:
 
     __slots__ = ("_bytes", "_events", "_failure", "_head", "_heard", "_mint", "_reply", "_whole", "done")
 
-    def __init__(self, reply: Reply, mint: Mint) -> None:
+    def __init__(self, reply: WireReply, clock: Clock) -> None:
         self._reply = reply
-        self._mint = mint
-        self._events: Events | None = None
+        self._mint = clock
+        self._events: SseParser | None = None
         self._whole: list[bytes] = []
         """The body, as long as it may be one JSON object instead of a stream."""
         self._head = b""
@@ -77,16 +77,16 @@ class ReplyReader:
         self._bytes += len(packet)
         try:
             if self._bytes > MAX_REPLY_BYTES:
-                raise failure(f"the reply is longer than {MAX_REPLY_BYTES:,} bytes", "model_error")
+                raise build_failure(f"the reply is longer than {MAX_REPLY_BYTES:,} bytes", "model_error")
             if self._events is None:
-                packet = self._begin(packet)
+                packet = self._detect_format(packet)
             if self._events is not None:
-                if not self._heard and len(self._head) < SHOWN_BYTES:
+                if not self._heard and len(self._head) < MAX_SHOWN_BYTES:
                     self._head += packet
                 self._read(self._events.feed(packet), events)
         except WireFailure as error:
             self._fail(error.problem)
-        except TooLong as error:
+        except EventTooLong as error:
             self._fail(Problem(error=str(error), error_type="model_error"))
         return events
 
@@ -99,16 +99,16 @@ class ReplyReader:
             if self._failure is not None:
                 raise WireFailure(self._failure)
             if not self.done and not self._reply.complete:
-                raise WireFailure(problem or self._broken_off())
-            return [*events, self._reply.ended(self._mint)]
+                raise WireFailure(problem or self._describe_incomplete())
+            return [*events, self._reply.build_turn(self._mint)]
         except WireFailure as error:
             return [*events, TurnFailed(problem=error.problem)]
 
-    def _begin(self, packet: bytes) -> bytes:
+    def _detect_format(self, packet: bytes) -> bytes:
         """Decide by the first byte what the body is: servers mislabel it, and some ignore that a stream was asked."""
         self._whole.append(packet)
         if self._bytes > MAX_EVENT_BYTES:
-            raise failure(f"the reply is longer than {MAX_EVENT_BYTES:,} bytes and no stream", "model_error")
+            raise build_failure(f"the reply is longer than {MAX_EVENT_BYTES:,} bytes and no stream", "model_error")
         if len(self._whole) > 1 and self._whole[0].lstrip().startswith(_NO_STREAM):
             return b""
         body = b"".join(self._whole)
@@ -116,7 +116,7 @@ class ReplyReader:
             self._whole = [body]
             return b""
         self._whole = []
-        self._events = Events()
+        self._events = SseParser()
         return body
 
     def _read_rest(self, events: list[ModelDelta]) -> None:
@@ -125,7 +125,7 @@ class ReplyReader:
                 self.done = self._reply.read(payload, events, cut=True) or self.done
         elif body := b"".join(self._whole).strip():
             if body.startswith(b"<"):
-                raise failure(f"the answer is a page, not a reply: {shown(body)}", "model_error")
+                raise build_failure(f"the answer is a page, not a reply: {preview(body)}", "model_error")
             self._reply.read_whole(body, events)
             self.done = True
 
@@ -140,25 +140,27 @@ class ReplyReader:
         self._failure = problem
         self.done = True
 
-    def _broken_off(self) -> Problem:
+    def _describe_incomplete(self) -> Problem:
         if self._heard:
             said = "the stream broke off before the reply was complete"
         else:
-            said = f"the answer holds no reply: {shown(self._head)}" if self._head else "the answer is empty"
+            said = f"the answer holds no reply: {preview(self._head)}" if self._head else "the answer is empty"
         return Problem(error=said, error_type="unavailable")
 
 
-def decoded(payload: bytes, decode: Callable[[bytes], T]) -> T:
+def decode_payload(payload: bytes, decode: Callable[[bytes], T]) -> T:
     """What is in a payload, with broken characters mended if that is all that is wrong with it."""
     try:
-        return decode(mended(payload))
+        return decode(repair_unicode(payload))
     except msgspec.ValidationError as error:
-        raise failure(
-            f"the provider sent a chunk that cannot be read ({error}): {shown(payload)}", "model_error"
+        raise build_failure(
+            f"the provider sent a chunk that cannot be read ({error}): {preview(payload)}", "model_error"
         ) from None
-    except UNREADABLE:
-        raise failure(f"the provider sent something that is not JSON: {shown(payload)}", "model_error") from None
+    except DECODE_ERRORS:
+        raise build_failure(
+            f"the provider sent something that is not JSON: {preview(payload)}", "model_error"
+        ) from None
 
 
-def shown(body: bytes) -> str:
-    return body[:SHOWN_BYTES].decode("utf-8", "replace")
+def preview(body: bytes) -> str:
+    return body[:MAX_SHOWN_BYTES].decode("utf-8", "replace")

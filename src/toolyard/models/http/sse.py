@@ -3,11 +3,11 @@
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 
 
-class TooLong(Exception):
+class EventTooLong(Exception):
     """One line, or the data of one event, is over `MAX_EVENT_BYTES`."""
 
 
-class Events:
+class SseParser:
     """Cuts a byte stream into events, whatever packets it arrives in."""
 
     __slots__ = ("_after_cr", "_data", "_data_bytes", "_line", "_line_bytes")
@@ -23,27 +23,27 @@ class Events:
 
     def feed(self, packet: bytes) -> list[bytes]:
         """The data of every event that this packet completes."""
-        lines = packet.split(b"\n") if not (self._after_cr or b"\r" in packet) else self._cut(packet)
+        lines = packet.split(b"\n") if not (self._after_cr or b"\r" in packet) else self._split_lines(packet)
         last = lines.pop()
         if lines and self._line:
             self._line.append(lines[0])
             lines[0] = b"".join(self._line)
             self._line, self._line_bytes = [], 0
-        found = self._events(lines) if lines else []
+        found = self._parse_lines(lines) if lines else []
         if last:
             self._line.append(last)
             self._line_bytes += len(last)
             if self._line_bytes > MAX_EVENT_BYTES:
-                raise _too_long()
+                raise _build_too_long()
         return found
 
     def end(self) -> list[bytes]:
         """The data of an event that the stream ended on without the blank line after it."""
         last = b"".join(self._line)
         self._line = []
-        return self._events([last, b""])
+        return self._parse_lines([last, b""])
 
-    def _events(self, lines: list[bytes]) -> list[bytes]:
+    def _parse_lines(self, lines: list[bytes]) -> list[bytes]:
         found: list[bytes] = []
         data = self._data
         size = self._data_bytes
@@ -62,11 +62,11 @@ class Events:
                 data.append(line)
             size += len(line)
             if size > MAX_EVENT_BYTES:
-                raise _too_long()
+                raise _build_too_long()
         self._data_bytes = size
         return found
 
-    def _cut(self, packet: bytes) -> list[bytes]:
+    def _split_lines(self, packet: bytes) -> list[bytes]:
         """The lines of a packet with carriage returns in it or right before it; the last one has not ended yet."""
         if self._after_cr and packet.startswith(b"\n"):
             packet = packet[1:]
@@ -77,5 +77,5 @@ class Events:
         return lines if packet and not packet.endswith((b"\n", b"\r")) else [*lines, b""]
 
 
-def _too_long() -> TooLong:
-    return TooLong(f"an event of the stream is longer than {MAX_EVENT_BYTES:,} bytes")
+def _build_too_long() -> EventTooLong:
+    return EventTooLong(f"an event of the stream is longer than {MAX_EVENT_BYTES:,} bytes")

@@ -3,15 +3,15 @@
 from msgspec import Struct
 
 
-class Asked(Struct, frozen=True, tag="asked"):
+class LlamaRequest(Struct, frozen=True, tag="asked"):
     number: int
     body: dict[str, object]
 
 
-class Stop(Struct, frozen=True, tag="stop"):
+class LlamaStop(Struct, frozen=True, tag="stop"):
     number: int
 
 
-class Line(Struct, frozen=True):
+class LlamaLine(Struct, frozen=True):
     number: int
     chunk: dict[str, object] | None = None

@@ -15,10 +15,10 @@ from typing import BinaryIO, Protocol, cast
 import msgspec
 import xllamacpp
 
-from toolyard.models.local.lines import Asked, Line, Stop
+from toolyard.models.local.lines import LlamaLine, LlamaRequest, LlamaStop
 
 
-class _File(Protocol):
+class _ModelFile(Protocol):
     path: str
 
 
@@ -27,7 +27,7 @@ class _Threads(Protocol):
 
 
 class _Params(Protocol):
-    model: _File
+    model: _ModelFile
     cpuparams: _Threads
     n_ctx: int
     n_parallel: int
@@ -38,9 +38,9 @@ class _Params(Protocol):
     verbosity: int
 
 
-class _Server(Protocol):
+class _LlamaServer(Protocol):
     def handle_chat_completions(
-        self, request: dict[str, object], told: Callable[[dict[str, object]], bool]
+        self, request: dict[str, object], on_chunk: Callable[[dict[str, object]], bool]
     ) -> object: ...
 
 
@@ -49,10 +49,10 @@ class _Llama(Protocol):
 
     def CommonParams(self) -> _Params: ...  # noqa: N802 - theirs
 
-    def Server(self, params: _Params) -> _Server: ...  # noqa: N802 - theirs
+    def Server(self, params: _Params) -> _LlamaServer: ...  # noqa: N802 - theirs
 
 
-def loaded(path: str, context: int) -> _Server:
+def load_model(path: str, context: int) -> _LlamaServer:
     """llama.cpp with this model in memory. It listens on a port of this machine, too, behind a key that nobody has."""
     llama = cast("_Llama", cast("object", xllamacpp))
     params = llama.CommonParams()
@@ -68,35 +68,35 @@ def loaded(path: str, context: int) -> _Server:
     return llama.Server(params)
 
 
-def serve(server: _Server, lines: BinaryIO, out: BinaryIO) -> None:
+def serve(server: _LlamaServer, lines: BinaryIO, out: BinaryIO) -> None:
     """Answer one request after the other, until no more can come."""
-    waiting: queue.Queue[Asked | None] = queue.Queue()
+    waiting: queue.Queue[LlamaRequest | None] = queue.Queue()
     stopped: set[int] = set()
-    threading.Thread(target=_read, args=(lines, waiting, stopped), daemon=True).start()
+    threading.Thread(target=_read_requests, args=(lines, waiting, stopped), daemon=True).start()
 
-    def tell(line: Line) -> None:
+    def write_line(line: LlamaLine) -> None:
         out.write(msgspec.json.encode(line) + b"\n")
         out.flush()
 
     while (asked := waiting.get()) is not None:
         number, body = asked.number, asked.body
 
-        def told(chunk: dict[str, object], number: int = number) -> bool:
-            tell(Line(number=number, chunk=chunk))
+        def write_chunk(chunk: dict[str, object], number: int = number) -> bool:
+            write_line(LlamaLine(number=number, chunk=chunk))
             return number in stopped
 
         try:
             if number not in stopped:
-                server.handle_chat_completions(body, told)
+                server.handle_chat_completions(body, write_chunk)
         except Exception as error:  # told where it can be read; the next request may go well
-            tell(Line(number=number, chunk={"error": {"message": f"llama.cpp failed: {error}"}}))
-        tell(Line(number=number))
+            write_line(LlamaLine(number=number, chunk={"error": {"message": f"llama.cpp failed: {error}"}}))
+        write_line(LlamaLine(number=number))
 
 
-def _read(lines: BinaryIO, waiting: "queue.Queue[Asked | None]", stopped: set[int]) -> None:
+def _read_requests(lines: BinaryIO, waiting: "queue.Queue[LlamaRequest | None]", stopped: set[int]) -> None:
     for line in lines:
-        order = msgspec.json.decode(line, type=Asked | Stop)
-        if isinstance(order, Stop):
+        order = msgspec.json.decode(line, type=LlamaRequest | LlamaStop)
+        if isinstance(order, LlamaStop):
             stopped.add(order.number)
         else:
             waiting.put(order)
@@ -107,7 +107,7 @@ def _read(lines: BinaryIO, waiting: "queue.Queue[Asked | None]", stopped: set[in
 def main() -> None:
     out = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # whatever the library prints must not come between our lines
-    serve(loaded(sys.argv[1], int(sys.argv[2])), sys.stdin.buffer, out)
+    serve(load_model(sys.argv[1], int(sys.argv[2])), sys.stdin.buffer, out)
 
 
 if __name__ == "__main__":

@@ -18,18 +18,18 @@ import msgspec
 from toolyard.core.errors import Misconfigured, install_command
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.ports import ModelRequest
-from toolyard.models.local.lines import Asked, Line, Stop
-from toolyard.models.local.prompt import grammar, messages
-from toolyard.models.local.reply import Chunk, Reply
+from toolyard.models.local.lines import LlamaLine, LlamaRequest, LlamaStop
+from toolyard.models.local.prompt import build_grammar, build_messages
+from toolyard.models.local.reply import LocalChunk, LocalReply
 
-CONTEXT = 8192
-LEAST_CONTEXT, MOST_CONTEXT = 512, 1_048_576
-MOST_TOKENS = 2048
+DEFAULT_CONTEXT = 8192
+MIN_CONTEXT, MAX_CONTEXT = 512, 1_048_576
+MAX_TOKENS = 2048
 """Of one answer."""
-SILENT_S = 600.0
+MAX_SILENCE_S = 600.0
 """How long nothing may come: a large model takes its time to load, and to read a long history."""
-LAST_WORDS_S = 2.0
-LONGEST_LINE = 8_000_000
+STOP_GRACE_S = 2.0
+MAX_LINE_BYTES = 8_000_000
 PACKAGE = "xllamacpp"
 
 
@@ -37,7 +37,7 @@ class Local:
     def __init__(self, name: str, runner: Sequence[str] = ("-m", "toolyard.models.local.llama_process")) -> None:
         """`name` is a path, perhaps with `?context=16384`. Raises Misconfigured if it cannot be had."""
         path, _, query = name.partition("?")
-        self._path, self._context, self._runner = Path(path).expanduser(), _context(query), runner
+        self._path, self._context, self._runner = Path(path).expanduser(), _parse_context(query), runner
         if importlib.util.find_spec(PACKAGE) is None:
             raise Misconfigured(f"a local model needs more packages: {install_command('local')} ({PACKAGE})")
         if not self._path.is_file():
@@ -48,24 +48,24 @@ class Local:
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it stops the model at its next token."""
-        reply = Reply(request)
+        reply = LocalReply(request)
         async with self._turn:  # it answers one at a time
-            process, number, over = await self._running(), next(self._numbers), False
-            self._send(process, Asked(number=number, body=_body(request)))
+            process, number, over = await self._ensure_process(), next(self._numbers), False
+            self._send(process, LlamaRequest(number=number, body=_build_body(request)))
             try:
                 while not over:
-                    line = await asyncio.wait_for(_line(process), SILENT_S)
+                    line = await asyncio.wait_for(_read_line(process), MAX_SILENCE_S)
                     over = line is None or (line.number == number and line.chunk is None)
                     if line is None:
                         reply.fail("the process of the local model ended; the next request starts it anew")
                     elif line.number == number and line.chunk is not None:
-                        for event in reply.feed(msgspec.convert(line.chunk, Chunk)):
+                        for event in reply.feed(msgspec.convert(line.chunk, LocalChunk)):
                             yield event
             except TimeoutError:
-                reply.fail(f"the local model said nothing for {SILENT_S:g} s")
+                reply.fail(f"the local model said nothing for {MAX_SILENCE_S:g} s")
             finally:
                 if not over:
-                    self._send(process, Stop(number=number))
+                    self._send(process, LlamaStop(number=number))
         for event in reply.end():
             yield event
 
@@ -76,46 +76,50 @@ class Local:
         if process.stdin is not None:
             process.stdin.close()
         try:
-            await asyncio.wait_for(process.wait(), LAST_WORDS_S)
+            await asyncio.wait_for(process.wait(), STOP_GRACE_S)
         except TimeoutError:
             process.kill()
             await process.wait()
 
-    async def _running(self) -> Process:
+    async def _ensure_process(self) -> Process:
         if self._process is None or self._process.returncode is not None:
             command = (sys.executable, *self._runner, str(self._path), str(self._context))
-            self._process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, limit=LONGEST_LINE)
+            self._process = await asyncio.create_subprocess_exec(
+                *command, stdin=PIPE, stdout=PIPE, limit=MAX_LINE_BYTES
+            )
         return self._process
 
-    def _send(self, process: Process, order: Asked | Stop) -> None:
+    def _send(self, process: Process, order: LlamaRequest | LlamaStop) -> None:
         if process.stdin is not None and not process.stdin.is_closing():
             process.stdin.write(msgspec.json.encode(order) + b"\n")
 
 
-async def _line(process: Process) -> Line | None:
+async def _read_line(process: Process) -> LlamaLine | None:
     """The next line, or None once there are none."""
     assert process.stdout is not None
     line = await process.stdout.readline()
     if not line.endswith(b"\n"):
         await process.wait()
         return None
-    return msgspec.json.decode(line, type=Line)
+    return msgspec.json.decode(line, type=LlamaLine)
 
 
-def _body(request: ModelRequest) -> dict[str, object]:
+def _build_body(request: ModelRequest) -> dict[str, object]:
     body: dict[str, object] = {
-        "messages": messages(request),
+        "messages": build_messages(request),
         "stream": True,
         "stream_options": {"include_usage": True},
-        "max_tokens": MOST_TOKENS,
+        "max_tokens": MAX_TOKENS,
     }
-    held_to = grammar(request)
+    held_to = build_grammar(request)
     return body | {"grammar": held_to} if held_to else body
 
 
-def _context(query: str) -> int:
+def _parse_context(query: str) -> int:
     given = dict(parse_qsl(query))
-    context = given.pop("context", str(CONTEXT))
-    if given or not context.isdecimal() or not LEAST_CONTEXT <= int(context) <= MOST_CONTEXT:
-        raise Misconfigured(f"{query!r} is not a setting of a local model: use context={CONTEXT}, a number of tokens")
+    context = given.pop("context", str(DEFAULT_CONTEXT))
+    if given or not context.isdecimal() or not MIN_CONTEXT <= int(context) <= MAX_CONTEXT:
+        raise Misconfigured(
+            f"{query!r} is not a setting of a local model: use context={DEFAULT_CONTEXT}, a number of tokens"
+        )
     return int(context)

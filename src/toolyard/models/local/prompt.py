@@ -12,20 +12,20 @@ from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, System
 from toolyard.core.ports import ModelRequest
 from toolyard.core.tools import Tool
 
-HOW = """You can use tools. To use one, answer with nothing but one line of JSON, like this:
+TOOL_INSTRUCTIONS = """You can use tools. To use one, answer with nothing but one line of JSON, like this:
 {"name":"tool","arguments":{"parameter":"value"}}
 When you have its result, or need no tool, answer in words. The tools are:"""
 
-MOST_CALLS = 4
+MAX_CALLS = 4
 """In one answer: a weak model does not end by itself."""
 
 _json = msgspec.json.Encoder(order="deterministic")
 
 
-def messages(request: ModelRequest) -> list[dict[str, str]]:
+def build_messages(request: ModelRequest) -> list[dict[str, str]]:
     """In turns: what one side says in a row is one message, as most templates ask for."""
     told: list[dict[str, str]] = []
-    for role, text in (("system", _system(request)), *_said(request.history)):
+    for role, text in (("system", _build_system(request)), *_render_history(request.history)):
         if told and told[-1]["role"] == role:
             told[-1]["content"] += f"\n{text}"
         elif text:
@@ -33,21 +33,21 @@ def messages(request: ModelRequest) -> list[dict[str, str]]:
     return told
 
 
-def grammar(request: ModelRequest) -> str:
+def build_grammar(request: ModelRequest) -> str:
     """What the answer may be; empty where anything may."""
-    tools, choice = usable(request), request.tool_choice
+    tools, choice = list_usable_tools(request), request.tool_choice
     if not tools:
         return ""
     lines = ["%llguidance {}", "start: calls" if choice not in ("auto", "none") else "start: calls | text"]
-    lines += ["text: /[^{](.|\\n)*/", f'calls: call ("\\n" call){{0,{MOST_CALLS - 1}}}']
+    lines += ["text: /[^{](.|\\n)*/", f'calls: call ("\\n" call){{0,{MAX_CALLS - 1}}}']
     lines.append(f"call: {' | '.join(f'call_{number}' for number in range(len(tools)))}")
     for number, tool in enumerate(tools):
-        lines.append(f"call_{number}: {_quoted(opening(tool.name))} arguments_{number} {_quoted('}')}")
-        lines.append(f"arguments_{number}: %json {_schema(tool)}")
+        lines.append(f"call_{number}: {_quote(build_call_prefix(tool.name))} arguments_{number} {_quote('}')}")
+        lines.append(f"arguments_{number}: %json {_encode_schema(tool)}")
     return "\n".join(lines) + "\n"
 
 
-def usable(request: ModelRequest) -> Sequence[Tool]:
+def list_usable_tools(request: ModelRequest) -> Sequence[Tool]:
     """The tools it may call in this turn."""
     choice, tools = request.tool_choice, request.offer.tools
     if choice == "none":
@@ -55,22 +55,24 @@ def usable(request: ModelRequest) -> Sequence[Tool]:
     return tools if choice in ("auto", "required") else [tool for tool in tools if tool.name == choice] or tools
 
 
-def opening(name: str) -> str:
+def build_call_prefix(name: str) -> str:
     """How a call of that tool begins."""
     return f'{{"name":{_json.encode(name).decode()},"arguments":'
 
 
-def _system(request: ModelRequest) -> str:
-    tools = usable(request)
+def _build_system(request: ModelRequest) -> str:
+    tools = list_usable_tools(request)
     if not tools:
         return request.system
     shown = [
         _json.encode({"name": one.name, "description": one.description, "parameters": one.parameters}) for one in tools
     ]
-    return "\n".join([*([request.system, ""] if request.system else []), HOW, *(one.decode() for one in shown)])
+    return "\n".join(
+        [*([request.system, ""] if request.system else []), TOOL_INSTRUCTIONS, *(one.decode() for one in shown)]
+    )
 
 
-def _said(history: Sequence[Item]) -> Iterator[tuple[str, str]]:
+def _render_history(history: Sequence[Item]) -> Iterator[tuple[str, str]]:
     for item in history:
         match item:
             case SystemText():
@@ -80,7 +82,7 @@ def _said(history: Sequence[Item]) -> Iterator[tuple[str, str]]:
             case ModelText():
                 yield "assistant", item.text
             case Call():
-                yield "assistant", f"{opening(item.tool)}{_json.encode(item.arguments).decode()}}}"
+                yield "assistant", f"{build_call_prefix(item.tool)}{_json.encode(item.arguments).decode()}}}"
             case Result():
                 yield "user", f"Result of {item.tool}: {item.content}"
             case Reasoning():
@@ -89,11 +91,11 @@ def _said(history: Sequence[Item]) -> Iterator[tuple[str, str]]:
                 assert_never(item)
 
 
-def _schema(tool: Tool) -> str:
+def _encode_schema(tool: Tool) -> str:
     """Compact, and lenient where a keyword cannot be expressed: arguments are checked again before they are used."""
     how: dict[str, object] = {"whitespace_flexible": False, "lenient": True}
     return _json.encode({**tool.parameters, "x-guidance": how}).decode()
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     return _json.encode(text).decode()

@@ -8,78 +8,78 @@ from toolyard.core.events import ArgumentsAppended, Finish, ModelDelta, TextAppe
 from toolyard.core.items import Call, Item, ModelText, Problem, Usage
 from toolyard.core.ports import ModelRequest
 from toolyard.models.arguments import read_arguments
-from toolyard.models.local.prompt import opening, usable
+from toolyard.models.local.prompt import build_call_prefix, list_usable_tools
 
 
-class Delta(Struct, frozen=True):
+class LocalDelta(Struct, frozen=True):
     content: str | None = None
 
 
-class Choice(Struct, frozen=True):
-    delta: Delta = Delta()
+class LocalChoice(Struct, frozen=True):
+    delta: LocalDelta = LocalDelta()
     finish_reason: str | None = None
 
 
-class Counted(Struct, frozen=True):
+class LocalUsage(Struct, frozen=True):
     prompt_tokens: int = 0
     completion_tokens: int = 0
 
 
-class Chunk(Struct, frozen=True):
+class LocalChunk(Struct, frozen=True):
     """What is read of a chunk, or of an error in its place."""
 
-    choices: list[Choice] = []
-    usage: Counted | None = None
+    choices: list[LocalChoice] = []
+    usage: LocalUsage | None = None
     error: dict[str, object] | None = None
 
 
-class Reply:
+class LocalReply:
     def __init__(self, request: ModelRequest) -> None:
         self._request = request
-        self._openings = {opening(tool.name): tool.name for tool in usable(request)}
+        self._openings = {build_call_prefix(tool.name): tool.name for tool in list_usable_tools(request)}
         self._text = ""
         self._held = ""
         self._finish = "stop"
         self._usage = Usage()
         self._problem: Problem | None = None
 
-    def feed(self, chunk: Chunk) -> Iterator[ModelDelta]:
+    def feed(self, chunk: LocalChunk) -> Iterator[ModelDelta]:
         if chunk.error is not None:
             self.fail(str(chunk.error.get("message", "llama.cpp failed")), chunk.error)
         if chunk.usage is not None:
             self._usage = Usage(input_tokens=chunk.usage.prompt_tokens, output_tokens=chunk.usage.completion_tokens)
         for choice in chunk.choices:
             self._finish = choice.finish_reason or self._finish
-            yield from self._piece(choice.delta.content or "")
+            yield from self._add_piece(choice.delta.content or "")
 
-    def fail(self, said: str, details: Mapping[str, object] = {}) -> None:
+    def fail(self, message: str, details: Mapping[str, object] = {}) -> None:
         kind = "too_large" if details.get("type") == "exceed_context_size_error" else "model_error"
-        self._problem = self._problem or Problem(error=said, error_type=kind)
+        self._problem = self._problem or Problem(error=message, error_type=kind)
 
     def end(self) -> Iterator[ModelDelta | TurnEnded | TurnFailed]:
         if self._problem is not None:
             yield TurnFailed(problem=self._problem)
             return
-        calls = self._calls()
+        calls = self._parse_calls()
         if not calls and self._held:
-            yield from self._told(self._held)
+            yield from self._emit_text(self._held)
         for index, (call, written) in enumerate(calls):
             yield ArgumentsAppended(turn=self._request.turn, index=index, tool=call.tool, offset=0, text=written)
-        mint, items = self._request.mint, list[Item]()
+        mint, items = self._request.clock, list[Item]()
         if self._text:
-            items.append(ModelText(id=mint.id("item"), at=mint.now(), text=self._text))
+            items.append(ModelText(id=mint.new_id("item"), at=mint.now(), text=self._text))
         items += [call for call, _ in calls]
         finish: Finish = "calls" if calls else "length" if self._finish == "length" else "stop"
         yield TurnEnded(items=tuple(items), finish=finish, usage=self._usage, model=self._request.model)
 
-    def _piece(self, piece: str) -> Iterator[ModelDelta]:
+    def _add_piece(self, piece: str) -> Iterator[ModelDelta]:
         """Tell what is surely text: all before a line that begins like a call."""
         text = self._held + piece
-        start = self._call_line(text) if self._openings else -1
+        start = self._find_call_line(text) if self._openings else -1
         told, self._held = (text, "") if start < 0 else (text[:start], text[start:])
-        yield from self._told(told)
+        yield from self._emit_text(told)
 
-    def _call_line(self, text: str) -> int:
+    def _find_call_line(self, text: str) -> int:
         """Where the first line is that begins like a call, or may yet; -1 if none does."""
         at = 0 if not self._text or self._text.endswith("\n") or self._held else text.find("\n") + 1 or -1
         while 0 <= at < len(text):
@@ -89,29 +89,29 @@ class Reply:
             at = text.find("\n", at) + 1 or -1
         return -1
 
-    def _told(self, text: str) -> Iterator[ModelDelta]:
+    def _emit_text(self, text: str) -> Iterator[ModelDelta]:
         if text:
             yield TextAppended(turn=self._request.turn, offset=len(self._text.encode()), text=text)
             self._text += text
 
-    def _calls(self) -> list[tuple[Call, str]]:
+    def _parse_calls(self) -> list[tuple[Call, str]]:
         """The calls in what was held back, with their arguments as they were written; none if it is no calls.
 
         A line that is said twice is one call: a small model that begins to repeat itself does not end.
         """
         lines = [line for line in dict.fromkeys(self._held.strip().split("\n")) if line]
-        found = [self._call(line, cut_off=self._finish == "length" and line is lines[-1]) for line in lines]
+        found = [self._parse_call(line, cut_off=self._finish == "length" and line is lines[-1]) for line in lines]
         return [one for one in found if one] if all(found) else []
 
-    def _call(self, line: str, *, cut_off: bool) -> tuple[Call, str] | None:
+    def _parse_call(self, line: str, *, cut_off: bool) -> tuple[Call, str] | None:
         begin = next((begin for begin in self._openings if line.startswith(begin)), None)
         if begin is None:
             return None
         written = line[len(begin) :]
         written = written if cut_off else written.removesuffix("}")
-        read, mint = read_arguments([written], cut_off=cut_off), self._request.mint
+        read, mint = read_arguments([written], cut_off=cut_off), self._request.clock
         call = Call(
-            id=mint.id("call"),
+            id=mint.new_id("call"),
             at=mint.now(),
             tool=self._openings[begin],
             arguments=read.value,

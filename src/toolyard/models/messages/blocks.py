@@ -22,26 +22,26 @@ from toolyard.core.items import (
     Result,
     Seal,
 )
-from toolyard.core.ports import Mint
+from toolyard.core.ports import Clock
 from toolyard.models.arguments import Arguments, read_arguments
-from toolyard.models.hosted_results import citation, hosted_result
-from toolyard.models.messages.events import Block, CitationFound
+from toolyard.models.hosted_results import build_citation, build_hosted_result
+from toolyard.models.messages.events import MessagesBlock, MessagesCitation
 
-CODE_EXECUTION = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
+CODE_EXECUTION_TOOLS = {"bash_code_execution": "code_execution", "text_editor_code_execution": "code_execution"}
 """What one tool of ours is called by its parts at the provider."""
-HOSTED = frozenset({"web_search", "code_execution", *CODE_EXECUTION})
+HOSTED_TOOLS = frozenset({"web_search", "code_execution", *CODE_EXECUTION_TOOLS})
 """The names of its own tools that the provider takes back."""
-REDACTED = "redacted_thinking:"
+REDACTED_PREFIX = "redacted_thinking:"
 """Begins a signature that stands for thinking which the provider shows to nobody."""
-RESULT = "_tool_result"
+RESULT_SUFFIX = "_tool_result"
 
 
-class Said:
+class StreamedBlock:
     """One block as far as the model has said it."""
 
     __slots__ = ("block", "citations", "damaged", "fragments", "name", "number", "signature", "written")
 
-    def __init__(self, block: Block, damaged: bool = False) -> None:
+    def __init__(self, block: MessagesBlock, damaged: bool = False) -> None:
         self.block = block
         self.name = block.name
         self.fragments: list[str] = []
@@ -61,7 +61,7 @@ class Said:
     def text(self) -> str:
         return "".join(self.fragments)
 
-    def arguments(self, *, cut_off: bool) -> Arguments:
+    def parse_arguments(self, *, cut_off: bool) -> Arguments:
         """As they were streamed; some providers send them whole as the block begins."""
         given = self.block.input
         if not self.fragments and given:
@@ -83,64 +83,64 @@ class SealedResult(msgspec.Struct):
     content: object
 
 
-class Stamp:
+class MessagesItemBuilder:
     """Makes the items of one turn."""
 
-    def __init__(self, mint: Mint, provider: str, *, cut_off: bool) -> None:
-        self._mint = mint
-        self._at = mint.now()
+    def __init__(self, clock: Clock, provider: str, *, cut_off: bool) -> None:
+        self._clock = clock
+        self._at = clock.now()
         self._provider = provider
         self._cut_off = cut_off
 
-    def items(self, said: Sequence[Said], open_calls: Iterable[Call]) -> list[Item]:
+    def build_items(self, blocks: Sequence[StreamedBlock], open_calls: Iterable[Call]) -> list[Item]:
         """In the model's order, but for the calls that are ours to run: they come last."""
         found: list[Item] = []
         ours: list[Item] = []
         at_provider = {call.provider_id: call for call in open_calls}
-        for kind, run in groupby(said, key=lambda one: one.block.type):
+        for kind, run in groupby(blocks, key=lambda one: one.block.type):
             if kind == "text":
-                found += self._text([one for one in run if one.fragments])
+                found += self._build_text([one for one in run if one.fragments])
             elif kind == "tool_use":
-                ours += [self._call(one) for one in run]
+                ours += [self._build_call(one) for one in run]
             elif kind == "server_tool_use":
-                calls = [self._provider_call(one) for one in run]
+                calls = [self._build_provider_call(one) for one in run]
                 at_provider.update({call.provider_id: call for call in calls})
                 found += calls
-            elif kind.endswith(RESULT):
+            elif kind.endswith(RESULT_SUFFIX):
                 answers = [(one, at_provider.pop(one.block.tool_use_id, None)) for one in run]
-                found += [self._result(one, call) for one, call in answers if call is not None]
+                found += [self._build_result(one, call) for one, call in answers if call is not None]
             else:
-                found += [self._thought(one) for one in run if kind in ("thinking", "redacted_thinking")]
+                found += [self._build_reasoning(one) for one in run if kind in ("thinking", "redacted_thinking")]
         return [*found, *ours]
 
-    def _text(self, said: Sequence[Said]) -> list[ModelText]:
+    def _build_text(self, said: Sequence[StreamedBlock]) -> list[ModelText]:
         if not said:
             return []
         citations: list[Citation] = []
         start = 0
         for one in said:
             end = start + len(one.text)
-            citations += [_citation(given, start, end) for given in one.citations]
+            citations += [_build_citation(given, start, end) for given in one.citations]
             start = end
-        seal = Seal(provider=self._provider, data=_sealed_text(said)) if citations else None
+        seal = Seal(provider=self._provider, data=_seal_text(said)) if citations else None
         whole = "".join(one.text for one in said)
-        item = ModelText(id=self._mint.id("text"), at=self._at, text=whole, citations=tuple(citations), seal=seal)
+        item = ModelText(id=self._clock.new_id("text"), at=self._at, text=whole, citations=tuple(citations), seal=seal)
         return [item]
 
-    def _thought(self, said: Said) -> Reasoning:
+    def _build_reasoning(self, said: StreamedBlock) -> Reasoning:
         data = said.block.data
         return Reasoning(
-            id=self._mint.id("reasoning"),
+            id=self._clock.new_id("reasoning"),
             at=self._at,
             text=said.text,
             provider=self._provider,
-            signature=f"{REDACTED}{data}" if said.block.type == "redacted_thinking" else said.signature,
+            signature=f"{REDACTED_PREFIX}{data}" if said.block.type == "redacted_thinking" else said.signature,
         )
 
-    def _call(self, said: Said) -> Call:
-        arguments = said.arguments(cut_off=self._cut_off)
+    def _build_call(self, said: StreamedBlock) -> Call:
+        arguments = said.parse_arguments(cut_off=self._cut_off)
         return Call(
-            id=self._mint.id("call"),
+            id=self._clock.new_id("call"),
             at=self._at,
             tool=said.name,
             arguments=arguments.value,
@@ -148,24 +148,26 @@ class Stamp:
             unreadable=arguments.unreadable,
         )
 
-    def _provider_call(self, said: Said) -> Call:
+    def _build_provider_call(self, said: StreamedBlock) -> Call:
         sealed = msgspec.json.encode(SealedCall(said.name, said.block.caller)).decode()
         return msgspec.structs.replace(
-            self._call(said),
-            tool=CODE_EXECUTION.get(said.name, said.name),
+            self._build_call(said),
+            tool=CODE_EXECUTION_TOOLS.get(said.name, said.name),
             ran_at=self._provider,
             seal=Seal(provider=self._provider, data=sealed),
         )
 
-    def _result(self, said: Said, call: Call) -> Result:
-        outcome, content, error = _told(said.block.content, call.tool)
+    def _build_result(self, said: StreamedBlock, call: Call) -> Result:
+        outcome, content, error = _parse_result(said.block.content, call.tool)
         sealed = msgspec.json.encode(SealedResult(said.block.type, said.block.content)).decode()
-        return hosted_result(call, self._at, outcome, content, error, seal=Seal(provider=self._provider, data=sealed))
+        return build_hosted_result(
+            call, self._at, outcome, content, error, seal=Seal(provider=self._provider, data=sealed)
+        )
 
 
-def _told(content: object, tool: str) -> tuple[Outcome, str, Problem | None]:
+def _parse_result(content: object, tool: str) -> tuple[Outcome, str, Problem | None]:
     """What a provider's result says to a reader: all of it but what only the provider can read."""
-    value = _readable(content)
+    value = _strip_encrypted(content)
     code = cast("dict[str, object]", value).get("error_code") if isinstance(value, dict) else None
     if code is None:
         return "ok", msgspec.json.encode(value).decode(), None
@@ -173,29 +175,31 @@ def _told(content: object, tool: str) -> tuple[Outcome, str, Problem | None]:
     return "error", problem.error, problem
 
 
-def _readable(value: object) -> object:
+def _strip_encrypted(value: object) -> object:
     if isinstance(value, list):
-        return [_readable(one) for one in cast("list[object]", value)]
+        return [_strip_encrypted(one) for one in cast("list[object]", value)]
     if isinstance(value, dict):
         given = cast("dict[str, object]", value).items()
-        return {name: _readable(one) for name, one in given if name != "type" and not name.startswith("encrypted_")}
+        return {
+            name: _strip_encrypted(one) for name, one in given if name != "type" and not name.startswith("encrypted_")
+        }
     return value
 
 
-def _citation(given: dict[str, object], start: int, end: int) -> Citation:
-    found = CitationFound()
+def _build_citation(given: dict[str, object], start: int, end: int) -> Citation:
+    found = MessagesCitation()
     with contextlib.suppress(msgspec.ValidationError):
-        found = msgspec.convert(given, CitationFound)
-    return citation(start, end, found.url or found.source, found.title or found.document_title, found.cited_text)
+        found = msgspec.convert(given, MessagesCitation)
+    return build_citation(start, end, found.url or found.source, found.title or found.document_title, found.cited_text)
 
 
-def _sealed_text(said: Sequence[Said]) -> str:
+def _seal_text(said: Sequence[StreamedBlock]) -> str:
     """The characters of each block of a text, and its citations."""
     return msgspec.json.encode(
-        [(len(one.text), [_sendable(given) for given in one.citations]) for one in said]
+        [(len(one.text), [_to_sendable(given) for given in one.citations]) for one in said]
     ).decode()
 
 
-def _sendable(citation: dict[str, object]) -> dict[str, object]:
+def _to_sendable(citation: dict[str, object]) -> dict[str, object]:
     """A citation as the provider takes it back, which is not quite as it sends it."""
     return {name: value for name, value in citation.items() if name != "file_id"}

@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Struct
 
 
-class Delta(Struct, gc=False):
+class MessagesDelta(Struct, gc=False):
     type: str = ""
     text: str = ""
     thinking: str = ""
@@ -18,7 +18,7 @@ class Delta(Struct, gc=False):
     stop_details: object = None
 
 
-class Block(Struct, gc=False):
+class MessagesBlock(Struct, gc=False):
     """A piece of what the model says, as it begins; in a whole message, all of it."""
 
     type: str = ""
@@ -35,27 +35,27 @@ class Block(Struct, gc=False):
     content: object = None
 
 
-class UsageCounts(Struct, gc=False):
+class MessagesUsage(Struct, gc=False):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
 
 
-class Message(Struct, gc=False):
+class MessageStart(Struct, gc=False):
     model: str = ""
-    content: list[Block] | None = None
-    usage: UsageCounts | None = None
+    content: list[MessagesBlock] | None = None
+    usage: MessagesUsage | None = None
 
 
-class Event(Struct, gc=False):
+class MessagesEvent(Struct, gc=False):
     type: str = ""
     index: int = 0
-    delta: Delta | None = None
-    content_block: Block | None = None
-    message: Message | str | None = None
+    delta: MessagesDelta | None = None
+    content_block: MessagesBlock | None = None
+    message: MessageStart | str | None = None
     """A text only in an error that is not wrapped in `error`."""
-    usage: UsageCounts | None = None
+    usage: MessagesUsage | None = None
     error: object = None
     request_id: str | None = None
 
@@ -63,14 +63,14 @@ class Event(Struct, gc=False):
 class WholeMessage(Struct, gc=False):
     type: str = ""
     model: str = ""
-    content: list[Block] | None = None
+    content: list[MessagesBlock] | None = None
     stop_reason: str | None = None
-    usage: UsageCounts | None = None
+    usage: MessagesUsage | None = None
     error: object = None
     message: str | None = None
 
 
-class CitationFound(Struct, gc=False):
+class MessagesCitation(Struct, gc=False):
     url: str | None = None
     source: str | None = None
     title: str | None = None
@@ -82,5 +82,5 @@ class RefusalDetails(Struct, gc=False):
     explanation: str | None = None
 
 
-decode_event = msgspec.json.Decoder(Event).decode
+decode_event = msgspec.json.Decoder(MessagesEvent).decode
 decode_whole = msgspec.json.Decoder(WholeMessage).decode

@@ -12,13 +12,20 @@ import msgspec
 
 from toolyard.core.items import Call, Item, ModelText, Reasoning, Result, Seal, SystemText, UserMessage
 from toolyard.models.encode_cache import NO_RESULT
-from toolyard.models.images import images_of
-from toolyard.models.messages.blocks import HOSTED, REDACTED, RESULT, SealedCall, SealedResult
-from toolyard.models.messages.parts import IMAGES, Block, image_block, is_blank, parts, text_block
-from toolyard.models.tool_names import to_provider
-from toolyard.models.unicode import encoded
+from toolyard.models.images import list_images
+from toolyard.models.messages.blocks import HOSTED_TOOLS, REDACTED_PREFIX, RESULT_SUFFIX, SealedCall, SealedResult
+from toolyard.models.messages.parts import (
+    IMAGE_LIMITS,
+    Block,
+    build_blocks,
+    build_image_block,
+    build_text_block,
+    is_blank,
+)
+from toolyard.models.tool_names import to_provider_name
+from toolyard.models.unicode import encode_json
 
-LEFT_OUT = "[what was said before is left out]"
+HISTORY_OMITTED = "[what was said before is left out]"
 """Begins a history that the model would begin."""
 PAUSED = "paused"
 """The role of a model's message that ends in its provider's own work: there the provider goes on."""
@@ -31,7 +38,7 @@ T = TypeVar("T")
 RoleBlock = tuple[str, Block]
 
 
-def open_calls(history: Sequence[Item], provider: str) -> list[Call]:
+def find_open_calls(history: Sequence[Item], provider: str) -> list[Call]:
     """The calls in the last group of the history that the provider has begun and goes on with in the next turn."""
     answered: set[str] = set()
     found: list[Call] = []
@@ -49,12 +56,12 @@ def open_calls(history: Sequence[Item], provider: str) -> list[Call]:
     return found
 
 
-def joined(blocks: Iterable[RoleBlock], role: str) -> tuple[bytes, str]:
+def join_blocks(blocks: Iterable[RoleBlock], role: str) -> tuple[bytes, str]:
     """The blocks after those of a message of this role, which is still open, as the new last one will be."""
     pieces: list[bytes] = []
     role = "assistant" if role == PAUSED else role
     for next_role, run in groupby(blocks, key=lambda one: one[0]):
-        body = b",".join([encoded(block) for _, block in run])
+        body = b",".join([encode_json(block) for _, block in run])
         if next_role == role:
             pieces.append(b"," + body)
         else:
@@ -64,7 +71,7 @@ def joined(blocks: Iterable[RoleBlock], role: str) -> tuple[bytes, str]:
     return b"".join(pieces), role
 
 
-class Writer:
+class MessagesEncoder:
     """Writes a history for one provider: what another one sealed or signed is of no use to it."""
 
     __slots__ = ("_provider",)
@@ -72,80 +79,82 @@ class Writer:
     def __init__(self, provider: str) -> None:
         self._provider = provider
 
-    def encoded_group(self, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
-        blocks = list(self._blocks(group, last))
+    def encode_group(self, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
+        blocks = list(self._build_blocks(group, last))
         if not blocks:
             return b"", role
         if not role and blocks[0][0] == "assistant":
-            blocks.insert(0, ("user", text_block(LEFT_OUT)))
-        body, role = joined(blocks, role)
-        return body, PAUSED if role == "assistant" and _is_servers(blocks[-1][1]) else role
+            blocks.insert(0, ("user", build_text_block(HISTORY_OMITTED)))
+        body, role = join_blocks(blocks, role)
+        return body, PAUSED if role == "assistant" and _is_server_block(blocks[-1][1]) else role
 
-    def _blocks(self, group: Sequence[Item], last: bool) -> Iterable[RoleBlock]:
+    def _build_blocks(self, group: Sequence[Item], last: bool) -> Iterable[RoleBlock]:
         first = group[0]
         if isinstance(first, SystemText):
-            return [] if is_blank(first.text) else [("user", text_block(f"<system>\n{first.text}\n</system>"))]
+            return [] if is_blank(first.text) else [("user", build_text_block(f"<system>\n{first.text}\n</system>"))]
         if isinstance(first, UserMessage):
-            return [("user", block) for block in parts(first)]
-        calls = {item.id: item for item in group if isinstance(item, Call) and not self._sealed_call(item)}
+            return [("user", block) for block in build_blocks(first)]
+        calls = {item.id: item for item in group if isinstance(item, Call) and not self._unseal_call(item)}
         results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
-        said = [*self._said(group, last), *(_tool_use(call) for call in calls.values())]
+        said = [*self._build_assistant_blocks(group, last), *(_build_tool_use(call) for call in calls.values())]
         while said and said[-1]["type"] in ("thinking", "redacted_thinking"):
             said.pop()
-        answers = [_tool_result(call, results.get(call.id)) for call in calls.values()]
+        answers = [_build_tool_result(call, results.get(call.id)) for call in calls.values()]
         return [*(("assistant", block) for block in said), *(("user", block) for block in answers)]
 
-    def _said(self, group: Sequence[Item], last: bool) -> Iterator[Block]:
+    def _build_assistant_blocks(self, group: Sequence[Item], last: bool) -> Iterator[Block]:
         """What the model and its provider said, in their order; the calls that were ours to run are not among it."""
-        going_on = {call.id for call in open_calls(group, self._provider)} if last else set[str]()
+        going_on = {call.id for call in find_open_calls(group, self._provider)} if last else set[str]()
         waiting: dict[str, Call] = {}
         for number, item in enumerate(group):
             match item:
                 case ModelText():
-                    yield from self._text(item)
-                case Reasoning() if block := self._thought(item):
+                    yield from self._build_text_blocks(item)
+                case Reasoning() if block := self._build_thinking_block(item):
                     yield block
-                case Call() if sealed := self._sealed_call(item):
-                    if item.id in going_on or self._answered(item, group[number:]):
+                case Call() if sealed := self._unseal_call(item):
+                    if item.id in going_on or self._has_result(item, group[number:]):
                         waiting[item.id] = item
-                        yield _server_tool_use(item, sealed)
-                case Result() if (found := self._sealed_result(item)) and (call := waiting.pop(item.call_id, None)):
+                        yield _build_server_tool_use(item, sealed)
+                case Result() if (found := self._unseal_result(item)) and (call := waiting.pop(item.call_id, None)):
                     yield {"type": found.type, "tool_use_id": call.provider_id, "content": found.content}
                 case _:
                     pass
 
-    def _answered(self, call: Call, rest: Sequence[Item]) -> bool:
-        return any(isinstance(item, Result) and item.call_id == call.id and self._sealed_result(item) for item in rest)
+    def _has_result(self, call: Call, rest: Sequence[Item]) -> bool:
+        return any(isinstance(item, Result) and item.call_id == call.id and self._unseal_result(item) for item in rest)
 
-    def _text(self, item: ModelText) -> list[Block]:
+    def _build_text_blocks(self, item: ModelText) -> list[Block]:
         """A text in the blocks that its citations belong to."""
-        pieces = self._unsealed(item.seal, _decode_pieces) or [(len(item.text), list[dict[str, object]]())]
+        pieces = self._unseal(item.seal, _decode_pieces) or [(len(item.text), list[dict[str, object]]())]
         blocks: list[Block] = []
         start = 0
         for length, citations in pieces:
             text = item.text[start : start + length]
             start += length
             if not is_blank(text):
-                blocks.append({**text_block(text), "citations": citations} if citations else text_block(text))
+                blocks.append(
+                    {**build_text_block(text), "citations": citations} if citations else build_text_block(text)
+                )
         return blocks
 
-    def _thought(self, item: Reasoning) -> Block | None:
+    def _build_thinking_block(self, item: Reasoning) -> Block | None:
         if item.provider != self._provider or not item.signature:
             return None
-        if item.signature.startswith(REDACTED):
-            return {"type": "redacted_thinking", "data": item.signature[len(REDACTED) :]}
+        if item.signature.startswith(REDACTED_PREFIX):
+            return {"type": "redacted_thinking", "data": item.signature[len(REDACTED_PREFIX) :]}
         return {"type": "thinking", "thinking": item.text, "signature": item.signature}
 
-    def _sealed_call(self, call: Call) -> SealedCall | None:
+    def _unseal_call(self, call: Call) -> SealedCall | None:
         """What the provider calls it, if it was the provider's own; any other is sent as one of ours."""
-        found = self._unsealed(call.seal, _decode_call) if call.ran_at == self._provider else None
-        return found if found and found.name in HOSTED else None
+        found = self._unseal(call.seal, _decode_call) if call.ran_at == self._provider else None
+        return found if found and found.name in HOSTED_TOOLS else None
 
-    def _sealed_result(self, result: Result) -> SealedResult | None:
-        found = self._unsealed(result.seal, _decode_result) if result.ran_at == self._provider else None
-        return found if found and found.type.removesuffix(RESULT) in HOSTED else None
+    def _unseal_result(self, result: Result) -> SealedResult | None:
+        found = self._unseal(result.seal, _decode_result) if result.ran_at == self._provider else None
+        return found if found and found.type.removesuffix(RESULT_SUFFIX) in HOSTED_TOOLS else None
 
-    def _unsealed(self, seal: Seal | None, decode: Callable[[str], T]) -> T | None:
+    def _unseal(self, seal: Seal | None, decode: Callable[[str], T]) -> T | None:
         if seal is None or seal.provider != self._provider:
             return None
         try:
@@ -154,31 +163,36 @@ class Writer:
             return None
 
 
-def _is_servers(block: Block) -> bool:
+def _is_server_block(block: Block) -> bool:
     return block["type"] == "server_tool_use" or str(block["type"]).endswith("_tool_result")
 
 
-def _server_tool_use(call: Call, sealed: SealedCall) -> Block:
+def _build_server_tool_use(call: Call, sealed: SealedCall) -> Block:
     block: Block = {"type": "server_tool_use", "id": call.provider_id, "name": sealed.name, "input": call.arguments}
     return block if sealed.caller is None else {**block, "caller": sealed.caller}
 
 
-def _tool_use(call: Call) -> Block:
-    return {"type": "tool_use", "id": _id(call.id), "name": to_provider(call.tool), "input": call.arguments}
+def _build_tool_use(call: Call) -> Block:
+    return {
+        "type": "tool_use",
+        "id": _to_tool_use_id(call.id),
+        "name": to_provider_name(call.tool),
+        "input": call.arguments,
+    }
 
 
-def _tool_result(call: Call, result: Result | None) -> Block:
-    block: Block = {"type": "tool_result", "tool_use_id": _id(call.id)}
+def _build_tool_result(call: Call, result: Result | None) -> Block:
+    block: Block = {"type": "tool_result", "tool_use_id": _to_tool_use_id(call.id)}
     content = result.content if result else NO_RESULT
     if result is None or result.outcome != "ok":
         return {**block, **({} if is_blank(content) else {"content": content}), "is_error": True}
-    shown = [image_block(image) for image in images_of(result, IMAGES)]
+    shown = [build_image_block(image) for image in list_images(result, IMAGE_LIMITS)]
     if shown:
-        block["content"] = [*([] if is_blank(content) else [text_block(content)]), *shown]
+        block["content"] = [*([] if is_blank(content) else [build_text_block(content)]), *shown]
     elif not is_blank(content):
         block["content"] = content
     return block
 
 
-def _id(call_id: str) -> str:
+def _to_tool_use_id(call_id: str) -> str:
     return _NOT_IN_AN_ID.sub("_", call_id) or "_"

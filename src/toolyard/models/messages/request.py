@@ -9,20 +9,20 @@ from weakref import WeakKeyDictionary
 
 import msgspec
 
-from toolyard.core.options import PLAIN, Options
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import ProviderOptions, Tool
-from toolyard.models.answer_limits import answer_tokens, thinking_tokens
-from toolyard.models.encode_cache import Kept, kept
-from toolyard.models.messages.history import PAUSED, Writer, joined
-from toolyard.models.messages.parts import Block, is_blank, text_block
+from toolyard.models.answer_limits import choose_max_tokens, choose_thinking_tokens
+from toolyard.models.encode_cache import EncodeCache, get_encode_cache
+from toolyard.models.messages.history import PAUSED, MessagesEncoder, join_blocks
+from toolyard.models.messages.parts import Block, build_text_block, is_blank
 from toolyard.models.schema_dialects import convert
-from toolyard.models.unicode import encoded
+from toolyard.models.unicode import encode_json
 
-MARK = b',"cache_control":{"type":"ephemeral"}'
-GO_ON = "[go on]"
+CACHE_MARK = b',"cache_control":{"type":"ephemeral"}'
+CONTINUE_TEXT = "[go on]"
 """Ends one that the model would end: its words would be taken for the beginning of its answer."""
-NO_TOOL: Block = {
+PLACEHOLDER_TOOL: Block = {
     "name": "none",
     "description": "There is no tool to be used now.",
     "input_schema": {"type": "object", "properties": {}},
@@ -34,38 +34,40 @@ _USER = b'{"role":"user","content":[{"type":'
 _ASSISTANT = b'{"role":"assistant","content":[{"type":'
 
 
-def to_wire(request: ModelRequest, model: str = "", provider: str = "anthropic", options: Options = PLAIN) -> bytes:
+def to_wire(
+    request: ModelRequest, model: str = "", provider: str = "anthropic", options: Options = DEFAULT_OPTIONS
+) -> bytes:
     """The body. `model` is the name on the wire, if it is not the request's own."""
-    known = kept(request, f"messages:{provider}")
-    known.set_system(request.system, _encoded_system)
-    open_end, role = known.extend(request.history.since(known.count), Writer(provider).encoded_group)
-    tools = _encoded_tools(request.offer) or (_encoded_no_tool if _has_calls(known, open_end) else b"")
+    known = get_encode_cache(request, f"messages:{provider}")
+    known.set_system(request.system, _encode_system)
+    open_end, role = known.extend(request.history.items_from(known.count), MessagesEncoder(provider).encode_group)
+    tools = _encode_tools(request.offer) or (_encoded_placeholder_tool if _has_calls(known, open_end) else b"")
     forced = bool(tools) and request.tool_choice not in ("auto", "none")
     thinks = bool(options.thinking) and not forced and (role == "assistant" or _may_think(known, open_end))
     return b"".join(
         (
             b'{"model":',
-            encoded(model or request.model),
+            encode_json(model or request.model),
             b',"stream":true,"max_tokens":',
-            encoded(answer_tokens(model or request.model, options, thinks=thinks)),
-            b',"thinking":' + encoded(_thinking(options)) if thinks else b"",
+            encode_json(choose_max_tokens(model or request.model, options, thinks=thinks)),
+            b',"thinking":' + encode_json(_build_thinking(options)) if thinks else b"",
             tools and b',"tools":' + tools,
             known.system and b',"system":' + known.system,
             b',"messages":[',
-            *_messages(known, open_end, role),
+            *_join_messages(known, open_end, role),
             b"]",
-            tools and b',"tool_choice":' + encoded(_tool_choice(request)),
+            tools and b',"tool_choice":' + encode_json(_build_tool_choice(request)),
             b"}",
         )
     )
 
 
-def _thinking(options: Options) -> Block:
-    budget = thinking_tokens(options)
+def _build_thinking(options: Options) -> Block:
+    budget = choose_thinking_tokens(options)
     return {"type": "enabled", "budget_tokens": budget} if budget else {"type": "adaptive"}
 
 
-def _may_think(known: Kept, open_end: bytes) -> bool:
+def _may_think(known: EncodeCache, open_end: bytes) -> bool:
     """In the middle of its calls a model goes on thinking only if it thought at their beginning.
 
     They begin after the last message from the user that does not begin with results.
@@ -76,11 +78,11 @@ def _may_think(known: Kept, open_end: bytes) -> bool:
     return said < 0 or messages.startswith((b'"thinking"', b'"redacted_thinking"'), said + len(_ASSISTANT))
 
 
-def _encoded_system(text: str) -> bytes:
-    return b"" if is_blank(text) else b"[" + encoded(text_block(text))[:-1] + MARK + b"}]"
+def _encode_system(text: str) -> bytes:
+    return b"" if is_blank(text) else b"[" + encode_json(build_text_block(text))[:-1] + CACHE_MARK + b"}]"
 
 
-def _messages(known: Kept, open_end: bytes, role: str) -> list[bytes | memoryview]:
+def _join_messages(known: EncodeCache, open_end: bytes, role: str) -> list[bytes | memoryview]:
     """The messages, with a mark at the end of the newest ones from the user and at the end of those before."""
     newest = len(known.joined) if role == "user" and not open_end else 0
     marks = sorted({known.mark, newest} - {0})
@@ -88,35 +90,35 @@ def _messages(known: Kept, open_end: bytes, role: str) -> list[bytes | memoryvie
     whole, start = memoryview(known.joined), 0
     pieces: list[bytes | memoryview] = []
     for mark in marks:
-        pieces += [whole[start : mark - 1], MARK]
+        pieces += [whole[start : mark - 1], CACHE_MARK]
         start = mark - 1
     pieces += [whole[start:], open_end]
     if role not in ("user", PAUSED):
-        pieces.append(joined([("user", text_block(GO_ON))], role)[0])
+        pieces.append(join_blocks([("user", build_text_block(CONTINUE_TEXT))], role)[0])
     return [*pieces, b"]}"]
 
 
-def _has_calls(known: Kept, open_end: bytes) -> bool:
+def _has_calls(known: EncodeCache, open_end: bytes) -> bool:
     return b'"type":"tool_use"' in known.joined or b'"type":"tool_use"' in open_end
 
 
-def _encoded_tools(offer: Offer) -> bytes:
+def _encode_tools(offer: Offer) -> bytes:
     """The tools as JSON, once for each offer, with a mark at the last one; empty if there are none."""
     known = _tools.get(offer)
     if known is None:
-        shown = [block for tool in offer.tools if (block := _tool(tool)) is not None]
-        known = _tools[offer] = encoded(shown)[:-2] + MARK + b"}]" if shown else b""
+        shown = [block for tool in offer.tools if (block := _build_tool(tool)) is not None]
+        known = _tools[offer] = encode_json(shown)[:-2] + CACHE_MARK + b"}]" if shown else b""
     return known
 
 
-def _tool(tool: Tool) -> Block | None:
+def _build_tool(tool: Tool) -> Block | None:
     if tool.venue == "provider":
-        return _provider_tool(tool)
+        return _build_provider_tool(tool)
     block: Block = {"name": tool.name, "input_schema": convert(tool.parameters, "anthropic")}
     return block if is_blank(tool.description) else {**block, "description": tool.description}
 
 
-def _provider_tool(tool: Tool) -> Block | None:
+def _build_provider_tool(tool: Tool) -> Block | None:
     """None for a tool that this provider does not have."""
     if tool.name == "code_execution":
         return {"type": "code_execution_20250825", "name": tool.name}
@@ -134,8 +136,8 @@ def _provider_tool(tool: Tool) -> Block | None:
     return {**block, "blocked_domains": list(options.blocked_domains)} if options.blocked_domains else block
 
 
-def _tool_choice(request: ModelRequest) -> Block:
-    if not _encoded_tools(request.offer):
+def _build_tool_choice(request: ModelRequest) -> Block:
+    if not _encode_tools(request.offer):
         return {"type": "none"}
     match request.tool_choice:
         case "auto" | "none" as plain:
@@ -143,8 +145,8 @@ def _tool_choice(request: ModelRequest) -> Block:
         case "required":
             return {"type": "any"}
         case name:
-            unknown = any(tool.name == name and _tool(tool) is None for tool in request.offer.tools)
+            unknown = any(tool.name == name and _build_tool(tool) is None for tool in request.offer.tools)
             return {"type": "auto"} if unknown else {"type": "tool", "name": name}
 
 
-_encoded_no_tool = encoded([NO_TOOL])
+_encoded_placeholder_tool = encode_json([PLACEHOLDER_TOOL])

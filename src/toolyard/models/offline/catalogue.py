@@ -6,13 +6,13 @@ from functools import cached_property
 
 from toolyard.core.tools import Tool
 from toolyard.models.offline.evidence import Draft
-from toolyard.models.offline.parameters import Parameter, parameters_of
-from toolyard.models.offline.templates import Fit, Template, best_fits
-from toolyard.models.offline.text import Text
-from toolyard.tool_index.index import Entry, Found, Index, read_tool
+from toolyard.models.offline.parameters import Parameter, parse_parameters
+from toolyard.models.offline.templates import Template, TemplateFit, select_best_fits
+from toolyard.models.offline.text import TokenizedText
+from toolyard.tool_index.index import IndexEntry, ToolIndex, ToolMatch, build_entry
 
 
-class KnownTool:
+class CatalogueTool:
     """A tool with what is read of it once."""
 
     def __init__(self, tool: Tool) -> None:
@@ -20,11 +20,11 @@ class KnownTool:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        return parameters_of(self.tool)
+        return parse_parameters(self.tool)
 
     @cached_property
-    def entry(self) -> Entry:
-        return read_tool(self.tool)
+    def entry(self) -> IndexEntry:
+        return build_entry(self.tool)
 
     @cached_property
     def templates(self) -> list[Template]:
@@ -32,22 +32,22 @@ class KnownTool:
         templates = [Template(self.tool, example, by_name) for example in self.tool.examples]
         return [template for template in templates if all(slot in by_name for slot in template.slots)]
 
-    def parameter(self, name: str) -> Parameter:
+    def get_parameter(self, name: str) -> Parameter:
         return next(parameter for parameter in self.parameters if parameter.name == name)
 
-    def missing(self, draft: Draft) -> Parameter | None:
+    def find_missing(self, draft: Draft) -> Parameter | None:
         """Return the first required parameter that a draft lacks."""
         return next((one for one in self.parameters if one.required and one.name not in draft.arguments), None)
 
 
 class Catalogue:
-    def __init__(self, tools: Sequence[KnownTool]) -> None:
+    def __init__(self, tools: Sequence[CatalogueTool]) -> None:
         self._tools = {known.tool.name: known for known in tools}
-        self._index = Index()
+        self._index = ToolIndex()
         for known in tools:
             self._index.put_entry(known.entry)
 
-    def only(self, name: str) -> "Catalogue":
+    def narrow_to(self, name: str) -> "Catalogue":
         """Return the catalogue of one tool, and where its values come from; the whole where there is no such tool."""
         known = self._tools.get(name)
         if known is None:
@@ -55,17 +55,17 @@ class Catalogue:
         sources = [self._tools[source] for source in known.tool.sources.values() if source in self._tools]
         return Catalogue([known, *sources])
 
-    def tool(self, name: str) -> KnownTool | None:
+    def get_tool(self, name: str) -> CatalogueTool | None:
         return self._tools.get(name)
 
     @property
     def all_tools(self) -> list[Tool]:
         return [known.tool for known in self._tools.values()]
 
-    def fits(self, text: Text, now: datetime) -> list[Fit]:
-        return best_fits(
-            [fit for known in self._tools.values() for one in known.templates for fit in one.fits(text, now)]
+    def find_fits(self, text: TokenizedText, now: datetime) -> list[TemplateFit]:
+        return select_best_fits(
+            [fit for known in self._tools.values() for one in known.templates for fit in one.find_fits(text, now)]
         )
 
-    def search(self, words: str, count: int) -> list[Found]:
+    def search(self, words: str, count: int) -> list[ToolMatch]:
         return self._index.search(words, count)

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Literal, cast
 
-Kind = Literal["date", "date-time", "time", "date or date-time"]
-MAX_WORDS = 60
+TimeKind = Literal["date", "date-time", "time", "date or date-time"]
+MAX_TIME_CHARACTERS = 60
 """How many characters may say a time."""
 _ISO = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|[+-]\d\d:?\d\d)?)?")
 _CLOCK = re.compile(
@@ -47,16 +47,16 @@ def is_plain_time(text: str) -> bool:
     return bool(_PLAIN_TIME.fullmatch(text) or _CHINESE_MOMENT.fullmatch(text) or _ISO.fullmatch(text))
 
 
-def parse_time(text: str, kind: Kind, now: datetime, language: str) -> str | None:
+def parse_time(text: str, kind: TimeKind, now: datetime, language: str) -> str | None:
     """Return the whole of a text as a day or time in ISO 8601, or None if it is none."""
-    if len(text) > MAX_WORDS or text.isdigit():  # a number alone is no day
+    if len(text) > MAX_TIME_CHARACTERS or text.isdigit():  # a number alone is no day
         return None
     if _ISO.fullmatch(text):
         moment, has_clock = _parse_iso(text), "T" in text or " " in text
     elif language == "zh":
         moment, has_clock = _parse_chinese(text, now)
     else:
-        moment, has_clock = _dateparser()(text, now, language), bool(_CLOCK.search(text))
+        moment, has_clock = _load_dateparser()(text, now, language), bool(_CLOCK.search(text))
     if moment is None:
         return None
     if not has_clock:  # a time of day is never made up, and one that was said is never dropped
@@ -78,19 +78,19 @@ def _parse_chinese(text: str, now: datetime) -> tuple[datetime | None, bool]:
     left = _CHINESE_TIME.sub("", _CHINESE_DAY.sub("", text, count=1), count=1).strip("的在 ")
     if left or not (day or clock):
         return None, False
-    date_of = _chinese_day(day, now) if day else now.date()
+    date_of = _parse_chinese_day(day, now) if day else now.date()
     if date_of is None or not clock:
         return (datetime.combine(date_of, datetime.min.time()) if date_of else None), False
-    hour, minutes = _number(clock[2]), clock[3] or ""
+    hour, minutes = _parse_count(clock[2]), clock[3] or ""
     if (clock[1] in _LATER_HALF or (day and day[0] in ("今晚", "明晚"))) and hour < 12:
         hour += 12
-    minute = 30 if minutes == "半" else 15 * _DIGITS[minutes[0]] if "刻" in minutes else _number(clock[4] or "0")
+    minute = 30 if minutes == "半" else 15 * _DIGITS[minutes[0]] if "刻" in minutes else _parse_count(clock[4] or "0")
     if hour > 23 or minute > 59:
         return None, False
     return datetime.combine(date_of, datetime.min.time()).replace(hour=hour, minute=minute), True
 
 
-def _chinese_day(match: re.Match[str], now: datetime) -> date | None:
+def _parse_chinese_day(match: re.Match[str], now: datetime) -> date | None:
     today = now.date()
     if match[0] in _AHEAD:
         return today + timedelta(days=_AHEAD[match[0]])
@@ -101,17 +101,17 @@ def _chinese_day(match: re.Match[str], now: datetime) -> date | None:
         day = monday + timedelta(days=weekday, weeks=weeks)
         return day + timedelta(weeks=1) if day < today else day
     try:
-        day = date(int(match[1] or today.year), _number(match[2]), _number(match[3]))
+        day = date(int(match[1] or today.year), _parse_count(match[2]), _parse_count(match[3]))
     except ValueError:
         return None
     return day.replace(year=day.year + 1) if day < today and not match[1] else day
 
 
-def _number(text: str) -> int:
+def _parse_count(text: str) -> int:
     return int(text) if text.isascii() and text.isdigit() else _DIGITS[text]
 
 
-def _dateparser() -> Callable[[str, datetime, str], datetime | None]:
+def _load_dateparser() -> Callable[[str, datetime, str], datetime | None]:
     """Load the library when the first time is read: it takes a fifth of a second and most messages need none."""
     try:
         library = importlib.import_module("dateparser")

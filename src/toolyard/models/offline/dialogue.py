@@ -14,7 +14,7 @@ from toolyard.core.items import Call, Item, Reasoning, Result, UserMessage
 from toolyard.core.results import WITHDRAWN
 from toolyard.models.offline.evidence import Draft
 from toolyard.models.offline.parameters import parse_number
-from toolyard.models.offline.text import is_question, read
+from toolyard.models.offline.text import is_question, parse_message
 
 PROVIDER = "offline"
 _YES = frozenset({
@@ -51,7 +51,7 @@ def encode_dialogue(dialogue: Dialogue, item_id: str, at: float) -> Reasoning:
     return Reasoning(id=item_id, at=at, text="", provider=PROVIDER, signature=signature)
 
 
-def dialogue_in(items: Sequence[Item]) -> Dialogue | None:
+def find_dialogue(items: Sequence[Item]) -> Dialogue | None:
     """Return the last state among some items; None where there is none, or none that can be read."""
     for item in reversed(items):
         if isinstance(item, Reasoning) and item.provider == PROVIDER:
@@ -62,13 +62,13 @@ def dialogue_in(items: Sequence[Item]) -> Dialogue | None:
     return None
 
 
-def open_dialogue(items: Sequence[Item]) -> Dialogue | None:
+def find_open_dialogue(items: Sequence[Item]) -> Dialogue | None:
     """Return what the exchange before the last message left open.
 
     A proposal is open only while nothing became of its calls: a decision, an expiry or a stop closes it.
     """
-    exchange = last_exchange(items)
-    dialogue = dialogue_in(exchange)
+    exchange = get_last_exchange(items)
+    dialogue = find_dialogue(exchange)
     if dialogue is None or dialogue.stage == "lookup":
         return None
     results = [item for item in exchange if isinstance(item, Result)]
@@ -80,7 +80,7 @@ def open_dialogue(items: Sequence[Item]) -> Dialogue | None:
     return dialogue
 
 
-def last_exchange(items: Sequence[Item]) -> Sequence[Item]:
+def get_last_exchange(items: Sequence[Item]) -> Sequence[Item]:
     """Return what came after the last message of the user; of items that end with one, after the one before it."""
     end = len(items)
     while end and isinstance(items[end - 1], UserMessage):
@@ -93,23 +93,23 @@ def last_exchange(items: Sequence[Item]) -> Sequence[Item]:
 
 def is_yes(message: str) -> bool:
     """Return whether a message agrees, and does not rather ask (`sure?`) or quote."""
-    return _bare(message) in _YES and not is_question(message) and read(message).has_plain_marks
+    return _normalize(message) in _YES and not is_question(message) and parse_message(message).has_plain_marks
 
 
 def is_no(message: str) -> bool:
-    return _bare(message) in _NO
+    return _normalize(message) in _NO
 
 
-def chosen_option(message: str, options: Sequence[Option]) -> Option | None:
+def find_option(message: str, options: Sequence[Option]) -> Option | None:
     """Return the option that a message names by its number or by its label."""
-    bare = _bare(message)
+    bare = _normalize(message)
     number = parse_number(bare.removeprefix("number ").strip("#第个"), whole=True)
     if isinstance(number, int):
         return options[number - 1] if 0 < number <= len(options) else None
-    return next((option for option in options if _bare(option.label) == bare), None)
+    return next((option for option in options if _normalize(option.label) == bare), None)
 
 
-def _bare(message: str) -> str:
-    text = read(message)
+def _normalize(message: str) -> str:
+    text = parse_message(message)
     words = [token.folded if not token.quoted else f"“{token.folded}”" for token in text.tokens]
     return ("" if any(ord(word[0]) > 0x2E80 for word in words) else " ").join(words)

@@ -15,9 +15,9 @@ from msgspec import Struct
 from toolyard.core.tools import Tool
 from toolyard.models.offline.dates import find_times
 from toolyard.models.offline.parameters import OFF, ON, Parameter, parse_number
-from toolyard.models.offline.text import ALTERNATIVES, NEGATIONS, Text
-from toolyard.tool_index.concepts import concepts, is_action
-from toolyard.tool_index.words import stem, words
+from toolyard.models.offline.text import ALTERNATIVES, NEGATIONS, TokenizedText
+from toolyard.tool_index.concepts import find_concepts, is_action
+from toolyard.tool_index.words import extract_words, stem
 
 MAX_TOKENS = 200
 """How many tokens of a message are looked at: a longer one is no request for one call."""
@@ -41,11 +41,11 @@ class Draft(Struct, frozen=True, kw_only=True):
     """Whether nothing of the message is left that the tool does not speak of."""
 
 
-class Filling:
+class ParameterFiller:
     """The parameters of one tool being filled from one message."""
 
     def __init__(
-        self, tool: Tool, parameters: Sequence[Parameter], message: Text, now: datetime, language: str
+        self, tool: Tool, parameters: Sequence[Parameter], message: TokenizedText, now: datetime, language: str
     ) -> None:
         self._tool = tool
         self._parameters = parameters
@@ -57,32 +57,39 @@ class Filling:
         self._language = language
         self.arguments: dict[str, object] = {}
 
-    def draft(self, *, takes_rest: bool = True) -> Draft:
+    def build_draft(self, *, takes_rest: bool = True) -> Draft:
         """Return what the message says about a call of the tool; a free text takes the rest of it, if it may."""
-        for fill in (self._choices, self._times, self._addresses, self._codes, self._numbers, self._quoted):
+        for fill in (
+            self._fill_choices,
+            self._fill_times,
+            self._fill_addresses,
+            self._fill_codes,
+            self._fill_numbers,
+            self._fill_quoted,
+        ):
             fill()
-        lookups = self._rest() if takes_rest else dict[str, str]()
+        lookups = self._fill_rest() if takes_rest else dict[str, str]()
         return Draft(
             tool=self._tool.name,
             arguments=self.arguments,
             lookups=lookups,
-            is_covered=not self._left_over(),
+            is_covered=not self._find_left_over(),
         )
 
-    def _empty(self, accepts: Callable[[Parameter], bool]) -> list[Parameter]:
+    def _list_empty(self, accepts: Callable[[Parameter], bool]) -> list[Parameter]:
         return [one for one in self._parameters if one.name not in self.arguments and accepts(one)]
 
     def _take(self, parameter: Parameter, value: object, tokens: Sequence[int]) -> None:
         self.arguments[parameter.name] = value
         self._left.difference_update(tokens)
 
-    def _choices(self) -> None:
+    def _fill_choices(self) -> None:
         """Fill choices by their own words; parameters with the same choices in the order in which they are said."""
-        for parameter in self._empty(lambda one: one.kind in ("choice", "switch")):
+        for parameter in self._list_empty(lambda one: one.kind in ("choice", "switch")):
             named = parameter.choice_words or _SWITCH_WORDS
             places = {choice: place for choice, own in named if (place := self._find(own))}
             longest = [one for one in places if not any(set(places[one]) < set(other) for other in places.values())]
-            alike = self._empty(lambda one, like=parameter: one.choices == like.choices and one.required)
+            alike = self._list_empty(lambda one, like=parameter: one.choices == like.choices and one.required)
             if len(longest) == 1 or len(longest) == len(alike) > 0:
                 first = min(longest, key=lambda one: places[one][0])
                 self._take(parameter, first, places[first])
@@ -95,8 +102,8 @@ class Filling:
         matches = [place for place in places if self._left.issuperset(place)]
         return matches[0] if len(matches) == 1 else None
 
-    def _times(self) -> None:
-        parameters = self._empty(lambda one: one.kind == "time")
+    def _fill_times(self) -> None:
+        parameters = self._list_empty(lambda one: one.kind == "time")
         if not parameters:
             return
         pieces = find_times(self._message.whole, self._now, self._language)
@@ -107,15 +114,15 @@ class Filling:
         for parameter, piece in zip(wanted, pieces, strict=True):
             value = parameter.parse(piece, self._now, self._language)
             if value is not None:
-                self._take(parameter, value, self._covered(piece))
+                self._take(parameter, value, self._find_tokens(piece))
 
-    def _covered(self, piece: str) -> list[int]:
+    def _find_tokens(self, piece: str) -> list[int]:
         start = self._message.whole.find(piece)
         end = start + len(piece)
         return [at for at, token in enumerate(self._tokens) if token.start < end and token.end > start]
 
-    def _addresses(self) -> None:
-        for parameter in self._empty(lambda one: one.kind == "text" and one.name not in self._tool.sources):
+    def _fill_addresses(self) -> None:
+        for parameter in self._list_empty(lambda one: one.kind == "text" and one.name not in self._tool.sources):
             label = set(parameter.label.split())
             shape = (
                 _EMAIL
@@ -129,8 +136,8 @@ class Filling:
             if shape:
                 self._take_first(parameter, lambda text, shape=shape: bool(shape.fullmatch(text)))
 
-    def _codes(self) -> None:
-        for parameter in self._empty(lambda one: one.kind == "text" and one.name not in self._tool.sources):
+    def _fill_codes(self) -> None:
+        for parameter in self._list_empty(lambda one: one.kind == "text" and one.name not in self._tool.sources):
             if "pattern" in parameter.schema:
                 self._take_only(parameter, parameter.fits)
             elif parameter.is_identifier:
@@ -149,8 +156,8 @@ class Filling:
         if len(matches) == 1 and not self._is_alternative(matches[0]) and parameter.fits(self._tokens[matches[0]].text):
             self._take(parameter, self._tokens[matches[0]].text, matches)
 
-    def _numbers(self) -> None:
-        parameters = self._empty(lambda one: one.kind == "number")
+    def _fill_numbers(self) -> None:
+        parameters = self._list_empty(lambda one: one.kind == "number")
         numbers = [at for at in sorted(self._left) if parse_number(self._tokens[at].text) is not None]
         if any(self._is_alternative(at) for at in numbers):
             return
@@ -158,7 +165,7 @@ class Filling:
             near = [at for at in numbers if at in self._left and self._is_named(parameter, at)]
             if len(near) == 1:
                 self._take_number(parameter, near[0])
-        left, empty = [at for at in numbers if at in self._left], self._empty(lambda one: one.kind == "number")
+        left, empty = [at for at in numbers if at in self._left], self._list_empty(lambda one: one.kind == "number")
         required = [one for one in empty if one.required] or empty
         if len(left) == len(required) == 1:
             self._take_number(required[0], left[0])
@@ -170,7 +177,7 @@ class Filling:
 
     def _is_named(self, parameter: Parameter, at: int) -> bool:
         """Return whether a word of the parameter's name stands beside a number: `30 minutes`, `page 2`."""
-        label = set(words(f"{parameter.label} {parameter.description[:80]}"))
+        label = set(extract_words(f"{parameter.label} {parameter.description[:80]}"))
         beside = self._tokens[max(0, at - NEAR) : at + NEAR + 1]
         return any(stem(token.folded) in label for token in beside)
 
@@ -179,22 +186,24 @@ class Filling:
         beside = self._tokens[max(0, at - 1) : at + 2]
         return any(token.folded in ALTERNATIVES and not token.quoted for token in beside)
 
-    def _quoted(self) -> None:
+    def _fill_quoted(self) -> None:
         quoted = [at for at in sorted(self._left) if self._tokens[at].quoted]
-        empty = self._empty(lambda one: one.is_free_text and one.required) or self._empty(lambda one: one.is_free_text)
+        empty = self._list_empty(lambda one: one.is_free_text and one.required) or self._list_empty(
+            lambda one: one.is_free_text
+        )
         if quoted and len(quoted) == len(empty):
             for parameter, at in zip(empty, quoted, strict=True):
                 if parameter.fits(self._tokens[at].text) and parameter.name not in self._tool.sources:
                     self._take(parameter, self._tokens[at].text, [at])
 
-    def _rest(self) -> dict[str, str]:
+    def _fill_rest(self) -> dict[str, str]:
         """Give what is left to the one free text; return it as words where another tool knows the value."""
-        takes_words = self._empty(lambda one: one.is_free_text or one.name in self._tool.sources)
+        takes_words = self._list_empty(lambda one: one.is_free_text or one.name in self._tool.sources)
         empty = [one for one in takes_words if one.required] or takes_words
-        run = self._left_over()
+        run = self._find_left_over()
         if len(empty) != 1 or not run or (empty[0].is_identifier and any(self._is_alternative(at) for at in run)):
             return {}
-        text = self._message.between(run[0], run[-1] + 1)
+        text = self._message.text_between(run[0], run[-1] + 1)
         if empty[0].name in self._tool.sources:
             self._left.difference_update(run)
             return {empty[0].name: text}
@@ -203,17 +212,17 @@ class Filling:
             self._take(empty[0], value, run)
         return {}
 
-    def _left_over(self) -> list[int]:
+    def _find_left_over(self) -> list[int]:
         """Return the longest run of what is not taken, without the tool's own words and small words at its ends."""
         own = self._own_words
-        runs = [self._trim(run, own) for run in _runs(sorted(self._left))]
+        runs = [self._trim(run, own) for run in _group_runs(sorted(self._left))]
         return max(runs, key=len, default=list[int]())
 
     @cached_property
     def _own_words(self) -> set[str]:
         labels = " ".join(parameter.label for parameter in self._parameters)
-        own = words(f"{self._tool.name} {self._tool.description[:200]} {labels}")
-        return {*own, *(group for word in own for group in concepts(word))}
+        own = extract_words(f"{self._tool.name} {self._tool.description[:200]} {labels}")
+        return {*own, *(group for word in own for group in find_concepts(word))}
 
     def _trim(self, run: list[int], own: set[str]) -> list[int]:
         while run and self._is_small(run, own, first=True):
@@ -227,21 +236,21 @@ class Filling:
         token = self._tokens[run[0] if first else run[-1]]
         if token.quoted or token.folded in NEGATIONS:
             return False
-        if not words(token.folded) or token.folded in _NAMING or _speaks(token.folded, own):
+        if not extract_words(token.folded) or token.folded in _NAMING or _is_own_word(token.folded, own):
             return True
         if len(run) < 2:
             return False
         near = (run[0], run[1]) if first else (run[-2], run[-1])
         pair = "".join(self._tokens[at].folded for at in near)
-        return len(pair) == 2 and not pair.isascii() and _speaks(pair, own)
+        return len(pair) == 2 and not pair.isascii() and _is_own_word(pair, own)
 
 
-def _speaks(word: str, own: set[str]) -> bool:
+def _is_own_word(word: str, own: set[str]) -> bool:
     plain = stem(word)
-    return plain in own or is_action(plain) or any(group in own for group in concepts(plain))
+    return plain in own or is_action(plain) or any(group in own for group in find_concepts(plain))
 
 
-def _runs(places: Sequence[int]) -> Iterator[list[int]]:
+def _group_runs(places: Sequence[int]) -> Iterator[list[int]]:
     """Yield what stands together."""
     run: list[int] = []
     for at in places:

@@ -4,11 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import cast
 
 from toolyard.core.items import Result
-from toolyard.models.offline.catalogue import Catalogue, KnownTool
+from toolyard.models.offline.catalogue import Catalogue, CatalogueTool
 from toolyard.models.offline.evidence import Draft
 from toolyard.models.offline.parameters import Parameter, split_list
 from toolyard.models.offline.text import fold
-from toolyard.models.offline.wording import decode, show_value
+from toolyard.models.offline.wording import decode_result, show_value
 
 
 def split_lookups(draft: Draft) -> list[Draft]:
@@ -19,14 +19,14 @@ def split_lookups(draft: Draft) -> list[Draft]:
     return [Draft(tool=draft.tool, arguments=draft.arguments, lookups={parameter: part}) for part in split_list(words)]
 
 
-def lookup_calls(catalogue: Catalogue, draft: Draft) -> Iterator[Draft]:
+def build_lookup_calls(catalogue: Catalogue, draft: Draft) -> Iterator[Draft]:
     """Yield the calls that find the values of a draft's words; only a tool that reads is asked without a word."""
-    known = catalogue.tool(draft.tool)
+    known = catalogue.get_tool(draft.tool)
     for parameter, words in draft.lookups.items() if known else ():
-        source = catalogue.tool(known.tool.sources.get(parameter, "")) if known else None
+        source = catalogue.get_tool(known.tool.sources.get(parameter, "")) if known else None
         if source is None or not source.tool.read_only:
             continue
-        query = _query_parameter(source)
+        query = _find_query_parameter(source)
         if query is not None or not any(one.required for one in source.parameters):
             yield Draft(tool=source.tool.name, arguments={query.name: words} if query else {})
 
@@ -35,25 +35,25 @@ def read_rows(
     catalogue: Catalogue, draft: Draft, parameter: str, words: str, result: Result
 ) -> list[tuple[object, str]]:
     """Return the values that a look-up found, each with the words of its row; of equal names only those."""
-    known, source = catalogue.tool(draft.tool), catalogue.tool(result.tool)
-    rows = [row for row in _objects(decode(result)) if _key(row, parameter) is not None]
-    if source is None or _query_parameter(source) is None:
+    known, source = catalogue.get_tool(draft.tool), catalogue.get_tool(result.tool)
+    rows = [row for row in _list_rows(decode_result(result)) if _find_key(row, parameter) is not None]
+    if source is None or _find_query_parameter(source) is None:
         rows = [row for row in rows if _mentions(row, words)]
     named = [row for row in rows if any(fold(show_value(value)) == fold(words) for value in row.values())]
-    values = [(row[str(_key(row, parameter))], _row_label(row)) for row in (named if len(named) == 1 else rows)]
-    if values and known and known.parameter(parameter).kind == "list":
+    values = [(row[str(_find_key(row, parameter))], _label_row(row)) for row in (named if len(named) == 1 else rows)]
+    if values and known and known.get_parameter(parameter).kind == "list":
         return [([value for value, _ in values], "")]
     return values
 
 
-def _query_parameter(source: KnownTool) -> Parameter | None:
+def _find_query_parameter(source: CatalogueTool) -> Parameter | None:
     """Return the parameter of a look-up that takes words: its only required free text, or its only one."""
     free = [one for one in source.parameters if one.is_free_text]
     required = [one for one in free if one.required] or free
     return required[0] if len(required) == 1 else None
 
 
-def _objects(value: object) -> Iterator[Mapping[str, object]]:
+def _list_rows(value: object) -> Iterator[Mapping[str, object]]:
     """Yield the rows of a result: its list, or the lists inside it."""
     if isinstance(value, list):
         for row in cast("list[object]", value):
@@ -62,10 +62,10 @@ def _objects(value: object) -> Iterator[Mapping[str, object]]:
     elif isinstance(value, Mapping):
         for inner in cast("Mapping[str, object]", value).values():
             if isinstance(inner, list):
-                yield from _objects(cast("list[object]", inner))
+                yield from _list_rows(cast("list[object]", inner))
 
 
-def _key(row: Mapping[str, object], parameter: str) -> str | None:
+def _find_key(row: Mapping[str, object], parameter: str) -> str | None:
     """Return the field of a row that a parameter is filled from."""
     singular = parameter.removesuffix("s")
     names = (parameter, singular, f"{singular}_id", "id", "code")
@@ -77,6 +77,6 @@ def _mentions(row: Mapping[str, object], words: str) -> bool:
     return any(isinstance(value, str) and wanted in fold(value) for value in row.values())
 
 
-def _row_label(row: Mapping[str, object]) -> str:
+def _label_row(row: Mapping[str, object]) -> str:
     plain = [show_value(value) for value in row.values() if isinstance(value, str | int | float)]
     return ", ".join(plain[:4])

@@ -11,33 +11,35 @@ from toolyard.core.events import ArgumentsAppended, ModelDelta, TextAppended, Tu
 from toolyard.core.items import Call, Item, ModelText, Usage, UserMessage
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
-from toolyard.models.offline.catalogue import Catalogue, KnownTool
+from toolyard.models.offline.catalogue import Catalogue, CatalogueTool
 from toolyard.models.offline.dialogue import encode_dialogue
-from toolyard.models.offline.parameters import language_of
-from toolyard.models.offline.planner import Planner, Step
+from toolyard.models.offline.parameters import detect_language
+from toolyard.models.offline.planner import OfflineStep, Planner
 from toolyard.models.offline.wording import describe_tools
 
 NAME = "toolyard:offline"
-MAX_KNOWN = 2_000
+MAX_CACHED_TOOLS = 2_000
 """Tools whose schemas are kept read."""
-RECENT = 200
+MAX_RECENT_ITEMS = 200
 """Items of a conversation that are looked at: an exchange is far shorter."""
 
 
 class Offline:
     def __init__(self) -> None:
         self._catalogues: WeakKeyDictionary[Offer, Catalogue] = WeakKeyDictionary()
-        self._known: dict[str, KnownTool] = {}
+        self._known: dict[str, CatalogueTool] = {}
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         step = self.next_step(request)
-        mint = request.mint
+        mint = request.clock
         offset = 0
         for piece in re.findall(r"\s*\S{1,40}", step.text):
             yield TextAppended(turn=request.turn, offset=offset, text=piece)
             offset += len(piece.encode())
         calls = [
-            Call(id=mint.id("call"), at=mint.now(), tool=draft.tool, arguments=draft.arguments, confirm=step.confirm)
+            Call(
+                id=mint.new_id("call"), at=mint.now(), tool=draft.tool, arguments=draft.arguments, confirm=step.confirm
+            )
             for draft in step.calls
         ]
         for index, call in enumerate(calls):
@@ -45,34 +47,34 @@ class Offline:
             yield ArgumentsAppended(turn=request.turn, index=index, tool=call.tool, offset=0, text=text)
         items: list[Item] = []
         if step.dialogue is not None:
-            items.append(encode_dialogue(step.dialogue, mint.id("item"), mint.now()))
+            items.append(encode_dialogue(step.dialogue, mint.new_id("item"), mint.now()))
         if step.text:
-            items.append(ModelText(id=mint.id("item"), at=mint.now(), text=step.text, suggestions=step.suggestions))
+            items.append(ModelText(id=mint.new_id("item"), at=mint.now(), text=step.text, suggestions=step.suggestions))
         usage = Usage(input_tokens=1 + len(request.history), output_tokens=len(step.text.split()) + len(calls))
         yield TurnEnded(items=(*items, *calls), finish="calls" if calls else "stop", usage=usage, model=NAME)
 
     async def close(self) -> None:
         pass
 
-    def next_step(self, request: ModelRequest) -> Step:
-        items = request.history.since(max(0, len(request.history) - RECENT))
-        catalogue = self._catalogue(request.offer).only(request.tool_choice)
+    def next_step(self, request: ModelRequest) -> OfflineStep:
+        items = request.history.items_from(max(0, len(request.history) - MAX_RECENT_ITEMS))
+        catalogue = self._get_catalogue(request.offer).narrow_to(request.tool_choice)
         if request.tool_choice == "none":
             message = next((item.text for item in reversed(items) if isinstance(item, UserMessage)), "")
-            return Step(text=describe_tools(catalogue.all_tools, language_of(message)))
-        return Planner(catalogue).next_step(items, datetime.fromtimestamp(request.mint.now()))
+            return OfflineStep(text=describe_tools(catalogue.all_tools, detect_language(message)))
+        return Planner(catalogue).next_step(items, datetime.fromtimestamp(request.clock.now()))
 
-    def _catalogue(self, offer: Offer) -> Catalogue:
+    def _get_catalogue(self, offer: Offer) -> Catalogue:
         """The tools of an offer, read once. What is built in is for language models."""
         if (catalogue := self._catalogues.get(offer)) is None:
             own = [tool for tool in offer.tools if not tool.built_in and tool.venue != "provider"]
-            catalogue = self._catalogues[offer] = Catalogue([self._read(tool) for tool in own])
+            catalogue = self._catalogues[offer] = Catalogue([self._get_tool(tool) for tool in own])
         return catalogue
 
-    def _read(self, tool: Tool) -> KnownTool:
+    def _get_tool(self, tool: Tool) -> CatalogueTool:
         known = self._known.get(tool.name)
         if known is None or known.tool is not tool:
-            if len(self._known) >= MAX_KNOWN:
+            if len(self._known) >= MAX_CACHED_TOOLS:
                 self._known.clear()
-            known = self._known[tool.name] = KnownTool(tool)
+            known = self._known[tool.name] = CatalogueTool(tool)
         return known

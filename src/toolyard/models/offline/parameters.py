@@ -12,8 +12,7 @@ from typing import Literal, cast
 import jsonschema_rs
 
 from toolyard.core.tools import Tool
-from toolyard.models.offline.dates import Kind as TimeKind
-from toolyard.models.offline.dates import parse_time
+from toolyard.models.offline.dates import TimeKind, parse_time
 from toolyard.models.offline.text import fold, is_chinese, tokenize
 
 ParameterKind = Literal["choice", "switch", "number", "time", "text", "list", "other"]
@@ -64,8 +63,8 @@ class Parameter:
         self._definitions = definitions
         self.description = str(schema.get("description") or "")[:500]
         self.format = form if isinstance(form := schema.get("format"), str) else None
-        self.choices = _choices(schema)
-        self.kind = _kind(schema, self.choices, self.format)
+        self.choices = _parse_choices(schema)
+        self.kind = _detect_kind(schema, self.choices, self.format)
 
     @cached_property
     def is_free_text(self) -> bool:
@@ -113,13 +112,13 @@ class Parameter:
 
     def parse(self, text: str, now: datetime, language: str) -> object | None:
         """Return the whole of a text as a value of this parameter, or None where it is none."""
-        value = self._read(text.strip(), now, language)
+        value = self._parse(text.strip(), now, language)
         return value if value is not None and self.fits(value) else None
 
-    def _read(self, text: str, now: datetime, language: str) -> object | None:
+    def _parse(self, text: str, now: datetime, language: str) -> object | None:
         match self.kind:
             case "choice":
-                return self._choice(text)
+                return self._find_choice(text)
             case "switch":
                 word = fold(text)
                 return True if word in ON else False if word in OFF else None
@@ -135,13 +134,13 @@ class Parameter:
             case _:
                 return None
 
-    def _choice(self, text: str) -> object | None:
+    def _find_choice(self, text: str) -> object | None:
         words = split_words(text)
         matches = [choice for choice, own in self.choice_words if own == words]
         return matches[0] if len(matches) == 1 else None
 
 
-def parameters_of(tool: Tool) -> tuple[Parameter, ...]:
+def parse_parameters(tool: Tool) -> tuple[Parameter, ...]:
     """Return what a tool takes, in its order; nothing where its schema is not one of an object."""
     properties, required = tool.parameters.get("properties"), tool.parameters.get("required")
     if not isinstance(properties, Mapping):
@@ -207,13 +206,13 @@ def _join(branches: Sequence[Mapping[str, object]]) -> Mapping[str, object]:
     return {}
 
 
-def _choices(schema: Mapping[str, object]) -> tuple[object, ...]:
+def _parse_choices(schema: Mapping[str, object]) -> tuple[object, ...]:
     values = schema.get("enum") if "enum" in schema else [schema["const"]] if "const" in schema else []
     usable = cast("Sequence[object]", values) if isinstance(values, list | tuple) else ()
     return tuple(value for value in usable[:200] if isinstance(value, str | int | float) and str(value).strip())
 
 
-def _kind(schema: Mapping[str, object], choices: Sequence[object], format: object) -> ParameterKind:
+def _detect_kind(schema: Mapping[str, object], choices: Sequence[object], format: object) -> ParameterKind:
     if choices:
         return "choice"
     if format in _TIME_FORMATS and schema.get("type") == "string":
@@ -228,6 +227,6 @@ def _kind(schema: Mapping[str, object], choices: Sequence[object], format: objec
     return kinds.get(schema.get("type"), "other")
 
 
-def language_of(text: str) -> str:
+def detect_language(text: str) -> str:
     """Return the language that answers are worded in, and times are read in: Chinese where a text has it."""
     return "zh" if is_chinese(text) else "en"

@@ -12,44 +12,44 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.items import Call, Confirm, Item, ModelText, Result, Suggestion, UserMessage
-from toolyard.models.offline.catalogue import Catalogue, KnownTool
+from toolyard.models.offline.catalogue import Catalogue, CatalogueTool
 from toolyard.models.offline.dialogue import (
     Dialogue,
     Option,
-    chosen_option,
-    dialogue_in,
+    find_dialogue,
+    find_open_dialogue,
+    find_option,
+    get_last_exchange,
     is_no,
     is_yes,
-    last_exchange,
-    open_dialogue,
 )
-from toolyard.models.offline.evidence import Draft, Filling
-from toolyard.models.offline.lookups import lookup_calls, read_rows, split_lookups
-from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, language_of, split_list
-from toolyard.models.offline.templates import Fit
-from toolyard.models.offline.text import Text, has_reservation, is_question, read
+from toolyard.models.offline.evidence import Draft, ParameterFiller
+from toolyard.models.offline.lookups import build_lookup_calls, read_rows, split_lookups
+from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, detect_language, split_list
+from toolyard.models.offline.templates import TemplateFit
+from toolyard.models.offline.text import TokenizedText, has_reservation, is_question, parse_message
 from toolyard.models.offline.wording import (
-    ask_for,
     describe_call,
     describe_tool,
     describe_tools,
-    sentence,
+    format_question,
+    format_sentence,
+    format_title,
     show_result,
     show_value,
-    title_of,
 )
-from toolyard.tool_index.index import Found
-from toolyard.tool_index.words import words as index_words
+from toolyard.tool_index.index import ToolMatch
+from toolyard.tool_index.words import extract_words as index_words
 
-CLEAR = 1.2
+CLEAR_WINNER_RATIO = 1.2
 """How many times the score of the second the first must have to be a clear winner."""
-LIKELY = 0.35
+MIN_LIKELY_SHARE = 0.35
 """Of the best score: what has less is not offered."""
 MAX_OFFERED, MAX_ROWS = 3, 8
 """How many tools, and how many rows of a look-up, are put as a choice."""
 
 
-class Step(Struct, frozen=True, kw_only=True):
+class OfflineStep(Struct, frozen=True, kw_only=True):
     """What one turn says and calls, and what it leaves open."""
 
     text: str = ""
@@ -63,26 +63,26 @@ class Planner:
     def __init__(self, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
 
-    def next_step(self, items: Sequence[Item], now: datetime) -> Step:
+    def next_step(self, items: Sequence[Item], now: datetime) -> OfflineStep:
         message = next((item.text for item in reversed(items) if isinstance(item, UserMessage)), "")
-        turn = _Turn(self._catalogue, message, now)
+        turn = _PlannerTurn(self._catalogue, message, now)
         if items and isinstance(items[-1], Result):
-            step = turn.after_results(last_exchange(items))
+            step = turn.handle_results(get_last_exchange(items))
         else:
-            dialogue = open_dialogue(items)
-            step = (turn.answer(dialogue) if dialogue else None) or turn.begin()
-        return _introduced(step, items, turn.language)
+            dialogue = find_open_dialogue(items)
+            step = (turn.read_answer(dialogue) if dialogue else None) or turn.read_request()
+        return _add_introduction(step, items, turn.language)
 
 
-class _Turn:
+class _PlannerTurn:
     """One message, or the results that came for it."""
 
     def __init__(self, catalogue: Catalogue, message: str, now: datetime) -> None:
         self._catalogue = catalogue
         self._message = message
-        self._text = read(message)
+        self._text = parse_message(message)
         self._now = now
-        self.language = language_of(message)
+        self.language = detect_language(message)
 
     @property
     def _is_plain(self) -> bool:
@@ -95,75 +95,75 @@ class _Turn:
             and not has_reservation(self._message)
         )
 
-    def begin(self) -> Step:
+    def read_request(self) -> OfflineStep:
         """Read a message that answers nothing: as an example of a tool, else by its words."""
-        fits = self._catalogue.fits(self._text, self._now)
+        fits = self._catalogue.find_fits(self._text, self._now)
         if len(fits) == 1:
             return self._from_fit(fits[0])
         if fits:
-            return self._choose([Option(_label(fit), _drafts(fit)) for fit in fits[:MAX_OFFERED]])
-        return self._find()
+            return self._choose([Option(_label_fit(fit), _build_drafts(fit)) for fit in fits[:MAX_OFFERED]])
+        return self._find_tool()
 
-    def answer(self, dialogue: Dialogue) -> Step | None:
+    def read_answer(self, dialogue: Dialogue) -> OfflineStep | None:
         """Read a message as the answer to what is open; None where it is something else."""
-        is_value = dialogue.stage == "ask" and self._value(dialogue) is not None
+        is_value = dialogue.stage == "ask" and self._parse_value(dialogue) is not None
         if is_no(self._message) and not is_value:
-            return Step(text=sentence("declined", self.language))
+            return OfflineStep(text=format_sentence("declined", self.language))
         match dialogue.stage:
             case "confirm":
-                return Step(calls=dialogue.drafts, confirm="given") if is_yes(self._message) else None
+                return OfflineStep(calls=dialogue.drafts, confirm="given") if is_yes(self._message) else None
             case "choose":
-                option = chosen_option(self._message, dialogue.options)
+                option = find_option(self._message, dialogue.options)
                 return self._take_option(option, dialogue) if option else None
             case "ask":
                 return self._take_answer(dialogue)
             case "lookup":
                 return None
 
-    def after_results(self, exchange: Sequence[Item]) -> Step:
+    def handle_results(self, exchange: Sequence[Item]) -> OfflineStep:
         """Go on with what was looked up, or tell what became of the calls."""
-        turn, results = _last_turn(exchange)
+        turn, results = _split_last_turn(exchange)
         calls = [item for item in turn if isinstance(item, Call) and item.id in results]
-        dialogue = dialogue_in(turn)
+        dialogue = find_dialogue(turn)
         if dialogue is not None and dialogue.stage == "lookup":
-            return self._looked_up(dialogue, [results[call.id] for call in calls])
+            return self._apply_lookups(dialogue, [results[call.id] for call in calls])
         lines = [show_result(results[call.id], call.arguments, self.language) for call in calls]
-        return Step(text="\n\n".join(dict.fromkeys(lines)) or sentence("nothing_fits", self.language))
+        return OfflineStep(text="\n\n".join(dict.fromkeys(lines)) or format_sentence("nothing_fits", self.language))
 
     # Reading a message
 
-    def _from_fit(self, fit: Fit) -> Step:
+    def _from_fit(self, fit: TemplateFit) -> OfflineStep:
         plain = fit.is_plain and self._is_plain
         if fit.arguments == ({},) and not fit.words:  # an example without a slot names the tool, not its values
             draft = self._fill(fit.tool.name, self._text, takes_rest=False)
             return self._advance((draft,), runs_unasked=plain and not draft.arguments)
-        return self._advance(self._counted(_drafts(fit)), runs_unasked=plain)
+        return self._advance(self._move_counts(_build_drafts(fit)), runs_unasked=plain)
 
-    def _find(self) -> Step:
+    def _find_tool(self) -> OfflineStep:
         """Take the tool that its words, or all that it needs, make the clear winner; else let the person choose."""
-        likely = self._likely()
+        likely = self._find_likely()
         if not likely:
-            return Step(text=describe_tools(self._catalogue.all_tools, self.language))
+            return OfflineStep(text=describe_tools(self._catalogue.all_tools, self.language))
         drafts = [self._fill(one.tool.name, self._text) for one in likely]
-        if len(likely) == 1 or likely[0].score >= CLEAR * likely[1].score:
+        if len(likely) == 1 or likely[0].score >= CLEAR_WINNER_RATIO * likely[1].score:
             winner = drafts[0]
         else:
             complete = [draft for draft in drafts if self._is_complete(draft)]
             winner = complete[0] if len(complete) == 1 else None
-        if winner and (winner.is_covered or not self._reads(winner) or not self._takes_words(winner)):
-            return self._advance(self._counted(self._split(winner)))
+        if winner and (winner.is_covered or not self._is_read_only(winner) or not self._takes_words(winner)):
+            return self._advance(self._move_counts(self._split(winner)))
         return self._choose_tool(likely)
 
-    def _likely(self) -> list[Found]:
+    def _find_likely(self) -> list[ToolMatch]:
         ranked = self._catalogue.search(self._text.whole, MAX_OFFERED + 1)
-        return [one for one in ranked[:MAX_OFFERED] if one.score >= LIKELY * ranked[0].score]
+        return [one for one in ranked[:MAX_OFFERED] if one.score >= MIN_LIKELY_SHARE * ranked[0].score]
 
-    def _choose_tool(self, likely: Sequence[Found], note: str = "") -> Step:
-        return self._choose([Option(title_of(one.tool), (Draft(tool=one.tool.name),)) for one in likely], note)
+    def _choose_tool(self, likely: Sequence[ToolMatch], note: str = "") -> OfflineStep:
+        return self._choose([Option(format_title(one.tool), (Draft(tool=one.tool.name),)) for one in likely], note)
 
     def _split(self, draft: Draft) -> tuple[Draft, ...]:
         """`bread and cheese` are two, where each part is short enough to be the name of a thing."""
-        known = self._catalogue.tool(draft.tool)
+        known = self._catalogue.get_tool(draft.tool)
         free = [one.name for one in known.parameters if one.is_free_text and one.required] if known else []
         if len(free) != 1 or not isinstance(text := draft.arguments.get(free[0]), str):
             return (draft,)
@@ -174,39 +174,39 @@ class _Turn:
 
     def _is_complete(self, draft: Draft) -> bool:
         """Return whether the message fills all that a tool needs, and says nothing else."""
-        known = self._catalogue.tool(draft.tool)
-        missing = known.missing(draft) if known else None
+        known = self._catalogue.get_tool(draft.tool)
+        missing = known.find_missing(draft) if known else None
         is_filled = known is not None and (missing is None or missing.name in draft.lookups)
         return is_filled and draft.is_covered and bool(draft.arguments or draft.lookups)
 
     def _takes_words(self, draft: Draft) -> bool:
         """Return whether words that are left over may have been meant for the tool."""
-        known = self._catalogue.tool(draft.tool)
+        known = self._catalogue.get_tool(draft.tool)
         return known is None or any(one.is_free_text or one.name in known.tool.sources for one in known.parameters)
 
-    def _reads(self, draft: Draft) -> bool:
-        known = self._catalogue.tool(draft.tool)
+    def _is_read_only(self, draft: Draft) -> bool:
+        known = self._catalogue.get_tool(draft.tool)
         return known is not None and known.tool.read_only
 
-    def _fill(self, tool: str, text: Text, *, takes_rest: bool = True) -> Draft:
-        known = self._catalogue.tool(tool)
+    def _fill(self, tool: str, text: TokenizedText, *, takes_rest: bool = True) -> Draft:
+        known = self._catalogue.get_tool(tool)
         if known is None:
             return Draft(tool=tool)
-        filling = Filling(known.tool, known.parameters, text, self._now, language_of(text.whole))
-        return filling.draft(takes_rest=takes_rest)
+        filling = ParameterFiller(known.tool, known.parameters, text, self._now, detect_language(text.whole))
+        return filling.build_draft(takes_rest=takes_rest)
 
-    def _counted(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
+    def _move_counts(self, drafts: Sequence[Draft]) -> tuple[Draft, ...]:
         """Move the number in front of a thing, as in `3 lemons`, to the one parameter that counts."""
-        return tuple(self._count(draft) for draft in drafts)
+        return tuple(self._move_count(draft) for draft in drafts)
 
-    def _count(self, draft: Draft) -> Draft:
-        known = self._catalogue.tool(draft.tool)
+    def _move_count(self, draft: Draft) -> Draft:
+        known = self._catalogue.get_tool(draft.tool)
         counts = [one for one in known.parameters if one.kind == "number"] if known else []
         texts = {**draft.arguments, **draft.lookups}
         if known is None or len(counts) != 1 or counts[0].name in texts:
             return draft
         for name, text in texts.items():
-            free = name in draft.lookups or known.parameter(name).is_free_text
+            free = name in draft.lookups or known.get_parameter(name).is_free_text
             number, _, rest = text.partition(" ") if free and isinstance(text, str) else ("", "", "")
             value = counts[0].parse(number, self._now, self.language) if rest.strip() else None
             if value is not None:
@@ -218,29 +218,29 @@ class _Turn:
 
     # Reading an answer
 
-    def _take_option(self, option: Option, dialogue: Dialogue) -> Step:
+    def _take_option(self, option: Option, dialogue: Dialogue) -> OfflineStep:
         if dialogue.message:  # a tool was chosen: what the first message said about it still holds
-            text = read(dialogue.message)
+            text = parse_message(dialogue.message)
             return self._advance(tuple(self._refill(draft, text) for draft in option.drafts))
         return self._advance(option.drafts, runs_unasked=dialogue.runs_unasked)
 
-    def _refill(self, draft: Draft, text: Text) -> Draft:
+    def _refill(self, draft: Draft, text: TokenizedText) -> Draft:
         return draft if draft.arguments or draft.lookups else self._fill(draft.tool, text)
 
-    def _value(self, dialogue: Dialogue) -> object | None:
-        known = self._catalogue.tool(dialogue.drafts[0].tool) if dialogue.drafts else None
+    def _parse_value(self, dialogue: Dialogue) -> object | None:
+        known = self._catalogue.get_tool(dialogue.drafts[0].tool) if dialogue.drafts else None
         if known is None or not self._text.tokens:
             return None
-        text = self._text.between(0, len(self._text.tokens))
-        value = known.parameter(dialogue.parameter).parse(text, self._now, self.language)
+        text = self._text.text_between(0, len(self._text.tokens))
+        value = known.get_parameter(dialogue.parameter).parse(text, self._now, self.language)
         return value if value is not None else self._fill(known.tool.name, self._text).arguments.get(dialogue.parameter)
 
-    def _take_answer(self, dialogue: Dialogue) -> Step | None:
-        if self._catalogue.fits(self._text, self._now):
+    def _take_answer(self, dialogue: Dialogue) -> OfflineStep | None:
+        if self._catalogue.find_fits(self._text, self._now):
             return None  # an order of its own
         draft, *others = dialogue.drafts
-        known = self._catalogue.tool(draft.tool)
-        value = self._value(dialogue)
+        known = self._catalogue.get_tool(draft.tool)
+        value = self._parse_value(dialogue)
         if known is None or value is None:
             return None
         if dialogue.parameter in known.tool.sources:
@@ -252,54 +252,56 @@ class _Turn:
 
     # Towards the calls
 
-    def _advance(self, drafts: Sequence[Draft], *, runs_unasked: bool = False) -> Step:
+    def _advance(self, drafts: Sequence[Draft], *, runs_unasked: bool = False) -> OfflineStep:
         """Look up what other tools know, ask for what is missing, then run or propose the calls."""
-        drafts = self._counted([part for draft in drafts for part in split_lookups(draft)])[:MAX_ITEMS]
-        if lookups := [call for draft in drafts for call in lookup_calls(self._catalogue, draft)]:
-            return Step(
+        drafts = self._move_counts([part for draft in drafts for part in split_lookups(draft)])[:MAX_ITEMS]
+        if lookups := [call for draft in drafts for call in build_lookup_calls(self._catalogue, draft)]:
+            return OfflineStep(
                 calls=tuple(lookups),
                 dialogue=Dialogue(stage="lookup", drafts=drafts, runs_unasked=runs_unasked),
             )
         for at, draft in enumerate(drafts):
-            known = self._catalogue.tool(draft.tool)
+            known = self._catalogue.get_tool(draft.tool)
             if known is None:
-                return Step(text=sentence("nothing_fits", self.language))
-            if missing := known.missing(draft):
+                return OfflineStep(text=format_sentence("nothing_fits", self.language))
+            if missing := known.find_missing(draft):
                 rest = (draft, *drafts[:at], *drafts[at + 1 :])
                 return self._ask(known, missing, rest, runs_unasked)
-        return self._act(drafts, runs_unasked)
+        return self._run_or_propose(drafts, runs_unasked)
 
-    def _act(self, drafts: tuple[Draft, ...], runs_unasked: bool) -> Step:
-        tools = [known.tool for draft in drafts if (known := self._catalogue.tool(draft.tool))]
+    def _run_or_propose(self, drafts: tuple[Draft, ...], runs_unasked: bool) -> OfflineStep:
+        tools = [known.tool for draft in drafts if (known := self._catalogue.get_tool(draft.tool))]
         if runs_unasked or all(tool.read_only for tool in tools):
-            return Step(calls=drafts)
+            return OfflineStep(calls=drafts)
         shown = "; ".join(describe_call(draft.tool, draft.arguments) for draft in drafts)
-        return Step(
-            text=sentence("propose", self.language, calls=shown),
+        return OfflineStep(
+            text=format_sentence("propose", self.language, calls=shown),
             calls=drafts,
             confirm="ask",
             dialogue=Dialogue(stage="confirm", drafts=drafts),
         )
 
-    def _ask(self, known: KnownTool, missing: Parameter, drafts: Sequence[Draft], runs_unasked: bool) -> Step:
+    def _ask(
+        self, known: CatalogueTool, missing: Parameter, drafts: Sequence[Draft], runs_unasked: bool
+    ) -> OfflineStep:
         labels = [str(choice) for choice in missing.choices[:MAX_ROWS]]
         labels += [] if missing.kind != "switch" else ["on", "off"] if self.language == "en" else ["开", "关"]
-        return Step(
-            text=ask_for(known.tool, missing, self.language),
+        return OfflineStep(
+            text=format_question(known.tool, missing, self.language),
             dialogue=Dialogue(stage="ask", drafts=tuple(drafts), parameter=missing.name, runs_unasked=runs_unasked),
             suggestions=tuple(Suggestion(label=label, text=label) for label in labels),
         )
 
-    def _choose(self, options: Sequence[Option], note: str = "") -> Step:
-        tools = [self._catalogue.tool(option.drafts[0].tool) for option in options]
+    def _choose(self, options: Sequence[Option], note: str = "") -> OfflineStep:
+        tools = [self._catalogue.get_tool(option.drafts[0].tool) for option in options]
         lines = [
             describe_tool(known.tool, self.language) if known else option.label
             for known, option in zip(tools, options, strict=True)
         ]
-        head = "\n".join(filter(None, (note, sentence("choose_tool", self.language))))
-        return self._numbered(head, lines, options, message=self._text.whole)
+        head = "\n".join(filter(None, (note, format_sentence("choose_tool", self.language))))
+        return self._offer_options(head, lines, options, message=self._text.whole)
 
-    def _numbered(
+    def _offer_options(
         self,
         head: str,
         lines: Sequence[str],
@@ -307,21 +309,21 @@ class _Turn:
         *,
         message: str = "",
         runs_unasked: bool = False,
-    ) -> Step:
+    ) -> OfflineStep:
         text = "\n".join([head, *(f"{number}. {line}" for number, line in enumerate(lines, 1))])
         suggestions = tuple(Suggestion(label=one.label, text=str(number)) for number, one in enumerate(options, 1))
         dialogue = Dialogue(stage="choose", options=tuple(options), message=message, runs_unasked=runs_unasked)
-        return Step(text=text, dialogue=dialogue, suggestions=suggestions)
+        return OfflineStep(text=text, dialogue=dialogue, suggestions=suggestions)
 
     # Values that other tools know
 
-    def _looked_up(self, dialogue: Dialogue, results: Sequence[Result]) -> Step:
+    def _apply_lookups(self, dialogue: Dialogue, results: Sequence[Result]) -> OfflineStep:
         """Fill each draft from the result of its look-up: one row is taken, several are put as a choice."""
         left, done, notes = list(results), list[Draft](), list[str]()
         pending, runs_unasked = list(dialogue.drafts), dialogue.runs_unasked
         while pending:
             draft = pending.pop(0)
-            calls = list(lookup_calls(self._catalogue, draft))
+            calls = list(build_lookup_calls(self._catalogue, draft))
             if not calls or not left:
                 done.append(Draft(tool=draft.tool, arguments=draft.arguments))
                 continue
@@ -332,7 +334,7 @@ class _Turn:
                 continue
             rows = read_rows(self._catalogue, draft, parameter, words, result)
             if not rows:
-                notes.append(sentence("nothing_for", self.language, words=words))
+                notes.append(format_sentence("nothing_for", self.language, words=words))
             elif len(rows) == 1:
                 value, label = rows[0]
                 runs_unasked = runs_unasked and set(index_words(words)) <= set(index_words(label))
@@ -340,9 +342,9 @@ class _Turn:
             else:
                 return self._choose_row(draft, parameter, words, rows, (*done, *pending), runs_unasked)
         if not done and dialogue.runs_unasked:
-            return Step(text="\n".join(notes))
+            return OfflineStep(text="\n".join(notes))
         if not done:  # the tool was only found by words: perhaps another one is meant
-            return self._choose_tool(self._likely(), "\n".join(notes))
+            return self._choose_tool(self._find_likely(), "\n".join(notes))
         step = self._advance(done, runs_unasked=runs_unasked and not notes)
         return replace(step, text="\n".join(filter(None, (*notes, step.text))))
 
@@ -354,31 +356,31 @@ class _Turn:
         rows: Sequence[tuple[object, str]],
         others: tuple[Draft, ...],
         runs_unasked: bool,
-    ) -> Step:
+    ) -> OfflineStep:
         options = [
             Option(label, (Draft(tool=draft.tool, arguments={**draft.arguments, parameter: value}), *others))
             for value, label in rows[:MAX_ROWS]
         ]
-        head = sentence("choose_row", self.language, words=words)
-        return self._numbered(head, [option.label for option in options], options, runs_unasked=runs_unasked)
+        head = format_sentence("choose_row", self.language, words=words)
+        return self._offer_options(head, [option.label for option in options], options, runs_unasked=runs_unasked)
 
 
-def _introduced(step: Step, items: Sequence[Item], language: str) -> Step:
+def _add_introduction(step: OfflineStep, items: Sequence[Item], language: str) -> OfflineStep:
     """Say once in a conversation, with its first words, that this is no language model."""
     if not step.text or any(isinstance(item, ModelText) for item in items):
         return step
-    return replace(step, text=f"{step.text}\n\n{sentence('no_model', language)}")
+    return replace(step, text=f"{step.text}\n\n{format_sentence('no_model', language)}")
 
 
-def _label(fit: Fit) -> str:
-    return f"{title_of(fit.tool)}: {', '.join(show_value(value) for value in fit.arguments[0].values())}"
+def _label_fit(fit: TemplateFit) -> str:
+    return f"{format_title(fit.tool)}: {', '.join(show_value(value) for value in fit.arguments[0].values())}"
 
 
-def _drafts(fit: Fit) -> tuple[Draft, ...]:
+def _build_drafts(fit: TemplateFit) -> tuple[Draft, ...]:
     return tuple(Draft(tool=fit.tool.name, arguments=arguments, lookups=fit.words) for arguments in fit.arguments)
 
 
-def _last_turn(exchange: Sequence[Item]) -> tuple[Sequence[Item], dict[str, Result]]:
+def _split_last_turn(exchange: Sequence[Item]) -> tuple[Sequence[Item], dict[str, Result]]:
     """Return what the last turn said and called, and the results of its calls."""
     end = len(exchange)
     while end and isinstance(exchange[end - 1], Result):

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from toolyard.core.templates import split_template
 from toolyard.core.tools import Tool
 from toolyard.models.offline.dates import is_plain_time
-from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, language_of, split_list
-from toolyard.models.offline.text import Text, has_reservation, is_chinese, strip_courtesies, tokenize
+from toolyard.models.offline.parameters import MAX_ITEMS, Parameter, detect_language, split_list
+from toolyard.models.offline.text import TokenizedText, has_reservation, is_chinese, strip_courtesies, tokenize
 
 MAX_TRIES = 64
 """How many ways to lay a template over a message are looked at; a message that needs more fits none."""
@@ -43,7 +43,7 @@ class Slot(Struct, frozen=True):
     quoted: bool
 
 
-class Fit(Struct, frozen=True):
+class TemplateFit(Struct, frozen=True):
     """One way in which a message is an example of a tool."""
 
     tool: Tool
@@ -73,20 +73,22 @@ class Template:
                 self._pieces.append(slot)
         self.slots = [piece for piece in self._pieces if isinstance(piece, str)]
 
-    def fits(self, message: Text, now: datetime) -> Iterator[Fit]:
+    def find_fits(self, message: TokenizedText, now: datetime) -> Iterator[TemplateFit]:
         """Yield every way in which the message is this example with other values."""
         if not 0 < len(self._pieces) <= MAX_PIECES or not message.tokens or message.is_cut:
             return
         budget = [MAX_TRIES]
-        ways = list(self._lay(message, 0, 0, budget))
+        ways = list(self._match_pieces(message, 0, 0, budget))
         if not budget[0]:  # there may be others, so none of them is known to be the one that is meant
             return
         for slots in ways:
-            fit = self._read(message, slots, now)
+            fit = self._build_fit(message, slots, now)
             if fit is not None:
                 yield fit
 
-    def _lay(self, message: Text, piece: int, at: int, budget: list[int]) -> Iterator[list[tuple[int, int, int]]]:
+    def _match_pieces(
+        self, message: TokenizedText, piece: int, at: int, budget: list[int]
+    ) -> Iterator[list[tuple[int, int, int]]]:
         """Yield the slots, each as (piece, first token, last token), of every way to lay the rest over the tokens."""
         if piece == len(self._pieces):
             if at == len(message.tokens):
@@ -94,17 +96,17 @@ class Template:
             return
         literal = self._pieces[piece]
         if not isinstance(literal, str):
-            if self._stands(message, literal, at):
-                yield from self._lay(message, piece + 1, at + len(literal), budget)
+            if self._matches_at(message, literal, at):
+                yield from self._match_pieces(message, piece + 1, at + len(literal), budget)
             return
-        for end in self._ends(message, piece, at):
+        for end in self._find_ends(message, piece, at):
             if not budget[0]:
                 return
             budget[0] -= 1
-            for rest in self._lay(message, piece + 1, end, budget):
+            for rest in self._match_pieces(message, piece + 1, end, budget):
                 yield [(piece, at, end), *rest]
 
-    def _ends(self, message: Text, piece: int, at: int) -> Iterator[int]:
+    def _find_ends(self, message: TokenizedText, piece: int, at: int) -> Iterator[int]:
         """Yield where the slot may end: where the next literal stands, at the end, or after a short typed value."""
         last = len(message.tokens)
         after = self._pieces[piece + 1] if piece + 1 < len(self._pieces) else None
@@ -116,26 +118,28 @@ class Template:
             else:
                 yield from range(max(at + 1, last - MAX_TYPED_TOKENS), last)
         else:
-            yield from (end for end in range(at + 1, last) if self._stands(message, after, end))
+            yield from (end for end in range(at + 1, last) if self._matches_at(message, after, end))
 
     def _is_short(self, name: str | tuple[str, ...]) -> bool:
         parameter = self._parameters[str(name)]
         return not parameter.is_free_text and parameter.name not in self.tool.sources
 
     @staticmethod
-    def _stands(message: Text, literal: Sequence[str], at: int) -> bool:
+    def _matches_at(message: TokenizedText, literal: Sequence[str], at: int) -> bool:
         part = message.tokens[at : at + len(literal)]
         return len(part) == len(literal) and all(
             not token.quoted and token.folded == word for token, word in zip(part, literal, strict=True)
         )
 
-    def _read(self, message: Text, laid: Sequence[tuple[int, int, int]], now: datetime) -> Fit | None:
-        language = language_of(message.whole)
+    def _build_fit(
+        self, message: TokenizedText, laid: Sequence[tuple[int, int, int]], now: datetime
+    ) -> TemplateFit | None:
+        language = detect_language(message.whole)
         arguments: list[dict[str, object]] = [{}]
         words: dict[str, str] = {}
         free_tokens, is_plain = 0, True
         for piece, start, end in laid:
-            slot = self._slot(message, piece, start, end)
+            slot = self._build_slot(message, piece, start, end)
             parameter = self._parameters[slot.name]
             looked_up = slot.name in self.tool.sources
             if looked_up or parameter.is_free_text:
@@ -144,12 +148,12 @@ class Template:
                 words[slot.name] = slot.text
                 is_plain = is_plain and _is_plain(slot, split_list(slot.text))
                 continue
-            values = self._values(parameter, slot, now, language)
+            values = self._parse_values(parameter, slot, now, language)
             if not values or len(values) > MAX_ITEMS or (len(values) > 1 and len(arguments) > 1):
                 return None
             is_plain = is_plain and self._is_plain_value(parameter, slot, values)
             arguments = [{**known, slot.name: value} for known in arguments for value in values]
-        return Fit(self.tool, tuple(arguments), words, free_tokens, is_plain)
+        return TemplateFit(self.tool, tuple(arguments), words, free_tokens, is_plain)
 
     @staticmethod
     def _is_plain_value(parameter: Parameter, slot: Slot, values: Sequence[object]) -> bool:
@@ -163,20 +167,20 @@ class Template:
             return is_plain_time(slot.text)
         return kind != "number" or not _UNITS.intersection(slot.text)
 
-    def _next_literal(self, piece: int) -> tuple[str, ...]:
+    def _get_next_literal(self, piece: int) -> tuple[str, ...]:
         after = self._pieces[piece + 1] if piece + 1 < len(self._pieces) else ()
         return after if not isinstance(after, str) else ()
 
-    def _slot(self, message: Text, piece: int, start: int, end: int) -> Slot:
+    def _build_slot(self, message: TokenizedText, piece: int, start: int, end: int) -> Slot:
         literal_before = piece > 0 and not isinstance(self._pieces[piece - 1], str)
         return Slot(
             name=str(self._pieces[piece]),
-            text=message.between(start, end),
-            between_literals=literal_before and bool(self._next_literal(piece)),
+            text=message.text_between(start, end),
+            between_literals=literal_before and bool(self._get_next_literal(piece)),
             quoted=end - start == 1 and message.tokens[start].quoted,
         )
 
-    def _values(self, parameter: Parameter, slot: Slot, now: datetime, language: str) -> list[object]:
+    def _parse_values(self, parameter: Parameter, slot: Slot, now: datetime, language: str) -> list[object]:
         parts = [slot.text]
         if parameter.is_free_text and not slot.quoted and len(self.slots) == 1:
             parts = split_list(slot.text)
@@ -184,7 +188,7 @@ class Template:
         return [] if None in values else [value for value in values if value is not None]
 
 
-def best_fits(fits: Sequence[Fit]) -> list[Fit]:
+def select_best_fits(fits: Sequence[TemplateFit]) -> list[TemplateFit]:
     """Return the fits that tell most, each once: those with the fewest words left in free texts.
 
     Of several tools the one that leaves no word wins, but then its order is not the only way to read the message.
@@ -193,7 +197,7 @@ def best_fits(fits: Sequence[Fit]) -> list[Fit]:
     if exact and len(exact) < len(fits):
         others = {fit.tool.name for fit in fits} - {fit.tool.name for fit in exact}
         fits = [replace(fit, is_plain=fit.is_plain and not others) for fit in exact]
-    best: list[Fit] = []
+    best: list[TemplateFit] = []
     for fit in fits:
         if any(other.tool.name == fit.tool.name and other.free_tokens < fit.free_tokens for other in fits):
             continue
@@ -202,7 +206,7 @@ def best_fits(fits: Sequence[Fit]) -> list[Fit]:
     return best
 
 
-def _is_same_call(one: Fit, other: Fit) -> bool:
+def _is_same_call(one: TemplateFit, other: TemplateFit) -> bool:
     return one.tool.name == other.tool.name and one.arguments == other.arguments and one.words == other.words
 
 

@@ -61,7 +61,7 @@ class Token(Struct, frozen=True, gc=False):
     quoted: bool = False
 
 
-class Text(Struct, frozen=True):
+class TokenizedText(Struct, frozen=True):
     """A message as it was written, and its tokens."""
 
     whole: str
@@ -71,14 +71,14 @@ class Text(Struct, frozen=True):
     has_plain_marks: bool = True
     """Whether besides its words there is only what ends or joins parts of a sentence: a cross may mean a no."""
 
-    def between(self, first: int, last: int) -> str:
+    def text_between(self, first: int, last: int) -> str:
         """Return what is written from one token up to and without another."""
         if last - first == 1 and self.tokens[first].quoted:
             return self.tokens[first].text
         return self.whole[self.tokens[first].start : self.tokens[last - 1].end] if first < last else ""
 
 
-def read(message: str) -> Text:
+def parse_message(message: str) -> TokenizedText:
     """Return the message as tokens, without articles and without the courtesies at its ends."""
     whole = unicodedata.normalize("NFC", message[:MAX_CHARACTERS])
     is_cut = len(message) > MAX_CHARACTERS
@@ -86,12 +86,12 @@ def read(message: str) -> Text:
     if is_cut:  # the last one may go on
         tokens = tokens[:-1]
     has_plain_marks = bool(_PLAIN_MARKS.fullmatch(_TOKEN.sub(_PLACE, whole)))
-    return Text(whole, tuple(strip_courtesies(tokens)), is_cut, has_plain_marks)
+    return TokenizedText(whole, tuple(strip_courtesies(tokens)), is_cut, has_plain_marks)
 
 
 def tokenize(text: str) -> list[Token]:
     """Return the tokens of a text, without articles."""
-    tokens = [token for match in _TOKEN.finditer(text) for token in _tokens(match)]
+    tokens = [token for match in _TOKEN.finditer(text) for token in _split_match(match)]
     return [token for token in tokens if token.folded not in DETERMINERS]
 
 
@@ -105,14 +105,16 @@ def is_question(message: str) -> bool:
 
 def has_reservation(text: str) -> bool:
     """Return whether a text negates, asks, reports or sets a condition, as far as a closed set of words shows it."""
-    return any(token.folded in RESERVATIONS or token.folded.endswith(("n't", "n’t")) for token in read(text).tokens)
+    return any(
+        token.folded in RESERVATIONS or token.folded.endswith(("n't", "n’t")) for token in parse_message(text).tokens
+    )
 
 
 def fold(word: str) -> str:
     return unicodedata.normalize("NFKC", word).casefold().replace("’", "'")
 
 
-def _tokens(match: re.Match[str]) -> list[Token]:
+def _split_match(match: re.Match[str]) -> list[Token]:
     """Return what one match holds: `what's` is two words."""
     text = match.group()
     if short := _CONTRACTED.fullmatch(text):
@@ -127,14 +129,14 @@ def _tokens(match: re.Match[str]) -> list[Token]:
 def strip_courtesies(tokens: list[Token], *, before: bool = True, after: bool = True) -> list[Token]:
     """Return the tokens without what is only polite before and after them; all of them if nothing else is there."""
     start, end = 0, len(tokens)
-    while before and start < end and (length := _courtesy(tokens, start, end, first=True)):
+    while before and start < end and (length := _count_courtesy(tokens, start, end, first=True)):
         start += length
-    while after and start < end and (length := _courtesy(tokens, start, end, first=False)):
+    while after and start < end and (length := _count_courtesy(tokens, start, end, first=False)):
         end -= length
     return tokens[start:end] or tokens
 
 
-def _courtesy(tokens: Sequence[Token], start: int, end: int, *, first: bool) -> int:
+def _count_courtesy(tokens: Sequence[Token], start: int, end: int, *, first: bool) -> int:
     """Return how many tokens at an end of the message are a courtesy."""
     edge = (_OPENINGS if first else _CLOSINGS).get(tokens[start if first else end - 1].folded, ())
     for phrase in edge:

@@ -7,14 +7,14 @@ from typing import cast
 import msgspec
 
 from toolyard.core.items import Result
-from toolyard.core.templates import filled_examples
+from toolyard.core.templates import fill_examples
 from toolyard.core.tools import Tool
 from toolyard.models.offline.parameters import Parameter
 
 MAX_ROWS, MAX_COLUMNS, MAX_CELL, MAX_TOOLS, MAX_DEPTH = 20, 6, 80, 20, 3
 _JSON = re.compile(r'\s*(?:\{\s*"|\[\s*[\[{"\d-])')
 """How JSON begins. Of what is too long a model is given the head and the tail, which no person reads."""
-_UNTOLD = frozenset({"ok", "success"})
+_HIDDEN_FIELDS = frozenset({"ok", "success"})
 
 SENTENCES: dict[str, tuple[str, str]] = {
     "no_model": (
@@ -40,11 +40,11 @@ SENTENCES: dict[str, tuple[str, str]] = {
 }
 
 
-def sentence(name: str, language: str, **values: object) -> str:
+def format_sentence(name: str, language: str, **values: object) -> str:
     return SENTENCES[name][language == "zh"].format(**values)
 
 
-def title_of(tool: Tool | str) -> str:
+def format_title(tool: Tool | str) -> str:
     """Return a tool's name in words."""
     name = tool if isinstance(tool, str) else tool.name
     return re.sub(r"[_-]+", " ", name).strip().capitalize() or name
@@ -53,52 +53,54 @@ def title_of(tool: Tool | str) -> str:
 def describe_tools(tools: Sequence[Tool], language: str) -> str:
     """Return every tool with what it does and an example, as a list."""
     if not tools:
-        return sentence("no_tools", language)
+        return format_sentence("no_tools", language)
     lines = [describe_tool(tool, language) for tool in tools[:MAX_TOOLS]]
-    more = [sentence("more_rows", language, count=len(tools) - MAX_TOOLS)] if len(tools) > MAX_TOOLS else []
-    return "\n".join([sentence("abilities", language), *(f"- {line}" for line in lines), *more])
+    more = [format_sentence("more_rows", language, count=len(tools) - MAX_TOOLS)] if len(tools) > MAX_TOOLS else []
+    return "\n".join([format_sentence("abilities", language), *(f"- {line}" for line in lines), *more])
 
 
 def describe_tool(tool: Tool, language: str) -> str:
-    examples = filled_examples(tool)
+    examples = fill_examples(tool)
     fitting = [example for example in examples if (not example.isascii()) == (language == "zh")] or examples
     summary = tool.description.strip().partition("\n")[0][:120]
     shown = f" – “{fitting[0]}”" if fitting else ""
-    return f"**{title_of(tool)}**{': ' + summary if summary else ''}{shown}"
+    return f"**{format_title(tool)}**{': ' + summary if summary else ''}{shown}"
 
 
 def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
     values = ", ".join(f"{name.replace('_', ' ')}: {show_value(value)}" for name, value in arguments.items())
-    return f"**{title_of(tool)}**" + (f" ({values})" if values else "")
+    return f"**{format_title(tool)}**" + (f" ({values})" if values else "")
 
 
-def ask_for(tool: Tool, parameter: Parameter, language: str) -> str:
+def format_question(tool: Tool, parameter: Parameter, language: str) -> str:
     """Return the question for a parameter that is missing."""
     label = parameter.description.rstrip(".。") if language == "zh" and parameter.description else parameter.label
     if parameter.choices:
         choices = ", ".join(str(choice) for choice in parameter.choices[:12])
-        return sentence("ask_choice", language, tool=title_of(tool), parameter=label, choices=choices)
-    return sentence("ask", language, tool=title_of(tool), parameter=label)
+        return format_sentence("ask_choice", language, tool=format_title(tool), parameter=label, choices=choices)
+    return format_sentence("ask", language, tool=format_title(tool), parameter=label)
 
 
 def show_result(result: Result, arguments: Mapping[str, object], language: str) -> str:
     """Return what became of a call, in the tool's own words as far as it has any."""
     if result.outcome != "ok":
         error = result.error.error if result.error else result.outcome
-        return sentence("failed", language, tool=title_of(result.tool), error=error)
-    value = decode(result)
+        return format_sentence("failed", language, tool=format_title(result.tool), error=error)
+    value = decode_result(result)
     if value is None or value == "":
-        return sentence("done", language, tool=title_of(result.tool))
+        return format_sentence("done", language, tool=format_title(result.tool))
     if isinstance(value, str):
-        return value if not _JSON.match(value) else sentence("unreadable", language, tool=title_of(result.tool))
+        return (
+            value if not _JSON.match(value) else format_sentence("unreadable", language, tool=format_title(result.tool))
+        )
     if isinstance(value, Mapping):
         return _show_object(result.tool, cast("Mapping[str, object]", value), arguments, language)
     if isinstance(value, list):
         return _show_list(cast("list[object]", value), language)
-    return f"{title_of(result.tool)}: {show_value(value)}"
+    return f"{format_title(result.tool)}: {show_value(value)}"
 
 
-def decode(result: Result) -> object:
+def decode_result(result: Result) -> object:
     """Return a result as the value that it was; a line before it, as an edited call has one, is for language models."""
     for text in (result.content, result.content.partition("\n")[2]):
         try:
@@ -110,44 +112,46 @@ def decode(result: Result) -> object:
 
 def _show_object(tool: str, value: Mapping[str, object], arguments: Mapping[str, object], language: str) -> str:
     """A sentence of the plain values, then each list or table that is inside."""
-    told = {name: inner for name, inner in value.items() if name not in _UNTOLD and inner not in (None, "")}
+    told = {name: inner for name, inner in value.items() if name not in _HIDDEN_FIELDS and inner not in (None, "")}
     plain = {name: inner for name, inner in told.items() if not isinstance(inner, list | Mapping)}
     parts = {**{name: inner for name, inner in arguments.items() if _is_plain(inner)}, **plain}
     long_texts = [str(inner) for inner in plain.values() if isinstance(inner, str) and "\n" in inner]
     shown = ", ".join(
         f"{name.replace('_', ' ')} {show_value(inner)}" for name, inner in parts.items() if str(inner) not in long_texts
     )
-    lines = [f"{title_of(tool)}: {shown}." if shown else "", *long_texts]
+    lines = [f"{format_title(tool)}: {shown}." if shown else "", *long_texts]
     for inner in told.values():
         if isinstance(inner, list):
             lines.append(_show_list(cast("list[object]", inner), language))
         elif isinstance(inner, Mapping):
             rows = cast("Mapping[str, object]", inner)
             lines += [f"- {name}: {show_value(one)}" for name, one in list(rows.items())[:MAX_ROWS]]
-    return "\n".join(line for line in lines if line) or sentence("done", language, tool=title_of(tool))
+    return "\n".join(line for line in lines if line) or format_sentence("done", language, tool=format_title(tool))
 
 
 def _show_list(values: Sequence[object], language: str) -> str:
     if not values:
-        return sentence("empty", language)
+        return format_sentence("empty", language)
     rows = [cast("Mapping[str, object]", value) for value in values if isinstance(value, Mapping)]
     shown = (
-        _table(rows[:MAX_ROWS]) if len(rows) == len(values) else [f"- {show_value(one)}" for one in values[:MAX_ROWS]]
+        _format_table(rows[:MAX_ROWS])
+        if len(rows) == len(values)
+        else [f"- {show_value(one)}" for one in values[:MAX_ROWS]]
     )
-    more = [sentence("more_rows", language, count=len(values) - MAX_ROWS)] if len(values) > MAX_ROWS else []
+    more = [format_sentence("more_rows", language, count=len(values) - MAX_ROWS)] if len(values) > MAX_ROWS else []
     return "\n".join([*shown, *(["", *more] if more else [])])
 
 
-def _table(rows: Sequence[Mapping[str, object]]) -> list[str]:
+def _format_table(rows: Sequence[Mapping[str, object]]) -> list[str]:
     columns = list(dict.fromkeys(name for row in rows for name in row))[:MAX_COLUMNS]
     if not columns:
         return []
-    body = [[_cell(row.get(name)) for name in columns] for row in rows]
+    body = [[_format_cell(row.get(name)) for name in columns] for row in rows]
     head = [name.replace("_", " ").replace("|", "\\|") for name in columns]
     return ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(columns), *body)]
 
 
-def _cell(value: object) -> str:
+def _format_cell(value: object) -> str:
     return show_value(value).replace("|", "\\|").replace("\n", " ")[:MAX_CELL]
 
 

@@ -47,12 +47,12 @@ class OutputItem(Struct, gc=False):
     results: list[dict[str, object]] | None = None
 
 
-class Failure(Struct, gc=False):
+class ResponsesError(Struct, gc=False):
     code: str | None = None
     message: str | None = None
 
 
-class Incomplete(Struct, gc=False):
+class IncompleteDetails(Struct, gc=False):
     reason: str | None = None
 
 
@@ -60,7 +60,7 @@ class InputDetails(Struct, gc=False):
     cached_tokens: float | None = None
 
 
-class UsageCounts(Struct, gc=False):
+class ResponsesUsage(Struct, gc=False):
     input_tokens: float | None = None
     output_tokens: float | None = None
     input_tokens_details: InputDetails | None = None
@@ -71,13 +71,13 @@ class Response(Struct, gc=False):
     id: str | None = None
     model: str | None = None
     status: str | None = None
-    error: Failure | None = None
-    incomplete_details: Incomplete | None = None
-    usage: UsageCounts | None = None
+    error: ResponsesError | None = None
+    incomplete_details: IncompleteDetails | None = None
+    usage: ResponsesUsage | None = None
     output: list[OutputItem] | None = None
 
 
-class Event(Struct, gc=False):
+class ResponsesEvent(Struct, gc=False):
     type: str = ""
     output_index: int = 0
     summary_index: int = 0
@@ -94,6 +94,6 @@ class EventType(Struct, gc=False):
     type: str = ""
 
 
-decode_event = msgspec.json.Decoder(Event).decode
+decode_event = msgspec.json.Decoder(ResponsesEvent).decode
 decode_type = msgspec.json.Decoder(EventType).decode
 decode_response = msgspec.json.Decoder(Response).decode

@@ -6,20 +6,20 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.items import Call, Citation, Item, Outcome, Problem, Seal
-from toolyard.core.ports import Mint
-from toolyard.core.results import problem_text
+from toolyard.core.ports import Clock
+from toolyard.core.results import format_problem
 from toolyard.core.tools import ProviderOptions, Tool
-from toolyard.models.hosted_results import citation, hosted_result
+from toolyard.models.hosted_results import build_citation, build_hosted_result
 from toolyard.models.responses.events import Annotation, ContentPart, OutputItem
-from toolyard.models.unicode import encoded
+from toolyard.models.unicode import encode_json
 
-HOSTED = {
+HOSTED_CALL_TYPES = {
     "web_search_call": "web_search",
     "code_interpreter_call": "code_execution",
     "file_search_call": "file_search",
 }
 """What an item of the reply is a call of."""
-INCLUDED = {
+INCLUDE_FIELDS = {
     "web_search": "web_search_call.action.sources",
     "code_execution": "code_interpreter_call.outputs",
     "file_search": "file_search_call.results",
@@ -51,7 +51,7 @@ class _FileSearchCall(Struct, tag="file_search_call"):
 _decode_hosted = msgspec.json.Decoder(_WebSearchCall | _CodeInterpreterCall | _FileSearchCall).decode
 
 
-def native_tool(tool: Tool) -> dict[str, object] | None:
+def build_native_tool(tool: Tool) -> dict[str, object] | None:
     """The tool in OpenAI's words. None if it has none such, or cannot be held to the limits that are set for it."""
     options = tool.options or ProviderOptions()
     if tool.name == "web_search" and not options.blocked_domains:
@@ -68,38 +68,38 @@ def native_tool(tool: Tool) -> dict[str, object] | None:
     return None
 
 
-def hosted(item: OutputItem, provider: str, mint: Mint, at: float) -> list[Item]:
+def build_hosted_call(item: OutputItem, provider: str, clock: Clock, at: float) -> list[Item]:
     """A call that the provider ran, with its result; what it wants back of it is in the seal."""
-    arguments, content = _told(item)
+    arguments, content = _parse_call(item)
     call = Call(
-        id=mint.id("call"),
+        id=clock.new_id("call"),
         at=at,
-        tool=HOSTED[item.type or ""],
+        tool=HOSTED_CALL_TYPES[item.type or ""],
         arguments=arguments,
         provider_id=item.id or "",
         ran_at=provider,
-        seal=_seal(item, provider),
+        seal=_build_seal(item, provider),
     )
     error: Problem | None = None
     outcome: Outcome = "ok"
     if item.status not in (None, "completed"):
         outcome, error = "error", Problem(error=f"{call.tool} is {item.status}", error_type="execution_error")
-        content = problem_text(error)
-    return [call, hosted_result(call, at, outcome, content, error)]
+        content = format_problem(error)
+    return [call, build_hosted_result(call, at, outcome, content, error)]
 
 
-def _told(item: OutputItem) -> tuple[dict[str, object], str]:
+def _parse_call(item: OutputItem) -> tuple[dict[str, object], str]:
     """What was asked, and what came of it, in words for whoever reads the conversation."""
     if item.type == "web_search_call":
         action = dict(item.action or {})
         sources = action.pop("sources", None)
-        return action, encoded({"sources": sources or []}).decode()
+        return action, encode_json({"sources": sources or []}).decode()
     if item.type == "file_search_call":
-        return {"queries": item.queries or []}, encoded({"results": item.results or []}).decode()
-    return {"code": item.code or ""}, encoded({"outputs": item.outputs or []}).decode()
+        return {"queries": item.queries or []}, encode_json({"results": item.results or []}).decode()
+    return {"code": item.code or ""}, encode_json({"outputs": item.outputs or []}).decode()
 
 
-def _seal(item: OutputItem, provider: str) -> Seal | None:
+def _build_seal(item: OutputItem, provider: str) -> Seal | None:
     kept: Struct
     if item.type == "web_search_call" and item.action:
         kept = _WebSearchCall(item.id or "", item.status or "completed", item.action)
@@ -111,10 +111,10 @@ def _seal(item: OutputItem, provider: str) -> Seal | None:
         kept = _FileSearchCall(item.id or "", item.status or "completed", item.queries or [], item.results)
     else:
         return None
-    return Seal(provider=provider, data=encoded(kept).decode())
+    return Seal(provider=provider, data=encode_json(kept).decode())
 
 
-def unsealed(call: Call, provider: str) -> Struct | None:
+def unseal_call(call: Call, provider: str) -> Struct | None:
     """The item of a call that this provider ran, as it is sent back. A seal that cannot be read is none."""
     if call.seal is None or call.seal.provider != provider or call.ran_at != provider:
         return None
@@ -124,18 +124,18 @@ def unsealed(call: Call, provider: str) -> Struct | None:
         return None
 
 
-def citations_of(parts: Sequence[ContentPart], text: str) -> tuple[Citation, ...]:
+def build_citations(parts: Sequence[ContentPart], text: str) -> tuple[Citation, ...]:
     """Where the pieces of a message come from. Each part counts from its own beginning."""
     found: list[Citation] = []
     before = 0
     for part in parts:
-        found += [_citation(one, before, len(text)) for one in part.annotations or () if one.type]
+        found += [_build_citation(one, before, len(text)) for one in part.annotations or () if one.type]
         before += len(part.text or part.refusal or "")
     return tuple(found)
 
 
-def _citation(one: Annotation, before: int, most: int) -> Citation:
-    start = before + (one.start_index if one.start_index is not None else one.index or 0)
-    end = before + one.end_index if one.end_index is not None else start
-    start, end = min(max(start, 0), most), min(max(end, 0), most)
-    return citation(start, max(start, end), one.url, one.title or one.filename)
+def _build_citation(annotation: Annotation, before: int, max_end: int) -> Citation:
+    start = before + (annotation.start_index if annotation.start_index is not None else annotation.index or 0)
+    end = before + annotation.end_index if annotation.end_index is not None else start
+    start, end = min(max(start, 0), max_end), min(max(end, 0), max_end)
+    return build_citation(start, max(start, end), annotation.url, annotation.title or annotation.filename)

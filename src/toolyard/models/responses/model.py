@@ -7,14 +7,14 @@ tools' meaning, nor where keys and addresses are configured. Nothing is stored a
 from collections.abc import AsyncGenerator, Iterable
 from typing import Unpack
 
-from toolyard.core.options import PLAIN, Options
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest
-from toolyard.core.web_search import Native
-from toolyard.models.hosted_tools import native
-from toolyard.models.http.exchange import Exchange, Line, ModelEvent, address, events_in
+from toolyard.core.web_search import NativeTools
+from toolyard.models.hosted_tools import find_native_tools
 from toolyard.models.http.reader import ReplyReader
+from toolyard.models.http.wire_client import ConnectionOptions, ModelEvent, WireClient, build_url, read_events
 from toolyard.models.responses.reply import ResponsesReply
-from toolyard.models.responses.request import to_wire, tools_of
+from toolyard.models.responses.request import encode_tools, to_wire
 
 __all__ = ["OpenAIResponses", "from_wire", "to_wire"]
 
@@ -29,24 +29,24 @@ class OpenAIResponses:
         model: str = "",
         api_key: str = "",
         provider: str = "openai",
-        options: Options = PLAIN,
-        **line: Unpack[Line],
+        options: Options = DEFAULT_OPTIONS,
+        **connection_options: Unpack[ConnectionOptions],
     ) -> None:
         """`model` is the name to ask for; empty means the one that each request names."""
         self._model = model
         self._provider = provider
         self._options = options
-        url = address(base_url, "/responses")
-        self._exchange = Exchange(url=url, provider=provider, key=api_key, **line)
+        url = build_url(base_url, "/responses")
+        self._exchange = WireClient(url=url, provider=provider, key=api_key, **connection_options)
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
         body = to_wire(request, self._model, self._provider, self._options)
-        return self._exchange.stream(body, _reader(request, self._model, self._provider), request)
+        return self._exchange.stream(body, _build_reader(request, self._model, self._provider), request)
 
     @property
-    def native(self) -> Native:
-        return native("responses", self._model)
+    def native(self) -> NativeTools:
+        return find_native_tools("responses", self._model)
 
     async def close(self) -> None:
         await self._exchange.close()
@@ -54,9 +54,9 @@ class OpenAIResponses:
 
 def from_wire(packets: Iterable[bytes], request: ModelRequest, provider: str = "openai") -> list[ModelEvent]:
     """The events of a reply whose body is these packets."""
-    return events_in(packets, _reader(request, "", provider))
+    return read_events(packets, _build_reader(request, "", provider))
 
 
-def _reader(request: ModelRequest, model: str, provider: str) -> ReplyReader:
-    reply = ResponsesReply(request.turn, provider, model or request.model, tools_of(request.offer))
-    return ReplyReader(reply, request.mint)
+def _build_reader(request: ModelRequest, model: str, provider: str) -> ReplyReader:
+    reply = ResponsesReply(request.turn, provider, model or request.model, encode_tools(request.offer))
+    return ReplyReader(reply, request.clock)

@@ -27,25 +27,25 @@ from toolyard.core.items import (
     TextPart,
     UserMessage,
 )
-from toolyard.core.options import PLAIN, Options
+from toolyard.core.options import DEFAULT_OPTIONS, Options
 from toolyard.core.ports import ModelRequest, Offer
 from toolyard.core.tools import Tool
-from toolyard.models.encode_cache import NO_RESULT, kept
-from toolyard.models.files import PDF, inline
-from toolyard.models.images import address_of, as_shown, images_of, sees
+from toolyard.models.encode_cache import NO_RESULT, get_encode_cache
+from toolyard.models.files import PDF, parse_inline_file
+from toolyard.models.images import convert_image_file, list_images, resolve_image_url, supports_images
 from toolyard.models.responses.events import OutputItem
-from toolyard.models.responses.hosted_tools import INCLUDED, native_tool, unsealed
-from toolyard.models.schema_dialects import Inexpressible, convert
-from toolyard.models.tool_names import to_provider
-from toolyard.models.unicode import encoded
+from toolyard.models.responses.hosted_tools import INCLUDE_FIELDS, build_native_tool, unseal_call
+from toolyard.models.schema_dialects import UnsupportedSchema, convert
+from toolyard.models.tool_names import to_provider_name
+from toolyard.models.unicode import encode_json
 
-MEMO = "openai_responses"
+CACHE_KEY = "openai_responses"
 PHASES = ("commentary", "final_answer")
-_REASONS = re.compile(r"(?:^|[/:.])(?:o\d|gpt-[5-9]|gpt-\d\d|gpt-oss|codex)")
-_tools: "WeakKeyDictionary[Offer, Tools]" = WeakKeyDictionary()
+_SUPPORTS_REASONING = re.compile(r"(?:^|[/:.])(?:o\d|gpt-[5-9]|gpt-\d\d|gpt-oss|codex)")
+_tools: "WeakKeyDictionary[Offer, ResponsesTools]" = WeakKeyDictionary()
 
 
-class _Signed(Struct, frozen=True):
+class _SignedReasoning(Struct, frozen=True):
     """A piece of reasoning, as the model that made it takes it back."""
 
     model: str
@@ -54,7 +54,7 @@ class _Signed(Struct, frozen=True):
     summary: list[str] = []
 
 
-class Tools(Struct, frozen=True):
+class ResponsesTools(Struct, frozen=True):
     """An offer in this wire's words."""
 
     encoded: bytes
@@ -63,113 +63,115 @@ class Tools(Struct, frozen=True):
     strict: dict[str, dict[str, object]]
     """The schemas of those that are held to them while the model writes."""
     include: tuple[str, ...]
-    most_native: int
+    max_native_calls: int
 
 
-_decode_signed = msgspec.json.Decoder(_Signed).decode
+_decode_signed = msgspec.json.Decoder(_SignedReasoning).decode
 
 
-def sealed_reasoning(item: OutputItem, model: str) -> str:
+def encode_reasoning(item: OutputItem, model: str) -> str:
     """What must be sent back of a reasoning item, as one text; empty if there is nothing to send back."""
     if not item.id or not item.encrypted_content:
         return ""
     summary = [part.text for part in item.summary or () if part.text]
-    return encoded(_Signed(model, item.id, item.encrypted_content, summary)).decode()
+    return encode_json(_SignedReasoning(model, item.id, item.encrypted_content, summary)).decode()
 
 
-def reasons(model: str) -> bool:
+def supports_reasoning(model: str) -> bool:
     """Whether a model of this name reasons; one that does not refuses to be asked for it."""
-    return bool(_REASONS.search(model)) and "chat" not in model
+    return bool(_SUPPORTS_REASONING.search(model)) and "chat" not in model
 
 
-def to_wire(request: ModelRequest, model: str = "", provider: str = "openai", options: Options = PLAIN) -> bytes:
+def to_wire(
+    request: ModelRequest, model: str = "", provider: str = "openai", options: Options = DEFAULT_OPTIONS
+) -> bytes:
     """The body. `model` is the name on the wire, if it is not the request's own."""
     name = model or request.model
-    known = kept(request, f"{MEMO}:{provider}:{name}")
-    known.set_system(request.system, _instructions)
-    encode = partial(_encoded_group, provider, name)
-    open_end, _ = known.extend(request.history.since(known.count), encode)
+    known = get_encode_cache(request, f"{CACHE_KEY}:{provider}:{name}")
+    known.set_system(request.system, _encode_instructions)
+    encode = partial(_encode_group, provider, name)
+    open_end, _ = known.extend(request.history.items_from(known.count), encode)
     said: list[bytes | bytearray | memoryview] = [part for part in (known.joined, open_end) if part]
     if said:
         said[-1] = memoryview(said[-1])[:-1]  # without the last comma
-    tools = tools_of(request.offer)
+    tools = encode_tools(request.offer)
     return b"".join(
         (
             b'{"model":',
-            encoded(name),
+            encode_json(name),
             b',"stream":true,"store":false',
-            b"" if options is PLAIN else _encoded_options(options, name),
-            _include(name, tools),
+            b"" if options is DEFAULT_OPTIONS else _encode_options(options, name),
+            _encode_include(name, tools),
             known.system,
             tools.encoded and b',"tools":' + tools.encoded,
             b',"input":[',
             *said,
             b"]",
-            tools.encoded and b',"tool_choice":' + _tool_choice(request),
-            b',"max_tool_calls":%d' % tools.most_native if tools.most_native else b"",
+            tools.encoded and b',"tool_choice":' + _encode_tool_choice(request),
+            b',"max_tool_calls":%d' % tools.max_native_calls if tools.max_native_calls else b"",
             b"}",
         )
     )
 
 
-def _encoded_options(options: Options, model: str) -> bytes:
+def _encode_options(options: Options, model: str) -> bytes:
     given: dict[str, object] = {}
     if options.max_tokens:
         given["max_output_tokens"] = options.max_tokens
     if options.temperature is not None:
         given["temperature"] = options.temperature
-    if options.effort and reasons(model):
+    if options.effort and supports_reasoning(model):
         given["reasoning"] = {"effort": options.effort, "summary": "auto"}
-    return b"," + encoded(given)[1:-1] if given else b""
+    return b"," + encode_json(given)[1:-1] if given else b""
 
 
-def _include(model: str, tools: Tools) -> bytes:
+def _encode_include(model: str, tools: ResponsesTools) -> bytes:
     """What is to come along that does not by itself."""
-    asked = [*(["reasoning.encrypted_content"] if reasons(model) else []), *tools.include]
-    return b',"include":' + encoded(asked) if asked else b""
+    asked = [*(["reasoning.encrypted_content"] if supports_reasoning(model) else []), *tools.include]
+    return b',"include":' + encode_json(asked) if asked else b""
 
 
-def _instructions(text: str) -> bytes:
-    return b',"instructions":' + encoded(text)
+def _encode_instructions(text: str) -> bytes:
+    return b',"instructions":' + encode_json(text)
 
 
-def _encoded_group(provider: str, model: str, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
+def _encode_group(provider: str, model: str, group: Sequence[Item], role: str, last: bool) -> tuple[bytes, str]:
     """The input items of a group, each with a comma after it."""
-    return b"".join([encoded(item) + b"," for item in _input(group, provider, model)]), role
+    return b"".join([encode_json(item) + b"," for item in _build_input(group, provider, model)]), role
 
 
-def _input(group: Sequence[Item], provider: str, model: str) -> Iterable[object]:
+def _build_input(group: Sequence[Item], provider: str, model: str) -> Iterable[object]:
     first = group[0]
     if isinstance(first, SystemText):
         return [{"role": "system", "content": first.text}]
     if isinstance(first, UserMessage):
-        return [{"role": "user", "content": _content(first)}]
+        return [{"role": "user", "content": _build_content(first)}]
     said: list[object] = []
     results = {item.call_id: item for item in reversed(group) if isinstance(item, Result)}
     answers: list[object] = []
     for item in group:
         if isinstance(item, Call):
-            mine = unsealed(item, provider)
-            said.append(mine or _call(item))
+            mine = unseal_call(item, provider)
+            said.append(mine or _build_call(item))
             if mine is None:
-                output = _output(results.get(item.id), sees(model))
+                output = _build_output(results.get(item.id), supports_images(model))
                 answers.append({"type": "function_call_output", "call_id": item.id, "output": output})
         elif isinstance(item, ModelText) and item.text:
-            said.append(_text(item, provider))
+            said.append(_build_message(item, provider))
         elif isinstance(item, Reasoning):
-            said += _reasoning(item, provider, model)
-    return [*_followed(said), *answers]
+            said += _build_reasoning(item, provider, model)
+    return [*_strip_trailing_reasoning(said), *answers]
 
 
-def _output(result: Result | None, looks: bool) -> object:
+def _build_output(result: Result | None, looks: bool) -> object:
     content = result.content if result else NO_RESULT
-    shown = [{"type": "input_image", "image_url": image.url} for image in images_of(result)] if looks else []
+    shown = [{"type": "input_image", "image_url": image.url} for image in list_images(result)] if looks else []
     return [{"type": "input_text", "text": content}, *shown] if shown else content
 
 
-def _followed(said: Sequence[object]) -> Sequence[object]:
+def _strip_trailing_reasoning(said: Sequence[object]) -> Sequence[object]:
     """Without reasoning at the end: it is refused where nothing comes of it."""
-    last = next((at for at in range(len(said), 0, -1) if not isinstance(said[at - 1], _Thought)), 0)
+    last = next((at for at in range(len(said), 0, -1) if not isinstance(said[at - 1], _ReasoningItem)), 0)
     return said[:last]
 
 
@@ -177,13 +179,13 @@ class _SummaryText(Struct, tag_field="type", tag="summary_text"):
     text: str
 
 
-class _Thought(Struct, tag_field="type", tag="reasoning"):
+class _ReasoningItem(Struct, tag_field="type", tag="reasoning"):
     id: str
     summary: list[_SummaryText]
     encrypted_content: str
 
 
-def _reasoning(item: Reasoning, provider: str, model: str) -> list[object]:
+def _build_reasoning(item: Reasoning, provider: str, model: str) -> list[object]:
     """Only to the model that made it, as it made it; a signature that cannot be read is none."""
     if not item.signature or item.provider != provider:
         return []
@@ -193,39 +195,39 @@ def _reasoning(item: Reasoning, provider: str, model: str) -> list[object]:
         return []
     if signed.model != model:
         return []
-    return [_Thought(signed.id, [_SummaryText(text) for text in signed.summary], signed.encrypted_content)]
+    return [_ReasoningItem(signed.id, [_SummaryText(text) for text in signed.summary], signed.encrypted_content)]
 
 
-def _text(item: ModelText, provider: str) -> dict[str, object]:
+def _build_message(item: ModelText, provider: str) -> dict[str, object]:
     said: dict[str, object] = {"role": "assistant", "content": item.text}
     if item.seal is not None and item.seal.provider == provider and item.seal.data in PHASES:
         said["phase"] = item.seal.data
     return said
 
 
-def _call(call: Call) -> dict[str, object]:
-    arguments = encoded(call.arguments).decode()
-    return {"type": "function_call", "call_id": call.id, "name": to_provider(call.tool), "arguments": arguments}
+def _build_call(call: Call) -> dict[str, object]:
+    arguments = encode_json(call.arguments).decode()
+    return {"type": "function_call", "call_id": call.id, "name": to_provider_name(call.tool), "arguments": arguments}
 
 
-def _content(message: UserMessage) -> object:
+def _build_content(message: UserMessage) -> object:
     if all(isinstance(part, TextPart) for part in message.parts):
         return message.text
-    return [_part(part) for part in message.parts]
+    return [_build_part(part) for part in message.parts]
 
 
-def _part(part: Part) -> dict[str, object]:
-    match part := as_shown(part):
+def _build_part(part: Part) -> dict[str, object]:
+    match part := convert_image_file(part):
         case TextPart():
             return {"type": "input_text", "text": part.text}
         case ImagePart():
-            url, words = address_of(part.url)
+            url, words = resolve_image_url(part.url)
             shown: dict[str, object] = {"type": "input_image", "image_url": url, "detail": "auto"}
             return shown if url else {"type": "input_text", "text": words}
-        case FilePart() if file := inline(part):
+        case FilePart() if file := parse_inline_file(part):
             said = file.text is not None or not file.body or file.kind.startswith(("text/", PDF))
             if said and not file.is_pdf:
-                return {"type": "input_text", "text": file.told}
+                return {"type": "input_text", "text": file.prompt_text}
             return {"type": "input_file", "file_data": file.url, "filename": file.name or "file"}
         case FilePart():
             return {"type": "input_file", "file_url": part.url}
@@ -233,48 +235,48 @@ def _part(part: Part) -> dict[str, object]:
             assert_never(part)
 
 
-def tools_of(offer: Offer) -> Tools:
+def encode_tools(offer: Offer) -> ResponsesTools:
     """The offer in this wire's words, made once."""
     known = _tools.get(offer)
     if known is None:
         functions = [tool for tool in offer.tools if tool.venue != "provider"]
-        native = [tool for tool in offer.tools if tool.venue == "provider" and native_tool(tool)]
-        shown = [*map(_function, functions), *map(native_tool, native)]
-        known = _tools[offer] = Tools(
-            encoded(shown) if shown else b"",
+        native = [tool for tool in offer.tools if tool.venue == "provider" and build_native_tool(tool)]
+        shown = [*map(_build_function, functions), *map(build_native_tool, native)]
+        known = _tools[offer] = ResponsesTools(
+            encode_json(shown) if shown else b"",
             tuple(tool.name for tool in functions),
-            {tool.name: tool.parameters for tool in functions if _strict(tool) is not None},
-            tuple(INCLUDED[tool.name] for tool in native),
-            _most_native(native),
+            {tool.name: tool.parameters for tool in functions if _build_strict_schema(tool) is not None},
+            tuple(INCLUDE_FIELDS[tool.name] for tool in native),
+            _sum_max_uses(native),
         )
     return known
 
 
-def _most_native(tools: Iterable[Tool]) -> int:
+def _sum_max_uses(tools: Iterable[Tool]) -> int:
     """OpenAI counts the calls of all its own tools together: one without a bound shares those of the others."""
     return sum(tool.options.max_uses for tool in tools if tool.options)
 
 
-def _function(tool: Tool) -> dict[str, object]:
+def _build_function(tool: Tool) -> dict[str, object]:
     described = {"description": tool.description} if tool.description else {}
-    exact = _strict(tool)
+    exact = _build_strict_schema(tool)
     shape = convert(tool.parameters, "openai") if exact is None else exact
-    name = to_provider(tool.name)
+    name = to_provider_name(tool.name)
     return {"type": "function", "name": name, **described, "parameters": shape, "strict": exact is not None}
 
 
-def _strict(tool: Tool) -> dict[str, object] | None:
+def _build_strict_schema(tool: Tool) -> dict[str, object] | None:
     """The schema for OpenAI's strict mode, in which the model cannot write anything else; None if it has none."""
     try:
         return convert(tool.parameters, "openai_strict")
-    except Inexpressible:
+    except UnsupportedSchema:
         return None
 
 
-def _tool_choice(request: ModelRequest) -> bytes:
+def _encode_tool_choice(request: ModelRequest) -> bytes:
     choice = request.tool_choice
     if choice in ("auto", "none", "required"):
-        return encoded(choice)
-    if choice not in tools_of(request.offer).names:
+        return encode_json(choice)
+    if choice not in encode_tools(request.offer).names:
         return b'"auto"'
-    return encoded({"type": "function", "name": to_provider(choice)})
+    return encode_json({"type": "function", "name": to_provider_name(choice)})

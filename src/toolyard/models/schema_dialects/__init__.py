@@ -11,15 +11,15 @@ from typing import Literal, assert_never
 
 import msgspec
 
-from toolyard.models.schema_dialects.gemini import gemini
-from toolyard.models.schema_dialects.plain import anthropic, openai
-from toolyard.models.schema_dialects.schema import Inexpressible, Schema
-from toolyard.models.schema_dialects.strict import strict, without_forced_nulls
+from toolyard.models.schema_dialects.gemini import to_gemini
+from toolyard.models.schema_dialects.plain import to_anthropic, to_openai
+from toolyard.models.schema_dialects.schema import Schema, UnsupportedSchema
+from toolyard.models.schema_dialects.strict import remove_forced_nulls, to_strict
 
-__all__ = ["Dialect", "Inexpressible", "convert", "without_forced_nulls"]
+__all__ = ["Dialect", "UnsupportedSchema", "convert", "remove_forced_nulls"]
 
-MOST_KEPT = 2_048
-ANYTHING: Schema = {"type": "object", "properties": dict[str, object]()}
+MAX_CACHED_SCHEMAS = 2_048
+ANY_OBJECT: Schema = {"type": "object", "properties": dict[str, object]()}
 Dialect = Literal["openai_strict", "openai", "gemini", "anthropic"]
 
 
@@ -29,32 +29,32 @@ def convert(schema: Schema, dialect: Dialect) -> Schema:
     Raises Inexpressible for `openai_strict` only: then offer the tool without strict mode, as `openai` has it.
     """
     try:
-        made = _kept(msgspec.json.encode(schema), dialect)
+        made = _convert_cached(msgspec.json.encode(schema), dialect)
     except RecursionError:
-        made = "it is nested too deeply" if dialect == "openai_strict" else ANYTHING
+        made = "it is nested too deeply" if dialect == "openai_strict" else ANY_OBJECT
     if isinstance(made, str):
-        raise Inexpressible(made)
+        raise UnsupportedSchema(made)
     return made
 
 
-@lru_cache(maxsize=MOST_KEPT)
-def _kept(encoded: bytes, dialect: Dialect) -> Schema | str:
+@lru_cache(maxsize=MAX_CACHED_SCHEMAS)
+def _convert_cached(encoded: bytes, dialect: Dialect) -> Schema | str:
     """The converted schema, or why there is none."""
     try:
-        return _converted(msgspec.json.decode(encoded), dialect)
-    except Inexpressible as error:
+        return _convert(msgspec.json.decode(encoded), dialect)
+    except UnsupportedSchema as error:
         return str(error)
 
 
-def _converted(schema: Schema, dialect: Dialect) -> Schema:
+def _convert(schema: Schema, dialect: Dialect) -> Schema:
     match dialect:
         case "openai_strict":
-            return strict(schema)
+            return to_strict(schema)
         case "openai":
-            return openai(schema)
+            return to_openai(schema)
         case "gemini":
-            return gemini(schema)
+            return to_gemini(schema)
         case "anthropic":
-            return anthropic(schema)
+            return to_anthropic(schema)
         case _:
             assert_never(dialect)

@@ -20,15 +20,22 @@ from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.model_names import is_pattern, is_safe_pattern
 from toolyard.core.prices import Price
 from toolyard.core.store import Key
-from toolyard.core.texts import BUILT_IN, Texts, has_texts
+from toolyard.core.texts import BUILT_IN_TEXTS, Texts, has_texts
 from toolyard.core.tools import Approval, Tool
-from toolyard.server.config.check import Check
+from toolyard.server.config.check import ConfigChecker
 from toolyard.server.config.layers import Layers
-from toolyard.server.config.limits import Division, Given, LimitsConfig, Tenant, ToolChoice, completed
-from toolyard.server.config.mcp_json import mcp_servers
-from toolyard.server.config.models import ModelOptions, Provider, ProviderTools, WebSearch
-from toolyard.server.config.paths import Places, data_directory
-from toolyard.server.config.show import shown
+from toolyard.server.config.limits import (
+    DivisionConfig,
+    LimitOverrides,
+    LimitsConfig,
+    TenantConfig,
+    ToolChoice,
+    complete_limits,
+)
+from toolyard.server.config.mcp_json import load_mcp_servers
+from toolyard.server.config.models import ModelOptions, ProviderConfig, ProviderToolsConfig, WebSearchConfig
+from toolyard.server.config.paths import ValueExpander, find_data_directory
+from toolyard.server.config.show import render_config
 from toolyard.server.config.tool_modules import load_tool_module, load_tools
 from toolyard.server.config.values import (
     Count,
@@ -53,35 +60,35 @@ from toolyard.server.config.values import (
 
 __all__ = [
     "Config",
-    "Division",
-    "Finding",
-    "Jwt",
+    "DivisionConfig",
+    "FindingConfig",
+    "JwtConfig",
     "KeyConfig",
     "LimitsConfig",
     "ModelOptions",
-    "Provider",
-    "Server",
-    "Telemetry",
+    "ProviderConfig",
+    "ServerConfig",
+    "TelemetryConfig",
     "ToolChoice",
     "ToolRules",
-    "WebSearch",
-    "data_directory",
+    "WebSearchConfig",
+    "apply_rules",
+    "find_config_file",
+    "find_data_directory",
     "load",
+    "load_mcp_servers",
     "load_tool_module",
     "load_tools",
-    "located",
-    "mcp_servers",
-    "ruled",
     "show",
 ]
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
-SHORTEST_SECRET = 32
+MIN_SECRET_BYTES = 32
 
 _BUDGET, _SPEC = Budget(), ServerSpec()
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class FindingConfig(Struct, frozen=True, kw_only=True):
     """How many tools a model is shown unasked, and how many bytes of their schemas; the others it can find."""
 
     tools: Count = _BUDGET.tools
@@ -101,12 +108,12 @@ class OAuthConfig(Struct, frozen=True, kw_only=True):
     scope: str = ""
     grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def iter_problems(self) -> Iterator[tuple[str, str]]:
         if self.grant == "client_credentials" and not self.client_secret:
             yield "client_secret", 'must be given, or grant = "authorization_code" with which a person signs in'
 
 
-class Server(Struct, frozen=True, kw_only=True):
+class ServerConfig(Struct, frozen=True, kw_only=True):
     """An MCP server: a child process (command) or one that is reached over HTTP (url)."""
 
     display_name: str = ""
@@ -133,7 +140,7 @@ class Server(Struct, frozen=True, kw_only=True):
     def spec(self) -> ServerSpec:
         return msgspec.convert(self, ServerSpec, from_attributes=True)
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def iter_problems(self) -> Iterator[tuple[str, str]]:
         if bool(self.command) == bool(self.url):
             yield "command", "and url: give one of them" if self.command else "or url must be given"
         elif self.url:
@@ -164,7 +171,7 @@ class ToolRules(Struct, frozen=True, kw_only=True):
     max_result_bytes: Count | None = None
     examples: tuple[Name, ...] | None = None
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def iter_problems(self) -> Iterator[tuple[str, str]]:
         if self.read_only and self.destructive:
             yield "read_only", "and destructive: a tool that changes nothing destroys nothing; set one of them"
 
@@ -183,7 +190,7 @@ class KeyConfig(Struct, frozen=True, kw_only=True):
         return msgspec.convert(self, Key, from_attributes=True)
 
 
-class Jwt(Struct, frozen=True, kw_only=True):
+class JwtConfig(Struct, frozen=True, kw_only=True):
     algorithm: Literal["HS256", "RS256"]
     secret: Secret = ""
     jwks_file: FilePath = ""
@@ -195,12 +202,12 @@ class Jwt(Struct, frozen=True, kw_only=True):
     tenant_claim: Name = "tenant"
     division_claim: Name = "division"
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def iter_problems(self) -> Iterator[tuple[str, str]]:
         given = [name for name in ("secret", "jwks_file", "jwks_url") if getattr(self, name)]
         if self.algorithm == "HS256" and given != ["secret"]:
             yield "algorithm", "HS256 needs a secret, and neither jwks_file nor jwks_url"
-        elif self.algorithm == "HS256" and len(self.secret.encode()) < SHORTEST_SECRET:
-            yield "secret", f"must be at least {SHORTEST_SECRET} bytes long, or it can be guessed"
+        elif self.algorithm == "HS256" and len(self.secret.encode()) < MIN_SECRET_BYTES:
+            yield "secret", f"must be at least {MIN_SECRET_BYTES} bytes long, or it can be guessed"
         if self.algorithm == "RS256" and given not in (["jwks_file"], ["jwks_url"]):
             yield "algorithm", "RS256 needs a jwks_file or a jwks_url, one of them, and no secret"
         url = urlsplit(self.jwks_url)
@@ -208,12 +215,12 @@ class Jwt(Struct, frozen=True, kw_only=True):
             yield "jwks_url", "must begin with https://, or anybody on the way could name the keys"
 
 
-class Telemetry(Struct, frozen=True, kw_only=True):
+class TelemetryConfig(Struct, frozen=True, kw_only=True):
     otlp_endpoint: Url
     service_name: Name = "toolyard"
 
 
-class Log(Struct, frozen=True, kw_only=True):
+class LogConfig(Struct, frozen=True, kw_only=True):
     """The lines on standard error."""
 
     level: Literal["debug", "info", "warning", "error"] | None = None
@@ -256,25 +263,25 @@ class Config(Struct, frozen=True, kw_only=True):
     keep_requests: bool = False
     """Whether the exact request and answer of each model turn is kept, for operators to look at."""
     limits: LimitsConfig = LimitsConfig()
-    finding: Finding = Finding()
-    web_search: WebSearch | None = None
+    finding: FindingConfig = FindingConfig()
+    web_search: WebSearchConfig | None = None
     """Without it nobody searches natively who does not ask for it."""
-    provider_tools: ProviderTools = ProviderTools()
-    providers: dict[Name, Provider] = {}
+    provider_tools: ProviderToolsConfig = ProviderToolsConfig()
+    providers: dict[Name, ProviderConfig] = {}
     model_options: dict[Name, ModelOptions] = {}
     """By the model's name, as it is configured."""
     prices: dict[Name, Price] = {}
     """By the model's name, as it is configured or as its provider tells it."""
-    servers: dict[ServerName, Server] = {}
+    servers: dict[ServerName, ServerConfig] = {}
     mcp_json: FilePath = ""
     """A file of servers in the common form, `{"mcpServers": {…}}`, besides those that stand here."""
     tool: dict[Name, ToolRules] = {}
-    divisions: dict[Name, Division] = {}
-    tenants: dict[Name, Tenant] = {}
+    divisions: dict[Name, DivisionConfig] = {}
+    tenants: dict[Name, TenantConfig] = {}
     keys: tuple[KeyConfig, ...] = ()
-    jwt: Jwt | None = None
-    telemetry: Telemetry | None = None
-    log: Log = Log()
+    jwt: JwtConfig | None = None
+    telemetry: TelemetryConfig | None = None
+    log: LogConfig = LogConfig()
 
     @property
     def model_names(self) -> tuple[str, ...]:
@@ -284,16 +291,16 @@ class Config(Struct, frozen=True, kw_only=True):
     def model_patterns(self) -> tuple[str, ...]:
         return tuple(name for name in self.models if is_pattern(name))
 
-    def problems(self) -> Iterator[tuple[str, str]]:
+    def iter_problems(self) -> Iterator[tuple[str, str]]:
         for pattern in self.model_patterns:
             if not is_safe_pattern(pattern):
                 yield "models", f"{pattern[:80]!r} must begin with a provider's name, as openai:gpt-4o* does"
         for name, times in Counter(key.name for key in self.keys).items():
             if times > 1:
                 yield "keys", f"must have names of their own: {times} are named {name[:80]!r}"
-        yield from self._languages_without_texts()
+        yield from self._find_languages_without_texts()
 
-    def _languages_without_texts(self) -> Iterator[tuple[str, str]]:
+    def _find_languages_without_texts(self) -> Iterator[tuple[str, str]]:
         tenants = self.tenants.items()
         named = {
             "language": self.language,
@@ -307,7 +314,8 @@ class Config(Struct, frozen=True, kw_only=True):
         }
         for place, language in named.items():
             if language and not has_texts(language, {name: Texts() for name in self.texts}):
-                ways = f"add [texts.{language}] with limit and failed, or choose one of {', '.join(sorted(BUILT_IN))}"
+                languages = ", ".join(sorted(BUILT_IN_TEXTS))
+                ways = f"add [texts.{language}] with limit and failed, or choose one of {languages}"
                 yield place.partition(".")[0], f"names {language!r} ({place}), in which there are no texts: {ways}"
 
 
@@ -316,19 +324,19 @@ def load(path: Path | None, environment: Mapping[str, str], flags: Mapping[str, 
 
     A flag is named as in the file (`port`, `limits.run_seconds`); one that is None was not given.
     """
-    root = _config_kind()
-    layers = Layers(root, located(path), environment, flags)
-    places = Places(layers.base, layers.in_the_file, environment)
-    tree = Check(layers.place, places.change, root).tree(layers.tree)
+    root = _get_config_type()
+    layers = Layers(root, find_config_file(path), environment, flags)
+    places = ValueExpander(layers.get_base, layers.is_from_file, environment)
+    tree = ConfigChecker(layers.locate, places.expand, root).check(layers.tree)
     if "store" not in tree:
-        tree["store"] = f"sqlite:///{(data_directory(environment, sys.platform) / 'toolyard.db').as_posix()}"
+        tree["store"] = f"sqlite:///{(find_data_directory(environment, sys.platform) / 'toolyard.db').as_posix()}"
     config = msgspec.convert(tree, Config)
-    given = msgspec.convert(layers.tree, Given)
-    divisions, tenants = completed(config.limits, config.divisions, config.tenants, given)
-    return replace(config, divisions=divisions, tenants=tenants, store=_with_synchronous(config))
+    given = msgspec.convert(layers.tree, LimitOverrides)
+    divisions, tenants = complete_limits(config.limits, config.divisions, config.tenants, given)
+    return replace(config, divisions=divisions, tenants=tenants, store=_add_synchronous(config))
 
 
-def located(path: Path | None) -> Path | None:
+def find_config_file(path: Path | None) -> Path | None:
     """The configuration file: the one given, else toolyard.toml of the working directory, if it is there."""
     if path is not None:
         return path.absolute()
@@ -336,7 +344,7 @@ def located(path: Path | None) -> Path | None:
     return here if here.exists() else None
 
 
-def ruled(tool: Tool, rules: ToolRules) -> Tool:
+def apply_rules(tool: Tool, rules: ToolRules) -> Tool:
     """The tool with the rules that are given in place of its own."""
     changes = {name: value for name, value in asdict(rules).items() if value is not None}
     if rules.read_only:  # of an untrusted server's tool everything is assumed, until somebody says better
@@ -348,16 +356,16 @@ def ruled(tool: Tool, rules: ToolRules) -> Tool:
 
 def show(config: Config) -> str:
     """The configuration as TOML, with every secret masked."""
-    return shown(config, _config_kind())
+    return render_config(config, _get_config_type())
 
 
 @functools.cache
-def _config_kind() -> inspect.StructType:
+def _get_config_type() -> inspect.StructType:
     kind = inspect.type_info(Config)
     assert isinstance(kind, inspect.StructType)
     return kind
 
 
-def _with_synchronous(config: Config) -> str:
+def _add_synchronous(config: Config) -> str:
     wanted = config.synchronous == "FULL" and config.store.startswith("sqlite:") and "?" not in config.store
     return f"{config.store}?synchronous=FULL" if wanted else config.store

@@ -12,41 +12,41 @@ import msgspec
 from msgspec import inspect
 
 Kind = inspect.Type
-LARGE = 1e15
+LARGE_NUMBER = 1e15
 _YES_NO = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
-_WHOLE = re.compile(r"[+-]?[0-9]{1,18}")
+_WHOLE_NUMBER = re.compile(r"[+-]?[0-9]{1,18}")
 
 
-def bare(kind: Kind) -> tuple[Kind, Mapping[str, object]]:
+def strip_marks(kind: Kind) -> tuple[Kind, Mapping[str, object]]:
     """A kind without its marks, and the marks (what `Meta(extra=…)` says of it)."""
     if isinstance(kind, inspect.Metadata):
         return kind.type, cast(Mapping[str, object], kind.extra or {})
     return kind, {}
 
 
-def alternatives(kind: Kind) -> Iterator[Kind]:
+def iter_alternatives(kind: Kind) -> Iterator[Kind]:
     """The kinds that a setting may be one of, without "not given"."""
-    inner, _ = bare(kind)
+    inner, _ = strip_marks(kind)
     if isinstance(inner, inspect.UnionType):
         yield from (one for one in inner.types if not isinstance(one, inspect.NoneType))
     else:
         yield kind
 
 
-def structure(kind: Kind) -> inspect.StructType | None:
+def find_struct(kind: Kind) -> inspect.StructType | None:
     """The table among the alternatives, if there is one."""
-    return next((one for one in alternatives(kind) if isinstance(one, inspect.StructType)), None)
+    return next((one for one in iter_alternatives(kind) if isinstance(one, inspect.StructType)), None)
 
 
-def item_of(kind: Kind) -> Kind | None:
+def get_item_type(kind: Kind) -> Kind | None:
     """The kind of a list's items."""
-    inner, _ = bare(kind)
+    inner, _ = strip_marks(kind)
     return inner.item_type if isinstance(inner, inspect.VarTupleType | inspect.FrozenSetType) else None
 
 
 def fits(value: object, kind: Kind) -> bool:
     """Whether a plain value is a text, number, choice or list of the kind. Tables are not judged here."""
-    inner, _ = bare(kind)
+    inner, _ = strip_marks(kind)
     match inner:
         case inspect.StrType():
             return isinstance(value, str) and _is_text(value, inner)
@@ -59,15 +59,15 @@ def fits(value: object, kind: Kind) -> bool:
         case inspect.UnionType():
             return any(fits(value, one) for one in inner.types)
         case _:
-            item = item_of(inner)
+            item = get_item_type(inner)
             if item is None or not isinstance(value, list):
                 return False
             return all(fits(one, item) for one in cast(list[object], value))
 
 
-def described(kind: Kind) -> str:
+def describe_type(kind: Kind) -> str:
     """In words, what fits."""
-    inner, marks = bare(kind)
+    inner, marks = strip_marks(kind)
     if says := marks.get("says"):
         return str(says)
     match inner:
@@ -84,19 +84,19 @@ def described(kind: Kind) -> str:
             choices = [f'"{value}"' for value in inner.values]
             return choices[0] if len(choices) == 1 else f"one of {', '.join(choices)}"
         case inspect.UnionType():
-            return " or ".join(described(one) for one in alternatives(inner))
+            return " or ".join(describe_type(one) for one in iter_alternatives(inner))
         case _:
-            item = item_of(inner)
-            return "a table" if item is None else f"a list{_each(item)}"
+            item = get_item_type(inner)
+            return "a table" if item is None else f"a list{_describe_items(item)}"
 
 
-def named(value: object) -> str:
+def describe_value(value: object) -> str:
     """What a value is, without telling a text: it may be a secret."""
     match value:
         case bool():
             return "true" if value else "false"
         case int() | float():
-            return "so large a number" if abs(value) >= LARGE else f"{value}"
+            return "so large a number" if abs(value) >= LARGE_NUMBER else f"{value}"
         case str():
             return "this text" if value else "an empty text"
         case dict():
@@ -109,35 +109,35 @@ def named(value: object) -> str:
             return f"a {type(value).__name__}"
 
 
-def from_text(text: str, kind: Kind) -> object:
+def parse_text(text: str, kind: Kind) -> object:
     """The value that a variable or a flag stands for; the text itself if it does not stand for one of the kind."""
-    choices = list(alternatives(kind))
-    if any(isinstance(bare(one)[0], inspect.LiteralType | inspect.StrType) and fits(text, one) for one in choices) and (
-        len(choices) == 1 or not _is_list(text)
-    ):
+    choices = list(iter_alternatives(kind))
+    if any(
+        isinstance(strip_marks(one)[0], inspect.LiteralType | inspect.StrType) and fits(text, one) for one in choices
+    ) and (len(choices) == 1 or not _is_list(text)):
         return text
     for one in choices:
-        if (value := _one_from_text(text, one)) is not None:
+        if (value := _parse_alternative(text, one)) is not None:
             return value
     return text
 
 
-def _one_from_text(text: str, kind: Kind) -> object:
-    inner, _ = bare(kind)
-    item = item_of(inner)
+def _parse_alternative(text: str, kind: Kind) -> object:
+    inner, _ = strip_marks(kind)
+    item = get_item_type(inner)
     match inner:
         case inspect.BoolType():
             return _YES_NO.get(text.lower())
         case inspect.IntType():
-            return int(text) if _WHOLE.fullmatch(text) else None
+            return int(text) if _WHOLE_NUMBER.fullmatch(text) else None
         case inspect.FloatType():
-            return _decimal(text)
+            return _parse_decimal(text)
         case inspect.StructType() | inspect.DictType():
-            return _json(text)
-        case _ if item is not None and not text.lstrip().startswith("[") and structure(item) is None:
+            return _parse_json(text)
+        case _ if item is not None and not text.lstrip().startswith("[") and find_struct(item) is None:
             return [part.strip() for part in text.split(",") if part.strip()]
         case _ if item is not None:
-            return _json(text)
+            return _parse_json(text)
         case _:
             return None
 
@@ -160,26 +160,26 @@ def _is_list(text: str) -> bool:
     return text.lstrip().startswith("[") or "," in text
 
 
-def _decimal(text: str) -> float | None:
+def _parse_decimal(text: str) -> float | None:
     try:
         return float(text)
     except ValueError:
         return None
 
 
-def _json(text: str) -> object:
+def _parse_json(text: str) -> object:
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return None
 
 
-def _each(item: Kind) -> str:
-    if "says" in bare(item)[1]:
-        return f", each {described(item)}"
-    return " of tables" if structure(item) else " of texts that are not empty" if _is_name(item) else " of texts"
+def _describe_items(item: Kind) -> str:
+    if "says" in strip_marks(item)[1]:
+        return f", each {describe_type(item)}"
+    return " of tables" if find_struct(item) else " of texts that are not empty" if _is_name(item) else " of texts"
 
 
 def _is_name(item: Kind) -> bool:
-    inner, _ = bare(item)
+    inner, _ = strip_marks(item)
     return isinstance(inner, inspect.StrType) and bool(inner.min_length)

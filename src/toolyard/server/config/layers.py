@@ -12,14 +12,14 @@ from typing import cast
 from msgspec import inspect
 
 from toolyard.core.errors import Misconfigured
-from toolyard.server.config.check import KeyPath, Place, Tree
-from toolyard.server.config.kinds import Kind, alternatives, from_text, structure
+from toolyard.server.config.check import KeyPath, SourceLocation, Tree
+from toolyard.server.config.kinds import Kind, find_struct, iter_alternatives, parse_text
 from toolyard.server.config.toml_lines import TomlLines
 
 PREFIX = "TOOLYARD_"
-LARGEST_FILE = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 _AFTER_THE_FILE = 1 << 31
-_OF_KUBERNETES = re.compile(r"TOOLYARD_(?:SERVICE_(?:HOST|PORT)|PORT_[0-9]+_)")
+_KUBERNETES_VARIABLE = re.compile(r"TOOLYARD_(?:SERVICE_(?:HOST|PORT)|PORT_[0-9]+_)")
 """What Kubernetes sets in every pod beside a service named toolyard; it sets TOOLYARD_PORT=tcp://… as well."""
 
 
@@ -32,49 +32,49 @@ class Layers:
         self._origins: dict[KeyPath, str] = {}
         self._lines = TomlLines("")
         if file is not None:
-            text = _read(file)
-            self.tree = _parsed(text, file)
+            text = _read_file(file)
+            self.tree = _parse_toml(text, file)
             self._lines = TomlLines(text)
         for variable in sorted(environment):
-            if variable.startswith(PREFIX) and not _means_nothing(variable, environment[variable]):
+            if variable.startswith(PREFIX) and not _is_ignored(variable, environment[variable]):
                 words = variable.removeprefix(PREFIX).lower().split("__")
                 self._put(variable, words, environment[variable], root)
         for flag, value in flags.items():
             if value is not None:
                 self._put(f"--{flag.replace('_', '-')}", flag.split("."), value, root)
 
-    def place(self, path: KeyPath) -> Place:
+    def locate(self, path: KeyPath) -> SourceLocation:
         """Where the value at this path comes from."""
-        if origin := self._origin(path) or self._origin_below(path):
-            return Place(_AFTER_THE_FILE, origin)
+        if origin := self._find_origin(path) or self._find_origin_below(path):
+            return SourceLocation(_AFTER_THE_FILE, origin)
         if self._file is None:
-            return Place(_AFTER_THE_FILE, "the configuration")
-        line = self._lines.of(path)
-        return Place(line, f"{self._file} line {line}")
+            return SourceLocation(_AFTER_THE_FILE, "the configuration")
+        line = self._lines.find_line(path)
+        return SourceLocation(line, f"{self._file} line {line}")
 
-    def in_the_file(self, path: KeyPath) -> bool:
-        return not self._origin(path)
+    def is_from_file(self, path: KeyPath) -> bool:
+        return not self._find_origin(path)
 
-    def base(self, path: KeyPath) -> Path:
+    def get_base(self, path: KeyPath) -> Path:
         """What a relative path there is relative to."""
-        return Path.cwd() if self._file is None or self._origin(path) else self._file.parent
+        return Path.cwd() if self._file is None or self._find_origin(path) else self._file.parent
 
-    def _origin(self, path: KeyPath) -> str:
+    def _find_origin(self, path: KeyPath) -> str:
         return next((self._origins[path[:n]] for n in range(len(path), 0, -1) if path[:n] in self._origins), "")
 
-    def _origin_below(self, path: KeyPath) -> str:
+    def _find_origin_below(self, path: KeyPath) -> str:
         """For a table that is not in the file, who made it."""
         for length in range(len(path), 0, -1):
-            if self._lines.names(path[:length]):
+            if self._lines.contains(path[:length]):
                 break
             if below := [self._origins[one] for one in self._origins if one[:length] == path[:length]]:
                 return below[0]
         return ""
 
     def _put(self, origin: str, words: list[str], value: object, root: inspect.StructType) -> None:
-        path, kind = _resolved(words, root, self.tree)
+        path, kind = _resolve_path(words, root, self.tree)
         if isinstance(value, str):
-            value = from_text(value, kind) if kind else value
+            value = parse_text(value, kind) if kind else value
         elif isinstance(value, tuple | set | frozenset):
             value = list(cast("tuple[object, ...]", value))
         self._set(self.tree, path, 0, value, origin)
@@ -98,25 +98,25 @@ class Layers:
             self._set(within, path, depth + 1, cast(object, value), origin)
 
 
-def _means_nothing(variable: str, value: str) -> bool:
+def _is_ignored(variable: str, value: str) -> bool:
     """Empty is unset."""
-    if not value or _OF_KUBERNETES.match(variable):
+    if not value or _KUBERNETES_VARIABLE.match(variable):
         return True
     return variable == "TOOLYARD_PORT" and "://" in value
 
 
-def _resolved(words: list[str], root: Kind, tree: object) -> tuple[tuple[str, ...], Kind | None]:
+def _resolve_path(words: list[str], root: Kind, tree: object) -> tuple[tuple[str, ...], Kind | None]:
     """The path that the words of a variable name, and the kind of the value there, None if there is no such setting."""
     path: list[str] = []
     kind: Kind | None = root
     while words and kind is not None:
-        table, names = structure(kind), _names(kind)
+        table, names = find_struct(kind), _get_value_type(kind)
         if table is not None:
             length, key = 1, words[0]
             kind = next((one.type for one in table.fields if one.name == key), None)
         elif names is not None:
-            length = _length_of_a_name(words, names)
-            key = _as_in_the_file("__".join(words[:length]), tree)
+            length = _count_name_words(words, names)
+            key = _match_file_spelling("__".join(words[:length]), tree)
             kind = names
         else:
             break
@@ -126,36 +126,36 @@ def _resolved(words: list[str], root: Kind, tree: object) -> tuple[tuple[str, ..
     return (*path, *words), None if words else kind
 
 
-def _names(kind: Kind) -> Kind | None:
+def _get_value_type(kind: Kind) -> Kind | None:
     """The kind of the values of a table with free names."""
-    return next((one.value_type for one in alternatives(kind) if isinstance(one, inspect.DictType)), None)
+    return next((one.value_type for one in iter_alternatives(kind) if isinstance(one, inspect.DictType)), None)
 
 
-def _length_of_a_name(words: list[str], kind: Kind) -> int:
+def _count_name_words(words: list[str], kind: Kind) -> int:
     """A name may hold a double underscore: it ends before the first word that is a setting."""
-    table = structure(kind)
+    table = find_struct(kind)
     if table is None:
         return len(words)
     settings = {one.name for one in table.fields}
     return next((number for number in range(1, len(words)) if words[number] in settings), 1)
 
 
-def _as_in_the_file(name: str, table: object) -> str:
+def _match_file_spelling(name: str, table: object) -> str:
     """Variables are in capitals and have no hyphens: the file says how the name is really written."""
     written = cast(Tree, table) if isinstance(table, dict) else {}
     return next((key for key in written if key.lower().replace("-", "_") == name.replace("-", "_").lower()), name)
 
 
-def _read(file: Path) -> str:
+def _read_file(file: Path) -> str:
     try:
         with file.open("rb") as stream:
-            data = stream.read(LARGEST_FILE + 1)
+            data = stream.read(MAX_FILE_BYTES + 1)
     except FileNotFoundError:
         raise Misconfigured(f"{file}: there is no such file") from None
     except (OSError, ValueError) as error:
         raise Misconfigured(f"{file} cannot be read: {getattr(error, 'strerror', None) or error}") from None
-    if len(data) > LARGEST_FILE:
-        raise Misconfigured(f"{file} is larger than {LARGEST_FILE >> 20} MiB: that is not a configuration")
+    if len(data) > MAX_FILE_BYTES:
+        raise Misconfigured(f"{file} is larger than {MAX_FILE_BYTES >> 20} MiB: that is not a configuration")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -163,7 +163,7 @@ def _read(file: Path) -> str:
         raise Misconfigured(f"{file} line {line}: this is not UTF-8") from None
 
 
-def _parsed(text: str, file: Path) -> Tree:
+def _parse_toml(text: str, file: Path) -> Tree:
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

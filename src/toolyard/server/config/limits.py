@@ -26,12 +26,12 @@ class LimitsConfig(Struct, frozen=True, kw_only=True):
     queued_messages: Count = _CORE.queued_messages
 
     @property
-    def of_a_run(self) -> Limits:
+    def run_limits(self) -> Limits:
         """The limits that the loop knows; requests per minute are counted before it."""
         return msgspec.convert(self, Limits, from_attributes=True)
 
 
-class Division(Struct, frozen=True, kw_only=True):
+class DivisionConfig(Struct, frozen=True, kw_only=True):
     prompt: str = ""
     language: Language = ""
     tools: ToolChoice = "all"
@@ -39,46 +39,52 @@ class Division(Struct, frozen=True, kw_only=True):
     """Complete: what a division does not set is as in `[limits]`."""
 
 
-class Tenant(Division, frozen=True, kw_only=True):
-    divisions: dict[Name, Division] = {}
+class TenantConfig(DivisionConfig, frozen=True, kw_only=True):
+    divisions: dict[Name, DivisionConfig] = {}
     """Complete: every division there is. One that stands here is in place of that of everybody."""
 
 
-class GivenDivision(Struct):
+class DivisionOverrides(Struct):
     limits: dict[str, object] = {}
 
 
-class GivenTenant(GivenDivision):
-    divisions: dict[str, GivenDivision] = {}
+class TenantOverrides(DivisionOverrides):
+    divisions: dict[str, DivisionOverrides] = {}
 
 
-class Given(Struct):
+class LimitOverrides(Struct):
     """The part of the tree that says which limits each division and each tenant sets itself."""
 
-    divisions: dict[str, GivenDivision] = {}
-    tenants: dict[str, GivenTenant] = {}
+    divisions: dict[str, DivisionOverrides] = {}
+    tenants: dict[str, TenantOverrides] = {}
 
 
-def completed(
-    limits: LimitsConfig, divisions: Mapping[str, Division], tenants: Mapping[str, Tenant], given: Given
-) -> tuple[dict[str, Division], dict[str, Tenant]]:
+def complete_limits(
+    limits: LimitsConfig,
+    divisions: Mapping[str, DivisionConfig],
+    tenants: Mapping[str, TenantConfig],
+    overrides: LimitOverrides,
+) -> tuple[dict[str, DivisionConfig], dict[str, TenantConfig]]:
     """With the limits of everybody where a division sets none, and with every division in each tenant."""
     whole = {
-        name: replace(one, limits=_over(limits, one.limits, given.divisions[name])) for name, one in divisions.items()
+        name: replace(one, limits=_override_limits(limits, one.limits, overrides.divisions[name]))
+        for name, one in divisions.items()
     }
-    found: dict[str, Tenant] = {}
+    found: dict[str, TenantConfig] = {}
     for name, tenant in tenants.items():
-        said = given.tenants[name]
-        own: dict[str, Division] = {}
+        said = overrides.tenants[name]
+        own: dict[str, DivisionConfig] = {}
         for division in {**whole, **tenant.divisions}:
             one = tenant.divisions.get(division) or whole[division]
             general = whole[division].limits if division in whole else limits
-            least = _over(general, tenant.limits, said)
-            own[division] = replace(one, limits=_over(least, one.limits, said.divisions.get(division)))
-        found[name] = replace(tenant, limits=_over(limits, tenant.limits, said), divisions=own)
+            least = _override_limits(general, tenant.limits, said)
+            own[division] = replace(one, limits=_override_limits(least, one.limits, said.divisions.get(division)))
+        found[name] = replace(tenant, limits=_override_limits(limits, tenant.limits, said), divisions=own)
     return whole, found
 
 
-def _over(limits: LimitsConfig, own: LimitsConfig, given: GivenDivision | None) -> LimitsConfig:
+def _override_limits(
+    limits: LimitsConfig, own_limits: LimitsConfig, overrides: DivisionOverrides | None
+) -> LimitsConfig:
     """The limits with those that were given in place of them."""
-    return replace(limits, **{name: getattr(own, name) for name in given.limits}) if given else limits
+    return replace(limits, **{name: getattr(own_limits, name) for name in overrides.limits}) if overrides else limits

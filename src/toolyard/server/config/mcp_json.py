@@ -14,7 +14,7 @@ from toolyard.core.mcp_servers import ServerSpec
 _VARIABLE = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 
 
-class _Entry(Struct):
+class _ServerEntry(Struct):
     """What such a file says of a server; what other programs keep there besides is left alone."""
 
     command: str = ""
@@ -26,43 +26,43 @@ class _Entry(Struct):
     disabled: bool = False
 
 
-class _File(Struct):
-    mcpServers: dict[str, _Entry]  # noqa: N815 - the form's own name
+class _McpJson(Struct):
+    mcpServers: dict[str, _ServerEntry]  # noqa: N815 - the form's own name
 
 
-def mcp_servers(path: Path, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
+def load_mcp_servers(path: Path, environment: Mapping[str, str]) -> dict[str, ServerSpec]:
     """The servers of a file. Raises Misconfigured with the place that is wrong."""
     try:
-        entries = msgspec.json.decode(path.read_bytes(), type=_File).mcpServers
+        entries = msgspec.json.decode(path.read_bytes(), type=_McpJson).mcpServers
     except OSError as error:
         raise Misconfigured(f"{path} cannot be read: {error.strerror}") from None
     except msgspec.DecodeError as error:
         raise Misconfigured(f'{path} is not of the form {{"mcpServers": {{"NAME": {{…}}}}}}: {error}') from None
     return {
-        name: _spec(f"{path}: the server {name!r}", entry, path.parent, environment)
+        name: _build_spec(f"{path}: the server {name!r}", entry, path.parent, environment)
         for name, entry in entries.items()
         if not entry.disabled
     }
 
 
-def _spec(where: str, entry: _Entry, base: Path, environment: Mapping[str, str]) -> ServerSpec:
+def _build_spec(where: str, entry: _ServerEntry, base: Path, environment: Mapping[str, str]) -> ServerSpec:
     if bool(entry.command) == bool(entry.url):
         raise Misconfigured(f"{where} must have a command or a url, one of them")
 
-    def filled(text: str) -> str:
-        def value(found: re.Match[str]) -> str:
+    def fill_variables(text: str) -> str:
+        def look_up(found: re.Match[str]) -> str:
             known = environment[found[1]] if found[1] in environment else cast(str | None, found[2])
             if known is None:
                 raise Misconfigured(f"{where} needs the environment variable {found[1]}, which is not set")
             return known
 
-        return _VARIABLE.sub(value, text)
+        return _VARIABLE.sub(look_up, text)
 
     return ServerSpec(
-        command=filled(entry.command),
-        args=tuple(map(filled, entry.args)),
-        env={name: filled(text) for name, text in entry.env.items()},
-        cwd=str(base / filled(entry.cwd)) if entry.cwd else "",
-        url=filled(entry.url),
-        headers={name: filled(text) for name, text in entry.headers.items()},
+        command=fill_variables(entry.command),
+        args=tuple(map(fill_variables, entry.args)),
+        env={name: fill_variables(text) for name, text in entry.env.items()},
+        cwd=str(base / fill_variables(entry.cwd)) if entry.cwd else "",
+        url=fill_variables(entry.url),
+        headers={name: fill_variables(text) for name, text in entry.headers.items()},
     )

@@ -19,7 +19,7 @@ class Location(Struct, frozen=True, kw_only=True):
     timezone: str = ""
 
 
-class WebSearch(Struct, frozen=True, kw_only=True):
+class WebSearchConfig(Struct, frozen=True, kw_only=True):
     """Where searches run where neither a request nor its conversation says so, and what native ones are held to."""
 
     prefer: Literal["auto", "native", "mcp", "duckduckgo", "off"] = "auto"
@@ -50,7 +50,7 @@ class WebSearch(Struct, frozen=True, kw_only=True):
         )
 
 
-class ProviderTools(Struct, frozen=True, kw_only=True):
+class ProviderToolsConfig(Struct, frozen=True, kw_only=True):
     """What the model's provider may run itself besides a search."""
 
     code_execution: bool = False
@@ -58,7 +58,7 @@ class ProviderTools(Struct, frozen=True, kw_only=True):
     """The stores, at the provider, to look in."""
 
 
-class Provider(Struct, frozen=True, kw_only=True):
+class ProviderConfig(Struct, frozen=True, kw_only=True):
     api_key: HeaderSecret = ""
     base_url: Url = ""
     headers: dict[HeaderName, HeaderSecret] = {}

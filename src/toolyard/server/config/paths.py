@@ -17,35 +17,35 @@ _VARIABLE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    base: Callable[[KeyPath], Path]
-    in_the_file: Callable[[KeyPath], bool]
+class ValueExpander:
+    get_base: Callable[[KeyPath], Path]
+    is_from_file: Callable[[KeyPath], bool]
     environment: Mapping[str, str]
 
-    def change(self, mark: str, path: KeyPath, text: str) -> str:
+    def expand(self, mark: str, path: KeyPath, text: str) -> str:
         """The text in its final form. Raises ValueError with what is wrong with it."""
         match mark:
             case "secret":
-                return self._secret(path, text, "\0")
+                return self._expand_secret(path, text, "\0")
             case "header":
-                return self._secret(path, text, "\0\r\n")
+                return self._expand_secret(path, text, "\0\r\n")
             case "path":
-                return self._path(path, text)
+                return self._expand_path(path, text)
             case "tools":
-                return self._path(path, text) if is_file(text) else text
+                return self._expand_path(path, text) if is_file(text) else text
             case "store":
-                return self._store(path, text)
+                return self._expand_store(path, text)
             case _:
                 return text
 
-    def _secret(self, path: KeyPath, text: str, forbidden: str) -> str:
-        secret = self._expanded(text) if self.in_the_file(path) else text
+    def _expand_secret(self, path: KeyPath, text: str, forbidden: str) -> str:
+        secret = self._expand_variables(text) if self.is_from_file(path) else text
         if any(letter in secret for letter in forbidden):
             raise ValueError("must be one line")
         return secret
 
-    def _expanded(self, text: str) -> str:
-        def value(found: re.Match[str]) -> str:
+    def _expand_variables(self, text: str) -> str:
+        def look_up(found: re.Match[str]) -> str:
             escaped, name = found.groups()
             if escaped:
                 return found[0][1:]
@@ -55,22 +55,22 @@ class Places:
                 raise ValueError(f"needs the environment variable {name}, which is not set")
             return self.environment[name]
 
-        return _VARIABLE.sub(value, text)
+        return _VARIABLE.sub(look_up, text)
 
-    def _path(self, path: KeyPath, text: str) -> str:
+    def _expand_path(self, path: KeyPath, text: str) -> str:
         if text == "~" or text.startswith(("~/", "~\\")):
-            if not (home := _home(self.environment)):
+            if not (home := _get_home(self.environment)):
                 raise ValueError("begins with ~, and HOME is not set")
             return str(Path(home, text[2:]))
-        return str(self.base(path) / text)
+        return str(self.get_base(path) / text)
 
-    def _store(self, path: KeyPath, text: str) -> str:
+    def _expand_store(self, path: KeyPath, text: str) -> str:
         url = urlsplit(text)
         if text == "memory:" or url.scheme in ("postgresql", "postgres"):
             return text
         if not text.startswith("sqlite:///") or url.path.strip("/") in ("", ":memory:") or "#" in text:
             raise ValueError("must be memory:, sqlite:///from/here.db or sqlite:////from/the/root.db")
-        file = PurePath(self._path(path, url.path[1:])).as_posix()
+        file = PurePath(self._expand_path(path, url.path[1:])).as_posix()
         return f"sqlite:///{file}{'?' * bool(url.query)}{url.query}"
 
 
@@ -79,14 +79,14 @@ def is_file(tools: str) -> bool:
     return tools.endswith(".py") or tools.startswith((".", "~")) or "/" in tools or "\\" in tools
 
 
-def data_directory(environment: Mapping[str, str], platform: str) -> PurePath:
+def find_data_directory(environment: Mapping[str, str], platform: str) -> PurePath:
     """Where this user's data belongs, by the customs of the platform (as `sys.platform` names it)."""
     if platform == "win32" and (local := environment.get("LOCALAPPDATA")):
         return PureWindowsPath(local, "toolyard")
     given = environment.get("XDG_DATA_HOME", "")
     if platform not in ("win32", "darwin") and given.startswith("/"):  # XDG: a relative one is to be ignored
         return PurePosixPath(given, "toolyard")
-    home = _home(environment)
+    home = _get_home(environment)
     if not home:
         raise Misconfigured("there is no home directory to keep data in: set HOME, or the store")
     if platform == "win32":
@@ -96,5 +96,5 @@ def data_directory(environment: Mapping[str, str], platform: str) -> PurePath:
     return PurePosixPath(home, ".local", "share", "toolyard")
 
 
-def _home(environment: Mapping[str, str]) -> str:
+def _get_home(environment: Mapping[str, str]) -> str:
     return environment.get("HOME") or environment.get("USERPROFILE") or ""

@@ -28,12 +28,12 @@ class _Node:
     elements: "list[_Node]" = field(default_factory=lambda: list[_Node]())
     """The tables of an array of tables."""
 
-    def child(self, key: str, line: int) -> "_Node":
+    def get_or_add_child(self, key: str, line: int) -> "_Node":
         """The node under a key: in an array of tables, that of its last table."""
         table = self.elements[-1] if self.elements else self
         return table.children.setdefault(key, _Node(line))
 
-    def step(self, key: str | int) -> "_Node | None":
+    def find_child(self, key: str | int) -> "_Node | None":
         if isinstance(key, int):
             return self.elements[key] if 0 <= key < len(self.elements) else None
         return self.children.get(key)
@@ -50,28 +50,28 @@ class TomlLines:
         table = self._root
         while self._skip(_BETWEEN) < len(self._text):
             if self._text.startswith("[", self._at):
-                table = self._header()
+                table = self._read_header()
             else:
-                self._pair(table)
+                self._read_pair(table)
 
-    def of(self, path: Path) -> int:
+    def find_line(self, path: Path) -> int:
         """The line of the last part of the path that the text names; 1 if it names none."""
-        return self._found(path)[0].line
+        return self._find_node(path)[0].line
 
-    def names(self, path: Path) -> bool:
+    def contains(self, path: Path) -> bool:
         """Whether the text names all of the path."""
-        return self._found(path)[1] == len(path)
+        return self._find_node(path)[1] == len(path)
 
-    def _found(self, path: Path) -> tuple[_Node, int]:
+    def _find_node(self, path: Path) -> tuple[_Node, int]:
         node = self._root
         for number, key in enumerate(path):
-            inner = node.step(key)
+            inner = node.find_child(key)
             if inner is None:
                 return node, number
             node = inner
         return node, len(path)
 
-    def _header(self) -> _Node:
+    def _read_header(self) -> _Node:
         array = self._text.startswith("[[", self._at)
         line = self._line
         self._at += 2 if array else 1
@@ -81,7 +81,7 @@ class TomlLines:
             node.elements.append(_Node(line))
         return node
 
-    def _pair(self, table: _Node) -> None:
+    def _read_pair(self, table: _Node) -> None:
         self._descend(table, self._line)
         self._at += 1  # the equals sign
         depth = 0
@@ -90,18 +90,18 @@ class TomlLines:
             if part is None or (part[0] == "\n" and depth == 0):
                 break
             depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(part[0], 0)
-            self._pass(part.end())
+            self._advance(part.end())
 
     def _descend(self, node: _Node, line: int) -> _Node:
         """Read a dotted key, up to what follows it, and go where it leads."""
         while True:
-            node = node.child(self._key(), line)
+            node = node.get_or_add_child(self._read_key(), line)
             self._skip(_SPACE)
             if not self._text.startswith(".", self._at):
                 return node
             self._at += 1
 
-    def _key(self) -> str:
+    def _read_key(self) -> str:
         self._skip(_SPACE)
         if bare := _BARE.match(self._text, self._at):
             self._at = bare.end()
@@ -114,9 +114,9 @@ class TomlLines:
 
     def _skip(self, what: re.Pattern[str]) -> int:
         found = what.match(self._text, self._at)
-        self._pass(found.end() if found else self._at)
+        self._advance(found.end() if found else self._at)
         return self._at
 
-    def _pass(self, to: int) -> None:
+    def _advance(self, to: int) -> None:
         self._line += self._text.count("\n", self._at, to)
         self._at = to

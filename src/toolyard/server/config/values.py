@@ -6,13 +6,13 @@ from msgspec import Meta
 
 from toolyard.core.texts import LANGUAGE
 
-LARGEST = 1_000_000_000
+MAX_NUMBER = 1_000_000_000
 
 Name = Annotated[str, Meta(min_length=1)]
-Count = Annotated[int, Meta(ge=1, le=LARGEST)]
-CountOrNone = Annotated[int, Meta(ge=0, le=LARGEST)]
-Seconds = Annotated[float, Meta(gt=0, le=LARGEST)]
-SecondsOrNone = Annotated[float, Meta(ge=0, le=LARGEST)]
+Count = Annotated[int, Meta(ge=1, le=MAX_NUMBER)]
+CountOrNone = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+Seconds = Annotated[float, Meta(gt=0, le=MAX_NUMBER)]
+SecondsOrNone = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 Url = Annotated[
     str, Meta(pattern=r"^https?://[^\s/]\S*\Z", extra={"says": "a URL that begins with http:// or https://"})
 ]

@@ -8,16 +8,16 @@ from unicodedata import category
 import msgspec
 
 from toolyard.core.events import ConversationChanged, ConversationOpened, Entry, RunQueued
-from toolyard.core.store import Card, Selection
-from toolyard.stores.entries import folded, mentioned
-from toolyard.stores.sqlite.schema import decoded
+from toolyard.core.store import CatalogQuery, ConversationCard
+from toolyard.stores.entries import fold_case, is_mentioned
+from toolyard.stores.sqlite.schema import decode_batch
 
 MAX_PATTERN = 40
 _OPEN = """INSERT OR REPLACE INTO cards
 (conversation, tenant, user, title, description, created_at, unlisted) VALUES (?,?,?,?,?,?,?)"""
 _CHANGE = "UPDATE cards SET title = ?, description = ? WHERE conversation = ?"
 _QUEUE = "INSERT OR IGNORE INTO traces (conversation, run, correlation_id, at) VALUES (?, ?, ?, ?)"
-_TRACED = "SELECT conversation, run FROM traces WHERE correlation_id = ? ORDER BY at, conversation, run"
+_FIND_RUNS = "SELECT conversation, run FROM traces WHERE correlation_id = ? ORDER BY at, conversation, run"
 _COLUMNS = "cards.conversation, user, tenant, title, description, created_at, updated_at, unlisted"
 _CARD = f"SELECT {_COLUMNS} FROM cards JOIN conversations ON id = conversation WHERE conversation = ?"
 _SAYS = "CAST(entries AS TEXT) LIKE :pattern ESCAPE '\\'"
@@ -58,44 +58,44 @@ def forget(connection: sqlite3.Connection, conversation: str) -> int:
     return sum(connection.execute(statement, (conversation,)).rowcount for statement in _FORGET)
 
 
-def traced(connection: sqlite3.Connection, correlation_id: str) -> list[tuple[str, str]]:
-    return connection.execute(_TRACED, (correlation_id,)).fetchall()
+def find_runs(connection: sqlite3.Connection, correlation_id: str) -> list[tuple[str, str]]:
+    return connection.execute(_FIND_RUNS, (correlation_id,)).fetchall()
 
 
-def card(connection: sqlite3.Connection, conversation: str) -> Card | None:
-    cards = _cards(connection.execute(_CARD, (conversation,)))
+def read_card(connection: sqlite3.Connection, conversation: str) -> ConversationCard | None:
+    cards = _read_cards(connection.execute(_CARD, (conversation,)))
     return cards[0] if cards else None
 
 
-def page(connection: sqlite3.Connection, wanted: Selection) -> list[Card]:
+def read_page(connection: sqlite3.Connection, catalog_query: CatalogQuery) -> list[ConversationCard]:
     """The selection, whatever was said in it."""
-    order, values = _order(wanted, wanted.most)
+    order, values = _build_query(catalog_query, catalog_query.limit)
     query = f"""SELECT {_COLUMNS} FROM ({order}) JOIN cards ON cards.conversation = id
     ORDER BY updated_at DESC, id DESC"""
-    return _cards(connection.execute(query, values))
+    return _read_cards(connection.execute(query, values))
 
 
-def ids(connection: sqlite3.Connection, wanted: Selection) -> list[str]:
+def list_ids(connection: sqlite3.Connection, catalog_query: CatalogQuery) -> list[str]:
     """All of the selection, in its order."""
-    order, values = _order(wanted, -1)
+    order, values = _build_query(catalog_query, -1)
     return [conversation for conversation, _ in connection.execute(order, values).fetchall()]
 
 
-def search(connection: sqlite3.Connection, among: Sequence[str], text: str) -> list[Card]:
+def search(connection: sqlite3.Connection, among: Sequence[str], text: str) -> list[ConversationCard]:
     """Those of the conversations, in their order, that hold the text."""
-    needle = folded(text)
-    values = {"ids": msgspec.json.encode(among).decode(), "pattern": pattern(needle)}
-    candidates = {card.id: card for card in _cards(connection.execute(_CANDIDATES, values))}
+    needle = fold_case(text)
+    values = {"ids": msgspec.json.encode(among).decode(), "pattern": build_pattern(needle)}
+    candidates = {card.id: card for card in _read_cards(connection.execute(_CANDIDATES, values))}
     ordered = (candidates[conversation] for conversation in among if conversation in candidates)
-    return [card for card in ordered if _holds(connection, card, needle)]
+    return [card for card in ordered if _matches(connection, card, needle)]
 
 
-def pattern(needle: str) -> str:
+def build_pattern(needle: str) -> str:
     """For LIKE, to find every batch whose messages could hold the folded text, and some whose messages do not."""
-    return f"%{''.join(map(_like, needle[:MAX_PATTERN]))}%"
+    return f"%{''.join(map(_escape_like, needle[:MAX_PATTERN]))}%"
 
 
-def _like(character: str) -> str:
+def _escape_like(character: str) -> str:
     if character in '"\\' or character < " ":
         return "%"  # JSON writes it in another way
     if character in "%_":
@@ -103,20 +103,26 @@ def _like(character: str) -> str:
     return character if character.isascii() or category(character) == "Lo" else "_"  # LIKE folds ASCII only
 
 
-def _order(wanted: Selection, most: int) -> tuple[str, dict[str, str | float]]:
-    updated_at, last = wanted.after or (0.0, "")
+def _build_query(catalog_query: CatalogQuery, limit: int) -> tuple[str, dict[str, str | float]]:
+    updated_at, last = catalog_query.after or (0.0, "")
     query = f"""SELECT id, updated_at FROM cards CROSS JOIN conversations ON id = conversation
-    WHERE tenant = :tenant {"AND user = :user" if wanted.user else ""}
-    {"" if wanted.unlisted else "AND NOT unlisted"}
-    {"AND (updated_at, id) < (:updated_at, :last)" if wanted.after else ""}
+    WHERE tenant = :tenant {"AND user = :user" if catalog_query.user else ""}
+    {"" if catalog_query.unlisted else "AND NOT unlisted"}
+    {"AND (updated_at, id) < (:updated_at, :last)" if catalog_query.after else ""}
     ORDER BY updated_at DESC, id DESC LIMIT :most"""
-    values = {"tenant": wanted.tenant, "user": wanted.user, "updated_at": updated_at, "last": last, "most": most}
+    values = {
+        "tenant": catalog_query.tenant,
+        "user": catalog_query.user,
+        "updated_at": updated_at,
+        "last": last,
+        "most": limit,
+    }
     return query, values
 
 
-def _cards(rows: sqlite3.Cursor) -> list[Card]:
+def _read_cards(rows: sqlite3.Cursor) -> list[ConversationCard]:
     return [
-        Card(
+        ConversationCard(
             id=id,
             user=user,
             tenant=tenant,
@@ -130,15 +136,15 @@ def _cards(rows: sqlite3.Cursor) -> list[Card]:
     ]
 
 
-def _holds(connection: sqlite3.Connection, card: Card, needle: str) -> bool:
-    if needle in folded(card.title) or needle in folded(card.description):
+def _matches(connection: sqlite3.Connection, card: ConversationCard, needle: str) -> bool:
+    if needle in fold_case(card.title) or needle in fold_case(card.description):
         return True
-    values = {"id": card.id, "pattern": pattern(needle)}
+    values = {"id": card.id, "pattern": build_pattern(needle)}
 
-    def entries(query: str) -> Generator[Entry]:
+    def read_entries(query: str) -> Generator[Entry]:
         with closing(connection.execute(query, values)) as batches:  # an open one would keep old entries in sight
             for (lines,) in batches:
-                yield from decoded(lines)
+                yield from decode_batch(lines)
 
-    with closing(entries(_BATCHES)) as saying:
-        return mentioned(needle, saying, lambda: entries(_REMOVALS))
+    with closing(read_entries(_BATCHES)) as saying:
+        return is_mentioned(needle, saying, lambda: read_entries(_REMOVALS))

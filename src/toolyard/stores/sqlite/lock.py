@@ -23,7 +23,7 @@ else:
 
 
 @contextmanager
-def sole_owner(file: Path) -> Generator[None]:
+def exclusive_lock(file: Path) -> Generator[None]:
     """Own `file` until the end of the block, or of the process however it ends. Raises Misconfigured or OSError."""
     path = Path(f"{file}.lock")
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
@@ -31,7 +31,7 @@ def sole_owner(file: Path) -> Generator[None]:
         try:
             _take(descriptor)
         except (BlockingIOError, PermissionError):
-            raise Misconfigured(_refusal(file, path.read_text().strip())) from None
+            raise Misconfigured(_describe_owner(file, path.read_text().strip())) from None
         os.ftruncate(descriptor, 0)
         os.write(descriptor, b"%d\n" % os.getpid())
         yield
@@ -39,6 +39,6 @@ def sole_owner(file: Path) -> Generator[None]:
         os.close(descriptor)  # the lock file stays: removing it would let two processes lock two files of one name
 
 
-def _refusal(file: Path, pid: str) -> str:
+def _describe_owner(file: Path, pid: str) -> str:
     owner = "this process" if pid == str(os.getpid()) else f"process {pid or '(unknown)'}"
     return f"{file} is in use by {owner}: one process owns a store. Stop that one, or give this one another file"

@@ -64,16 +64,16 @@ _THIRD = "CREATE TABLE shelf (kind TEXT NOT NULL, name TEXT NOT NULL, body BLOB 
 _FOURTH = "ALTER TABLE cards ADD COLUMN unlisted INTEGER NOT NULL DEFAULT 0"
 
 
-def encoded(entries: Sequence[Entry]) -> bytes:
+def encode_batch(entries: Sequence[Entry]) -> bytes:
     """A batch as its row keeps it."""
     return b"\n".join(codec.encode_entries(entries))
 
 
-def decoded(batch: bytes) -> Iterator[Entry]:
+def decode_batch(batch: bytes) -> Iterator[Entry]:
     return map(codec.decode_entry, batch.split(b"\n"))
 
 
-def prepare(connection: sqlite3.Connection, path: Path) -> None:
+def migrate(connection: sqlite3.Connection, path: Path) -> None:
     """Give the file the tables of today; refuse what another program or a newer version made."""
     (objects,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -99,32 +99,32 @@ def prepare(connection: sqlite3.Connection, path: Path) -> None:
         raise StoreDown(reason, place=str(path)) from error
 
 
-class _OwnerOfFirst(msgspec.Struct):
+class _OwnerV1(msgspec.Struct):
     user: str = "local"
     tenant: str = ""
 
 
-class _SettingsOfFirst(msgspec.Struct):
+class _SettingsV1(msgspec.Struct):
     title: str = ""
     description: str = ""
 
 
-class _EventOfFirst(msgspec.Struct):
+class _EventV1(msgspec.Struct):
     type: str
-    owner: _OwnerOfFirst = msgspec.field(default_factory=_OwnerOfFirst)
-    settings: _SettingsOfFirst = msgspec.field(default_factory=_SettingsOfFirst)
+    owner: _OwnerV1 = msgspec.field(default_factory=_OwnerV1)
+    settings: _SettingsV1 = msgspec.field(default_factory=_SettingsV1)
 
 
-class _EntryOfFirst(msgspec.Struct):
+class _EntryV1(msgspec.Struct):
     """What the catalog needs of an entry, as files of the first version hold it."""
 
     at: float
-    event: _EventOfFirst
+    event: _EventV1
     run: str = ""
     correlation_id: str = ""
 
 
-_entry_of_first = msgspec.json.Decoder(_EntryOfFirst)
+_entry_v1 = msgspec.json.Decoder(_EntryV1)
 
 
 def _make_tables(connection: sqlite3.Connection) -> None:
@@ -139,14 +139,14 @@ def _add_catalog(connection: sqlite3.Connection) -> None:
     query = "SELECT conversation, entries FROM batches ORDER BY conversation, last_seq"
     for conversation, lines in connection.execute(query):
         for line in lines.split(b"\n"):
-            entry = _entry_of_first.decode(line)
+            entry = _entry_v1.decode(line)
             changed[conversation] = entry.at
-            _catalogue(connection, conversation, entry)
+            _project_entry(connection, conversation, entry)
     rows = [(at, conversation) for conversation, at in changed.items()]
     connection.executemany("UPDATE conversations SET updated_at = ? WHERE id = ?", rows)
 
 
-def _catalogue(connection: sqlite3.Connection, conversation: str, entry: _EntryOfFirst) -> None:
+def _project_entry(connection: sqlite3.Connection, conversation: str, entry: _EntryV1) -> None:
     event = entry.event
     settings = event.settings
     match event.type:

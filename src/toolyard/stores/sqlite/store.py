@@ -16,18 +16,18 @@ import msgspec
 
 from toolyard.core.errors import Fenced, Misconfigured, StoreDown
 from toolyard.core.events import Entry
-from toolyard.core.store import Allowance, Card, Key, Selection
-from toolyard.stores.entries import shown
-from toolyard.stores.rate_limit import Gcra
+from toolyard.core.store import Allowance, CatalogQuery, ConversationCard, Key
+from toolyard.stores.entries import select_catalog_entries
+from toolyard.stores.rate_limit import GcraLimiter
 from toolyard.stores.sqlite import catalog as _catalog
-from toolyard.stores.sqlite.lock import sole_owner
-from toolyard.stores.sqlite.schema import decoded, encoded, prepare
-from toolyard.stores.sqlite.writer import Work, Writer, store_down
+from toolyard.stores.sqlite.lock import exclusive_lock
+from toolyard.stores.sqlite.schema import decode_batch, encode_batch, migrate
+from toolyard.stores.sqlite.writer import SqliteWriter, Work, build_store_down
 
 Synchronous = Literal["NORMAL", "FULL"]
 """NORMAL outlives a crash of the process; FULL also outlives a power cut, at the price of a disk flush per commit."""
 
-SEARCHED_AT_ONCE = 32
+SEARCH_BATCH_SIZE = 32
 _CLAIM = """INSERT INTO conversations (id, epoch) VALUES (?, 1)
 ON CONFLICT (id) DO UPDATE SET epoch = abs(epoch) + 1 RETURNING epoch"""
 CHECKPOINT_PAGES = 4000
@@ -45,45 +45,45 @@ _GET = "SELECT body FROM blobs WHERE conversation = ? AND handle = ?"
 _KEYS = "SELECT key FROM keys ORDER BY name"
 _SAVE_KEY = "INSERT OR REPLACE INTO keys (name, key) VALUES (?, ?)"
 _REVOKE_KEY = "DELETE FROM keys WHERE name = ?"
-_SHELVED = "SELECT name, body FROM shelf WHERE kind = ? ORDER BY rowid"
-_SHELVE = "INSERT INTO shelf (kind, name, body) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET body = ?3"
-_UNSHELVE = "DELETE FROM shelf WHERE kind = ? AND name = ?"
+_LIST_RECORDS = "SELECT name, body FROM shelf WHERE kind = ? ORDER BY rowid"
+_SET_RECORD = "INSERT INTO shelf (kind, name, body) VALUES (?1, ?2, ?3) ON CONFLICT DO UPDATE SET body = ?3"
+_DELETE_RECORD = "DELETE FROM shelf WHERE kind = ? AND name = ?"
 
 _T = TypeVar("_T")
-_key = msgspec.json.Decoder(Key)
+_key_decoder = msgspec.json.Decoder(Key)
 
 
 class SqliteStore:
     """The embedded store: one writer thread with group commit, one reader thread. Made by `open`."""
 
-    def __init__(self, file: "_OwnFile") -> None:
+    def __init__(self, file: "_StoreFile") -> None:
         self._file = file
-        self._limits = Gcra()
-        self._writer = Writer(file.writing, file.path, file.resources)
+        self._limits = GcraLimiter()
+        self._writer = SqliteWriter(file.writing, file.path, file.resources)
 
     @classmethod
     async def open(cls, path: str | Path, synchronous: Synchronous = "NORMAL") -> "SqliteStore":
         """Own the file at `path`, made if it is not there. Raises StoreDown or Misconfigured, which say what to do."""
-        return cls(_own(Path(path), synchronous))
+        return cls(_open_file(Path(path), synchronous))
 
     @property
     def commits(self) -> int:
         """How many transactions were committed since it was opened."""
         return self._writer.commits
 
-    def append_now(
+    def begin_append(
         self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
     ) -> asyncio.Future[int] | None:
-        return self._writer.run_now(*_appending(conversation, epoch, entries, wake_at))
+        return self._writer.run_now(*_build_append(conversation, epoch, entries, wake_at))
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        await self._writer.run(*_appending(conversation, epoch, entries, wake_at))
+        await self._writer.run(*_build_append(conversation, epoch, entries, wake_at))
 
-    async def read(self, conversation: str, after: int = 0, most: int = 0) -> Sequence[Entry]:
+    async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]:
         def query(connection: sqlite3.Connection) -> list[Entry]:
             with closing(connection.execute(_READ, (conversation, after))) as batches:
-                entries = (entry for (lines,) in batches for entry in decoded(lines) if entry.seq > after)
-                return list(islice(entries, most or None))
+                entries = (entry for (lines,) in batches for entry in decode_batch(lines) if entry.seq > after)
+                return list(islice(entries, limit or None))
 
         return await self._query(query)
 
@@ -116,30 +116,30 @@ class SqliteStore:
 
         return await self._query(query)
 
-    async def card(self, conversation: str) -> Card | None:
-        return await self._query(lambda connection: _catalog.card(connection, conversation))
+    async def card(self, conversation: str) -> ConversationCard | None:
+        return await self._query(lambda connection: _catalog.read_card(connection, conversation))
 
-    async def cards(self, wanted: Selection) -> Sequence[Card]:
-        if not wanted.text:
-            return await self._query(lambda connection: _catalog.page(connection, wanted))
-        ids = await self._query(lambda connection: _catalog.ids(connection, wanted))
-        found: list[Card] = []
-        for start in range(0, len(ids), SEARCHED_AT_ONCE):  # few at a time: who only wants to read is let in between
-            among = ids[start : start + SEARCHED_AT_ONCE]
-            found += await self._query(partial(_catalog.search, among=among, text=wanted.text))
-            if len(found) >= wanted.most:
+    async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]:
+        if not query.text:
+            return await self._query(lambda connection: _catalog.read_page(connection, query))
+        ids = await self._query(lambda connection: _catalog.list_ids(connection, query))
+        found: list[ConversationCard] = []
+        for start in range(0, len(ids), SEARCH_BATCH_SIZE):  # few at a time: who only wants to read is let in between
+            among = ids[start : start + SEARCH_BATCH_SIZE]
+            found += await self._query(partial(_catalog.search, among=among, text=query.text))
+            if len(found) >= query.limit:
                 break
-        return found[: wanted.most]
+        return found[: query.limit]
 
-    async def traced(self, correlation_id: str) -> Sequence[tuple[str, str]]:
-        return await self._query(lambda connection: _catalog.traced(connection, correlation_id))
+    async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
+        return await self._query(lambda connection: _catalog.find_runs(connection, correlation_id))
 
     async def forget(self, conversation: str) -> None:
         await self._writer.run(lambda connection: _catalog.forget(connection, conversation))
 
     async def keys(self) -> Sequence[Key]:
         def query(connection: sqlite3.Connection) -> list[Key]:
-            return [_key.decode(key) for (key,) in connection.execute(_KEYS).fetchall()]
+            return [_key_decoder.decode(key) for (key,) in connection.execute(_KEYS).fetchall()]
 
         return await self._query(query)
 
@@ -150,15 +150,15 @@ class SqliteStore:
     async def revoke_key(self, name: str) -> bool:
         return bool(await self._writer.run(lambda connection: connection.execute(_REVOKE_KEY, (name,)).rowcount))
 
-    async def shelved(self, kind: str) -> Sequence[tuple[str, bytes]]:
-        return await self._query(lambda connection: connection.execute(_SHELVED, (kind,)).fetchall())
+    async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
+        return await self._query(lambda connection: connection.execute(_LIST_RECORDS, (kind,)).fetchall())
 
-    async def shelve(self, kind: str, name: str, body: bytes) -> None:
+    async def set(self, kind: str, name: str, body: bytes) -> None:
         row = (kind, name, body)
-        await self._writer.run(lambda connection: connection.execute(_SHELVE, row).rowcount, len(body))
+        await self._writer.run(lambda connection: connection.execute(_SET_RECORD, row).rowcount, len(body))
 
-    async def unshelve(self, kind: str, name: str) -> None:
-        await self._writer.run(lambda connection: connection.execute(_UNSHELVE, (kind, name)).rowcount)
+    async def delete(self, kind: str, name: str) -> None:
+        await self._writer.run(lambda connection: connection.execute(_DELETE_RECORD, (kind, name)).rowcount)
 
     async def take(self, who: str, per_minute: int, now: float) -> Allowance:
         self._require_open()
@@ -173,7 +173,7 @@ class SqliteStore:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._file.readers, query, self._file.reading)
         except sqlite3.Error as error:
-            raise store_down(path, error) from error
+            raise build_store_down(path, error) from error
         except msgspec.DecodeError as error:
             reason = f"it holds an entry that cannot be read: {error}. A newer version may read it"
             raise StoreDown(reason, place=str(path)) from error
@@ -184,7 +184,7 @@ class SqliteStore:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _OwnFile:
+class _StoreFile:
     path: Path
     writing: sqlite3.Connection
     reading: sqlite3.Connection
@@ -193,23 +193,25 @@ class _OwnFile:
     """Closes everything in the right order: the last connection to close checkpoints, then the lock is given up."""
 
 
-def _own(path: Path, synchronous: Synchronous) -> _OwnFile:
+def _open_file(path: Path, synchronous: Synchronous) -> _StoreFile:
     if synchronous not in get_args(Synchronous):
         raise Misconfigured(f"synchronous must be NORMAL or FULL, not {synchronous!r}")
     try:
         path = path.expanduser().resolve()  # two names of one file share one lock
         with ExitStack() as resources:
             path.parent.mkdir(parents=True, exist_ok=True)
-            resources.enter_context(sole_owner(path))
+            resources.enter_context(exclusive_lock(path))
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             writing = resources.enter_context(closing(_connect(path, "rw")))
-            prepare(writing, path)
+            migrate(writing, path)
             _set_durability(writing, path, synchronous)
             reading = resources.enter_context(closing(_connect(path, "ro")))
             readers = resources.enter_context(ThreadPoolExecutor(1, thread_name_prefix="toolyard-reader"))
-            return _OwnFile(path=path, writing=writing, reading=reading, readers=readers, resources=resources.pop_all())
+            return _StoreFile(
+                path=path, writing=writing, reading=reading, readers=readers, resources=resources.pop_all()
+            )
     except (sqlite3.Error, OSError) as error:
-        raise store_down(path, error) from error
+        raise build_store_down(path, error) from error
 
 
 def _connect(path: Path, mode: Literal["ro", "rw"]) -> sqlite3.Connection:
@@ -224,7 +226,7 @@ def _set_durability(connection: sqlite3.Connection, path: Path, synchronous: Syn
     connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
 
 
-def _why_fenced(connection: sqlite3.Connection, conversation: str, epoch: int, first: int) -> str:
+def _explain_fence(connection: sqlite3.Connection, conversation: str, epoch: int, first: int) -> str:
     row = connection.execute("SELECT epoch, last_seq FROM conversations WHERE id = ?", (conversation,)).fetchone()
     current, last_seq = row or (None, 0)
     if current is not None and current < 0:
@@ -234,21 +236,21 @@ def _why_fenced(connection: sqlite3.Connection, conversation: str, epoch: int, f
     return f"entry {first} of conversation {conversation!r} is out of order: {last_seq + 1} comes next"
 
 
-def _appending(conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> tuple[Work, int]:
+def _build_append(conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> tuple[Work, int]:
     """The job that appends the batch, and its size."""
     first = entries[0].seq if entries else 0
     for seq, entry in enumerate(entries, first):
         if entry.seq != seq:
             raise Fenced(f"entry {entry.seq} of conversation {conversation!r} is out of order: {seq} comes next")
-    lines = encoded(entries)
+    lines = encode_batch(entries)
     at = entries[-1].at if entries else None
     row = {"id": conversation, "epoch": epoch, "first": first, "count": len(entries), "wake_at": wake_at, "at": at}
     last = first + len(entries) - 1
-    projected = shown(entries)
+    projected = select_catalog_entries(entries)
 
     def work(connection: sqlite3.Connection) -> int:
         if not connection.execute(_ADVANCE, row).rowcount:
-            raise Fenced(_why_fenced(connection, conversation, epoch, first))
+            raise Fenced(_explain_fence(connection, conversation, epoch, first))
         if lines:
             connection.execute(_INSERT, (conversation, last, lines))
         for entry in projected:

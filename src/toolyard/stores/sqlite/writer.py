@@ -30,7 +30,7 @@ _ADVICE = {
     sqlite3.SQLITE_TOOBIG: "Keep less in one piece",
 }
 
-_ALIKE = {
+_SQLITE_CODES = {
     errno.ENOSPC: sqlite3.SQLITE_FULL,
     errno.EDQUOT: sqlite3.SQLITE_FULL,
     errno.EROFS: sqlite3.SQLITE_READONLY,
@@ -39,10 +39,10 @@ _ALIKE = {
 }
 
 
-def store_down(file: Path, error: sqlite3.Error | OSError) -> StoreDown:
+def build_store_down(file: Path, error: sqlite3.Error | OSError) -> StoreDown:
     """The disk's complaint as an error that names the file and says what to do."""
     if isinstance(error, OSError):
-        alike = _ALIKE.get(error.errno or 0, sqlite3.SQLITE_CANTOPEN)
+        alike = _SQLITE_CODES.get(error.errno or 0, sqlite3.SQLITE_CANTOPEN)
         return StoreDown(f"{error.strerror}. {_ADVICE[alike]}", place=str(file))
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     advice = _ADVICE.get(code, "See the SQLite documentation for this error")
@@ -57,7 +57,7 @@ class _Job:
     outcome: int | Exception = 0
 
 
-class Writer:
+class SqliteWriter:
     """The only one who writes to the file. Belongs to the event loop that made it."""
 
     def __init__(self, connection: sqlite3.Connection, file: Path, resources: ExitStack) -> None:
@@ -71,33 +71,33 @@ class Writer:
         self._queue = SimpleQueue[_Job | None]()
         self.queued_jobs = 0
         self._queued_bytes = 0
-        self._door = asyncio.Lock()
-        self._room = asyncio.Event()
+        self._admission_lock = asyncio.Lock()
+        self._has_room = asyncio.Event()
         self.closed = False
         self._thread = Thread(target=self._serve, name="toolyard-writer", daemon=True)
         self._thread.start()
 
     async def run(self, work: Work, size_bytes: int = 0) -> int:
         """What `work` returned, once that is committed. Who is cancelled while waiting has still asked for it."""
-        if self._full or self._door.locked():
-            await self._come_in(work, size_bytes)
+        if self._is_full or self._admission_lock.locked():
+            await self._wait_for_room(work, size_bytes)
         return await self._submit(work, size_bytes)
 
     def run_now(self, work: Work, size_bytes: int = 0) -> asyncio.Future[int] | None:
         """The same without waiting for room: None, and nothing asked for, where there is none."""
-        return None if self._full or self._door.locked() else self._submit(work, size_bytes)
+        return None if self._is_full or self._admission_lock.locked() else self._submit(work, size_bytes)
 
     @property
-    def _full(self) -> bool:
+    def _is_full(self) -> bool:
         return self.queued_jobs >= MAX_QUEUED_JOBS or self._queued_bytes >= MAX_QUEUED_BYTES
 
-    async def _come_in(self, work: Work, size_bytes: int) -> None:
+    async def _wait_for_room(self, work: Work, size_bytes: int) -> None:
         """Wait for room: first come, first served."""
         try:
-            async with self._door:
-                while self._full:
-                    self._room.clear()
-                    await self._room.wait()
+            async with self._admission_lock:
+                while self._is_full:
+                    self._has_room.clear()
+                    await self._has_room.wait()
         except asyncio.CancelledError:
             if not self.closed:
                 self._submit(work, size_bytes).cancel()
@@ -130,7 +130,7 @@ class Writer:
                 job.done.set_exception(job.outcome)
             else:
                 job.done.set_result(job.outcome)
-        self._room.set()
+        self._has_room.set()
 
     def _serve(self) -> None:
         try:
@@ -166,7 +166,7 @@ class Writer:
             error = self._transact(group, self._attempt)
         if error is not None:
             for job in group:
-                job.outcome = self._told(error)
+                job.outcome = self._to_store_error(error)
 
     def _transact(self, group: list[_Job], attempt: Callable[[Work], int | Exception]) -> Exception | None:
         """Why nothing of it was committed, if so."""
@@ -191,9 +191,9 @@ class Writer:
             if not self._connection.in_transaction:
                 raise  # SQLite has given up the whole transaction
             execute("ROLLBACK TO job")
-            outcome = self._told(error)
+            outcome = self._to_store_error(error)
         execute("RELEASE job")
         return outcome
 
-    def _told(self, error: Exception) -> Exception:
-        return store_down(self._file, error) if isinstance(error, sqlite3.Error) else error
+    def _to_store_error(self, error: Exception) -> Exception:
+        return build_store_down(self._file, error) if isinstance(error, sqlite3.Error) else error

@@ -12,53 +12,53 @@ from msgspec import UNSET, Meta, Struct, UnsetType, field
 
 from toolyard.core.items import ImagePart, Part, TextPart
 from toolyard.core.ports import Failure, Value
-from toolyard.core.templates import unknown_slots
+from toolyard.core.templates import find_unknown_slots
 from toolyard.core.tools import EMPTY_OBJECT, Tool
-from toolyard.surfaces.chat_messages import CalledFunction
-from toolyard.surfaces.client_results import Failed, Words, parse_answer
-from toolyard.surfaces.errors import invalid
+from toolyard.surfaces.chat_messages import ChatFunctionCall
+from toolyard.surfaces.client_results import ClientToolError, LongText, parse_client_result
+from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder, RequestedCall
 
-MOST_TOOLS = 128
+MAX_TOOLS = 128
 """What the providers take; an app with more offers those that fit its screen."""
-MOST_NAME, MOST_TEXT = 500, 100_000
-Line = Annotated[str, Meta(max_length=MOST_NAME)]
-IMAGE = re.compile(r"https?://\S+|data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]+")
-OURS = "app:"
+MAX_NAME_CHARS, MAX_TEXT_CHARS = 500, 100_000
+ShortText = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
+IMAGE_URL = re.compile(r"https?://\S+|data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]+")
+APP_NOTE_PREFIX = "app:"
 """Notes that come from the app's context; what else a conversation has been told stays."""
 
 
-class TextPiece(Struct, kw_only=True, tag_field="type", tag="text"):
+class AppTextPart(Struct, kw_only=True, tag_field="type", tag="text"):
     text: str
 
 
-class ImagePiece(Struct, kw_only=True, tag_field="type", tag="image"):
+class AppImagePart(Struct, kw_only=True, tag_field="type", tag="image"):
     """An image by its address, or as MCP carries it."""
 
     url: str = ""
     data: str = ""
-    kind: str = field(default="image/png", name="mimeType")
+    mime_type: str = field(default="image/png", name="mimeType")
 
     @property
     def address(self) -> str:
-        return self.url or f"data:{self.kind};base64,{self.data}"
+        return self.url or f"data:{self.mime_type};base64,{self.data}"
 
 
-class _Address(Struct):
+class _ImageUrl(Struct):
     url: str
 
 
-class ImageUrlPiece(Struct, kw_only=True, tag_field="type", tag="image_url"):
+class AppImageUrlPart(Struct, kw_only=True, tag_field="type", tag="image_url"):
     """An image as Chat Completions has it."""
 
-    image_url: _Address | str
+    image_url: _ImageUrl | str
 
     @property
     def address(self) -> str:
         return self.image_url if isinstance(self.image_url, str) else self.image_url.url
 
 
-Piece = TextPiece | ImagePiece | ImageUrlPiece
+AppPart = AppTextPart | AppImagePart | AppImageUrlPart
 
 
 class AppCall(Struct, gc=False, kw_only=True):
@@ -67,7 +67,7 @@ class AppCall(Struct, gc=False, kw_only=True):
     id: str
     name: str = ""
     arguments: dict[str, object] = {}
-    function: CalledFunction | None = None
+    function: ChatFunctionCall | None = None
 
 
 class AppMessage(Struct, gc=False, kw_only=True):
@@ -90,7 +90,7 @@ class AppMessage(Struct, gc=False, kw_only=True):
 
 class AppFunction(Struct, kw_only=True):
     name: str = ""
-    description: Annotated[str, Meta(max_length=MOST_TEXT)] = ""
+    description: Annotated[str, Meta(max_length=MAX_TEXT_CHARS)] = ""
     parameters: dict[str, object] | None = None
 
 
@@ -104,8 +104,8 @@ class AppTool(AppFunction, kw_only=True):
     mcp_schema: dict[str, object] | None = field(default=None, name="inputSchema")
     function: AppFunction | None = None
     timeout_s: Annotated[float, Meta(gt=0, le=86_400)] | None = field(default=None, name="timeoutSeconds")
-    examples: Annotated[list[Line], Meta(max_length=20)] = []
-    sources: Annotated[dict[Line, Line], Meta(max_length=100)] = {}
+    examples: Annotated[list[ShortText], Meta(max_length=20)] = []
+    sources: Annotated[dict[ShortText, ShortText], Meta(max_length=100)] = {}
     read_only: bool = field(default=False, name="readOnly")
     destructive: bool = False
     open_world: bool = field(default=False, name="openWorld")
@@ -117,11 +117,11 @@ class ToolResult(Struct, forbid_unknown_fields=True, kw_only=True, rename="camel
 
     tool_call_id: str
     result: object = UNSET
-    error: Words | Failed | UnsetType = UNSET
+    error: LongText | ClientToolError | UnsetType = UNSET
 
 
-def to_result(body: ToolResult, index: int) -> Value | Failure:
-    return parse_answer(body.result, body.error, f"toolResults.{index}")
+def parse_tool_result(body: ToolResult, index: int) -> Value | Failure:
+    return parse_client_result(body.result, body.error, f"toolResults.{index}")
 
 
 def add_app_message(builder: ItemBuilder, index: int, message: AppMessage) -> None:
@@ -130,66 +130,66 @@ def add_app_message(builder: ItemBuilder, index: int, message: AppMessage) -> No
     if content is None:
         content = ""
     elif type(content) is not str:
-        pieces = pieces_of(message, index)
-        if role == "user" and not all(isinstance(piece, TextPiece) for piece in pieces):
-            builder.add_parts(index, tuple(part_of(piece, index) for piece in pieces))
+        pieces = parse_parts(message, index)
+        if role == "user" and not all(isinstance(piece, AppTextPart) for piece in pieces):
+            builder.add_parts(index, tuple(to_part(piece, index) for piece in pieces))
             return
-        content = "".join(piece.text for piece in pieces if isinstance(piece, TextPiece))
+        content = "".join(piece.text for piece in pieces if isinstance(piece, AppTextPart))
     calls = message.camel_calls or message.snake_calls
-    requested = [requested_call(call) for call in calls] if calls else ()
+    requested = [to_requested_call(call) for call in calls] if calls else ()
     builder.add(index, role, content, requested, message.camel_call_id or message.snake_call_id or "")
 
 
-def requested_call(call: AppCall) -> RequestedCall:
+def to_requested_call(call: AppCall) -> RequestedCall:
     function = call.function
     return (call.id, call.name, call.arguments) if function is None else (call.id, function.name, function.arguments)
 
 
-def pieces_of(message: AppMessage, index: int) -> list[Piece]:
+def parse_parts(message: AppMessage, index: int) -> list[AppPart]:
     """Return the parts of a message that is no text. Raises Invalid for what is, but for a tool's JSON, none."""
     content, role = message.content, message.role
     try:
         if role == "user":
-            return msgspec.convert(content, list[Piece])
-        return [*msgspec.convert(content, list[TextPiece])]
+            return msgspec.convert(content, list[AppPart])
+        return [*msgspec.convert(content, list[AppTextPart])]
     except msgspec.ValidationError:
         if role == "tool":
-            return [TextPiece(text=msgspec.json.encode(content).decode())]
+            return [AppTextPart(text=msgspec.json.encode(content).decode())]
         what = "parts of text and images" if role == "user" else 'parts of {"type": "text"}'
-        raise invalid(f"messages.{index}.content", f"must be a text, or {what}") from None
+        raise invalid_field(f"messages.{index}.content", f"must be a text, or {what}") from None
 
 
-def part_of(piece: Piece, index: int) -> Part:
-    if isinstance(piece, TextPiece):
-        return TextPart(text=piece.text)
-    if not IMAGE.fullmatch(piece.address):
+def to_part(part: AppPart, index: int) -> Part:
+    if isinstance(part, AppTextPart):
+        return TextPart(text=part.text)
+    if not IMAGE_URL.fullmatch(part.address):
         why = "an image needs an address of http:, https: or data:image/…;base64,"
-        raise invalid(f"messages.{index}.content", why)
-    return ImagePart(url=piece.address)
+        raise invalid_field(f"messages.{index}.content", why)
+    return ImagePart(url=part.address)
 
 
-def since_last_answer(messages: Sequence[AppMessage]) -> Sequence[AppMessage]:
+def select_new_messages(messages: Sequence[AppMessage]) -> Sequence[AppMessage]:
     """What came after the assistant's last message: all that a conversation which is kept does not have yet."""
     places = range(len(messages) - 1, -1, -1)
     last = next((index for index in places if messages[index].role == "assistant"), -1)
     return messages[last + 1 :]
 
 
-def tool_turns(messages: Iterable[AppMessage]) -> int:
+def count_tool_turns(messages: Iterable[AppMessage]) -> int:
     return len([message for message in messages if message.role == "assistant" and message.calls])
 
 
-def to_tool(body: AppTool, index: int) -> Tool:
+def parse_tool(body: AppTool, index: int) -> Tool:
     said = body.function or body
     name = said.name or body.name
     if not name:
-        raise invalid(f"tools.{index}", "has no name")
+        raise invalid_field(f"tools.{index}", "has no name")
     if tool_schema := said.parameters or body.mcp_schema or body.parameters:
         schema = tool_schema
     else:
         schema = dict(EMPTY_OBJECT)
     if body.read_only and body.destructive:
-        raise invalid(f"tools.{index}", "is readOnly and destructive: send one of them")
+        raise invalid_field(f"tools.{index}", "is readOnly and destructive: send one of them")
     tool = Tool(
         name=name,
         description=said.description or body.description,
@@ -202,6 +202,6 @@ def to_tool(body: AppTool, index: int) -> Tool:
         open_world=body.open_world,
         idempotent=body.idempotent,
     )
-    if slots := unknown_slots(tool):
-        raise invalid(f"tools.{index}.examples", f"have a slot {slots[0]!r}, which is no parameter of {name}")
+    if slots := find_unknown_slots(tool):
+        raise invalid_field(f"tools.{index}.examples", f"have a slot {slots[0]!r}, which is no parameter of {name}")
     return tool if body.timeout_s is None else msgspec.structs.replace(tool, client_s=body.timeout_s)

@@ -26,19 +26,19 @@ from toolyard.core.events import (
 )
 from toolyard.core.items import Call, ModelText, Problem, Usage
 from toolyard.core.state import State
-from toolyard.core.texts import NO_TEXTS, OwnTexts, text_of
+from toolyard.core.texts import NO_TEXTS, CustomTexts, get_text
 from toolyard.engine.readers import Published
 from toolyard.surfaces.run_answer import Awaited, WaitingCall
 
 StopReason = Literal["done", "max_tool_turns", "max_session_turns", "limit", "cancelled", "failed"]
-_REACHED: Mapping[str, StopReason] = {
+_STOP_REASONS: Mapping[str, StopReason] = {
     "turns_per_request": "max_tool_turns",
     "turns_per_conversation": "max_session_turns",
 }
-_HANDED = re.compile(r"(conversation_\w+)\.(call_\w+)")
+_HANDED_ID = re.compile(r"(conversation_\w+)\.(call_\w+)")
 
 
-class HandedCall(Struct, kw_only=True):
+class PendingAppCall(Struct, kw_only=True):
     """A call for the application to run. Its id leads back to the run that waits for it."""
 
     id: str
@@ -46,12 +46,12 @@ class HandedCall(Struct, kw_only=True):
     arguments: dict[str, object]
 
 
-class Said(Struct, kw_only=True):
+class AnswerMessage(Struct, kw_only=True):
     content: str | None
     role: Literal["assistant"] = "assistant"
 
 
-class _About(Struct, kw_only=True, rename="camel"):
+class _AnswerBase(Struct, kw_only=True, rename="camel"):
     conversation_id: str
     run_id: str
     correlation_id: str
@@ -59,32 +59,32 @@ class _About(Struct, kw_only=True, rename="camel"):
     """Tools of the application that are not offered, because the server has tools of these names."""
 
 
-class ToolCalls(_About, kw_only=True, rename="camel"):
+class AppToolCallsAnswer(_AnswerBase, kw_only=True, rename="camel"):
     """Run each of these and post the results; `waiting` lists what waits for somebody else."""
 
-    tool_calls: list[HandedCall]
+    tool_calls: list[PendingAppCall]
     division: str = ""
     """For which division it was asked."""
     waiting: list[WaitingCall] = []
     type: Literal["tool_calls"] = "tool_calls"
 
 
-class Waiting(_About, kw_only=True, rename="camel"):
+class AppWaitingAnswer(_AnswerBase, kw_only=True, rename="camel"):
     """The run goes on or waits for somebody else: post the conversationId alone to learn how it went on."""
 
     waiting: list[WaitingCall]
-    message: Said | None = None
+    message: AnswerMessage | None = None
     """What the model said with it, such as the question that goes with a proposal."""
     type: Literal["waiting"] = "waiting"
 
 
-class Final(_About, kw_only=True, rename="camel"):
+class AppFinalAnswer(_AnswerBase, kw_only=True, rename="camel"):
     """How the run ended. `kept` says whether the conversation can go on by its id.
 
     Of a run that failed, the message is a sentence for people and `error` says what went wrong.
     """
 
-    message: Said
+    message: AnswerMessage
     stop_reason: StopReason
     usage: dict[str, int]
     detail: str = ""
@@ -93,169 +93,169 @@ class Final(_About, kw_only=True, rename="camel"):
     type: Literal["message"] = "message"
 
 
-AppAnswer = ToolCalls | Waiting | Final
+AppAnswer = AppToolCallsAnswer | AppWaitingAnswer | AppFinalAnswer
 
 
-def handed_id(conversation: str, call_id: str) -> str:
+def encode_call_id(conversation: str, call_id: str) -> str:
     return f"{conversation}.{call_id}"
 
 
-def parse_handed(text: str) -> tuple[str, str]:
+def parse_call_id(text: str) -> tuple[str, str]:
     """The conversation and the call that an id leads to; no conversation if it is none that was handed out."""
-    found = _HANDED.fullmatch(text)
+    found = _HANDED_ID.fullmatch(text)
     return (found[1], found[2]) if found else ("", text)
 
 
-class AppCourse:
+class RunTracker:
     """Follows one request from the state in which it was made. `over` when there is something to answer."""
 
     def __init__(
-        self, conversation: str, run_id: str, state: State, known_seq: int = 0, texts: OwnTexts = NO_TEXTS
+        self, conversation: str, run_id: str, state: State, last_known_seq: int = 0, texts: CustomTexts = NO_TEXTS
     ) -> None:
-        self.mine = run_id
+        self.run_id = run_id
         self._conversation = conversation
-        self.known_seq = known_seq
+        self.last_known_seq = last_known_seq
         self._texts = texts
         self._languages: dict[str, str] = {}
-        self._asked = {queued.id: queued.request for queued in state.queue}
+        self._requests = {queued.id: queued.request for queued in state.queue}
         self.kept = not state.settings.ephemeral
         self._ended: RunEnded | None = None
-        self._begin("", "")
+        self._reset("", "")
         if state.run is not None:
-            self._asked[state.run.id] = state.run.request
+            self._requests[state.run.id] = state.run.request
             self._languages[state.run.id] = state.run.language
-            self._take_up(state)
+            self._load_state(state)
 
-    def _begin(self, run_id: str, correlation_id: str) -> None:
-        self.front = run_id
+    def _reset(self, run_id: str, correlation_id: str) -> None:
+        self.front_run_id = run_id
         self.correlation_id = correlation_id
         self._calls: dict[str, Call] = {}
-        self._coming: set[str] = set()
+        self._expected: set[str] = set()
         """Calls of the application that are not handed to it yet, but will be in a moment."""
         self._parked: dict[str, Awaited] = {}
         self._suspended = False
         self._text: str | None = None
         self._usage = Usage()
 
-    def _take_up(self, state: State) -> None:
+    def _load_state(self, state: State) -> None:
         run = state.run
         assert run is not None
-        self._begin(run.id, run.correlation_id)
+        self._reset(run.id, run.correlation_id)
         self._usage = run.usage
         self._suspended = run.suspended_at is not None and run.stopped_by is None
-        self._request(call.call for call in state.calls.values() if call.phase != "closed")
+        self._add_requested_calls(call.call for call in state.calls.values() if call.phase != "closed")
         for call in state.calls.values():
             if call.phase == "asking":
-                self._wait(call.call.id, "approval")
+                self._mark_waiting(call.call.id, "approval")
             elif call.phase == "parked" and call.parked is not None:
-                self._wait(call.call.id, "client" if call.parked.kind == "client" else "answer")
+                self._mark_waiting(call.call.id, "client" if call.parked.kind == "client" else "answer")
         if run.stopped_by is not None:
-            self.stopped()
+            self.mark_stopped()
 
     @property
-    def handed(self) -> list[Call]:
+    def handed_calls(self) -> list[Call]:
         """The application's calls, once the last of them is there."""
         mine = [call for call in self._calls.values() if self._parked.get(call.id) == "client"]
-        return [] if self._coming else mine
+        return [] if self._expected else mine
 
     @property
     def over(self) -> bool:
-        return self._ended is not None or self._suspended or bool(self.handed)
+        return self._ended is not None or self._suspended or bool(self.handed_calls)
 
-    def answered(self, call_ids: Iterable[str]) -> None:
+    def mark_delivered(self, call_ids: Iterable[str]) -> None:
         """These were delivered just now."""
         self._suspended = False
         for call_id in call_ids:
-            self._close(call_id)
+            self._close_call(call_id)
 
-    def stopped(self) -> None:
+    def mark_stopped(self) -> None:
         """The run in front is being stopped: what it waited for is nobody's any more."""
         self._parked, self._suspended = {}, False
 
-    def passes(self, item: Published) -> bool:
+    def track(self, item: Published) -> bool:
         """Take note of it; whether it belongs to this request."""
         if not isinstance(item, Entry):
-            return self.front == self.mine
-        if item.seq > self.known_seq:
+            return self.front_run_id == self.run_id
+        if item.seq > self.last_known_seq:
             self._add(item)
-        return item.run == self.mine
+        return item.run == self.run_id
 
     def _add(self, entry: Entry) -> None:
         match entry.event:
             case RunQueued():
-                self._asked[entry.run] = entry.event
+                self._requests[entry.run] = entry.event
             case RunStarted(language=language):
-                asked = self._asked.get(entry.run)
+                asked = self._requests.get(entry.run)
                 self._languages[entry.run] = language or (asked.caller.locale if asked else "")
-                self._begin(entry.run, entry.correlation_id)
+                self._reset(entry.run, entry.correlation_id)
             case TurnEnded(items=items, usage=usage):
                 self._usage = self._usage.plus(usage)
                 self._text = "".join(item.text for item in items if isinstance(item, ModelText)) or None
-                self._request(item for item in items if isinstance(item, Call))
+                self._add_requested_calls(item for item in items if isinstance(item, Call))
             case HistoryCompacted(usage=usage):
                 self._usage = self._usage.plus(usage)
             case RunSuspended():
                 self._suspended = self.kept = True
             case StopRequested(call_id=""):
-                self.stopped()
-            case RunEnded() if entry.run == self.mine:
+                self.mark_stopped()
+            case RunEnded() if entry.run == self.run_id:
                 self._ended, self.correlation_id = entry.event, entry.correlation_id
-            case RunEnded() if entry.run == self.front:
-                self._begin("", "")
+            case RunEnded() if entry.run == self.front_run_id:
+                self._reset("", "")
             case _:
-                self._add_call(entry)
+                self._add_call_event(entry)
 
-    def _add_call(self, entry: Entry) -> None:
+    def _add_call_event(self, entry: Entry) -> None:
         match entry.event:
             case CallJudged(verdict="ask", call_id=call_id):
-                self._wait(call_id, "approval")
+                self._mark_waiting(call_id, "approval")
             case CallParked(call_id=call_id, kind=kind):
                 self.kept = True
-                self._wait(call_id, "client" if kind == "client" else "answer")
+                self._mark_waiting(call_id, "client" if kind == "client" else "answer")
             case CallApproved(call_id=call_id) | CallAnswered(call_id=call_id):
                 self._suspended = False
                 self._parked.pop(call_id, None)
-                self._request([self._calls[call_id]] if call_id in self._calls else [])
+                self._add_requested_calls([self._calls[call_id]] if call_id in self._calls else [])
             case CallEnded(result=result):
                 self._suspended = False
-                self._close(result.call_id)
+                self._close_call(result.call_id)
             case _:
                 pass
 
-    def _request(self, calls: Iterable[Call]) -> None:
-        asked = self._asked.get(self.front)
+    def _add_requested_calls(self, calls: Iterable[Call]) -> None:
+        asked = self._requests.get(self.front_run_id)
         names = {tool.name for tool in asked.app_tools} if asked else set[str]()
         for call in calls:
             self._calls[call.id] = call
             if call.tool in names:
-                self._coming.add(call.id)
+                self._expected.add(call.id)
 
-    def _wait(self, call_id: str, awaited: Awaited) -> None:
-        self._coming.discard(call_id)
+    def _mark_waiting(self, call_id: str, awaited: Awaited) -> None:
+        self._expected.discard(call_id)
         self._parked[call_id] = awaited
 
-    def _close(self, call_id: str) -> None:
-        self._coming.discard(call_id)
+    def _close_call(self, call_id: str) -> None:
+        self._expected.discard(call_id)
         self._parked.pop(call_id, None)
         self._calls.pop(call_id, None)
 
-    def answer(self, overridden: list[str]) -> AppAnswer:
+    def build_answer(self, overridden: list[str]) -> AppAnswer:
         """What the application is told now."""
         if self._ended is not None:
-            return self._final(self._ended, overridden)
+            return self._build_final(self._ended, overridden)
         others = [
             WaitingCall(call_id=call.id, name=call.tool, arguments=call.arguments, awaited=awaited)
             for call in self._calls.values()
             if (awaited := self._parked.get(call.id, "client")) != "client"
         ]
-        conversation, run_id = self._conversation, self.front or self.mine
+        conversation, run_id = self._conversation, self.front_run_id or self.run_id
         calls = [
-            HandedCall(id=handed_id(conversation, call.id), name=call.tool, arguments=call.arguments)
-            for call in self.handed
+            PendingAppCall(id=encode_call_id(conversation, call.id), name=call.tool, arguments=call.arguments)
+            for call in self.handed_calls
         ]
         if calls:
-            asked = self._asked.get(run_id)
-            return ToolCalls(
+            asked = self._requests.get(run_id)
+            return AppToolCallsAnswer(
                 conversation_id=conversation,
                 run_id=run_id,
                 correlation_id=self.correlation_id,
@@ -264,22 +264,22 @@ class AppCourse:
                 waiting=others,
                 overridden_tools=overridden,
             )
-        return Waiting(
+        return AppWaitingAnswer(
             conversation_id=conversation,
             run_id=run_id,
             correlation_id=self.correlation_id,
             waiting=others,
-            message=Said(content=self._text) if self._text else None,
+            message=AnswerMessage(content=self._text) if self._text else None,
             overridden_tools=overridden,
         )
 
-    def _final(self, event: RunEnded, overridden: list[str]) -> Final:
-        reason = _REACHED.get(event.detail, "limit") if event.ending == "limit" else event.ending
-        return Final(
+    def _build_final(self, event: RunEnded, overridden: list[str]) -> AppFinalAnswer:
+        reason = _STOP_REASONS.get(event.detail, "limit") if event.ending == "limit" else event.ending
+        return AppFinalAnswer(
             conversation_id=self._conversation,
-            run_id=self.mine,
+            run_id=self.run_id,
             correlation_id=self.correlation_id,
-            message=Said(content=self._final_text(event)),
+            message=AnswerMessage(content=self._get_final_text(event)),
             stop_reason=reason,
             error=event.problem,
             detail=event.detail,
@@ -288,7 +288,7 @@ class AppCourse:
             overridden_tools=overridden,
         )
 
-    def _final_text(self, event: RunEnded) -> str | None:
+    def _get_final_text(self, event: RunEnded) -> str | None:
         if event.ending == "failed":
-            return text_of("failed", self._languages.get(self.mine, ""), self._texts)
+            return get_text("failed", self._languages.get(self.run_id, ""), self._texts)
         return event.message.text if event.message else self._text

@@ -10,26 +10,26 @@ from toolyard.core.errors import Refused
 from toolyard.core.events import Entry, RunEnded, RunSuspended
 from toolyard.engine.readers import Published, Reader
 from toolyard.engine.service import Service
-from toolyard.surfaces.app_chat.run_tracker import AppAnswer, AppCourse
-from toolyard.surfaces.sse import EMPTY, PRIMED, object_render, primed, stream
+from toolyard.surfaces.app_chat.run_tracker import AppAnswer, RunTracker
+from toolyard.surfaces.sse import MAX_PRIMING_ENTRIES, NO_HEADERS, build_object_render, prime_encoder, stream_events
 
 
-class Exchange:
+class AppResponse:
     def __init__(
-        self, service: Service, conversation: str, reader: Reader, course: AppCourse, patience_s: float
+        self, service: Service, conversation: str, reader: Reader, tracker: RunTracker, timeout_s: float
     ) -> None:
         self.conversation = conversation
-        self.course = course
+        self.tracker = tracker
         self.overridden: list[str] = []
-        self.headers: Mapping[str, str] = EMPTY
+        self.headers: Mapping[str, str] = NO_HEADERS
         self._service = service
         self._reader = reader
-        self._place = reader.cursor
-        self._seen = reader.cursor.seq
-        self._patience_s = patience_s
-        self._told = False
+        self._start_cursor = reader.cursor
+        self._last_seen_seq = reader.cursor.seq
+        self._timeout_s = timeout_s
+        self._answer_sent = False
 
-    async def upon(self, action: Awaitable[None]) -> None:
+    async def perform(self, action: Awaitable[None]) -> None:
         """Do what the request is for; if it is refused nobody follows any more."""
         try:
             await action
@@ -37,47 +37,49 @@ class Exchange:
             self._reader.detach()
             raise
 
-    async def look_back(self) -> None:
+    async def load_last_run(self) -> None:
         """Nothing is open: how the last run ended stands in the log. Raises Refused if none ever began."""
-        end = self.course.known_seq
-        entries = await self._service.entries(self.conversation, after=max(0, end - PRIMED), until=end)
+        end = self.tracker.last_known_seq
+        entries = await self._service.read_entries(
+            self.conversation, after=max(0, end - MAX_PRIMING_ENTRIES), until=end
+        )
         last = next((entry for entry in reversed(entries) if isinstance(entry.event, RunEnded)), None)
         if last is None:
             raise Refused("nothing runs or waits in this conversation: send a message")
-        self.course.mine, self.course.known_seq = last.run, 0
+        self.tracker.run_id, self.tracker.last_known_seq = last.run, 0
         for entry in entries:
-            self.course.passes(entry)
-        self.course.known_seq = end
+            self.tracker.track(entry)
+        self.tracker.last_known_seq = end
 
-    async def answered(self) -> AppAnswer:
+    async def wait_for_answer(self) -> AppAnswer:
         """Wait until there is something to answer, but never for longer than a run may take. Leaving stops nothing."""
         try:
-            async with asyncio.timeout(self._patience_s):
-                while not self.course.over:
-                    self.course.passes(await anext(self._reader))
+            async with asyncio.timeout(self._timeout_s):
+                while not self.tracker.over:
+                    self.tracker.track(await anext(self._reader))
         except TimeoutError:
             pass  # the course knows how far it came
         finally:
             self._reader.detach()
-        return self._answer()
+        return self._build_answer()
 
     @property
     def over(self) -> bool:
         """There is an answer, and everything before it was shown."""
-        return self.course.over and self._seen >= self.course.known_seq
+        return self.tracker.over and self._last_seen_seq >= self.tracker.last_known_seq
 
-    def passes(self, item: Published) -> bool:
+    def accepts(self, item: Published) -> bool:
         if isinstance(item, Entry):
-            self._seen = item.seq
-        return self.course.passes(item)
+            self._last_seen_seq = item.seq
+        return self.tracker.track(item)
 
-    async def streamed(self, correlation_id: str) -> AsyncGenerator[bytes, None]:
+    async def stream(self, correlation_id: str) -> AsyncGenerator[bytes, None]:
         """Our objects, then the answer, then `done`. What it begins with tells how to come back."""
         try:
-            objects = await primed(self._service, self.conversation, self._place)
-            shown = object_render(objects)
-            begun = {"type": "started", "conversationId": self.conversation, "runId": self.course.mine}
-            yield b"id: %b\n%b" % (str(self._place).encode(), _event(begun))
+            objects = await prime_encoder(self._service, self.conversation, self._start_cursor)
+            shown = build_object_render(objects)
+            begun = {"type": "started", "conversationId": self.conversation, "runId": self.tracker.run_id}
+            yield b"id: %b\n%b" % (str(self._start_cursor).encode(), _encode_event(begun))
         except BaseException:
             self._reader.detach()
             raise
@@ -88,18 +90,20 @@ class Exchange:
                 return body
             if not self.over:
                 return b""  # a wait that is over meanwhile: this stream has one end
-            self._told = True
-            return _event(self._answer()) + body
+            self._answer_sent = True
+            return _encode_event(self._build_answer()) + body
 
-        async for piece in stream(self._reader, render, self, correlation_id):
+        async for piece in stream_events(self._reader, render, self, correlation_id):
             yield piece
-        if self.over and not self._told:
-            yield _event(self._answer())
-            yield _event(objects.done("waiting", self.conversation, self.course.front or self.course.mine))
+        if self.over and not self._answer_sent:
+            yield _encode_event(self._build_answer())
+            yield _encode_event(
+                objects.build_done("waiting", self.conversation, self.tracker.front_run_id or self.tracker.run_id)
+            )
 
-    def _answer(self) -> AppAnswer:
-        return self.course.answer(self.overridden)
+    def _build_answer(self) -> AppAnswer:
+        return self.tracker.build_answer(self.overridden)
 
 
-def _event(body: object) -> bytes:
+def _encode_event(body: object) -> bytes:
     return b"data: %b\n\n" % msgspec.json.encode(body)

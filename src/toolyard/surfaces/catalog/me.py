@@ -5,10 +5,10 @@ from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
 from toolyard.core.prices import Price
-from toolyard.engine.authentication import Access
+from toolyard.engine.authentication import Authenticator
 from toolyard.engine.service import Service
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 
 class Me(Struct, kw_only=True):
@@ -25,20 +25,20 @@ class Me(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(service: Service, access: Access) -> list[HTTPRouteHandler]:
+def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
     @get("/me", responses=ERRORS, tags=["server"])
-    async def me(request: Visitor) -> Me:
+    async def me(request: HttpRequest) -> Me:
         """The caller that the key, or its absence, stands for; and what a page needs to know of the server."""
-        caller = visit_of(request.scope).caller
+        caller = get_request_context(request.scope).caller
         return Me(
             user=caller.user,
             roles=sorted(caller.roles),
             tenant=caller.tenant,
             division=caller.division,
-            keyless=access.local,
+            keyless=access.is_local,
             model=service.default_model,
             prices=dict(service.prices),
-            keeps_requests=service.keeper is not None,
+            keeps_requests=service.wire_log is not None,
         )
 
     return [me]

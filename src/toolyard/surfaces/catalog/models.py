@@ -6,9 +6,9 @@ from msgspec import Struct
 
 from toolyard.core.model_cards import ModelCard
 from toolyard.engine.service import Service
-from toolyard.models.providers import setup_hint
+from toolyard.models.providers import describe_setup
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor
+from toolyard.surfaces.request_context import HttpRequest
 
 OFFLINE = "toolyard:offline"
 
@@ -25,10 +25,10 @@ class ModelList(Struct, kw_only=True):
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/models", responses=ERRORS, tags=["server"])
-    async def models(request: Visitor) -> ModelList:
+    async def models(request: HttpRequest) -> ModelList:
         """The models that a request may name, what each takes, and what is missing for those that cannot be used."""
         cards = service.model_cards()
-        hint = setup_hint() if [card.id for card in cards] == [OFFLINE] else ""
+        hint = describe_setup() if [card.id for card in cards] == [OFFLINE] else ""
         return ModelList(models=cards, patterns=list(service.model_patterns), hint=hint)
 
     return [models]

@@ -4,12 +4,12 @@ from litestar import get
 from litestar.handlers import HTTPRouteHandler
 from msgspec import Struct
 
-from toolyard.core.templates import filled_examples
+from toolyard.core.templates import fill_examples
 from toolyard.core.tools import Tool
 from toolyard.engine.service import Service
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor, visit_of
-from toolyard.surfaces.tool_views import server_id
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.tool_views import get_server_id
 
 
 class ToolCard(Struct, kw_only=True):
@@ -42,21 +42,21 @@ class ToolList(Struct, kw_only=True):
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/tools", responses=ERRORS, tags=["tools"])
-    async def list_tools(request: Visitor) -> ToolList:
+    async def list_tools(request: HttpRequest) -> ToolList:
         """Every tool that the caller may use, by name."""
-        usable = sorted(service.tools(visit_of(request.scope).caller), key=lambda tool: tool.name)
-        return ToolList(tools=[card(tool) for tool in usable], count=len(usable))
+        usable = sorted(service.list_tools(get_request_context(request.scope).caller), key=lambda tool: tool.name)
+        return ToolList(tools=[build_tool_card(tool) for tool in usable], count=len(usable))
 
     return [list_tools]
 
 
-def card(tool: Tool) -> ToolCard:
+def build_tool_card(tool: Tool) -> ToolCard:
     return ToolCard(
         name=tool.name,
         description=tool.description,
         parameters=tool.parameters,
         venue=tool.venue,
-        server_id=server_id(tool),
+        server_id=get_server_id(tool),
         roles=sorted(tool.roles),
         own_check=tool.own_check,
         divisions=sorted(tool.divisions),
@@ -67,5 +67,5 @@ def card(tool: Tool) -> ToolCard:
         idempotent=tool.idempotent,
         exclusive=tool.exclusive,
         timeout_s=tool.timeout_s,
-        examples=filled_examples(tool),
+        examples=fill_examples(tool),
     )

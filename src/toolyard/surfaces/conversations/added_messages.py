@@ -7,65 +7,65 @@ import msgspec
 from msgspec import Meta, Struct
 
 from toolyard.core.errors import Invalid
-from toolyard.core.history import History, trailing_calls
+from toolyard.core.history import History, find_trailing_calls
 from toolyard.core.items import Call, Item, ModelText, Result, SystemText, TextPart, UserMessage, result_id
-from toolyard.core.ports import Mint
+from toolyard.core.ports import Clock
 from toolyard.core.state import State
-from toolyard.core.tools import NAME
-from toolyard.surfaces.chat_messages import ToolCall
-from toolyard.surfaces.errors import invalid
-from toolyard.surfaces.request_body import SeedBody
+from toolyard.core.tools import NAME_PATTERN
+from toolyard.surfaces.chat_messages import ChatToolCall
+from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.request_body import LenientBody
 
 MAX_CALLS = 64
 
 
-class NewMessage(SeedBody, Struct, kw_only=True):
+class NewMessage(LenientBody, Struct, kw_only=True):
     """A text; of an assistant also calls; of a tool the result of a call that has none yet."""
 
     role: Literal["user", "assistant", "system", "tool"]
     content: Annotated[str, Meta(max_length=1_000_000)] = ""
-    tool_calls: Annotated[list[ToolCall], Meta(max_length=MAX_CALLS)] = []
+    tool_calls: Annotated[list[ChatToolCall], Meta(max_length=MAX_CALLS)] = []
     tool_call_id: Annotated[str, Meta(max_length=1000)] = ""
     """The `id` of the call, as it was sent or as the conversation shows it."""
 
 
-def parse_added(message: NewMessage, state: State, mint: Mint) -> tuple[Item, ...]:
+def parse_new_message(message: NewMessage, state: State, clock: Clock) -> tuple[Item, ...]:
     """Return the items of a message. Raise Invalid for one that the history has no place for."""
     if message.tool_calls and message.role != "assistant":
-        raise invalid("tool_calls", "are an assistant's: send them with the role assistant")
+        raise invalid_field("tool_calls", "are an assistant's: send them with the role assistant")
     if message.role == "tool":
-        return (_parse_result(message, state.history, mint),)
+        return (_parse_result(message, state.history, clock),)
     if not message.content and not message.tool_calls:
-        raise invalid("content", "must not be empty" + " without tool_calls" * (message.role == "assistant"))
-    at, text = mint.now(), message.content
+        raise invalid_field("content", "must not be empty" + " without tool_calls" * (message.role == "assistant"))
+    at, text = clock.now(), message.content
     match message.role:
         case "user":
-            return (UserMessage(id=mint.id("item"), at=at, parts=(TextPart(text=text),)),)
+            return (UserMessage(id=clock.new_id("item"), at=at, parts=(TextPart(text=text),)),)
         case "system":
-            return (SystemText(id=mint.id("item"), at=at, text=text),)
+            return (SystemText(id=clock.new_id("item"), at=at, text=text),)
         case "assistant":
-            texts = [ModelText(id=mint.id("item"), at=at, text=text)] if text else []
-            return (*texts, *_parse_calls(message.tool_calls, state, mint))
+            texts = [ModelText(id=clock.new_id("item"), at=at, text=text)] if text else []
+            return (*texts, *_parse_calls(message.tool_calls, state, clock))
 
 
-def _parse_calls(calls: Sequence[ToolCall], state: State, mint: Mint) -> list[Call]:
+def _parse_calls(calls: Sequence[ChatToolCall], state: State, clock: Clock) -> list[Call]:
     sent = [call.id for call in calls]
     parsed: list[Call] = []
     for index, call in enumerate(calls):
         if not call.id or sent.index(call.id) < index:
-            raise _wrong_call(index, "id", "must be there, and be another one for each call")
-        if not NAME.fullmatch(call.function.name):
-            raise _wrong_call(index, "function.name", "must be 1 to 64 letters, digits, underscores or hyphens")
+            raise _invalid_call(index, "id", "must be there, and be another one for each call")
+        if not NAME_PATTERN.fullmatch(call.function.name):
+            raise _invalid_call(index, "function.name", "must be 1 to 64 letters, digits, underscores or hyphens")
         try:
             arguments = msgspec.json.decode(call.function.arguments or "{}", type=dict[str, object])
         except (msgspec.DecodeError, RecursionError):
-            raise _wrong_call(index, "function.arguments", "must be a JSON object, written as a text") from None
+            raise _invalid_call(index, "function.arguments", "must be a JSON object, written as a text") from None
         # Clients find their own ids again, where nothing else here has such an id.
-        taken = state.history.has(call.id) or state.window.past.has(call.id)
+        taken = state.history.contains_id(call.id) or state.window.past.contains_id(call.id)
         parsed.append(
             Call(
-                id=mint.id("call") if taken or not NAME.fullmatch(call.id) else call.id,
-                at=mint.now(),
+                id=clock.new_id("call") if taken or not NAME_PATTERN.fullmatch(call.id) else call.id,
+                at=clock.now(),
                 tool=call.function.name,
                 arguments=arguments,
                 provider_id=call.id,
@@ -74,16 +74,16 @@ def _parse_calls(calls: Sequence[ToolCall], state: State, mint: Mint) -> list[Ca
     return parsed
 
 
-def _parse_result(message: NewMessage, history: History, mint: Mint) -> Result:
-    waiting = trailing_calls(history)
+def _parse_result(message: NewMessage, history: History, clock: Clock) -> Result:
+    waiting = find_trailing_calls(history)
     call = next((call for call in waiting if message.tool_call_id in (call.id, call.provider_id)), None)
     if call is None or not message.tool_call_id:
         open_ids = ", ".join(call.id for call in waiting) or "none; add the assistant's message with the call first"
-        raise invalid("tool_call_id", f"answers no call that waits for its result. Those that do: {open_ids}")
+        raise invalid_field("tool_call_id", f"answers no call that waits for its result. Those that do: {open_ids}")
     return Result(
-        id=result_id(call.id), at=mint.now(), call_id=call.id, tool=call.tool, outcome="ok", content=message.content
+        id=result_id(call.id), at=clock.now(), call_id=call.id, tool=call.tool, outcome="ok", content=message.content
     )
 
 
-def _wrong_call(index: int, field: str, why: str) -> Invalid:
-    return invalid(f"tool_calls.{index}.{field}", why)
+def _invalid_call(index: int, field: str, why: str) -> Invalid:
+    return invalid_field(f"tool_calls.{index}.{field}", why)

@@ -16,12 +16,12 @@ from toolyard.core.events import Remember, Reply
 from toolyard.core.items import Call
 from toolyard.core.state import State
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, state_of
-from toolyard.surfaces.client_results import Failed, Words, parse_answer
+from toolyard.surfaces.authorization import PathId, load_state
+from toolyard.surfaces.client_results import ClientToolError, LongText, parse_client_result
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
-CALL = "/conversations/{conversation_id:str}/calls/{call_id:str}"
+CALL_PATH = "/conversations/{conversation_id:str}/calls/{call_id:str}"
 
 
 class ApproveBody(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -34,7 +34,7 @@ class ApproveBody(Struct, forbid_unknown_fields=True, kw_only=True):
 class DenyBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """The model is told the reason."""
 
-    reason: Words = ""
+    reason: LongText = ""
 
 
 class AnswerBody(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -48,7 +48,7 @@ class ResultBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """Either the result, any JSON, or the error: in words, or with its type and details."""
 
     result: object = UNSET
-    error: Words | Failed | UnsetType = UNSET
+    error: LongText | ClientToolError | UnsetType = UNSET
 
 
 class CallAnswer(Struct, kw_only=True):
@@ -62,13 +62,13 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 
 def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
-    @post(f"{CALL}/approve", status_code=200, responses=ERRORS, tags=["calls"])
+    @post(f"{CALL_PATH}/approve", status_code=200, responses=ERRORS, tags=["calls"])
     async def approve(
-        request: Visitor, conversation_id: PathId, call_id: PathId, data: JSONBody[ApproveBody | None] = None
+        request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ApproveBody | None] = None
     ) -> CallAnswer:
         """Let a call run, perhaps with other arguments. They are checked as the model's were."""
-        visit, said = visit_of(request.scope), data or ApproveBody()
-        state = await state_of(service, conversation_id, visit.caller, "decide")
+        visit, said = get_request_context(request.scope), data or ApproveBody()
+        state = await load_state(service, conversation_id, visit.caller, "decide")
         command = Approve(
             by=visit.caller,
             correlation_id=visit.correlation_id,
@@ -76,31 +76,31 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
             arguments=said.arguments,
             remember=said.remember,
         )
-        await heard(service.submit(conversation_id, command), state, call_id)
+        await submit_for_call(service.submit(conversation_id, command), state, call_id)
         return CallAnswer(call_id=call_id, message="Call approved")
 
-    @post(f"{CALL}/deny", status_code=200, responses=ERRORS, tags=["calls"])
+    @post(f"{CALL_PATH}/deny", status_code=200, responses=ERRORS, tags=["calls"])
     async def deny(
-        request: Visitor, conversation_id: PathId, call_id: PathId, data: JSONBody[DenyBody | None] = None
+        request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[DenyBody | None] = None
     ) -> CallAnswer:
         """Do not let a call run; the model is told so."""
-        visit, reason = visit_of(request.scope), data.reason if data else ""
-        state = await state_of(service, conversation_id, visit.caller, "decide")
+        visit, reason = get_request_context(request.scope), data.reason if data else ""
+        state = await load_state(service, conversation_id, visit.caller, "decide")
         command = Deny(by=visit.caller, correlation_id=visit.correlation_id, call_id=call_id, reason=reason)
-        await heard(service.submit(conversation_id, command), state, call_id)
+        await submit_for_call(service.submit(conversation_id, command), state, call_id)
         return CallAnswer(call_id=call_id, message="Call denied")
 
     return [approve, deny]
 
 
 def _result_routes(service: Service) -> list[HTTPRouteHandler]:
-    @post(f"{CALL}/answer", status_code=200, responses=ERRORS, tags=["calls"])
+    @post(f"{CALL_PATH}/answer", status_code=200, responses=ERRORS, tags=["calls"])
     async def answer(
-        request: Visitor, conversation_id: PathId, call_id: PathId, data: JSONBody[AnswerBody]
+        request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[AnswerBody]
     ) -> CallAnswer:
         """Answer the question that a call has asked."""
-        visit = visit_of(request.scope)
-        state = await state_of(service, conversation_id, visit.caller, "decide")
+        visit = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, visit.caller, "decide")
         command = Answer(
             by=visit.caller,
             correlation_id=visit.correlation_id,
@@ -108,28 +108,30 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
             reply=data.reply,
             content=data.content,
         )
-        await heard(service.submit(conversation_id, command), state, call_id)
+        await submit_for_call(service.submit(conversation_id, command), state, call_id)
         return CallAnswer(call_id=call_id, message="Question answered")
 
-    @post(f"{CALL}/result", status_code=200, responses=ERRORS, tags=["calls"])
+    @post(f"{CALL_PATH}/result", status_code=200, responses=ERRORS, tags=["calls"])
     async def result(
-        request: Visitor, conversation_id: PathId, call_id: PathId, data: JSONBody[ResultBody]
+        request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ResultBody]
     ) -> CallAnswer:
         """Hand in what a call came to that the application was given."""
-        visit, came = visit_of(request.scope), parse_answer(data.result, data.error, "result")
-        state = await state_of(service, conversation_id, visit.caller, "decide")
-        await heard(service.deliver(conversation_id, {call_id: came}, visit.caller), state, call_id)
+        visit, came = get_request_context(request.scope), parse_client_result(data.result, data.error, "result")
+        state = await load_state(service, conversation_id, visit.caller, "decide")
+        await submit_for_call(service.deliver(conversation_id, {call_id: came}, visit.caller), state, call_id)
         return CallAnswer(call_id=call_id, message="Result received")
 
     return [answer, result]
 
 
-async def heard(submitted: Awaitable[None], state: State, call_id: str) -> None:
+async def submit_for_call(submission: Awaitable[None], state: State, call_id: str) -> None:
     """Raises Refused for a call that does not wait for this, and NotFound for one that never was."""
     try:
-        await submitted
+        await submission
     except Refused:
-        known = call_id in state.calls or any(isinstance(item, Call) and item.id == call_id for item in state.whole)
+        known = call_id in state.calls or any(
+            isinstance(item, Call) and item.id == call_id for item in state.full_history
+        )
         if known:
             raise
         raise NotFound(f"there is no call {call_id[:80]!r} in this conversation") from None

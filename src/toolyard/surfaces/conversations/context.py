@@ -9,13 +9,13 @@ from toolyard.core.conversation_settings import Note, Settings, SettingsChange
 from toolyard.core.errors import NotFound
 from toolyard.core.notes import MAX_NOTES
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, state_of
-from toolyard.surfaces.conversations.notes import NoteBody, NoteChange, note_body, parse_note, parse_note_change
-from toolyard.surfaces.errors import invalid
+from toolyard.surfaces.authorization import PathId, load_state
+from toolyard.surfaces.conversations.notes import NoteBody, NoteChange, parse_note, parse_note_change, to_note_body
+from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
-CONTEXT = "/conversations/{conversation_id:str}/context"
+CONTEXT_PATH = "/conversations/{conversation_id:str}/context"
 
 
 class ContextAnswer(Struct, kw_only=True):
@@ -38,87 +38,87 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 
 def _read_routes(service: Service) -> list[HTTPRouteHandler]:
-    @get(CONTEXT, responses=ERRORS, tags=["context"])
-    async def list_context(request: Visitor, conversation_id: PathId) -> ContextList:
+    @get(CONTEXT_PATH, responses=ERRORS, tags=["context"])
+    async def list_context(request: HttpRequest, conversation_id: PathId) -> ContextList:
         """The named texts that the model is given beside the prompt."""
-        state = await state_of(service, conversation_id, visit_of(request.scope).caller, "see")
-        notes = {note_id: note_body(note) for note_id, note in state.settings.context.items()}
+        state = await load_state(service, conversation_id, get_request_context(request.scope).caller, "see")
+        notes = {note_id: to_note_body(note) for note_id, note in state.settings.context.items()}
         return ContextList(context=notes, count=len(notes))
 
-    @get(f"{CONTEXT}/{{context_id:str}}", responses=ERRORS, tags=["context"])
-    async def show_context(request: Visitor, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
+    @get(f"{CONTEXT_PATH}/{{context_id:str}}", responses=ERRORS, tags=["context"])
+    async def show_context(request: HttpRequest, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
         """One of them."""
-        state = await state_of(service, conversation_id, visit_of(request.scope).caller, "see")
-        note = note_of(state.settings, context_id)
-        return ContextAnswer(context_id=context_id, context=note_body(note), message="Context found")
+        state = await load_state(service, conversation_id, get_request_context(request.scope).caller, "see")
+        note = find_note(state.settings, context_id)
+        return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context found")
 
     return [list_context, show_context]
 
 
 def _write_routes(service: Service) -> list[HTTPRouteHandler]:
-    @post(CONTEXT, responses=ERRORS, tags=["context"])
-    async def add_context(request: Visitor, conversation_id: PathId, data: JSONBody[NoteBody]) -> ContextAnswer:
+    @post(CONTEXT_PATH, responses=ERRORS, tags=["context"])
+    async def add_context(request: HttpRequest, conversation_id: PathId, data: JSONBody[NoteBody]) -> ContextAnswer:
         """Give the model a named text from the next turn on."""
-        visit, context_id = visit_of(request.scope), service.mint.id("context")
-        await state_of(service, conversation_id, visit.caller)
+        visit, context_id = get_request_context(request.scope), service.clock.new_id("context")
+        await load_state(service, conversation_id, visit.caller)
         await service.change(
             conversation_id,
             visit.caller,
-            lambda settings: with_note(settings, context_id, data),
+            lambda settings: add_note(settings, context_id, data),
             correlation_id=visit.correlation_id,
         )
         return ContextAnswer(context_id=context_id, context=data, message="Context added")
 
-    @put(f"{CONTEXT}/{{context_id:str}}", responses=ERRORS, tags=["context"])
+    @put(f"{CONTEXT_PATH}/{{context_id:str}}", responses=ERRORS, tags=["context"])
     async def change_context(
-        request: Visitor, conversation_id: PathId, context_id: PathId, data: JSONBody[NoteChange]
+        request: HttpRequest, conversation_id: PathId, context_id: PathId, data: JSONBody[NoteChange]
     ) -> ContextAnswer:
         """Change some fields of a named text; what is left out stays as it is."""
-        visit = visit_of(request.scope)
-        await state_of(service, conversation_id, visit.caller)
+        visit = get_request_context(request.scope)
+        await load_state(service, conversation_id, visit.caller)
         settings = await service.change(
             conversation_id,
             visit.caller,
-            lambda settings: with_changed_note(settings, context_id, data),
+            lambda settings: change_note(settings, context_id, data),
             correlation_id=visit.correlation_id,
         )
-        note = note_of(settings, context_id)
-        return ContextAnswer(context_id=context_id, context=note_body(note), message="Context changed")
+        note = find_note(settings, context_id)
+        return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context changed")
 
-    @delete(f"{CONTEXT}/{{context_id:str}}", status_code=200, responses=ERRORS, tags=["context"])
-    async def delete_context(request: Visitor, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
+    @delete(f"{CONTEXT_PATH}/{{context_id:str}}", status_code=200, responses=ERRORS, tags=["context"])
+    async def delete_context(request: HttpRequest, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
         """Take a named text away; the answer shows what it was."""
-        visit = visit_of(request.scope)
-        state = await state_of(service, conversation_id, visit.caller)
-        note = note_of(state.settings, context_id)
+        visit = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, visit.caller)
+        note = find_note(state.settings, context_id)
         await service.change(
             conversation_id,
             visit.caller,
-            lambda settings: without_note(settings, context_id),
+            lambda settings: remove_note(settings, context_id),
             correlation_id=visit.correlation_id,
         )
-        return ContextAnswer(context_id=context_id, context=note_body(note), message="Context deleted")
+        return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context deleted")
 
     return [add_context, change_context, delete_context]
 
 
-def note_of(settings: Settings, context_id: str) -> Note:
+def find_note(settings: Settings, context_id: str) -> Note:
     note = settings.context.get(context_id)
     if note is None:
         raise NotFound(f"there is no context {context_id[:80]!r} in this conversation")
     return note
 
 
-def with_note(settings: Settings, context_id: str, data: NoteBody) -> SettingsChange:
+def add_note(settings: Settings, context_id: str, data: NoteBody) -> SettingsChange:
     if len(settings.context) >= MAX_NOTES:
-        raise invalid("context", f"a conversation has at most {MAX_NOTES}; delete one first")
+        raise invalid_field("context", f"a conversation has at most {MAX_NOTES}; delete one first")
     return SettingsChange(context={**settings.context, context_id: parse_note(data)})
 
 
-def with_changed_note(settings: Settings, context_id: str, data: NoteChange) -> SettingsChange:
-    note = parse_note_change(data, note_of(settings, context_id))
+def change_note(settings: Settings, context_id: str, data: NoteChange) -> SettingsChange:
+    note = parse_note_change(data, find_note(settings, context_id))
     return SettingsChange(context={**settings.context, context_id: note})
 
 
-def without_note(settings: Settings, context_id: str) -> SettingsChange:
+def remove_note(settings: Settings, context_id: str) -> SettingsChange:
     return SettingsChange(context={key: note for key, note in settings.context.items() if key != context_id})

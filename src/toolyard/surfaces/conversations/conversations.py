@@ -14,18 +14,18 @@ from toolyard.core.commands import Open
 from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.limits import Limits
 from toolyard.core.state import State
-from toolyard.core.store import Card
-from toolyard.core.web_search import Wish
+from toolyard.core.store import ConversationCard
+from toolyard.core.web_search import SearchMode
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, max_turns_of, state_of
-from toolyard.surfaces.chat_messages import Message, iso, to_messages
-from toolyard.surfaces.conversations.notes import NoteBody, note_body
-from toolyard.surfaces.errors import invalid
-from toolyard.surfaces.list_position import parse_place, place_text
+from toolyard.surfaces.authorization import PathId, load_state, resolve_max_turns
+from toolyard.surfaces.chat_messages import ChatMessage, to_iso_time, to_messages
+from toolyard.surfaces.conversations.notes import NoteBody, to_note_body
+from toolyard.surfaces.errors import invalid_field
+from toolyard.surfaces.list_position import encode_position, parse_position
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor, visit_of
-from toolyard.surfaces.tool_views import EnabledTool, KnownTools, enabled_tools, known_tools
-from toolyard.surfaces.web_search import Searched
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.tool_views import AllowedTools, EnabledTool, list_allowed_tools, list_enabled_tools
+from toolyard.surfaces.web_search import WebSearchFields
 
 Title = Annotated[str, Meta(min_length=1, max_length=500)]
 Description = Annotated[str, Meta(max_length=10_000)]
@@ -40,7 +40,7 @@ Whose = Annotated[
 ]
 
 
-class NewConversation(Searched, kw_only=True):
+class NewConversation(WebSearchFields, kw_only=True):
     """What a conversation is set to from the beginning; what is left out is the server's default."""
 
     title: Title
@@ -53,7 +53,7 @@ class NewConversation(Searched, kw_only=True):
     language: str = ""
 
 
-class ConversationChange(Searched, kw_only=True):
+class ConversationChange(WebSearchFields, kw_only=True):
     """New values for some of the settings; what is null or left out stays as it is."""
 
     title: Title | None = None
@@ -84,7 +84,7 @@ class Conversation(ConversationSummary, kw_only=True):
     model: str
     language: str
     """Of what the server says itself; empty where that is left to the division, the server or the request."""
-    web_search: Wish
+    web_search: SearchMode
     """Where its searches run, unless a request says otherwise; empty where nobody has said so."""
     status: Literal["idle", "running", "waiting"]
     enabled_tools: list[EnabledTool]
@@ -93,7 +93,7 @@ class Conversation(ConversationSummary, kw_only=True):
     """Messages that the model is shown: fewer than there are once history was compacted."""
     tokens_in_context: int
     """Their tokens, by estimate."""
-    messages: list[Message]
+    messages: list[ChatMessage]
 
 
 class ConversationAnswer(Struct, kw_only=True):
@@ -112,90 +112,90 @@ class ConversationList(Struct, kw_only=True):
     success: bool = True
 
 
-class Deleted(Struct, kw_only=True):
+class ConversationDeleted(Struct, kw_only=True):
     message: str
     success: bool = True
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    return [*_routes_of_all(service), *_routes_of_one(service)]
+    return [*_collection_routes(service), *_item_routes(service)]
 
 
-def _routes_of_all(service: Service) -> list[HTTPRouteHandler]:
-    async def page(request: Visitor, limit: int, after: str, whose: str, text: str = "") -> ConversationList:
-        caller, place = visit_of(request.scope).caller, parse_place(after)
-        cards = await service.conversations(
-            caller, text=text, after=place, most=limit + 1, everyone=whose == "tenant"
+def _collection_routes(service: Service) -> list[HTTPRouteHandler]:
+    async def list_page(request: HttpRequest, limit: int, after: str, whose: str, text: str = "") -> ConversationList:
+        caller, place = get_request_context(request.scope).caller, parse_position(after)
+        cards = await service.list_conversations(
+            caller, text=text, after=place, limit=limit + 1, everyone=whose == "tenant"
         )  # one more than asked for tells whether there is another page
-        return listed(cards, limit)
+        return build_list(cards, limit)
 
     @post("/conversations", responses=ERRORS, tags=["conversations"])
-    async def create(request: Visitor, data: JSONBody[NewConversation]) -> ConversationAnswer:
+    async def create(request: HttpRequest, data: JSONBody[NewConversation]) -> ConversationAnswer:
         """Make a conversation."""
-        visit, conversation_id = visit_of(request.scope), service.mint.id("conversation")
-        settings = parse_new(data, service.default_settings, service.limits(visit.caller))
+        visit, conversation_id = get_request_context(request.scope), service.clock.new_id("conversation")
+        settings = parse_new(data, service.default_settings, service.limits_for(visit.caller))
         await service.submit(
             conversation_id, Open(by=visit.caller, correlation_id=visit.correlation_id, settings=settings)
         )
-        return await shown(service, request, conversation_id, f"Conversation {data.title!r} created")
+        return await load_answer(service, request, conversation_id, f"Conversation {data.title!r} created")
 
     @get("/conversations", responses=ERRORS, tags=["conversations"])
     async def list_all(
-        request: Visitor, limit: PageSize = 50, after: PageAfter = "", whose: Whose = "mine"
+        request: HttpRequest, limit: PageSize = 50, after: PageAfter = "", whose: Whose = "mine"
     ) -> ConversationList:
         """The conversations, the one that changed last first."""
-        return await page(request, limit, after, whose)
+        return await list_page(request, limit, after, whose)
 
     @get("/conversations/search", responses=ERRORS, tags=["conversations"])
     async def search(
-        request: Visitor,
+        request: HttpRequest,
         q: Annotated[str, QueryParameter(min_length=1, max_length=500)],
         limit: PageSize = 50,
         after: PageAfter = "",
         whose: Whose = "mine",
     ) -> ConversationList:
         """Those with a text in the title, the description or a message, in upper or lower case."""
-        return await page(request, limit, after, whose, q)
+        return await list_page(request, limit, after, whose, q)
 
     return [create, list_all, search]
 
 
-def _routes_of_one(service: Service) -> list[HTTPRouteHandler]:
+def _item_routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
-    async def show(request: Visitor, conversation_id: PathId) -> ConversationAnswer:
+    async def show(request: HttpRequest, conversation_id: PathId) -> ConversationAnswer:
         """One conversation, with its messages."""
-        return await shown(service, request, conversation_id, "Conversation found")
+        return await load_answer(service, request, conversation_id, "Conversation found")
 
     @put("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
     async def change(
-        request: Visitor, conversation_id: PathId, data: JSONBody[ConversationChange]
+        request: HttpRequest, conversation_id: PathId, data: JSONBody[ConversationChange]
     ) -> ConversationAnswer:
         """Change some of its settings; they hold from the next run on."""
-        visit = visit_of(request.scope)
-        await state_of(service, conversation_id, visit.caller)
+        visit = get_request_context(request.scope)
+        await load_state(service, conversation_id, visit.caller)
         await service.change(
             conversation_id,
             visit.caller,
-            lambda settings: parse_change(data, settings, service.limits(visit.caller)),
+            lambda settings: parse_change(data, settings, service.limits_for(visit.caller)),
             correlation_id=visit.correlation_id,
         )
-        return await shown(service, request, conversation_id, "Conversation changed")
+        return await load_answer(service, request, conversation_id, "Conversation changed")
 
     @delete("/conversations/{conversation_id:str}", status_code=200, responses=ERRORS, tags=["conversations"])
-    async def remove(request: Visitor, conversation_id: PathId) -> Deleted:
+    async def remove(request: HttpRequest, conversation_id: PathId) -> ConversationDeleted:
         """Delete it, with everything that belongs to it; what runs in it is stopped."""
-        await service.known(conversation_id, visit_of(request.scope).caller)
+        await service.require_conversation(conversation_id, get_request_context(request.scope).caller)
         await service.forget(conversation_id)
-        return Deleted(message=f"Conversation {conversation_id!r} deleted")
+        return ConversationDeleted(message=f"Conversation {conversation_id!r} deleted")
 
     return [show, change, remove]
 
 
-async def shown(service: Service, request: Visitor, conversation_id: str, message: str) -> ConversationAnswer:
-    caller = visit_of(request.scope).caller
-    card = await service.known(conversation_id, caller, "see")
-    state = await state_of(service, conversation_id, caller, "see")
-    made = conversation(card, state, service.limits(caller), known_tools(service, caller))
+async def load_answer(service: Service, request: HttpRequest, conversation_id: str, message: str) -> ConversationAnswer:
+    caller = get_request_context(request.scope).caller
+    card = await service.require_conversation(conversation_id, caller, "see")
+    state = await load_state(service, conversation_id, caller, "see")
+    made = build_conversation(card, state, service.limits_for(caller), list_allowed_tools(service, caller))
     return ConversationAnswer(conversation=made, message=message)
 
 
@@ -208,9 +208,9 @@ def parse_new(data: NewConversation, default: Settings, yard: Limits) -> Setting
         model=data.model or default.model,
         max_tokens=data.max_tokens or default.max_tokens,
         max_messages=data.max_messages or default.max_messages,
-        web_search=data.wish or default.web_search,
+        web_search=data.search_mode or default.web_search,
         language=data.language,
-        limits=parse_limits(data.max_turns or max_turns_of(default, yard), default, yard),
+        limits=parse_limits(data.max_turns or resolve_max_turns(default, yard), default, yard),
     )
 
 
@@ -222,7 +222,7 @@ def parse_change(data: ConversationChange, settings: Settings, yard: Limits) -> 
         model=UNSET if data.model is None else data.model,
         max_tokens=UNSET if data.max_tokens is None else data.max_tokens,
         max_messages=UNSET if data.max_messages is None else data.max_messages,
-        web_search=data.wish or UNSET,
+        web_search=data.search_mode or UNSET,
         language=UNSET if data.language is None else data.language,
         limits=UNSET if data.max_turns is None else parse_limits(data.max_turns, settings, yard),
     )
@@ -231,46 +231,46 @@ def parse_change(data: ConversationChange, settings: Settings, yard: Limits) -> 
 def parse_limits(max_turns: int, settings: Settings, yard: Limits) -> Limits:
     """A conversation may have fewer turns than the yard allows, never more."""
     if max_turns > yard.turns_per_request:
-        raise invalid("max_turns", f"this server allows at most {yard.turns_per_request}")
+        raise invalid_field("max_turns", f"this server allows at most {yard.turns_per_request}")
     return replace(settings.limits or yard, turns_per_request=max_turns)
 
 
-def conversation(card: Card, state: State, yard: Limits, tools: KnownTools) -> Conversation:
+def build_conversation(card: ConversationCard, state: State, yard: Limits, tools: AllowedTools) -> Conversation:
     settings, run = state.settings, state.run
     return Conversation(
-        **msgspec.structs.asdict(summary(card)),
+        **msgspec.structs.asdict(build_summary(card)),
         system_prompt=settings.system_prompt,
-        max_turns=max_turns_of(settings, yard),
+        max_turns=resolve_max_turns(settings, yard),
         max_tokens=settings.max_tokens or None,
         max_messages=settings.max_messages or None,
         model=settings.model,
         web_search=settings.web_search,
         language=settings.language,
         status="idle" if run is None else "running" if run.suspended_at is None else "waiting",
-        enabled_tools=enabled_tools(tools, settings),
-        context={note_id: note_body(note) for note_id, note in settings.context.items()},
+        enabled_tools=list_enabled_tools(tools, settings),
+        context={note_id: to_note_body(note) for note_id, note in settings.context.items()},
         messages_in_context=state.history.messages,
         tokens_in_context=state.history.tokens,
-        messages=to_messages(state.whole),
+        messages=to_messages(state.full_history),
     )
 
 
-def summary(card: Card) -> ConversationSummary:
+def build_summary(card: ConversationCard) -> ConversationSummary:
     return ConversationSummary(
         id=card.id,
         user=card.user,
         title=card.title,
         description=card.description,
-        created_at=iso(card.created_at),
-        updated_at=iso(card.updated_at),
+        created_at=to_iso_time(card.created_at),
+        updated_at=to_iso_time(card.updated_at),
     )
 
 
-def listed(cards: Sequence[Card], limit: int) -> ConversationList:
+def build_list(cards: Sequence[ConversationCard], limit: int) -> ConversationList:
     shown = cards[:limit]
     return ConversationList(
-        conversations=[summary(card) for card in shown],
+        conversations=[build_summary(card) for card in shown],
         count=len(shown),
-        next=place_text(shown[-1].place) if len(cards) > limit else None,
+        next=encode_position(shown[-1].position) if len(cards) > limit else None,
         message=f"{len(shown)} conversations" + (", and there are more" if len(cards) > limit else ""),
     )

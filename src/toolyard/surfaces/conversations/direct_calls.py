@@ -9,9 +9,9 @@ from msgspec import Meta, Struct
 
 from toolyard.core.items import Call
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, admitted, state_of
+from toolyard.surfaces.authorization import PathId, admit_request, load_state
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 
 class DirectCall(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -19,7 +19,7 @@ class DirectCall(Struct, forbid_unknown_fields=True, kw_only=True):
     arguments: dict[str, object] = {}
 
 
-class Called(Struct, kw_only=True):
+class DirectCallAnswer(Struct, kw_only=True):
     """Its result comes with the conversation's events, as every call's does."""
 
     call_id: str
@@ -30,16 +30,18 @@ class Called(Struct, kw_only=True):
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @post("/conversations/{conversation_id:str}/calls", status_code=202, responses=ERRORS, tags=["calls"])
-    async def call(request: Visitor, conversation_id: PathId, data: JSONBody[DirectCall]) -> Response[Called]:
+    async def call(
+        request: HttpRequest, conversation_id: PathId, data: JSONBody[DirectCall]
+    ) -> Response[DirectCallAnswer]:
         """Call a tool by hand. It is checked, judged and run as a model's call would be."""
-        visit, mint = visit_of(request.scope), service.mint
-        await service.known(conversation_id, visit.caller)
-        headers = await admitted(service, visit.caller)
-        await state_of(service, conversation_id, visit.caller)
-        made = Call(id=mint.id("call"), at=mint.now(), tool=data.tool, arguments=data.arguments)
-        start = service.request(visit.caller, [made], correlation_id=visit.correlation_id)
+        visit, mint = get_request_context(request.scope), service.clock
+        await service.require_conversation(conversation_id, visit.caller)
+        headers = await admit_request(service, visit.caller)
+        await load_state(service, conversation_id, visit.caller)
+        made = Call(id=mint.new_id("call"), at=mint.now(), tool=data.tool, arguments=data.arguments)
+        start = service.build_start(visit.caller, [made], correlation_id=visit.correlation_id)
         await service.submit(conversation_id, start)
-        told = Called(call_id=made.id, run_id=start.run_id, message=f"{data.tool} was called")
+        told = DirectCallAnswer(call_id=made.id, run_id=start.run_id, message=f"{data.tool} was called")
         return Response(told, status_code=202, headers=headers)
 
     return [call]

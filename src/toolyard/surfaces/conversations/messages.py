@@ -12,18 +12,18 @@ from toolyard.core.commands import AddMessage, RemoveMessage
 from toolyard.core.errors import NotFound
 from toolyard.core.items import Item, ModelText
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, state_of
-from toolyard.surfaces.chat_messages import Message, grouped, removable, to_messages, told
-from toolyard.surfaces.conversations.added_messages import NewMessage, parse_added
-from toolyard.surfaces.errors import invalid
+from toolyard.surfaces.authorization import PathId, load_state
+from toolyard.surfaces.chat_messages import ChatMessage, find_removable_items, group_items, to_message, to_messages
+from toolyard.surfaces.conversations.added_messages import NewMessage, parse_new_message
+from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
-MESSAGES = "/conversations/{conversation_id:str}/messages"
+MESSAGES_PATH = "/conversations/{conversation_id:str}/messages"
 
 
 class MessageAnswer(Struct, kw_only=True):
-    message: Message
+    message: ChatMessage
     result_message: str
     success: bool = True
 
@@ -31,7 +31,7 @@ class MessageAnswer(Struct, kw_only=True):
 class MessageList(Struct, kw_only=True):
     """Oldest first. `next` is the `after` of the next page, null on the last one."""
 
-    messages: list[Message]
+    messages: list[ChatMessage]
     count: int
     total: int
     next: str | None
@@ -51,62 +51,62 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 
 def _message_routes(service: Service) -> list[HTTPRouteHandler]:
-    @get(MESSAGES, responses=ERRORS, tags=["messages"])
+    @get(MESSAGES_PATH, responses=ERRORS, tags=["messages"])
     async def list_messages(
-        request: Visitor,
+        request: HttpRequest,
         conversation_id: PathId,
         limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 1000,
         after: Annotated[str, QueryParameter(max_length=1000, description="The id of the last message seen")] = "",
     ) -> MessageList:
         """All messages, calls and results among them, oldest first."""
-        state = await state_of(service, conversation_id, visit_of(request.scope).caller, "see")
-        return page(state.whole, limit, after)
+        state = await load_state(service, conversation_id, get_request_context(request.scope).caller, "see")
+        return build_page(state.full_history, limit, after)
 
-    @post(MESSAGES, responses=ERRORS, tags=["messages"])
-    async def add_message(request: Visitor, conversation_id: PathId, data: JSONBody[NewMessage]) -> MessageAnswer:
+    @post(MESSAGES_PATH, responses=ERRORS, tags=["messages"])
+    async def add_message(request: HttpRequest, conversation_id: PathId, data: JSONBody[NewMessage]) -> MessageAnswer:
         """Add a message without asking the model. Refused while a run is open.
 
         A tool's message needs a call before it that has no result yet. A call that has none when the next message or
         request comes gets one that says so.
         """
-        visit = visit_of(request.scope)
-        state = await state_of(service, conversation_id, visit.caller)
-        items = parse_added(data, state, service.mint)
+        visit = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, visit.caller)
+        items = parse_new_message(data, state, service.clock)
         await service.submit(
             conversation_id, AddMessage(by=visit.caller, correlation_id=visit.correlation_id, items=items)
         )
-        return MessageAnswer(message=last_message(state.history, items), result_message="Message added")
+        return MessageAnswer(message=build_last_message(state.history, items), result_message="Message added")
 
-    @delete(f"{MESSAGES}/{{message_id:str}}", status_code=200, responses=ERRORS, tags=["messages"])
-    async def delete_message(request: Visitor, conversation_id: PathId, message_id: PathId) -> MessageDeleted:
+    @delete(f"{MESSAGES_PATH}/{{message_id:str}}", status_code=200, responses=ERRORS, tags=["messages"])
+    async def delete_message(request: HttpRequest, conversation_id: PathId, message_id: PathId) -> MessageDeleted:
         """Delete a message. An assistant's goes with its calls and their results, a tool's with its call."""
-        visit = visit_of(request.scope)
-        state = await state_of(service, conversation_id, visit.caller)
-        ids = removable(state.whole, message_id)
+        visit = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, visit.caller)
+        ids = find_removable_items(state.full_history, message_id)
         if not ids:
             raise NotFound(f"there is no message {message_id[:80]!r} in this conversation")
-        before = [message.id for message in to_messages(state.whole)]
+        before = [message.id for message in to_messages(state.full_history)]
         await service.submit(
             conversation_id, RemoveMessage(by=visit.caller, correlation_id=visit.correlation_id, ids=ids)
         )
-        left = {message.id for message in to_messages((await service.state(conversation_id)).whole)}
+        left = {message.id for message in to_messages((await service.state(conversation_id)).full_history)}
         return MessageDeleted(deleted=[id for id in before if id not in left], message="Message deleted")
 
     return [list_messages, add_message, delete_message]
 
 
-def page(items: Sequence[Item], limit: int, after: str) -> MessageList:
-    groups = grouped(items)
-    ids = [told(group).id for group in groups] if after else []
+def build_page(items: Sequence[Item], limit: int, after: str) -> MessageList:
+    groups = group_items(items)
+    ids = [to_message(group).id for group in groups] if after else []
     if after and after not in ids:
-        raise invalid("after", "there is no such message in this conversation")
+        raise invalid_field("after", "there is no such message in this conversation")
     start = ids.index(after) + 1 if after else 0
-    shown = [told(group) for group in groups[start : start + limit]]
+    shown = [to_message(group) for group in groups[start : start + limit]]
     more = start + limit < len(groups)
     return MessageList(messages=shown, count=len(shown), total=len(groups), next=shown[-1].id if more else None)
 
 
-def last_message(before: Sequence[Item], items: Sequence[Item]) -> Message:
+def build_last_message(before: Sequence[Item], items: Sequence[Item]) -> ChatMessage:
     """Return the message that added items became: calls join the assistant's text right before them."""
     joined = [*before[-1:], *items] if before and isinstance(before[-1], ModelText) else items
-    return told(grouped(joined)[-1])
+    return to_message(group_items(joined)[-1])

@@ -6,14 +6,14 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from toolyard.core.notes import MAX_NAME_CHARS, MAX_NOTE_CHARS, Note
-from toolyard.surfaces.request_body import SeedBody
+from toolyard.surfaces.request_body import LenientBody
 
 NoteName = Annotated[str, Meta(min_length=1, max_length=MAX_NAME_CHARS)]
 NoteText = Annotated[str, Meta(max_length=MAX_NOTE_CHARS)]
 Related = Annotated[list[Annotated[str, Meta(max_length=500)]], Meta(max_length=100)]
 
 
-class NoteBody(SeedBody, Struct, kw_only=True):
+class NoteBody(LenientBody, Struct, kw_only=True):
     """A named text that the model is given beside the prompt."""
 
     descriptive_name: NoteName
@@ -22,7 +22,7 @@ class NoteBody(SeedBody, Struct, kw_only=True):
     related_files: Related = []
 
 
-class NoteChange(SeedBody, Struct, kw_only=True):
+class NoteChange(LenientBody, Struct, kw_only=True):
     """New values for some of its fields; what is left out stays as it is."""
 
     descriptive_name: NoteName | None = None
@@ -31,7 +31,7 @@ class NoteChange(SeedBody, Struct, kw_only=True):
     related_files: Related | None = None
 
 
-def note_body(note: Note) -> NoteBody:
+def to_note_body(note: Note) -> NoteBody:
     return NoteBody(
         descriptive_name=note.name,
         content=note.text,

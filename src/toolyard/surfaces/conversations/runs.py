@@ -16,29 +16,36 @@ from toolyard.core.cursor import parse_cursor
 from toolyard.core.items import TextPart, UserMessage
 from toolyard.core.limits import Limits
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, admitted, max_turns_of, state_of
-from toolyard.surfaces.openapi import ERRORS, EVENTS, OrStream
-from toolyard.surfaces.request_context import Visit, Visitor, visit_of
-from toolyard.surfaces.run_answer import ChatAnswer, chatted
-from toolyard.surfaces.sse import OneRun, as_objects, begun, entry_render, event_stream, stream
-from toolyard.surfaces.web_search import Searched
+from toolyard.surfaces.authorization import PathId, admit_request, load_state, resolve_max_turns
+from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM, JsonOrStreamOperation
+from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
+from toolyard.surfaces.run_answer import ChatAnswer, run_chat
+from toolyard.surfaces.sse import (
+    RunStreamFilter,
+    build_object_render_at,
+    build_stream_response,
+    render_entry,
+    start_and_stream,
+    stream_events,
+)
+from toolyard.surfaces.web_search import WebSearchFields
 
-CONVERSATION = "/conversations/{conversation_id:str}"
+CONVERSATION_PATH = "/conversations/{conversation_id:str}"
 JSON = "application/json"
-AFTER = "The id of the last event seen; the header Last-Event-ID wins. An id beyond the end is refused."
-ANSWERED = ResponseSpec(
+AFTER_DESCRIPTION = "The id of the last event seen; the header Last-Event-ID wins. An id beyond the end is refused."
+ANSWER_RESPONSE = ResponseSpec(
     data_container=ChatAnswer,
     description="The run ended: it was answered, reached a limit or was stopped. Or its stream, if that was asked for",
     generate_examples=False,
 )
-NOT_YET = ResponseSpec(
+PENDING_RESPONSE = ResponseSpec(
     data_container=ChatAnswer,
     description="The run goes on without an answer yet: it waits for somebody, or is in line",
     generate_examples=False,
 )
 
 
-class ChatBody(Searched, kw_only=True):
+class ChatBody(WebSearchFields, kw_only=True):
     """What the user says. `interrupt` stops the run in front instead of waiting for it."""
 
     content: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
@@ -56,93 +63,97 @@ class CancelBody(Struct, forbid_unknown_fields=True, kw_only=True):
     run_id: str = ""
 
 
-class Cancelled(Struct, kw_only=True):
+class CancelAnswer(Struct, kw_only=True):
     message: str
     success: bool = True
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    return [*_routes_that_start(service), *_routes_of_runs(service)]
+    return [*_chat_routes(service), *_run_routes(service)]
 
 
-def _routes_that_start(service: Service) -> list[HTTPRouteHandler]:
+def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
     @post(
-        f"{CONVERSATION}/chat",
+        f"{CONVERSATION_PATH}/chat",
         status_code=200,
-        responses={**ERRORS, 200: ANSWERED, 202: NOT_YET},
-        operation_class=OrStream,
+        responses={**ERRORS, 200: ANSWER_RESPONSE, 202: PENDING_RESPONSE},
+        operation_class=JsonOrStreamOperation,
         tags=["runs"],
     )
     async def chat(
-        request: Visitor, conversation_id: PathId, data: JSONBody[ChatBody]
+        request: HttpRequest, conversation_id: PathId, data: JSONBody[ChatBody]
     ) -> Response[ChatAnswer] | Stream:
         """Send a message and have it answered: as JSON, or as a stream with `Accept: text/event-stream`.
 
         Leaving does not stop the run. One that waits for an approval, an answer or the application is told with 202.
         """
-        visit = visit_of(request.scope)
-        await service.known(conversation_id, visit.caller)
-        headers = await admitted(service, visit.caller)
-        state = await state_of(service, conversation_id, visit.caller)
-        limits = limits_of(state.settings, service.limits(visit.caller))
+        visit = get_request_context(request.scope)
+        await service.require_conversation(conversation_id, visit.caller)
+        headers = await admit_request(service, visit.caller)
+        state = await load_state(service, conversation_id, visit.caller)
+        limits = resolve_limits(state.settings, service.limits_for(visit.caller))
         start = parse_chat(data, visit, limits, service)
-        if request.accept.best_match([JSON, EVENTS]) == EVENTS:
-            return await begun(service, conversation_id, start, headers)
-        answer = await chatted(service, conversation_id, start, limits)
+        if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
+            return await start_and_stream(service, conversation_id, start, headers)
+        answer = await run_chat(service, conversation_id, start, limits)
         unfinished = answer.status in ("waiting", "queued", "running")
         return Response(answer, status_code=202 if unfinished else 200, headers=headers)
 
     return [chat]
 
 
-def _routes_of_runs(service: Service) -> list[HTTPRouteHandler]:
-    @get(f"{CONVERSATION}/events", media_type=EVENTS, responses=ERRORS, tags=["runs"])
+def _run_routes(service: Service) -> list[HTTPRouteHandler]:
+    @get(f"{CONVERSATION_PATH}/events", media_type=EVENT_STREAM, responses=ERRORS, tags=["runs"])
     async def events(
-        request: Visitor,
+        request: HttpRequest,
         conversation_id: PathId,
-        after: Annotated[str, QueryParameter(description=AFTER)] = "",
+        after: Annotated[str, QueryParameter(description=AFTER_DESCRIPTION)] = "",
         form: Annotated[Literal["objects", "entries"], QueryParameter(name="format")] = "objects",
     ) -> Stream:
         """Everything that happened after a place, then what happens, without end. Any number may read."""
-        visit = visit_of(request.scope)
+        visit = get_request_context(request.scope)
         place = parse_cursor(request.headers.get("last-event-id") or after)
-        await state_of(service, conversation_id, visit.caller, "see")
-        reader = await service.follow(conversation_id, place, keen=form == "entries")
+        await load_state(service, conversation_id, visit.caller, "see")
+        reader = await service.follow(conversation_id, place, include_argument_deltas=form == "entries")
         try:
-            render = await as_objects(service, conversation_id, place) if form == "objects" else entry_render
+            render = (
+                await build_object_render_at(service, conversation_id, place) if form == "objects" else render_entry
+            )
         except BaseException:
             reader.detach()
             raise
-        return event_stream(stream(reader, render, OneRun(), visit.correlation_id))
+        return build_stream_response(stream_events(reader, render, RunStreamFilter(), visit.correlation_id))
 
-    @post(f"{CONVERSATION}/cancel", status_code=200, responses=ERRORS, tags=["runs"])
-    async def cancel(request: Visitor, conversation_id: PathId, data: JSONBody[CancelBody | None] = None) -> Cancelled:
+    @post(f"{CONVERSATION_PATH}/cancel", status_code=200, responses=ERRORS, tags=["runs"])
+    async def cancel(
+        request: HttpRequest, conversation_id: PathId, data: JSONBody[CancelBody | None] = None
+    ) -> CancelAnswer:
         """Stop the run, or one call of it: the model's stream is closed and tools are cancelled."""
-        visit, named = visit_of(request.scope), data or CancelBody()
-        await state_of(service, conversation_id, visit.caller, "decide")
+        visit, named = get_request_context(request.scope), data or CancelBody()
+        await load_state(service, conversation_id, visit.caller, "decide")
         stop = Stop(by=visit.caller, correlation_id=visit.correlation_id, call_id=named.call_id, run_id=named.run_id)
         await service.submit(conversation_id, stop)
-        return Cancelled(message="The call is being stopped" if named.call_id else "The run is being stopped")
+        return CancelAnswer(message="The call is being stopped" if named.call_id else "The run is being stopped")
 
     return [events, cancel]
 
 
-def limits_of(settings: Settings, yard: Limits) -> Limits:
+def resolve_limits(settings: Settings, yard: Limits) -> Limits:
     """The conversation's own, or the yard's with the turns that a chat takes."""
-    return settings.limits or replace(yard, turns_per_request=max_turns_of(settings, yard))
+    return settings.limits or replace(yard, turns_per_request=resolve_max_turns(settings, yard))
 
 
-def parse_chat(data: ChatBody, visit: Visit, limits: Limits, service: Service) -> Start:
-    mint = service.mint
-    said = UserMessage(id=mint.id("item"), at=mint.now(), parts=(TextPart(text=data.content),))
-    return service.request(
-        visit.caller,
+def parse_chat(data: ChatBody, context: RequestContext, limits: Limits, service: Service) -> Start:
+    mint = service.clock
+    said = UserMessage(id=mint.new_id("item"), at=mint.now(), parts=(TextPart(text=data.content),))
+    return service.build_start(
+        context.caller,
         [said],
-        correlation_id=visit.correlation_id,
+        correlation_id=context.correlation_id,
         tool_choice=data.tool_choice,
         model=data.model,
         limits=limits,
-        web_search=data.wish,
+        web_search=data.search_mode,
         language=data.language,
         interrupt=data.interrupt,
     )

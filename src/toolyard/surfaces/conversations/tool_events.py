@@ -13,39 +13,39 @@ from toolyard.core.events import CallEnded, Entry, RunQueued, TurnEnded
 from toolyard.core.items import Call, Item, ModelText, Result
 from toolyard.engine.readers import Published, Reader
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, state_of
-from toolyard.surfaces.chat_messages import iso
-from toolyard.surfaces.openapi import ERRORS, EVENTS
-from toolyard.surfaces.request_context import Visitor, visit_of
-from toolyard.surfaces.sse import OneRun, event_stream, stream
+from toolyard.surfaces.authorization import PathId, load_state
+from toolyard.surfaces.chat_messages import to_iso_time
+from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.sse import RunStreamFilter, build_stream_response, stream_events
 
 Fields = dict[str, object]
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    @get("/sse/conversations/{conversation_id:str}", media_type=EVENTS, responses=ERRORS, tags=["runs"])
-    async def watch_calls(request: Visitor, conversation_id: PathId) -> Stream:
+    @get("/sse/conversations/{conversation_id:str}", media_type=EVENT_STREAM, responses=ERRORS, tags=["runs"])
+    async def watch_calls(request: HttpRequest, conversation_id: PathId) -> Stream:
         """Watch calls from now on: `connected`, then `tool_call`, `tool_response` and `tool_error`, without end.
 
         `/conversations/{id}/events` shows everything and resumes; this is for clients that know only these.
         """
-        visit = visit_of(request.scope)
-        await state_of(service, conversation_id, visit.caller, "see")
-        reader = await service.follow(conversation_id, keen=False)
+        visit = get_request_context(request.scope)
+        await load_state(service, conversation_id, visit.caller, "see")
+        reader = await service.follow(conversation_id, include_argument_deltas=False)
         connected: Fields = {
             "type": "connected",
             "conversation_id": conversation_id,
-            "timestamp": iso(service.mint.now()),
+            "timestamp": to_iso_time(service.clock.now()),
         }
-        return event_stream(_watch(reader, connected, visit.correlation_id))
+        return build_stream_response(_watch(reader, connected, visit.correlation_id))
 
     return [watch_calls]
 
 
 async def _watch(reader: Reader, connected: Fields, correlation_id: str) -> AsyncGenerator[bytes, None]:
     try:
-        yield _encode(connected)
-        async with aclosing(stream(reader, render_calls, OneRun(), correlation_id)) as pieces:
+        yield _encode_event(connected)
+        async with aclosing(stream_events(reader, render_calls, RunStreamFilter(), correlation_id)) as pieces:
             async for piece in pieces:
                 yield piece
     finally:
@@ -59,20 +59,23 @@ def render_calls(item: Published, _: Cursor) -> bytes:
     match item.event:
         case RunQueued(input=items):
             answered = {entry.call_id for entry in items if isinstance(entry, Result)}  # history that came along
-            events = _in_items([entry for entry in items if isinstance(entry, Call) and entry.id not in answered])
+            events = _iter_call_events(
+                [entry for entry in items if isinstance(entry, Call) and entry.id not in answered]
+            )
         case TurnEnded(items=items):
-            events = _in_items(items)
+            events = _iter_call_events(items)
         case CallEnded(result=result):
-            events = iter([_ended(result)])
+            events = iter([_build_result_event(result)])
         case _:
             return b""
-    about = {"conversation_id": item.conversation, "timestamp": iso(item.at)}
+    about = {"conversation_id": item.conversation, "timestamp": to_iso_time(item.at)}
     return b"".join(
-        _encode({"type": kind, **about, "data": {**data, "timestamp": about["timestamp"]}}) for kind, data in events
+        _encode_event({"type": kind, **about, "data": {**data, "timestamp": about["timestamp"]}})
+        for kind, data in events
     )
 
 
-def _in_items(items: Sequence[Item]) -> Iterator[tuple[str, Fields]]:
+def _iter_call_events(items: Sequence[Item]) -> Iterator[tuple[str, Fields]]:
     """Yield the calls of a turn with the text before them, and the results of those that its provider ran."""
     text = "".join(item.text for item in items if isinstance(item, ModelText))
     for item in items:
@@ -80,15 +83,15 @@ def _in_items(items: Sequence[Item]) -> Iterator[tuple[str, Fields]]:
             call = {"tool_call_id": item.id, "tool_name": item.tool, "arguments": item.arguments}
             yield "tool_call", {**call, "assistant_content": text or None}
         elif isinstance(item, Result):
-            yield _ended(item)
+            yield _build_result_event(item)
 
 
-def _ended(result: Result) -> tuple[str, Fields]:
+def _build_result_event(result: Result) -> tuple[str, Fields]:
     about: Fields = {"tool_call_id": result.call_id, "tool_name": result.tool}
     if result.outcome == "ok":
         return "tool_response", {**about, "result": result.content}
     return "tool_error", {**about, "error": result.error.error if result.error else result.outcome}
 
 
-def _encode(event: Fields) -> bytes:
+def _encode_event(event: Fields) -> bytes:
     return b"data: %b\n\n" % msgspec.json.encode(event)

@@ -12,24 +12,24 @@ from toolyard.core.conversation_settings import Settings, SettingsChange
 from toolyard.core.errors import NotFound
 from toolyard.core.tools import Tool
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import PathId, state_of
-from toolyard.surfaces.errors import invalid
+from toolyard.surfaces.authorization import PathId, load_state
+from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visit, Visitor, visit_of
+from toolyard.surfaces.request_context import HttpRequest, RequestContext, get_request_context
 from toolyard.surfaces.tool_views import (
+    AllowedTools,
     EnabledTool,
-    KnownTools,
-    ToolName,
-    enabled_tools,
-    known_tools,
-    name_there,
-    server_id,
+    ToolRef,
+    get_remote_name,
+    get_server_id,
+    list_allowed_tools,
+    list_enabled_tools,
 )
 
-TOOLS = "/conversations/{conversation_id:str}/tools"
+TOOLS_PATH = "/conversations/{conversation_id:str}/tools"
 
-ServerId = Annotated[str, QueryParameter(name="server_id", max_length=1000)]
-Named = Annotated[str, QueryParameter(name="tool_name", max_length=1000)]
+ServerIdQuery = Annotated[str, QueryParameter(name="server_id", max_length=1000)]
+ToolNameQuery = Annotated[str, QueryParameter(name="tool_name", max_length=1000)]
 
 
 class AvailableTool(Struct, kw_only=True):
@@ -55,85 +55,87 @@ class EnabledTools(Struct, kw_only=True):
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    async def changed(visit: Visit, conversation_id: str, name: ToolName, *, enable: bool) -> EnabledTools:
-        await state_of(service, conversation_id, visit.caller)
-        known = known_tools(service, visit.caller)
+    async def change_tool(
+        context: RequestContext, conversation_id: str, name: ToolRef, *, enable: bool
+    ) -> EnabledTools:
+        await load_state(service, conversation_id, context.caller)
+        known = list_allowed_tools(service, context.caller)
         settings = await service.change(
             conversation_id,
-            visit.caller,
-            lambda settings: switched(settings, known.all, name, enable=enable),
-            correlation_id=visit.correlation_id,
+            context.caller,
+            lambda settings: build_tools_change(settings, known.all, name, enable=enable),
+            correlation_id=context.correlation_id,
         )
         said = f"Tool {name.tool_name!r} {'enabled' if enable else 'disabled'}"
-        return answer(known, settings, said)
+        return build_enabled_tools(known, settings, said)
 
-    @get(f"{TOOLS}/available", responses=ERRORS, tags=["tools"])
-    async def list_available(request: Visitor, conversation_id: PathId) -> AvailableTools:
+    @get(f"{TOOLS_PATH}/available", responses=ERRORS, tags=["tools"])
+    async def list_available(request: HttpRequest, conversation_id: PathId) -> AvailableTools:
         """What could be enabled: the tools that the caller may use and whose servers run."""
-        caller = visit_of(request.scope).caller
-        await service.known(conversation_id, caller, "see")
-        tools = [available(tool) for tool in service.tools(caller)]
+        caller = get_request_context(request.scope).caller
+        await service.require_conversation(conversation_id, caller, "see")
+        tools = [build_available_tool(tool) for tool in service.list_tools(caller)]
         return AvailableTools(available_tools=tools, count=len(tools))
 
-    @get(TOOLS, responses=ERRORS, tags=["tools"])
-    async def list_enabled(request: Visitor, conversation_id: PathId) -> EnabledTools:
+    @get(TOOLS_PATH, responses=ERRORS, tags=["tools"])
+    async def list_enabled(request: HttpRequest, conversation_id: PathId) -> EnabledTools:
         """What is enabled; a tool whose server is stopped stays, with `"available": false`."""
-        caller = visit_of(request.scope).caller
-        state = await state_of(service, conversation_id, caller, "see")
-        return answer(known_tools(service, caller), state.settings, "Enabled tools")
+        caller = get_request_context(request.scope).caller
+        state = await load_state(service, conversation_id, caller, "see")
+        return build_enabled_tools(list_allowed_tools(service, caller), state.settings, "Enabled tools")
 
-    @post(TOOLS, status_code=200, responses=ERRORS, tags=["tools"])
-    async def enable(request: Visitor, conversation_id: PathId, data: JSONBody[ToolName]) -> EnabledTools:
+    @post(TOOLS_PATH, status_code=200, responses=ERRORS, tags=["tools"])
+    async def enable(request: HttpRequest, conversation_id: PathId, data: JSONBody[ToolRef]) -> EnabledTools:
         """Enable a tool; it is offered from the next turn on. Enabling it again changes nothing."""
-        return await changed(visit_of(request.scope), conversation_id, data, enable=True)
+        return await change_tool(get_request_context(request.scope), conversation_id, data, enable=True)
 
-    @delete(TOOLS, status_code=200, responses=ERRORS, tags=["tools"])
+    @delete(TOOLS_PATH, status_code=200, responses=ERRORS, tags=["tools"])
     async def disable(
-        request: Visitor,
+        request: HttpRequest,
         conversation_id: PathId,
-        data: JSONBody[ToolName | None] = None,
-        on_server: ServerId = "",
-        named: Named = "",
+        data: JSONBody[ToolRef | None] = None,
+        on_server: ServerIdQuery = "",
+        tool_name: ToolNameQuery = "",
     ) -> EnabledTools:
         """Disable a tool, named in the body or in the query; it binds at once."""
-        name = data or ToolName(server_id=on_server, tool_name=named)
+        name = data or ToolRef(server_id=on_server, tool_name=tool_name)
         if not name.server_id or not name.tool_name:
-            raise invalid("tool_name", "name the tool by server_id and tool_name, in the body or in the query")
-        return await changed(visit_of(request.scope), conversation_id, name, enable=False)
+            raise invalid_field("tool_name", "name the tool by server_id and tool_name, in the body or in the query")
+        return await change_tool(get_request_context(request.scope), conversation_id, name, enable=False)
 
     return [list_available, list_enabled, enable, disable]
 
 
-def switched(settings: Settings, known: Sequence[Tool], name: ToolName, *, enable: bool) -> SettingsChange:
+def build_tools_change(settings: Settings, tools: Sequence[Tool], name: ToolRef, *, enable: bool) -> SettingsChange:
     """A conversation that may use everything gets a list of its own with the first tool that is taken from it."""
-    there = next((tool.name for tool in known if _is_named(tool, name)), None)
+    there = next((tool.name for tool in tools if _matches_name(tool, name)), None)
     listed = settings.tools is not None and name.tool_name in settings.tools  # perhaps of a server that has gone
     if there is None and (enable or not listed):
         raise NotFound(f"there is no tool {name.tool_name[:80]!r} on the server {name.server_id[:80]!r}")
     chosen = there or name.tool_name
     if enable:
         return SettingsChange(tools=None if settings.tools is None else settings.tools | {chosen})
-    every = frozenset(tool.name for tool in known)
+    every = frozenset(tool.name for tool in tools)
     return SettingsChange(tools=(every if settings.tools is None else settings.tools) - {chosen})
 
 
-def _is_named(tool: Tool, name: ToolName) -> bool:
+def _matches_name(tool: Tool, name: ToolRef) -> bool:
     """By the name on its server, or by the one that models know."""
-    return server_id(tool) == name.server_id and name.tool_name in (name_there(tool), tool.name)
+    return get_server_id(tool) == name.server_id and name.tool_name in (get_remote_name(tool), tool.name)
 
 
-def available(tool: Tool) -> AvailableTool:
-    server = server_id(tool)
+def build_available_tool(tool: Tool) -> AvailableTool:
+    server = get_server_id(tool)
     return AvailableTool(
         server_id=server,
         server_name=server,
         server_slug=server,
-        tool_name=name_there(tool),
+        tool_name=get_remote_name(tool),
         tool_description=tool.description,
         input_schema=tool.parameters,
     )
 
 
-def answer(known: KnownTools, settings: Settings, said: str) -> EnabledTools:
-    enabled = enabled_tools(known, settings)
-    return EnabledTools(enabled_tools=enabled, count=len(enabled), message=said)
+def build_enabled_tools(allowed_tools: AllowedTools, settings: Settings, message: str) -> EnabledTools:
+    enabled = list_enabled_tools(allowed_tools, settings)
+    return EnabledTools(enabled_tools=enabled, count=len(enabled), message=message)

@@ -17,58 +17,58 @@ from toolyard.surfaces.mcp.jsonrpc import (
     UNSUPPORTED_VERSION,
     Id,
     Json,
-    Reply,
     RpcError,
-    object_of,
+    RpcResponse,
+    read_object,
 )
 
-MODERN = ("2026-07-28",)
-LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-OWN = "io.modelcontextprotocol/"
-MOST_QUESTIONS = 64
-LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+MODERN_VERSIONS = ("2026-07-28",)
+LEGACY_VERSIONS = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+META_PREFIX = "io.modelcontextprotocol/"
+MAX_QUESTIONS = 64
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
-Hear = Callable[[Reply], Awaitable[None]]
+ResponseHandler = Callable[[RpcResponse], Awaitable[None]]
 
 
-class Questions:
+class OutgoingRequests:
     """Requests of ours that a legacy client has not answered yet."""
 
     def __init__(self) -> None:
-        self._waiting: dict[Id, Hear] = {}
+        self._waiting: dict[Id, ResponseHandler] = {}
 
-    def add(self, hear: Hear) -> str:
+    def add(self, handler: ResponseHandler) -> str:
         """The id to ask under."""
-        if len(self._waiting) >= MOST_QUESTIONS:
-            raise RpcError(INTERNAL_ERROR, f"{MOST_QUESTIONS} questions wait for an answer already; answer those first")
+        if len(self._waiting) >= MAX_QUESTIONS:
+            raise RpcError(INTERNAL_ERROR, f"{MAX_QUESTIONS} questions wait for an answer already; answer those first")
         asked = f"ask_{secrets.token_hex(8)}"
-        self._waiting[asked] = hear
+        self._waiting[asked] = handler
         return asked
 
     def drop(self, id: Id) -> bool:
         """Whether it was still waited for."""
         return self._waiting.pop(id, None) is not None
 
-    async def hear(self, reply: Reply) -> None:
+    async def resolve(self, reply: RpcResponse) -> None:
         """An answer that nobody waits for (any more) is no harm."""
         if hear := self._waiting.pop(reply.id, None):
             await hear(reply)
 
 
-class Standing:
+class ClientState:
     """What a legacy client has said so far, and what is kept for it as long as its session lasts."""
 
     def __init__(self) -> None:
-        self.questions = Questions()
-        self.watched: set[str] = set()
+        self.questions = OutgoingRequests()
+        self.watched_uris: set[str] = set()
         """The resources that it wants to hear of."""
-        self.calls: set[str] = set()
+        self.open_calls: set[str] = set()
         """Those that it waits for now."""
         self.log_level = "info"
         """What it wants of a server's log lines, and more serious ones."""
 
 
-_ASKED_BY: dict[Capability, str] = {
+_METHOD_BY_CAPABILITY: dict[Capability, str] = {
     "elicitation": "elicitation/create",
     "sampling": "sampling/createMessage",
     "roots": "roots/list",
@@ -81,59 +81,63 @@ class Peer(Struct, frozen=True, kw_only=True):
     caller: Caller
     correlation_id: str
     capabilities: Json = {}
-    standing: Standing | None = None
+    client_state: ClientState | None = None
     """Of a legacy client. A modern one has none: each of its requests says everything."""
-    streams: bool = True
+    accepts_stream: bool = True
     """Whether it takes more than one message for an answer."""
 
     @property
     def modern(self) -> bool:
-        return self.standing is None
+        return self.client_state is None
 
-    def lacks(self, method: str) -> Json:
+    def find_missing_capability(self, method: str) -> Json:
         """The capability that a client needs to answer such a request, if this one has not declared it."""
         match method:
             case "elicitation/create":
                 known = self.capabilities.get("elicitation")
                 form = isinstance(known, dict) and (not known or "form" in known)
-                return {} if form and self.streams_or_modern else {"elicitation": {"form": {}}}
+                return {} if form and self.can_be_asked else {"elicitation": {"form": {}}}
             case "sampling/createMessage":
                 name = "sampling"
             case _:
                 name = "roots"
-        there = isinstance(self.capabilities.get(name), dict) and self.streams_or_modern
+        there = isinstance(self.capabilities.get(name), dict) and self.can_be_asked
         return {} if there else {name: {}}
 
     @property
     def client(self) -> McpClient:
         """The client as the servers behind us are to see it."""
-        capabilities = frozenset[Capability](name for name, method in _ASKED_BY.items() if not self.lacks(method))
+        capabilities = frozenset[Capability](
+            name for name, method in _METHOD_BY_CAPABILITY.items() if not self.find_missing_capability(method)
+        )
         return McpClient(modern=self.modern, capabilities=capabilities)
 
     @property
-    def streams_or_modern(self) -> bool:
-        return self.streams or self.modern
+    def can_be_asked(self) -> bool:
+        return self.accepts_stream or self.modern
 
 
-def version_of(params: Json) -> str | None:
+def read_version(params: Json) -> str | None:
     """The version that a modern request names; None for a request that names none."""
     meta = params.get("_meta")
-    found = meta.get(f"{OWN}protocolVersion") if isinstance(meta, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    found = meta.get(f"{META_PREFIX}protocolVersion") if isinstance(meta, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     return found if isinstance(found, str) else None
 
 
-def modern_peer(params: Json, caller: Caller, correlation_id: str) -> Peer:
+def parse_modern_peer(params: Json, caller: Caller, correlation_id: str) -> Peer:
     """The client of a modern request, by what the request itself says. Raises RpcError."""
-    meta = object_of(params, "_meta")
-    version = meta.get(f"{OWN}protocolVersion")
+    meta = read_object(params, "_meta")
+    version = meta.get(f"{META_PREFIX}protocolVersion")
     if not isinstance(version, str):
-        raise RpcError(INVALID_PARAMS, f"params._meta must name {OWN}protocolVersion, such as {MODERN[0]}")
-    if version not in MODERN:
-        data = {"supported": list(MODERN), "requested": version}
+        raise RpcError(
+            INVALID_PARAMS, f"params._meta must name {META_PREFIX}protocolVersion, such as {MODERN_VERSIONS[0]}"
+        )
+    if version not in MODERN_VERSIONS:
+        data = {"supported": list(MODERN_VERSIONS), "requested": version}
         raise RpcError(UNSUPPORTED_VERSION, f"protocol version {version[:40]!r} is not spoken here", data)
-    capabilities = meta.get(f"{OWN}clientCapabilities")
+    capabilities = meta.get(f"{META_PREFIX}clientCapabilities")
     if not isinstance(capabilities, dict):
-        raise RpcError(INVALID_PARAMS, f"params._meta must hold {OWN}clientCapabilities, an object")
+        raise RpcError(INVALID_PARAMS, f"params._meta must hold {META_PREFIX}clientCapabilities, an object")
     return Peer(
         caller=caller,
         correlation_id=correlation_id,
@@ -141,6 +145,6 @@ def modern_peer(params: Json, caller: Caller, correlation_id: str) -> Peer:
     )
 
 
-def negotiated(asked: object) -> str:
+def negotiate_version(requested: object) -> str:
     """The legacy version to go on with: the client's if we speak it, else our newest."""
-    return asked if isinstance(asked, str) and asked in LEGACY else LEGACY[0]
+    return requested if isinstance(requested, str) and requested in LEGACY_VERSIONS else LEGACY_VERSIONS[0]

@@ -18,20 +18,20 @@ from toolyard.surfaces.mcp.jsonrpc import Json
 ELICIT = "elicitation/create"
 APPROVAL = "approval"
 QUESTION = "question"
-MOST_SHOWN = 2000
+MAX_SHOWN_CHARS = 2000
 """How much of a call's arguments is shown to somebody who is to approve them."""
 _REPLIES: dict[object, Reply] = {"accept": "accepted", "decline": "declined", "cancel": "cancelled"}
 
-Wait = CallJudged | CallParked
+WaitEvent = CallJudged | CallParked
 """What a call stopped at."""
 Replies = dict[str, Json | None]
 """What a client said to each question; None where it refused to say anything."""
 
 
-def requests_of(wait: Wait, call: Call) -> dict[str, Json]:
+def build_client_requests(wait: WaitEvent, call: Call) -> dict[str, Json]:
     """What the client is to be asked, each under a name of its own."""
     if isinstance(wait, CallJudged):
-        return {APPROVAL: _approval(call)}
+        return {APPROVAL: _build_approval_request(call)}
     asked = wait.question.get("requests")
     if isinstance(asked, dict) and asked:
         return cast(dict[str, Json], asked)
@@ -41,39 +41,43 @@ def requests_of(wait: Wait, call: Call) -> dict[str, Json]:
     return {QUESTION: {"method": ELICIT, "params": params}}
 
 
-def command_of(wait: Wait, call: Call, replies: Replies, by: Caller) -> Approve | Deny | Answer:
+def build_command(wait: WaitEvent, call: Call, replies: Replies, by: Caller) -> Approve | Deny | Answer:
     """What the client's answers come to. One that it refused to give is a cancelled one."""
     if isinstance(wait, CallJudged):
-        return _decision(call.id, replies.get(APPROVAL), by)
-    asked = requests_of(wait, call)
+        return _parse_decision(call.id, replies.get(APPROVAL), by)
+    asked = build_client_requests(wait, call)
     if [one.get("method") for one in asked.values()] == [ELICIT]:
         said = next(iter(replies.values())) or {}
-        return Answer(by=by, call_id=call.id, reply=_reply(said), content=_content(said))
+        return Answer(by=by, call_id=call.id, reply=_parse_reply(said), content=_read_content(said))
     given: Json = {name: {"action": "cancel"} if reply is None else reply for name, reply in replies.items()}
     return Answer(by=by, call_id=call.id, content={INPUT_RESPONSES: given})
 
 
-def answerable(asked: dict[str, Json], peer: Peer) -> tuple[dict[str, Json], Replies, Json]:
+def split_answerable(requests: dict[str, Json], peer: Peer) -> tuple[dict[str, Json], Replies, Json]:
     """Of what is asked: what this client can answer, what is answered in its place, and what it lacks for the rest.
 
     A form that cannot be shown is one that the user did not fill in; it does not keep the client from the others.
     """
-    lacking = {name: missing for name, one in asked.items() if (missing := peer.lacks(str(one.get("method"))))}
-    can = {name: one for name, one in asked.items() if name not in lacking}
-    if can and all(asked[name].get("method") == ELICIT for name in lacking):
+    lacking = {
+        name: missing
+        for name, one in requests.items()
+        if (missing := peer.find_missing_capability(str(one.get("method"))))
+    }
+    can = {name: one for name, one in requests.items() if name not in lacking}
+    if can and all(requests[name].get("method") == ELICIT for name in lacking):
         return can, {name: {"action": "cancel"} for name in lacking}, {}
     return can, {}, {name: value for missing in lacking.values() for name, value in missing.items()}
 
 
-def answered(asked: dict[str, Json], given: Json) -> Replies | None:
+def collect_replies(requests: dict[str, Json], responses: Json) -> Replies | None:
     """The answers to what was asked, if all of them are there; whatever else was sent is left aside."""
-    found = {name: given.get(name) for name in asked}
+    found = {name: responses.get(name) for name in requests}
     if not all(isinstance(reply, dict) for reply in found.values()):
         return None
     return cast(Replies, found)
 
 
-def where_to_decide(wait: Wait, call: Call, conversation: str) -> Problem:
+def build_undecided_problem(wait: WaitEvent, call: Call, conversation: str) -> Problem:
     """What a client is told that cannot be asked: who can decide, and where."""
     path = f"/conversations/{conversation}/calls/{call.id}"
     verb: Literal["approve", "answer"] = "approve" if isinstance(wait, CallJudged) else "answer"
@@ -91,27 +95,27 @@ def where_to_decide(wait: Wait, call: Call, conversation: str) -> Problem:
     )
 
 
-def _approval(call: Call) -> Json:
+def _build_approval_request(call: Call) -> Json:
     shown = msgspec.json.format(msgspec.json.encode(call.arguments)).decode()
-    cut = shown if len(shown) <= MOST_SHOWN else f"{shown[:MOST_SHOWN]}… ({len(shown):,} characters in all)"
+    cut = shown if len(shown) <= MAX_SHOWN_CHARS else f"{shown[:MAX_SHOWN_CHARS]}… ({len(shown):,} characters in all)"
     box: Json = {"type": "boolean", "title": f"Run {call.tool}", "description": "Leave it empty to refuse."}
     form: Json = {"type": "object", "properties": {"approve": box}, "required": ["approve"]}
     said = f"May the tool {call.tool} run with these arguments?\n{cut}"
     return {"method": ELICIT, "params": {"mode": "form", "message": said, "requestedSchema": form}}
 
 
-def _decision(call_id: str, said: Json | None, by: Caller) -> Approve | Deny:
+def _parse_decision(call_id: str, reply: Json | None, by: Caller) -> Approve | Deny:
     """Only a clear yes is a yes."""
-    if said is not None and said.get("action") == "accept" and _content(said).get("approve") is True:
+    if reply is not None and reply.get("action") == "accept" and _read_content(reply).get("approve") is True:
         return Approve(by=by, call_id=call_id)
-    dismissed = said is None or said.get("action") == "cancel"
+    dismissed = reply is None or reply.get("action") == "cancel"
     return Deny(by=by, call_id=call_id, reason="the question was dismissed" if dismissed else "")
 
 
-def _reply(said: Json) -> Reply:
-    return _REPLIES.get(said.get("action"), "cancelled")
+def _parse_reply(reply: Json) -> Reply:
+    return _REPLIES.get(reply.get("action"), "cancelled")
 
 
-def _content(said: Json) -> Json:
-    content = said.get("content")
+def _read_content(reply: Json) -> Json:
+    content = reply.get("content")
     return cast(Json, content) if isinstance(content, dict) else {}

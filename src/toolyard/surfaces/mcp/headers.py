@@ -9,27 +9,27 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import cast
 
 from toolyard.core.tools import Tool
-from toolyard.surfaces.mcp.client import version_of
-from toolyard.surfaces.mcp.jsonrpc import HEADER_MISMATCH, Json, Request, RpcError
+from toolyard.surfaces.mcp.client import read_version
+from toolyard.surfaces.mcp.jsonrpc import HEADER_MISMATCH, Json, RpcError, RpcRequest
 
-NAMED = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
-_BEGINS, _ENDS = "=?base64?", "?="
+NAME_PARAMS = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
+_BASE64_PREFIX, _BASE64_SUFFIX = "=?base64?", "?="
 
 
-def check_headers(headers: Mapping[str, str], asked: Request, tools: Sequence[Tool]) -> None:
+def check_headers(headers: Mapping[str, str], request: RpcRequest, tools: Sequence[Tool]) -> None:
     """Raises RpcError for a header that is missing or says something else than the body."""
-    _same("MCP-Protocol-Version", headers, version_of(asked.params))
-    _same("Mcp-Method", headers, asked.method)
-    if part := NAMED.get(asked.method):
-        _same("Mcp-Name", headers, asked.params.get(part))
-    if asked.method == "tools/call":
-        tool = next((tool for tool in tools if tool.name == asked.params.get("name")), None)
-        arguments = asked.params.get("arguments")
-        for name, path in mirrored(tool.parameters) if tool else ():
-            _same(f"Mcp-Param-{name}", headers, _at(arguments, path), optional=True)
+    _require_match("MCP-Protocol-Version", headers, read_version(request.params))
+    _require_match("Mcp-Method", headers, request.method)
+    if part := NAME_PARAMS.get(request.method):
+        _require_match("Mcp-Name", headers, request.params.get(part))
+    if request.method == "tools/call":
+        tool = next((tool for tool in tools if tool.name == request.params.get("name")), None)
+        arguments = request.params.get("arguments")
+        for name, path in iter_mirrored_parameters(tool.parameters) if tool else ():
+            _require_match(f"Mcp-Param-{name}", headers, _get_at_path(arguments, path), optional=True)
 
 
-def mirrored(schema: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
+def iter_mirrored_parameters(schema: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The parameters that are to be repeated: the header's name, and where the value is."""
     properties = schema.get("properties")
     for name, part in cast(Json, properties).items() if isinstance(properties, dict) else ():
@@ -37,44 +37,44 @@ def mirrored(schema: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tu
             marked = cast(Json, part).get("x-mcp-header")
             if isinstance(marked, str):
                 yield marked, (*path, name)
-            yield from mirrored(cast(Json, part), (*path, name))
+            yield from iter_mirrored_parameters(cast(Json, part), (*path, name))
 
 
-def _at(value: object, path: tuple[str, ...]) -> object:
+def _get_at_path(value: object, path: tuple[str, ...]) -> object:
     for name in path:
         value = cast(Json, value).get(name) if isinstance(value, dict) else None
     return value
 
 
-def _same(name: str, headers: Mapping[str, str], said: object, *, optional: bool = False) -> None:
+def _require_match(name: str, headers: Mapping[str, str], expected: object, *, optional: bool = False) -> None:
     header = headers.get(name.lower())
-    if header is None and (said is None and optional):
+    if header is None and (expected is None and optional):
         return
     if header is None:
         raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} is missing")
-    if said is None or not _equal(_decoded(name, header.strip(" \t")), said):
+    if expected is None or not _is_equal(_decode_header(name, header.strip(" \t")), expected):
         raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} is {header[:80]!r}, and the body says otherwise")
 
 
-def _equal(header: str, said: object) -> bool:
-    match said:
+def _is_equal(header: str, expected: object) -> bool:
+    match expected:
         case bool():
-            return header == ("true" if said else "false")
+            return header == ("true" if expected else "false")
         case int() | float():
             try:
-                return float(header) == said
+                return float(header) == expected
             except ValueError:
                 return False
         case _:
-            return header == said
+            return header == expected
 
 
-def _decoded(name: str, header: str) -> str:
-    if not (header.startswith(_BEGINS) and header.endswith(_ENDS) and name != "Mcp-Method"):
+def _decode_header(name: str, header: str) -> str:
+    if not (header.startswith(_BASE64_PREFIX) and header.endswith(_BASE64_SUFFIX) and name != "Mcp-Method"):
         if not header.isprintable() or not header.isascii():
             raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} has characters that a header may not have")
         return header
     try:
-        return base64.b64decode(header[len(_BEGINS) : -len(_ENDS)], validate=True).decode()
+        return base64.b64decode(header[len(_BASE64_PREFIX) : -len(_BASE64_SUFFIX)], validate=True).decode()
     except (binascii.Error, UnicodeDecodeError):
         raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} is not the Base64 that it says it is") from None

@@ -33,47 +33,47 @@ class RpcError(Exception):
         self.data = data
 
 
-class Request(Struct, frozen=True, kw_only=True):
+class RpcRequest(Struct, frozen=True, kw_only=True):
     id: Id
     method: str
     params: Json = {}
 
 
-class Note(Struct, frozen=True, kw_only=True):
+class RpcNotification(Struct, frozen=True, kw_only=True):
     """A notification: nobody waits for an answer."""
 
     method: str
     params: Json = {}
 
 
-class Reply(Struct, frozen=True, kw_only=True):
+class RpcResponse(Struct, frozen=True, kw_only=True):
     """The client's answer to a request of ours; no result means that it was refused."""
 
     id: Id
     result: Json | None = None
 
 
-Incoming = Request | Note | Reply
+Incoming = RpcRequest | RpcNotification | RpcResponse
 
 
-class _Fault(Struct, frozen=True):
+class _ErrorObject(Struct, frozen=True):
     code: int
     message: str = ""
 
 
-class _Raw(Struct, frozen=True, kw_only=True):
+class _RawMessage(Struct, frozen=True, kw_only=True):
     jsonrpc: Literal["2.0"]
     id: Id | UnsetType | None = UNSET
     method: str | UnsetType = UNSET
     params: Json | UnsetType = UNSET
     result: Json | UnsetType = UNSET
-    error: _Fault | UnsetType = UNSET
+    error: _ErrorObject | UnsetType = UNSET
 
 
-_decode = msgspec.json.Decoder(_Raw).decode
+_decode = msgspec.json.Decoder(_RawMessage).decode
 
 
-def parse(body: bytes) -> Incoming:
+def parse_message(body: bytes) -> Incoming:
     """Raises RpcError for what is no message of JSON-RPC."""
     try:
         raw = _decode(body)
@@ -84,32 +84,32 @@ def parse(body: bytes) -> Incoming:
     params: Json = {} if isinstance(raw.params, UnsetType) else raw.params
     if isinstance(raw.method, str):
         if isinstance(raw.id, UnsetType):
-            return Note(method=raw.method, params=params)
+            return RpcNotification(method=raw.method, params=params)
         if raw.id is None:
             raise RpcError(INVALID_REQUEST, "the id of a request must be a text or a whole number")
-        return Request(id=raw.id, method=raw.method, params=params)
+        return RpcRequest(id=raw.id, method=raw.method, params=params)
     if isinstance(raw.id, str | int) and not (raw.result is UNSET and raw.error is UNSET):
-        return Reply(id=raw.id, result=None if isinstance(raw.result, UnsetType) else raw.result)
+        return RpcResponse(id=raw.id, result=None if isinstance(raw.result, UnsetType) else raw.result)
     raise RpcError(INVALID_REQUEST, "a message needs a method, or an id with a result or an error")
 
 
-def result(id: Id, value: Json) -> Json:
+def build_result(id: Id, value: Json) -> Json:
     return {"jsonrpc": "2.0", "id": id, "result": value}
 
 
-def error(id: Id | None, failed: RpcError) -> Json:
-    told: Json = {"code": failed.code, "message": failed.message}
-    if failed.data is not None:
-        told["data"] = failed.data
+def build_error(id: Id | None, error: RpcError) -> Json:
+    told: Json = {"code": error.code, "message": error.message}
+    if error.data is not None:
+        told["data"] = error.data
     named: Json = {} if id is None else {"id": id}
     return {"jsonrpc": "2.0", **named, "error": told}
 
 
-def notification(method: str, params: Json) -> Json:
+def build_notification(method: str, params: Json) -> Json:
     return {"jsonrpc": "2.0", "method": method, "params": params}
 
 
-def request(id: Id, method: str, params: Json) -> Json:
+def build_request(id: Id, method: str, params: Json) -> Json:
     return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
 
 
@@ -117,18 +117,18 @@ def is_response(message: Json) -> bool:
     return "result" in message or "error" in message
 
 
-def encode(message: Json) -> bytes:
+def encode_message(message: Json) -> bytes:
     return msgspec.json.encode(message)
 
 
-def text_of(params: Json, name: str) -> str:
+def require_text(params: Json, name: str) -> str:
     value = params.get(name)
     if not isinstance(value, str):
         raise RpcError(INVALID_PARAMS, f"params.{name} must be a text", {"field": name})
     return value
 
 
-def object_of(params: Json, name: str) -> Json:
+def read_object(params: Json, name: str) -> Json:
     """An object that may be left out."""
     value = params.get(name)
     if value is None:

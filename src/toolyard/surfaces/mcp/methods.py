@@ -7,45 +7,45 @@ from contextlib import aclosing
 from toolyard.core.errors import Invalid, NotFound, Refused, ToolyardError
 from toolyard.engine.service import Service
 from toolyard.surfaces.mcp import render
-from toolyard.surfaces.mcp.calls import ToolCall, Undecided
-from toolyard.surfaces.mcp.client import LEGACY, LEVELS, MODERN, Peer, negotiated
+from toolyard.surfaces.mcp.calls import ToolCallHandler, UndecidedCalls
+from toolyard.surfaces.mcp.client import LEGACY_VERSIONS, LOG_LEVELS, MODERN_VERSIONS, Peer, negotiate_version
 from toolyard.surfaces.mcp.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
     METHOD_NOT_FOUND,
     Json,
-    Request,
     RpcError,
-    error,
-    result,
-    text_of,
+    RpcRequest,
+    build_error,
+    build_result,
+    require_text,
 )
-from toolyard.surfaces.mcp.notifications import MOST_WATCHED, Notices
-from toolyard.surfaces.mcp.passthrough import Aside
-from toolyard.surfaces.mcp.subscriptions import Listening
+from toolyard.surfaces.mcp.notifications import MAX_WATCHED, NotificationFeeds
+from toolyard.surfaces.mcp.passthrough import McpPassthrough
+from toolyard.surfaces.mcp.subscriptions import SubscriptionHandler
 
 _log = logging.getLogger("toolyard.mcp")
 INSTRUCTIONS = "The tools of a Toolyard server. A call may have to be approved by a person before it runs."
 
-Method = Callable[[Request, Peer], Awaitable[Json]]
+Method = Callable[[RpcRequest, Peer], Awaitable[Json]]
 
 
-class Desk:
+class Dispatcher:
     """Knows the methods; each request gets an Exchange of its own."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.undecided = Undecided()
-        self.notices = Notices(service)
-        self.aside = aside = Aside(service)
+        self.undecided = UndecidedCalls()
+        self.feeds = NotificationFeeds(service)
+        self.passthrough = aside = McpPassthrough(service)
         both: dict[str, Method] = {
-            "tools/list": self._tools,
-            "resources/list": aside.listed,
-            "resources/templates/list": aside.listed,
-            "resources/read": aside.read,
-            "prompts/list": aside.listed,
-            "prompts/get": aside.prompt,
-            "completion/complete": aside.completed,
+            "tools/list": self._list_tools,
+            "resources/list": aside.list_items,
+            "resources/templates/list": aside.list_items,
+            "resources/read": aside.read_resource,
+            "prompts/list": aside.list_items,
+            "prompts/get": aside.get_prompt,
+            "completion/complete": aside.complete,
         }
         self._modern: dict[str, Method] = {"server/discover": self._discover, **both}
         self._legacy: dict[str, Method] = {
@@ -57,118 +57,124 @@ class Desk:
             **both,
         }
 
-    def lasting(self, asked: Request, peer: Peer) -> ToolCall | Listening | None:
+    def build_stream_handler(self, request: RpcRequest, peer: Peer) -> ToolCallHandler | SubscriptionHandler | None:
         """What takes its time, and perhaps more than one message."""
-        if asked.method == "tools/call":
-            return ToolCall(self.service, self.undecided, asked, peer)
-        if asked.method == "subscriptions/listen" and peer.modern:
-            return Listening(self.notices, self.aside, asked, peer)
+        if request.method == "tools/call":
+            return ToolCallHandler(self.service, self.undecided, request, peer)
+        if request.method == "subscriptions/listen" and peer.modern:
+            return SubscriptionHandler(self.feeds, self.passthrough, request, peer)
         return None
 
-    def method(self, asked: Request, peer: Peer) -> Method:
+    def find_method(self, request: RpcRequest, peer: Peer) -> Method:
         """What answers it with one result. Raises RpcError."""
-        found = (self._modern if peer.modern else self._legacy).get(asked.method)
+        found = (self._modern if peer.modern else self._legacy).get(request.method)
         if found is None:
-            raise RpcError(METHOD_NOT_FOUND, f"there is no method {asked.method[:80]!r} here")
+            raise RpcError(METHOD_NOT_FOUND, f"there is no method {request.method[:80]!r} here")
         return found
 
-    async def _tools(self, asked: Request, peer: Peer) -> Json:
-        definition = self.service.beside.definition
+    async def _list_tools(self, request: RpcRequest, peer: Peer) -> Json:
+        definition = self.service.mcp_proxy.get_definition
         tools = [
-            render.tool(tool, definition(tool.server, tool.remote, peer.caller) if tool.venue == "mcp" else {})
-            for tool in self.service.tools(peer.caller, hosted=False)
+            render.encode_tool(tool, definition(tool.server, tool.remote, peer.caller) if tool.venue == "mcp" else {})
+            for tool in self.service.list_tools(peer.caller, include_native=False)
         ]
         return {"tools": tools}
 
-    async def _discover(self, asked: Request, peer: Peer) -> Json:
-        about: Json = {"supportedVersions": list(MODERN), "capabilities": self._capabilities(peer)}
+    async def _discover(self, request: RpcRequest, peer: Peer) -> Json:
+        about: Json = {"supportedVersions": list(MODERN_VERSIONS), "capabilities": self._build_capabilities(peer)}
         return {**about, "instructions": INSTRUCTIONS}
 
-    async def _initialize(self, asked: Request, peer: Peer) -> Json:
-        version = negotiated(asked.params.get("protocolVersion"))
-        server = render.SERVER if version in LEGACY[:1] else {k: render.SERVER[k] for k in ("name", "version")}
-        about: Json = {"protocolVersion": version, "capabilities": self._capabilities(peer), "serverInfo": server}
+    async def _initialize(self, request: RpcRequest, peer: Peer) -> Json:
+        version = negotiate_version(request.params.get("protocolVersion"))
+        server = (
+            render.SERVER_INFO
+            if version in LEGACY_VERSIONS[:1]
+            else {k: render.SERVER_INFO[k] for k in ("name", "version")}
+        )
+        about: Json = {"protocolVersion": version, "capabilities": self._build_capabilities(peer), "serverInfo": server}
         return {**about, "instructions": INSTRUCTIONS}
 
-    async def _ping(self, asked: Request, peer: Peer) -> Json:
+    async def _ping(self, request: RpcRequest, peer: Peer) -> Json:
         return {}
 
-    async def _set_level(self, asked: Request, peer: Peer) -> Json:
-        assert peer.standing is not None
-        level = text_of(asked.params, "level")
-        if level not in LEVELS:
-            raise RpcError(INVALID_PARAMS, f"params.level must be one of {', '.join(LEVELS)}", {"field": "level"})
-        peer.standing.log_level = level
+    async def _set_level(self, request: RpcRequest, peer: Peer) -> Json:
+        assert peer.client_state is not None
+        level = require_text(request.params, "level")
+        if level not in LOG_LEVELS:
+            raise RpcError(INVALID_PARAMS, f"params.level must be one of {', '.join(LOG_LEVELS)}", {"field": "level"})
+        peer.client_state.log_level = level
         return {}
 
-    async def _subscribe(self, asked: Request, peer: Peer) -> Json:
-        assert peer.standing is not None
-        uri, watched = text_of(asked.params, "uri"), peer.standing.watched
-        if len(watched) >= MOST_WATCHED:
-            raise RpcError(INVALID_PARAMS, f"{MOST_WATCHED} resources are watched already; let go of some")
+    async def _subscribe(self, request: RpcRequest, peer: Peer) -> Json:
+        assert peer.client_state is not None
+        uri, watched = require_text(request.params, "uri"), peer.client_state.watched_uris
+        if len(watched) >= MAX_WATCHED:
+            raise RpcError(INVALID_PARAMS, f"{MAX_WATCHED} resources are watched already; let go of some")
         watched.add(uri)  # before: what is told at once is not missed
         try:
-            await self.aside.watch(uri, peer)
+            await self.passthrough.watch(uri, peer)
         except BaseException:
             watched.discard(uri)
             raise
         return {}
 
-    async def _unsubscribe(self, asked: Request, peer: Peer) -> Json:
-        assert peer.standing is not None
-        uri = text_of(asked.params, "uri")
-        peer.standing.watched.discard(uri)
-        if not self.notices.watches(uri):
-            await self.aside.unwatch(uri, peer)
+    async def _unsubscribe(self, request: RpcRequest, peer: Peer) -> Json:
+        assert peer.client_state is not None
+        uri = require_text(request.params, "uri")
+        peer.client_state.watched_uris.discard(uri)
+        if not self.feeds.is_watched(uri):
+            await self.passthrough.unwatch(uri, peer)
         return {}
 
-    def _capabilities(self, peer: Peer) -> Json:
+    def _build_capabilities(self, peer: Peer) -> Json:
         """What can be asked of us depends on the servers behind us."""
         changing: Json = {"listChanged": True}
         told: Json = {"tools": changing}
-        if self.aside.has("resources", peer.caller):
+        if self.passthrough.is_offered("resources", peer.caller):
             told["resources"] = {**changing, "subscribe": True}
-        if self.aside.has("prompts", peer.caller):
+        if self.passthrough.is_offered("prompts", peer.caller):
             told["prompts"] = changing
-        if self.aside.has("completions", peer.caller):
+        if self.passthrough.is_offered("completions", peer.caller):
             told["completions"] = {}
-        if not peer.modern and self.aside.has("logging", peer.caller):
+        if not peer.modern and self.passthrough.is_offered("logging", peer.caller):
             told["logging"] = {}
         return told
 
 
-class Exchange:
+class ActiveRequest:
     """One request on its way: what it is told, and a way to give it up. Every request gets exactly one response."""
 
-    def __init__(self, desk: Desk, asked: Request, peer: Peer) -> None:
-        self._desk = desk
-        self._asked = asked
+    def __init__(self, dispatcher: Dispatcher, request: RpcRequest, peer: Peer) -> None:
+        self._dispatcher = dispatcher
+        self._request = request
         self._peer = peer
-        self._lasting: ToolCall | Listening | None = None
-        self.given_up = False
+        self._stream_handler: ToolCallHandler | SubscriptionHandler | None = None
+        self.cancelled = False
         """Whether the client wants no answer any more."""
 
-    async def messages(self) -> AsyncGenerator[Json | None, None]:
+    async def stream_messages(self) -> AsyncGenerator[Json | None, None]:
         """The response comes last; None now and then where nothing happens."""
         try:
-            self._lasting = self._desk.lasting(self._asked, self._peer)
-            if self._lasting is None:
-                only_page(self._asked)
-                told = await self._desk.method(self._asked, self._peer)(self._asked, self._peer)
-                yield result(self._asked.id, render.finished(told, self._asked.method, modern=self._peer.modern))
+            self._stream_handler = self._dispatcher.build_stream_handler(self._request, self._peer)
+            if self._stream_handler is None:
+                reject_cursor(self._request)
+                told = await self._dispatcher.find_method(self._request, self._peer)(self._request, self._peer)
+                yield build_result(
+                    self._request.id, render.finish_result(told, self._request.method, modern=self._peer.modern)
+                )
                 return
-            async with aclosing(self._lasting.messages()) as messages:
+            async with aclosing(self._stream_handler.stream_messages()) as messages:
                 async for message in messages:
                     yield message
         except Exception as failure:
-            yield error(self._asked.id, self._told(failure))
+            yield build_error(self._request.id, self._to_rpc_error(failure))
 
     async def cancel(self) -> None:
-        self.given_up = True
-        if self._lasting is not None:
-            await self._lasting.cancel()
+        self.cancelled = True
+        if self._stream_handler is not None:
+            await self._stream_handler.cancel()
 
-    def _told(self, failure: Exception) -> RpcError:
+    def _to_rpc_error(self, failure: Exception) -> RpcError:
         match failure:
             case RpcError():
                 return failure
@@ -185,7 +191,7 @@ class Exchange:
                 return RpcError(INTERNAL_ERROR, said, bound)
 
 
-def only_page(asked: Request) -> None:
+def reject_cursor(request: RpcRequest) -> None:
     """Lists here have one page."""
-    if asked.params.get("cursor") is not None:
+    if request.params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "this list has one page; no cursor was given out for it", {"field": "cursor"})

@@ -9,131 +9,138 @@ from typing import cast
 
 from toolyard.core.caller import Caller
 from toolyard.engine.service import Service
-from toolyard.surfaces.mcp.client import LEVELS, Standing
+from toolyard.surfaces.mcp.client import LOG_LEVELS, ClientState
 from toolyard.surfaces.mcp.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Json, RpcError
 
 HEARTBEAT_S = 15.0
-MOST_WATCHED = 1000
+MAX_WATCHED = 1000
 """Resources that one client may watch."""
-MOST_FEEDS_OF_ONE = 64
-LISTS = {
+MAX_FEEDS_PER_CALLER = 64
+LIST_NOTIFICATIONS = {
     "notifications/tools/list_changed": "toolsListChanged",
     "notifications/prompts/list_changed": "promptsListChanged",
     "notifications/resources/list_changed": "resourcesListChanged",
 }
-UPDATED = "notifications/resources/updated"
-LOGGED = "notifications/message"
-MOST_WAITING = 2000
+RESOURCE_UPDATED = "notifications/resources/updated"
+LOG_MESSAGE = "notifications/message"
+MAX_WAITING = 2000
 """Pieces of news that wait to be told."""
 
 
-class Feed:
+class NotificationFeed:
     """News for one client, of the kinds that it wants."""
 
-    def __init__(self, caller: Caller, lists: frozenset[str], standing: Standing) -> None:
+    def __init__(self, caller: Caller, lists: frozenset[str], client_state: ClientState) -> None:
         self.caller = caller
         self.lists = lists
-        self.standing = standing
-        self._news: dict[tuple[str, str], Json] = {}
-        self._lines = 0
-        self._there = asyncio.Event()
+        self.client_state = client_state
+        self._pending: dict[tuple[str, str], Json] = {}
+        self._log_count = 0
+        self._available = asyncio.Event()
         self._closed = False
 
     @property
     def waiting(self) -> int:
         """How many pieces of news have not been told yet."""
-        return len(self._news)
+        return len(self._pending)
 
-    def tell(self, method: str, params: Json) -> None:
+    def push(self, method: str, params: Json) -> None:
         uri = str(params.get("uri", ""))
-        if (LISTS.get(method) in self.lists) if method in LISTS else (uri in self.standing.watched):
-            self._news[method, uri] = params
-            self._there.set()
+        if (
+            (LIST_NOTIFICATIONS.get(method) in self.lists)
+            if method in LIST_NOTIFICATIONS
+            else (uri in self.client_state.watched_uris)
+        ):
+            self._pending[method, uri] = params
+            self._available.set()
 
-    def log(self, params: Json) -> None:
+    def push_log(self, params: Json) -> None:
         """A line of a server's log; of very many that wait, the rest is left out."""
         level = params.get("level")
-        serious = level in LEVELS and LEVELS.index(level) >= LEVELS.index(self.standing.log_level)
-        if serious and self.waiting < MOST_WAITING:
-            self._lines += 1
-            self._news[LOGGED, str(self._lines)] = params
-            self._there.set()
+        serious = level in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(self.client_state.log_level)
+        if serious and self.waiting < MAX_WAITING:
+            self._log_count += 1
+            self._pending[LOG_MESSAGE, str(self._log_count)] = params
+            self._available.set()
 
     def close(self) -> None:
         self._closed = True
-        self._there.set()
+        self._available.set()
 
-    async def news(self) -> AsyncGenerator[tuple[str, Json] | None, None]:
+    async def iter_notifications(self) -> AsyncGenerator[tuple[str, Json] | None, None]:
         """Each method with its parameters, as they come; None now and then where nothing happens."""
         while not self._closed:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
-                    await self._there.wait()
+                    await self._available.wait()
             except TimeoutError:
                 yield None
-            self._there.clear()
-            news, self._news = self._news, {}
+            self._available.clear()
+            news, self._pending = self._pending, {}
             for (method, _), params in news.items():
                 yield method, params
 
 
-class Notices:
+class NotificationFeeds:
     """All feeds, and where their news comes from."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
-        self._feeds: set[Feed] = set()
-        self._endings: list[Callable[[], None]] = []
+        self._feeds: set[NotificationFeed] = set()
+        self._unsubscribers: list[Callable[[], None]] = []
 
-    def open(self, caller: Caller, lists: frozenset[str], standing: Standing) -> Feed:
+    def open(self, caller: Caller, lists: frozenset[str], client_state: ClientState) -> NotificationFeed:
         """A new feed of these lists, and of what the client watches; `close` it when the client has gone."""
-        if sum(feed.caller.owns(caller) for feed in self._feeds) >= MOST_FEEDS_OF_ONE:
-            raise RpcError(INVALID_REQUEST, f"{MOST_FEEDS_OF_ONE} streams of yours are open already; close one")
+        if sum(feed.caller.owns(caller) for feed in self._feeds) >= MAX_FEEDS_PER_CALLER:
+            raise RpcError(INVALID_REQUEST, f"{MAX_FEEDS_PER_CALLER} streams of yours are open already; close one")
         if not self._feeds:
-            listening = self._service.beside.listen(self._heard), self._service.on_tools_changed(self._tools_changed)
-            self._endings.extend(listening)
-        feed = Feed(caller, lists, standing)
+            listening = (
+                self._service.mcp_proxy.subscribe(self._on_notification),
+                self._service.on_tools_changed(self._on_tools_changed),
+            )
+            self._unsubscribers.extend(listening)
+        feed = NotificationFeed(caller, lists, client_state)
         self._feeds.add(feed)
         return feed
 
-    def close(self, feed: Feed) -> None:
+    def close(self, feed: NotificationFeed) -> None:
         feed.close()
         self._feeds.discard(feed)
         if not self._feeds:
-            for end in self._endings:
+            for end in self._unsubscribers:
                 end()
-            self._endings.clear()
+            self._unsubscribers.clear()
 
-    def watches(self, uri: str) -> bool:
-        return any(uri in feed.standing.watched for feed in self._feeds)
+    def is_watched(self, uri: str) -> bool:
+        return any(uri in feed.client_state.watched_uris for feed in self._feeds)
 
-    def _tools_changed(self) -> None:
+    def _on_tools_changed(self) -> None:
         for feed in self._feeds:
-            feed.tell("notifications/tools/list_changed", {})
+            feed.push("notifications/tools/list_changed", {})
 
-    def _heard(self, server: str, method: str, params: Json, caller: Caller | None) -> None:
+    def _on_notification(self, server: str, method: str, params: Json, caller: Caller | None) -> None:
         """Of all's tools our own list counts; of the rest, what the servers say. A log line goes to whose call it is.
 
         What a caller's own session says is for that caller alone.
         """
         feeds = [feed for feed in self._feeds if caller is None or feed.caller.owns(caller)]
-        if method == LOGGED:
-            call_id = self._service.only_call(server)
+        if method == LOG_MESSAGE:
+            call_id = self._service.find_only_call(server)
             for feed in feeds:
-                if call_id in feed.standing.calls:
-                    feed.log(params)
-        elif method == UPDATED:
+                if call_id in feed.client_state.open_calls:
+                    feed.push_log(params)
+        elif method == RESOURCE_UPDATED:
             for feed in feeds:
-                if server in self._service.servers(feed.caller, "resources"):
-                    feed.tell(method, params)
-        elif method in LISTS and (caller is not None or not method.startswith("notifications/tools/")):
+                if server in self._service.find_servers(feed.caller, "resources"):
+                    feed.push(method, params)
+        elif method in LIST_NOTIFICATIONS and (caller is not None or not method.startswith("notifications/tools/")):
             capability = method.split("/")[1]
             for feed in feeds:
-                if caller is not None or server in self._service.beside.offering(capability, feed.caller):
-                    feed.tell(method, {})
+                if caller is not None or server in self._service.mcp_proxy.find_servers(capability, feed.caller):
+                    feed.push(method, {})
 
 
-def wanted(params: Json) -> tuple[frozenset[str], list[str]]:
+def parse_subscription(params: Json) -> tuple[frozenset[str], list[str]]:
     """What a modern client asks to be told: the lists, and the resources."""
     asked = params.get("notifications")
     if not isinstance(asked, dict):
@@ -141,7 +148,7 @@ def wanted(params: Json) -> tuple[frozenset[str], list[str]]:
     told = cast(Json, asked)
     given = told.get("resourceSubscriptions")
     uris = cast(list[object], given) if isinstance(given, list) else []
-    if len(uris) > MOST_WATCHED:
-        raise RpcError(INVALID_PARAMS, f"{MOST_WATCHED} resources may be watched at most", {"field": "notifications"})
-    lists = frozenset(name for name in LISTS.values() if told.get(name) is True)
+    if len(uris) > MAX_WATCHED:
+        raise RpcError(INVALID_PARAMS, f"{MAX_WATCHED} resources may be watched at most", {"field": "notifications"})
+    lists = frozenset(name for name in LIST_NOTIFICATIONS.values() if told.get(name) is True)
     return lists, [uri for uri in uris if isinstance(uri, str)]

@@ -12,100 +12,100 @@ import anyio.abc
 
 from toolyard.core.caller import Caller
 from toolyard.engine.service import Service
-from toolyard.surfaces.mcp.client import Peer, modern_peer, negotiated, version_of
+from toolyard.surfaces.mcp.client import Peer, negotiate_version, parse_modern_peer, read_version
 from toolyard.surfaces.mcp.jsonrpc import (
     INVALID_REQUEST,
     Incoming,
     Json,
-    Note,
-    Reply,
-    Request,
     RpcError,
-    encode,
-    error,
-    notification,
-    object_of,
-    parse,
+    RpcNotification,
+    RpcRequest,
+    RpcResponse,
+    build_error,
+    build_notification,
+    encode_message,
+    parse_message,
+    read_object,
 )
-from toolyard.surfaces.mcp.methods import Desk, Exchange
-from toolyard.surfaces.mcp.notifications import LISTS
-from toolyard.surfaces.mcp.sessions import Session
+from toolyard.surfaces.mcp.methods import ActiveRequest, Dispatcher
+from toolyard.surfaces.mcp.notifications import LIST_NOTIFICATIONS
+from toolyard.surfaces.mcp.sessions import LegacySession
 
-LAST_WORDS_S = 2.0
+SHUTDOWN_GRACE_S = 2.0
 """How long answers may still take once the host has closed our input."""
 Write = Callable[[bytes], Awaitable[None]]
 
 
 async def serve_lines(service: Service, caller: Caller, lines: AsyncIterator[bytes], write: Write) -> None:
     """Answer every line until there are no more; what is under way then has a moment, and is left to the yard."""
-    talk = _Talk(service, caller, write)
+    talk = _StdioConnection(service, caller, write)
     async with anyio.create_task_group() as group:
         async for line in lines:
             if line.strip():
-                await talk.hear(line, group)
-        group.cancel_scope.deadline = anyio.current_time() + LAST_WORDS_S
+                await talk.handle_line(line, group)
+        group.cancel_scope.deadline = anyio.current_time() + SHUTDOWN_GRACE_S
 
 
-class _Talk:
+class _StdioConnection:
     def __init__(self, service: Service, caller: Caller, write: Write) -> None:
-        self._desk = Desk(service)
+        self._dispatcher = Dispatcher(service)
         self._service = service
         self._caller = caller
         self._write = write
-        self._session = Session("stdio", caller, {}, "")
+        self._session = LegacySession("stdio", caller, {}, "")
         self._initialized = False
 
-    async def hear(self, line: bytes, group: anyio.abc.TaskGroup) -> None:
+    async def handle_line(self, line: bytes, group: anyio.abc.TaskGroup) -> None:
         heard: Incoming | None = None
         try:
-            heard = parse(line)
+            heard = parse_message(line)
             match heard:
-                case Reply():
-                    await self._session.standing.questions.hear(heard)
-                case Note():
-                    await self._session.hear(heard)
+                case RpcResponse():
+                    await self._session.client_state.questions.resolve(heard)
+                case RpcNotification():
+                    await self._session.handle_notification(heard)
                     if heard.method == "notifications/initialized":
-                        group.start_soon(self._tell, self._session)
-                case Request():
-                    exchange = Exchange(self._desk, heard, self._peer(heard))
-                    self._session.begin(heard.id, exchange)
-                    group.start_soon(self._answer, heard, exchange)
+                        group.start_soon(self._send_notifications, self._session)
+                case RpcRequest():
+                    exchange = ActiveRequest(self._dispatcher, heard, self._build_peer(heard))
+                    self._session.add_request(heard.id, exchange)
+                    group.start_soon(self._respond, heard, exchange)
         except RpcError as failure:
-            await self._say(error(heard.id if isinstance(heard, Request) else None, failure))
+            await self._send(build_error(heard.id if isinstance(heard, RpcRequest) else None, failure))
 
-    def _peer(self, asked: Request) -> Peer:
-        correlation_id = self._service.mint.id("trace")
-        if version_of(asked.params) is not None or asked.method == "server/discover":
-            return modern_peer(asked.params, self._caller, correlation_id)
-        if asked.method == "initialize":
-            version = negotiated(asked.params.get("protocolVersion"))
-            self._session = Session("stdio", self._caller, object_of(asked.params, "capabilities"), version)
+    def _build_peer(self, request: RpcRequest) -> Peer:
+        correlation_id = self._service.clock.new_id("trace")
+        if read_version(request.params) is not None or request.method == "server/discover":
+            return parse_modern_peer(request.params, self._caller, correlation_id)
+        if request.method == "initialize":
+            version = negotiate_version(request.params.get("protocolVersion"))
+            self._session = LegacySession("stdio", self._caller, read_object(request.params, "capabilities"), version)
             self._initialized = True
-        elif not self._initialized and asked.method != "ping":
+        elif not self._initialized and request.method != "ping":
             said = "send initialize first, or with each request the _meta of protocol version 2026-07-28"
             raise RpcError(INVALID_REQUEST, said)
-        return self._session.peer(self._caller, correlation_id)
+        return self._session.build_peer(self._caller, correlation_id)
 
-    async def _answer(self, asked: Request, exchange: Exchange) -> None:
+    async def _respond(self, request: RpcRequest, exchange: ActiveRequest) -> None:
         session = self._session
         try:
-            async for message in exchange.messages():
-                if message is not None and not exchange.given_up:
-                    await self._say(message)
+            async for message in exchange.stream_messages():
+                if message is not None and not exchange.cancelled:
+                    await self._send(message)
         finally:
-            session.end(asked.id)
+            session.remove_request(request.id)
 
-    async def _tell(self, session: Session) -> None:
+    async def _send_notifications(self, session: LegacySession) -> None:
         """What a legacy host is told unasked."""
-        notices = self._desk.notices
-        feed = notices.open(self._caller, frozenset(LISTS.values()), session.standing)
+        notices = self._dispatcher.feeds
+        feed = notices.open(self._caller, frozenset(LIST_NOTIFICATIONS.values()), session.client_state)
         try:
-            async with aclosing(feed.news()) as news:
+            async with aclosing(feed.iter_notifications()) as news:
                 async for one in news:
                     if one is not None:
-                        await self._say(notification(*one))
+                        await self._send(build_notification(*one))
         finally:
             notices.close(feed)
 
-    async def _say(self, message: Json) -> None:
-        await self._write(encode(message) + b"\n")
+    async def _send(self, message: Json) -> None:
+        await self._write(encode_message(message) + b"\n")

@@ -3,41 +3,41 @@
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
-from toolyard.surfaces.mcp.client import OWN, Peer, Standing
-from toolyard.surfaces.mcp.jsonrpc import Json, Request, notification
-from toolyard.surfaces.mcp.notifications import Feed, Notices, wanted
-from toolyard.surfaces.mcp.passthrough import Aside
+from toolyard.surfaces.mcp.client import META_PREFIX, ClientState, Peer
+from toolyard.surfaces.mcp.jsonrpc import Json, RpcRequest, build_notification
+from toolyard.surfaces.mcp.notifications import NotificationFeed, NotificationFeeds, parse_subscription
+from toolyard.surfaces.mcp.passthrough import McpPassthrough
 
 
-class Listening:
-    def __init__(self, notices: Notices, aside: Aside, asked: Request, peer: Peer) -> None:
-        self._notices = notices
-        self._aside = aside
+class SubscriptionHandler:
+    def __init__(self, feeds: NotificationFeeds, passthrough: McpPassthrough, request: RpcRequest, peer: Peer) -> None:
+        self._feeds = feeds
+        self._passthrough = passthrough
         self._peer = peer
-        self._named: Json = {f"{OWN}subscriptionId": asked.id}
-        self._lists, self._uris = wanted(asked.params)
-        self._feed: Feed | None = None
+        self._meta: Json = {f"{META_PREFIX}subscriptionId": request.id}
+        self._lists, self._uris = parse_subscription(request.params)
+        self._feed: NotificationFeed | None = None
 
     async def cancel(self) -> None:
         if self._feed is not None:
             self._feed.close()
 
-    async def messages(self) -> AsyncGenerator[Json | None, None]:
+    async def stream_messages(self) -> AsyncGenerator[Json | None, None]:
         """First what was agreed to, then the news; None now and then where nothing happens."""
-        standing = Standing()
-        watched = standing.watched
-        self._feed = feed = self._notices.open(self._peer.caller, self._lists, standing)
+        standing = ClientState()
+        watched = standing.watched_uris
+        self._feed = feed = self._feeds.open(self._peer.caller, self._lists, standing)
         try:
-            await self._aside.watch_all(self._uris, self._peer, watched)
+            await self._passthrough.watch_all(self._uris, self._peer, watched)
             agreed: Json = dict.fromkeys(self._lists, True)
             if watched:
                 agreed["resourceSubscriptions"] = sorted(watched)
-            yield self._told("notifications/subscriptions/acknowledged", {"notifications": agreed})
-            async with aclosing(feed.news()) as news:
+            yield self._build_notification("notifications/subscriptions/acknowledged", {"notifications": agreed})
+            async with aclosing(feed.iter_notifications()) as news:
                 async for one in news:
-                    yield None if one is None else self._told(*one)
+                    yield None if one is None else self._build_notification(*one)
         finally:
-            self._notices.close(feed)
+            self._feeds.close(feed)
 
-    def _told(self, method: str, params: Json) -> Json:
-        return notification(method, {**params, "_meta": self._named})
+    def _build_notification(self, method: str, params: Json) -> Json:
+        return build_notification(method, {**params, "_meta": self._meta})

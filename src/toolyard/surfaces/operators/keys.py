@@ -8,12 +8,12 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden, Invalid, NotFound, Refused
 from toolyard.core.store import Key
-from toolyard.engine.authentication import Access
+from toolyard.engine.authentication import Authenticator
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor
+from toolyard.surfaces.request_context import HttpRequest
 from toolyard.surfaces.roles import require_admin
 
-LONGEST_NAME = 128
+MAX_NAME_CHARS = 128
 
 
 class NewKey(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -27,7 +27,7 @@ class NewKey(Struct, forbid_unknown_fields=True, kw_only=True):
     trusted: bool = False
 
 
-class ShownKey(Struct, kw_only=True):
+class KeyView(Struct, kw_only=True):
     """A key as it is listed: without its secret, which is kept nowhere, and without its hash."""
 
     name: str
@@ -39,15 +39,15 @@ class ShownKey(Struct, kw_only=True):
     created_at: float
 
 
-class KeyMade(Struct, kw_only=True):
-    key: ShownKey
+class NewKeyAnswer(Struct, kw_only=True):
+    key: KeyView
     secret: str
     message: str = "keep the secret now: it is not shown again"
     success: bool = True
 
 
 class KeyList(Struct, kw_only=True):
-    keys: list[ShownKey]
+    keys: list[KeyView]
     count: int
     success: bool = True
 
@@ -58,24 +58,24 @@ class KeyRevoked(Struct, kw_only=True):
     success: bool = True
 
 
-def routes(access: Access) -> list[HTTPRouteHandler]:
+def routes(access: Authenticator) -> list[HTTPRouteHandler]:
     @get("/keys", responses=ERRORS, tags=["keys"])
-    async def list_keys(request: Visitor) -> KeyList:
+    async def list_keys(request: HttpRequest) -> KeyList:
         """The keys that this administrator looks after."""
-        keys = sorted(_seen_by(_admin(request), access), key=lambda key: key.name)
-        return KeyList(keys=[shown(key) for key in keys], count=len(keys))
+        keys = sorted(_list_visible_keys(_require_key_admin(request), access), key=lambda key: key.name)
+        return KeyList(keys=[build_key_view(key) for key in keys], count=len(keys))
 
     @post("/keys", responses=ERRORS, tags=["keys"])
-    async def add_key(request: Visitor, data: JSONBody[NewKey]) -> KeyMade:
+    async def add_key(request: HttpRequest, data: JSONBody[NewKey]) -> NewKeyAnswer:
         """Make a key. With the first one the server begins to ask everybody for theirs."""
-        key, secret = await access.add(parse_key(data, _admin(request)))
-        return KeyMade(key=shown(key), secret=secret)
+        key, secret = await access.add(parse_key(data, _require_key_admin(request)))
+        return NewKeyAnswer(key=build_key_view(key), secret=secret)
 
     @delete("/keys/{name:str}", status_code=200, responses=ERRORS, tags=["keys"])
-    async def revoke_key(request: Visitor, name: FromPath[str]) -> KeyRevoked:
+    async def revoke_key(request: HttpRequest, name: FromPath[str]) -> KeyRevoked:
         """Take a key back; it opens nothing from now on."""
-        if all(key.name != name for key in _seen_by(_admin(request), access)):
-            raise NotFound(f"there is no key named {name[:LONGEST_NAME]!r}")
+        if all(key.name != name for key in _list_visible_keys(_require_key_admin(request), access)):
+            raise NotFound(f"there is no key named {name[:MAX_NAME_CHARS]!r}")
         if len(access.keys()) == 1:
             raise Refused(
                 "this is the last key, and without any the server would let everybody in: "
@@ -89,14 +89,14 @@ def routes(access: Access) -> list[HTTPRouteHandler]:
 
 def parse_key(data: NewKey, admin: Caller) -> Key:
     """The key to be kept. An administrator of one tenant makes keys of that tenant only, with roles of its own."""
-    wrong = [field for field in ("name", "user") if not 0 < len(getattr(data, field).strip()) <= LONGEST_NAME]
+    wrong = [field for field in ("name", "user") if not 0 < len(getattr(data, field).strip()) <= MAX_NAME_CHARS]
     if wrong or not data.name.isprintable() or "/" in data.name:
-        said = f"a key has a name and a user of 1 to {LONGEST_NAME} characters, and no / in its name"
+        said = f"a key has a name and a user of 1 to {MAX_NAME_CHARS} characters, and no / in its name"
         raise Invalid(said, {"field": wrong[0] if wrong else "name"})
     if admin.tenant and data.tenant not in ("", admin.tenant):
         raise Forbidden(f"an administrator of the tenant {admin.tenant!r} makes keys of that tenant only")
     if admin.tenant and (lacking := sorted(data.roles - admin.roles)):
-        raise Forbidden(f"you cannot give the role {lacking[0][:LONGEST_NAME]!r}, which your own key does not have")
+        raise Forbidden(f"you cannot give the role {lacking[0][:MAX_NAME_CHARS]!r}, which your own key does not have")
     if admin.tenant and data.trusted:
         raise Forbidden("a trusted key may name any role of a tool, so an administrator without a tenant makes it")
     return Key(
@@ -110,8 +110,8 @@ def parse_key(data: NewKey, admin: Caller) -> Key:
     )
 
 
-def shown(key: Key) -> ShownKey:
-    return ShownKey(
+def build_key_view(key: Key) -> KeyView:
+    return KeyView(
         name=key.name,
         user=key.user,
         roles=sorted(key.roles),
@@ -122,10 +122,10 @@ def shown(key: Key) -> ShownKey:
     )
 
 
-def _admin(request: Visitor) -> Caller:
+def _require_key_admin(request: HttpRequest) -> Caller:
     return require_admin(request, "keys are for administrators")
 
 
-def _seen_by(admin: Caller, access: Access) -> list[Key]:
+def _list_visible_keys(admin: Caller, access: Authenticator) -> list[Key]:
     known = access.keys()
     return [key for key in known if admin.tenant in ("", key.tenant)]

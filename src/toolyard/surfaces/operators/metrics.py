@@ -6,15 +6,15 @@ from litestar.handlers import HTTPRouteHandler
 from toolyard.engine.service import Service
 from toolyard.observability.metrics import CONTENT_TYPE
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor
+from toolyard.surfaces.request_context import HttpRequest
 from toolyard.surfaces.roles import require_server_observer
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/metrics", responses=ERRORS, media_type="text/plain", tags=["server"])
-    async def metrics(request: Visitor) -> Response[str]:
+    async def metrics(request: HttpRequest) -> Response[str]:
         """Runs, turns, calls by tool and outcome, latencies, tokens, open streams and waiting runs."""
         require_server_observer(request, "metrics are about all tenants")
-        return Response(service.metrics.text(await service.load()), media_type=CONTENT_TYPE)
+        return Response(service.metrics.render(await service.measure_load()), media_type=CONTENT_TYPE)
 
     return [metrics]

@@ -16,19 +16,19 @@ from toolyard.core.events import Ending
 from toolyard.core.items import Outcome
 from toolyard.core.run_state import Phase
 from toolyard.core.state import State
-from toolyard.core.store import Card, Place
+from toolyard.core.store import ConversationCard, ListPosition
 from toolyard.engine.service import Service
 from toolyard.observability.digest import Digests, RunDigest
-from toolyard.observability.overview import Overview, overview
+from toolyard.observability.overview import Overview, build_overview
 from toolyard.observability.trace import Status
-from toolyard.surfaces.list_position import parse_place, place_text
+from toolyard.surfaces.list_position import encode_position, parse_position
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
-PAGE = 50
-MOST_LOOKED_AT = 1000
+PAGE_SIZE = 50
+MAX_SCANNED = 1000
 """How many conversations one request looks through; a page of the list then leads on."""
-MOST_OF_ONE = 50
+MAX_RUNS_PER_CONVERSATION = 50
 """How many runs of one conversation a list shows, unless that conversation is asked for: its latest."""
 
 Text = Annotated[str, QueryParameter(max_length=500)]
@@ -37,7 +37,7 @@ Whose = Annotated[
 ]
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
+class RunQuery(Struct, frozen=True, kw_only=True):
     """Which runs; what is empty is not asked about."""
 
     user: str = ""
@@ -45,7 +45,7 @@ class Wanted(Struct, frozen=True, kw_only=True):
     outcome: Outcome | Literal[""] = ""
     ending: Ending | Literal[""] = ""
 
-    def holds(self, run: RunDigest) -> bool:
+    def matches(self, run: RunDigest) -> bool:
         if (self.user and run.user != self.user) or (self.ending and run.ending != self.ending):
             return False
         if not self.tool and not self.outcome:
@@ -104,11 +104,11 @@ class LiveAnswer(Struct, kw_only=True):
 
 
 def routes(service: Service) -> list[HTTPRouteHandler]:
-    digests = Digests(service.entries)
+    digests = Digests(service.read_entries)
 
     @get("/traces", responses=ERRORS, tags=["traces"])
     async def list_runs(
-        request: Visitor,
+        request: HttpRequest,
         conversation: Text = "",
         user: Text = "",
         tool: Text = "",
@@ -119,31 +119,36 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         whose: Whose = "mine",
     ) -> RunList:
         """The runs there were, by conversation, user, tool, outcome of a call, or ending."""
-        caller, wanted = visit_of(request.scope).caller, Wanted(user=user, tool=tool, outcome=outcome, ending=ending)
+        caller, wanted = (
+            get_request_context(request.scope).caller,
+            RunQuery(user=user, tool=tool, outcome=outcome, ending=ending),
+        )
         if conversation:
-            card = await service.known(conversation, caller, "see")
-            runs = [run for run in await digests.of(card) if wanted.holds(run)][:MOST_LOOKED_AT]
+            card = await service.require_conversation(conversation, caller, "see")
+            runs = [run for run in await digests.list_runs(card) if wanted.matches(run)][:MAX_SCANNED]
             return RunList(runs=runs, count=len(runs), next=None)
-        return await find_runs(service, digests, caller, wanted, limit, parse_place(after), everyone=whose == "tenant")
+        return await find_runs(
+            service, digests, caller, wanted, limit, parse_position(after), everyone=whose == "tenant"
+        )
 
     @get("/overview", responses=ERRORS, tags=["traces"])
     async def show_overview(
-        request: Visitor,
+        request: HttpRequest,
         hours: Annotated[float, QueryParameter(gt=0, le=24 * 90)] = 24.0,
         whose: Whose = "mine",
     ) -> OverviewAnswer:
         """Runs, errors, tokens and latencies over the last hours, by tool and by model."""
-        caller, until = visit_of(request.scope).caller, service.mint.now()
+        caller, until = get_request_context(request.scope).caller, service.clock.now()
         since = until - hours * 3600
-        runs, complete = await changed_since(service, digests, caller, since, everyone=whose == "tenant")
-        return OverviewAnswer(overview=overview(runs, since, until), complete=complete)
+        runs, complete = await find_runs_since(service, digests, caller, since, everyone=whose == "tenant")
+        return OverviewAnswer(overview=build_overview(runs, since, until), complete=complete)
 
     @get("/live", responses=ERRORS, tags=["traces"])
-    async def show_live(request: Visitor, whose: Whose = "mine") -> LiveAnswer:
+    async def show_live(request: HttpRequest, whose: Whose = "mine") -> LiveAnswer:
         """The runs that are at work or wait now."""
-        caller = visit_of(request.scope).caller
-        cards = await service.open_conversations(caller, everyone=whose == "tenant")
-        runs = [made for card in cards if (made := open_run(card, await service.state(card.id), caller))]
+        caller = get_request_context(request.scope).caller
+        cards = await service.list_open_conversations(caller, everyone=whose == "tenant")
+        runs = [made for card in cards if (made := build_open_run(card, await service.state(card.id), caller))]
         runs.sort(key=lambda run: run.started_at)
         return LiveAnswer(runs=runs, count=len(runs))
 
@@ -154,46 +159,48 @@ async def find_runs(
     service: Service,
     digests: Digests,
     caller: Caller,
-    wanted: Wanted,
+    query: RunQuery,
     limit: int,
-    after: Place | None,
+    after: ListPosition | None,
     *,
     everyone: bool,
 ) -> RunList:
     runs: list[RunDigest] = []
     looked_at = 0
-    while cards := await _next_cards(service, caller, after, everyone=everyone):
+    while cards := await _read_next_cards(service, caller, after, everyone=everyone):
         for card in cards:
-            runs += [run for run in (await digests.of(card))[:MOST_OF_ONE] if wanted.holds(run)]
-            after, looked_at = card.place, looked_at + 1
-            if len(runs) >= limit or looked_at >= MOST_LOOKED_AT:
-                return RunList(runs=runs, count=len(runs), next=place_text(after))
+            runs += [run for run in (await digests.list_runs(card))[:MAX_RUNS_PER_CONVERSATION] if query.matches(run)]
+            after, looked_at = card.position, looked_at + 1
+            if len(runs) >= limit or looked_at >= MAX_SCANNED:
+                return RunList(runs=runs, count=len(runs), next=encode_position(after))
     return RunList(runs=runs, count=len(runs), next=None)
 
 
-async def changed_since(
+async def find_runs_since(
     service: Service, digests: Digests, caller: Caller, since: float, *, everyone: bool
 ) -> tuple[list[RunDigest], bool]:
     """The runs of all conversations that changed since then; and whether these were all."""
     runs: list[RunDigest] = []
     after, looked_at = None, 0
-    while cards := await _next_cards(service, caller, after, everyone=everyone):
+    while cards := await _read_next_cards(service, caller, after, everyone=everyone):
         for card in cards:
             if card.updated_at < since:
                 return runs, True
-            if looked_at >= MOST_LOOKED_AT:
+            if looked_at >= MAX_SCANNED:
                 return runs, False
-            runs += await digests.of(card)
-            after, looked_at = card.place, looked_at + 1
+            runs += await digests.list_runs(card)
+            after, looked_at = card.position, looked_at + 1
     return runs, True
 
 
-async def _next_cards(service: Service, caller: Caller, after: Place | None, *, everyone: bool) -> Sequence[Card]:
+async def _read_next_cards(
+    service: Service, caller: Caller, after: ListPosition | None, *, everyone: bool
+) -> Sequence[ConversationCard]:
     """Return the next page of conversations, the one that changed last first."""
-    return await service.conversations(caller, after=after, most=PAGE, everyone=everyone, unlisted=True)
+    return await service.list_conversations(caller, after=after, limit=PAGE_SIZE, everyone=everyone, unlisted=True)
 
 
-def open_run(card: Card, state: State, caller: Caller) -> OpenRun | None:
+def build_open_run(card: ConversationCard, state: State, caller: Caller) -> OpenRun | None:
     run = state.run
     if run is None:
         return None

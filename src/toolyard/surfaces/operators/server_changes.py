@@ -12,19 +12,25 @@ from msgspec.structs import replace
 from toolyard.core.caller import Caller
 from toolyard.core.mcp_servers import ServerCard, ServerSpec
 from toolyard.core.ports import Servers
-from toolyard.surfaces.errors import invalid
+from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.operators.servers import DisplayName, NewConfig, PathId, parse_spec, require_admin
-from toolyard.surfaces.request_body import SeedBody
-from toolyard.surfaces.request_context import Visitor
-from toolyard.surfaces.server_views import ServerAnswer, card_of, how, shown_config, shown_server
+from toolyard.surfaces.operators.servers import DisplayName, NewServerConfig, PathId, parse_spec, require_servers_admin
+from toolyard.surfaces.request_body import LenientBody
+from toolyard.surfaces.request_context import HttpRequest
+from toolyard.surfaces.server_views import (
+    ServerAnswer,
+    build_config_view,
+    build_server_view,
+    describe_status,
+    find_server_card,
+)
 
 Fields = dict[str, object]
-OF_A_COMMAND = ("command", "args", "env", "cwd")
-OF_A_URL = ("url", "headers", "oauth")
+COMMAND_FIELDS = ("command", "args", "env", "cwd")
+URL_FIELDS = ("url", "headers", "oauth")
 
 
-class ServerChange(SeedBody, Struct, kw_only=True):
+class ServerChange(LenientBody, Struct, kw_only=True):
     """New values for some fields, in `server` or in `config`. One that comes back as an answer hid it stays."""
 
     name: DisplayName | None = None
@@ -34,12 +40,13 @@ class ServerChange(SeedBody, Struct, kw_only=True):
 
 def routes(servers: Servers) -> list[HTTPRouteHandler]:
     @put("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
-    async def change_server(request: Visitor, server_id: PathId, data: JSONBody[ServerChange]) -> ServerAnswer:
+    async def change_server(request: HttpRequest, server_id: PathId, data: JSONBody[ServerChange]) -> ServerAnswer:
         """Change a server's configuration, kept; what is left out stays. One that runs is started anew."""
-        admin = require_admin(request)
-        card = await servers.change(server_id, parse_change(data, card_of(servers, server_id, admin), admin))
+        admin = require_servers_admin(request)
+        card = await servers.change(server_id, parse_change(data, find_server_card(servers, server_id, admin), admin))
         return ServerAnswer(
-            server=shown_server(card, admin), message=f"Server {card.name!r} changed: {how(card, admin)}"
+            server=build_server_view(card, admin),
+            message=f"Server {card.name!r} changed: {describe_status(card, admin)}",
         )
 
     return [change_server]
@@ -51,33 +58,35 @@ def parse_change(data: ServerChange, card: ServerCard, admin: Caller) -> ServerS
     if data.name is not None:
         given["name"] = data.name
     if not given:
-        raise invalid("server", "give the fields to change, as server or as config")
+        raise invalid_field("server", "give the fields to change, as server or as config")
     if given.get("slug", card.id) != card.id:
-        raise invalid("slug", "the id of a server stays as it is: remove the server and add it anew")
-    current = _plain({name: getattr(card.spec, name) for name in NewConfig.__struct_fields__})
-    hidden = _plain(shown_config(card, admin))
+        raise invalid_field("slug", "the id of a server stays as it is: remove the server and add it anew")
+    current = _to_plain({name: getattr(card.spec, name) for name in NewServerConfig.__struct_fields__})
+    hidden = _to_plain(build_config_view(card, admin))
     fields = {
-        name: _unhidden(value, hidden.get(name), current[name]) for name, value in given.items() if name in current
+        name: _restore_hidden(value, hidden.get(name), current[name])
+        for name, value in given.items()
+        if name in current
     }
     try:
         name = msgspec.convert(given.get("name") or given.get("display_name") or card.name, DisplayName)
-        config = msgspec.convert({**_without_the_other(current, fields), **fields}, NewConfig)
+        config = msgspec.convert({**_drop_other_transport(current, fields), **fields}, NewServerConfig)
     except msgspec.ValidationError as error:
-        raise invalid("server", str(error)) from None
+        raise invalid_field("server", str(error)) from None
     return replace(parse_spec(config), display_name=name if name != card.id else "")
 
 
-def _plain(fields: Fields) -> Fields:
+def _to_plain(fields: Fields) -> Fields:
     return cast(Fields, msgspec.to_builtins(fields))
 
 
-def _without_the_other(current: Fields, fields: Fields) -> Fields:
+def _drop_other_transport(current: Fields, fields: Fields) -> Fields:
     """Return the current fields without those of a command where a url is given, and the other way round."""
-    unused = OF_A_COMMAND if fields.get("url") else OF_A_URL if fields.get("command") else ()
+    unused = COMMAND_FIELDS if fields.get("url") else URL_FIELDS if fields.get("command") else ()
     return {name: value for name, value in current.items() if name not in unused}
 
 
-def _unhidden(value: object, hidden: object, current: object) -> object:
+def _restore_hidden(value: object, hidden: object, current: object) -> object:
     """Return the current value for one that is as an answer hid it, also inside of lists and tables."""
     if value == hidden:
         return current
@@ -85,14 +94,14 @@ def _unhidden(value: object, hidden: object, current: object) -> object:
         case dict(), dict(), dict():
             shown, real = cast(Fields, hidden), cast(Fields, current)
             return {
-                key: _unhidden(entry, shown[key], real[key]) if key in shown and key in real else entry
+                key: _restore_hidden(entry, shown[key], real[key]) if key in shown and key in real else entry
                 for key, entry in cast(Fields, value).items()
             }
         case list(), list(), list():
             shown, real = cast(list[object], hidden), cast(list[object], current)
             pairs = [*zip(shown, real, strict=True)]
             return [
-                _unhidden(entry, *pairs[at]) if at < len(pairs) else entry
+                _restore_hidden(entry, *pairs[at]) if at < len(pairs) else entry
                 for at, entry in enumerate(cast(list[object], value))
             ]
         case _:

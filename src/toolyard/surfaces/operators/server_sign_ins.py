@@ -15,12 +15,18 @@ from toolyard.core.caller import Caller
 from toolyard.core.mcp_servers import SignInAnswer
 from toolyard.core.ports import Servers
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.roles import require_server_admin
-from toolyard.surfaces.server_views import ServerAnswer, card_of, how, shown_server, time_of
+from toolyard.surfaces.server_views import (
+    ServerAnswer,
+    build_server_view,
+    describe_status,
+    find_server_card,
+    to_iso_time_or_none,
+)
 
 PathId = FromPath[str]
-Word = Annotated[str, Meta(max_length=4096)]
+ShortText = Annotated[str, Meta(max_length=4096)]
 
 
 class NewSignIn(Struct, forbid_unknown_fields=True, kw_only=True):
@@ -38,52 +44,57 @@ class SignInPage(Struct, kw_only=True):
     success: bool = True
 
 
-class PageAnswer(Struct, forbid_unknown_fields=True, kw_only=True):
+class SignInCallback(Struct, forbid_unknown_fields=True, kw_only=True):
     """What the page sent the person back with, as it stands in the address."""
 
-    state: Word
-    code: Word = ""
-    iss: Word | None = None
-    error: Word = ""
-    error_description: Word = ""
+    state: ShortText
+    code: ShortText = ""
+    iss: ShortText | None = None
+    error: ShortText = ""
+    error_description: ShortText = ""
 
 
 def routes(servers: Servers) -> list[HTTPRouteHandler]:
     @post("/servers/{server_id:str}/login", status_code=200, responses=ERRORS, tags=["servers"])
-    async def begin_sign_in(request: Visitor, server_id: PathId, data: JSONBody[NewSignIn]) -> SignInPage:
+    async def begin_sign_in(request: HttpRequest, server_id: PathId, data: JSONBody[NewSignIn]) -> SignInPage:
         """Begin to sign in: a page to open. Of a server whose callers have their own sessions, for oneself."""
-        caller = _may(request, servers, server_id)
+        caller = _require_sign_in_access(request, servers, server_id)
         begun = await servers.sign_ins.begin(server_id, caller, data.redirect_uri)
         said = "Open authorization_url, and hand in what it sends to redirect_uri"
         return SignInPage(
-            authorization_url=begun.url, state=begun.state, expires_at=time_of(begun.expires_at), message=said
+            authorization_url=begun.url,
+            state=begun.state,
+            expires_at=to_iso_time_or_none(begun.expires_at),
+            message=said,
         )
 
     @post("/servers/{server_id:str}/login/answer", status_code=200, responses=ERRORS, tags=["servers"])
-    async def finish_sign_in(request: Visitor, server_id: PathId, data: JSONBody[PageAnswer]) -> ServerAnswer:
+    async def finish_sign_in(request: HttpRequest, server_id: PathId, data: JSONBody[SignInCallback]) -> ServerAnswer:
         """Hand in what the page answered; the server is then connected to with the token that it is worth."""
-        caller = _may(request, servers, server_id)
+        caller = _require_sign_in_access(request, servers, server_id)
         answer = convert(data, SignInAnswer, from_attributes=True)
         card = await servers.sign_ins.finish(server_id, caller, answer)
         return ServerAnswer(
-            server=shown_server(card, caller), message=f"Signed in to {server_id!r}: {how(card, caller)}"
+            server=build_server_view(card, caller),
+            message=f"Signed in to {server_id!r}: {describe_status(card, caller)}",
         )
 
     @delete("/servers/{server_id:str}/login", status_code=200, responses=ERRORS, tags=["servers"])
-    async def sign_out(request: Visitor, server_id: PathId) -> ServerAnswer:
+    async def sign_out(request: HttpRequest, server_id: PathId) -> ServerAnswer:
         """Sign out: the token that is kept is thrown away."""
-        caller = _may(request, servers, server_id)
+        caller = _require_sign_in_access(request, servers, server_id)
         card = await servers.sign_ins.forget(server_id, caller)
         return ServerAnswer(
-            server=shown_server(card, caller), message=f"Signed out of {server_id!r}: {how(card, caller)}"
+            server=build_server_view(card, caller),
+            message=f"Signed out of {server_id!r}: {describe_status(card, caller)}",
         )
 
     return [begin_sign_in, finish_sign_in, sign_out]
 
 
-def _may(request: Visitor, servers: Servers, server_id: str) -> Caller:
+def _require_sign_in_access(request: HttpRequest, servers: Servers, server_id: str) -> Caller:
     """Everybody signs in for themselves; where all callers share a session, an administrator of the server does."""
-    caller = visit_of(request.scope).caller
-    if card_of(servers, server_id, caller).spec.auth == "server":
+    caller = get_request_context(request.scope).caller
+    if find_server_card(servers, server_id, caller).spec.auth == "server":
         return require_server_admin(request, "this server has one session for all callers")
     return caller

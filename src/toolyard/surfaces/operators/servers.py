@@ -21,13 +21,20 @@ from toolyard.core.mcp_servers import ServerCard, ServerSpec, ServerTool
 from toolyard.core.ports import Servers
 from toolyard.engine.run import Run
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import admitted
-from toolyard.surfaces.errors import invalid
+from toolyard.surfaces.authorization import admit_request
+from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.openapi import ERRORS
-from toolyard.surfaces.request_body import SeedBody
-from toolyard.surfaces.request_context import Visitor, visit_of
+from toolyard.surfaces.request_body import LenientBody
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
 from toolyard.surfaces.roles import require_server_admin
-from toolyard.surfaces.server_views import ServerAnswer, ShownServer, card_of, cards_for, how, shown_server
+from toolyard.surfaces.server_views import (
+    ServerAnswer,
+    ServerView,
+    build_server_view,
+    describe_status,
+    find_server_card,
+    list_visible_servers,
+)
 
 SERVER_ID = r"^(?!function\Z|oauth\Z)[A-Za-z0-9][A-Za-z0-9_.-]*\Z"
 MAX_ID_CHARS = 64
@@ -41,7 +48,7 @@ Seconds = Annotated[float, Meta(gt=0, le=86_400)]
 PathId = FromPath[str]
 
 
-class NewOAuth(Struct, kw_only=True, omit_defaults=True):
+class NewServerOAuth(Struct, kw_only=True, omit_defaults=True):
     """As whom a token is asked for, where the server's authorization server registers nobody."""
 
     issuer: Text
@@ -51,7 +58,7 @@ class NewOAuth(Struct, kw_only=True, omit_defaults=True):
     grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
 
 
-class NewConfig(Struct, kw_only=True, omit_defaults=True):
+class NewServerConfig(Struct, kw_only=True, omit_defaults=True):
     """A command with its arguments, or a url; as in `[servers.NAME]` of the configuration."""
 
     display_name: OptionalName = ""
@@ -61,7 +68,7 @@ class NewConfig(Struct, kw_only=True, omit_defaults=True):
     cwd: Text = ""
     url: Text = ""
     headers: dict[str, Text] = {}
-    oauth: NewOAuth | None = None
+    oauth: NewServerOAuth | None = None
     auth: Literal["server", "caller"] = "server"
     names: dict[str, ToolName] = {}
     trust: bool = False
@@ -76,28 +83,28 @@ class NewConfig(Struct, kw_only=True, omit_defaults=True):
     idle_s: Annotated[float, Meta(ge=0, le=86_400)] = 0.0
 
 
-class NamedConfig(NewConfig, kw_only=True):
+class NamedServerConfig(NewServerConfig, kw_only=True):
     """A configuration that says its name itself. The `slug` is the server's id; without one it is made of the name."""
 
     name: DisplayName
     slug: ServerId | None = None
 
 
-class NewServer(SeedBody, kw_only=True):
+class NewServer(LenientBody, kw_only=True):
     """A `name` and a `config`, or both in one as `server`."""
 
     name: DisplayName | None = None
-    config: NewConfig | None = None
-    server: NamedConfig | None = None
+    config: NewServerConfig | None = None
+    server: NamedServerConfig | None = None
 
 
 class ServerList(Struct, kw_only=True):
-    servers: list[ShownServer]
+    servers: list[ServerView]
     count: int
     success: bool = True
 
 
-class ShownTool(Struct, kw_only=True):
+class ServerToolView(Struct, kw_only=True):
     name: str
     description: str
     input_schema: dict[str, object]
@@ -110,18 +117,18 @@ class ServerTools(Struct, kw_only=True):
     server_id: str
     server_name: str
     status: str
-    tools: list[ShownTool]
+    tools: list[ServerToolView]
     message: str
     success: bool = True
 
 
-class Acceptance(Struct, forbid_unknown_fields=True, kw_only=True):
+class ToolSelectionBody(Struct, forbid_unknown_fields=True, kw_only=True):
     """Which tools; none named means all that wait."""
 
     tools: list[str] = []
 
 
-class ToolCall(SeedBody, Struct, kw_only=True):
+class ToolCallBody(LenientBody, Struct, kw_only=True):
     tool_name: Annotated[str, Meta(min_length=1, max_length=1000)]
     arguments: dict[str, object] = {}
 
@@ -141,117 +148,124 @@ class ToolAnswer(Struct, kw_only=True):
 
 
 def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
-    return [*_seen(servers), *_added(servers), *_changed(servers), *_called(service, servers)]
+    return [
+        *_read_routes(servers),
+        *_registration_routes(servers),
+        *_action_routes(servers),
+        *_call_routes(service, servers),
+    ]
 
 
-def _seen(servers: Servers) -> list[HTTPRouteHandler]:
+def _read_routes(servers: Servers) -> list[HTTPRouteHandler]:
     @get("/servers", responses=ERRORS, tags=["servers"])
-    async def list_servers(request: Visitor) -> ServerList:
+    async def list_servers(request: HttpRequest) -> ServerList:
         """Every server and its state. What is secret in a configuration is not shown."""
-        caller = visit_of(request.scope).caller
-        shown = [shown_server(card, caller) for card in cards_for(servers, caller)]
+        caller = get_request_context(request.scope).caller
+        shown = [build_server_view(card, caller) for card in list_visible_servers(servers, caller)]
         return ServerList(servers=shown, count=len(shown))
 
     @get("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
-    async def get_server(request: Visitor, server_id: PathId) -> ServerAnswer:
-        caller = visit_of(request.scope).caller
-        card = card_of(servers, server_id, caller)
-        return ServerAnswer(server=shown_server(card, caller), message=how(card, caller))
+    async def get_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
+        caller = get_request_context(request.scope).caller
+        card = find_server_card(servers, server_id, caller)
+        return ServerAnswer(server=build_server_view(card, caller), message=describe_status(card, caller))
 
     @get("/servers/{server_id:str}/tools", responses=ERRORS, tags=["servers"])
-    async def list_tools(request: Visitor, server_id: PathId) -> ServerTools:
+    async def list_tools(request: HttpRequest, server_id: PathId) -> ServerTools:
         """What the server lists, also what is quarantined, with the difference to what was accepted."""
-        caller = visit_of(request.scope).caller
-        card = card_of(servers, server_id, caller)
+        caller = get_request_context(request.scope).caller
+        card = find_server_card(servers, server_id, caller)
         if not caller.administers_server:
             card = replace(card, tools=tuple(tool for tool in card.tools if not tool.callers))
-        return shown_tools(card, f"{len(card.tools)} tools")
+        return build_server_tools(card, f"{len(card.tools)} tools")
 
     return [list_servers, get_server, list_tools]
 
 
-def _added(servers: Servers) -> list[HTTPRouteHandler]:
+def _registration_routes(servers: Servers) -> list[HTTPRouteHandler]:
     @post("/servers", responses=ERRORS, tags=["servers"])
-    async def add_server(request: Visitor, data: JSONBody[NewServer]) -> ServerAnswer:
+    async def add_server(request: HttpRequest, data: JSONBody[NewServer]) -> ServerAnswer:
         """Add a server; it is kept, and started at once."""
-        admin = require_admin(request)
+        admin = require_servers_admin(request)
         server_id, spec = parse_new(data)
         card = await servers.add(server_id, spec)
-        return ServerAnswer(server=shown_server(card, admin), message=f"Server {card.name!r} added: {how(card, admin)}")
+        return ServerAnswer(
+            server=build_server_view(card, admin), message=f"Server {card.name!r} added: {describe_status(card, admin)}"
+        )
 
     @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
-    async def remove_server(request: Visitor, server_id: PathId) -> ServerAnswer:
+    async def remove_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
         """Stop a server and forget it, with what was accepted of its tools."""
-        admin = require_admin(request)
+        admin = require_servers_admin(request)
         card = await servers.act(server_id, "remove")
-        return ServerAnswer(server=shown_server(card, admin), message=f"Server {server_id!r} removed")
+        return ServerAnswer(server=build_server_view(card, admin), message=f"Server {server_id!r} removed")
 
     return [add_server, remove_server]
 
 
-def _changed(servers: Servers) -> list[HTTPRouteHandler]:
+def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
     @post("/servers/{server_id:str}/start", status_code=200, responses=ERRORS, tags=["servers"])
-    async def start_server(request: Visitor, server_id: PathId) -> ServerAnswer:
+    async def start_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
         """Start a server that is stopped, or that has failed, without waiting for its next turn."""
-        admin = require_admin(request)
+        admin = require_servers_admin(request)
         card = await servers.act(server_id, "start")
-        return ServerAnswer(server=shown_server(card, admin), message=how(card, admin))
+        return ServerAnswer(server=build_server_view(card, admin), message=describe_status(card, admin))
 
     @post("/servers/{server_id:str}/stop", status_code=200, responses=ERRORS, tags=["servers"])
-    async def stop_server(request: Visitor, server_id: PathId) -> ServerAnswer:
+    async def stop_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
         """Stop a server; its tools are not offered until it is started again."""
-        admin = require_admin(request)
+        admin = require_servers_admin(request)
         card = await servers.act(server_id, "stop")
-        return ServerAnswer(server=shown_server(card, admin), message=f"Server {server_id!r} stopped")
+        return ServerAnswer(server=build_server_view(card, admin), message=f"Server {server_id!r} stopped")
 
     @post("/servers/{server_id:str}/accept", status_code=200, responses=ERRORS, tags=["servers"])
     async def accept_tools(
-        request: Visitor, server_id: PathId, data: JSONBody[Acceptance | None] = None
+        request: HttpRequest, server_id: PathId, data: JSONBody[ToolSelectionBody | None] = None
     ) -> ServerTools:
         """Accept what a server has changed of its tools since they were accepted last."""
-        require_admin(request)
+        require_servers_admin(request)
         card = await servers.act(server_id, "accept", data.tools if data else ())
-        return shown_tools(card, "Accepted")
+        return build_server_tools(card, "Accepted")
 
     @post("/servers/{server_id:str}/reject", status_code=200, responses=ERRORS, tags=["servers"])
     async def reject_tools(
-        request: Visitor, server_id: PathId, data: JSONBody[Acceptance | None] = None
+        request: HttpRequest, server_id: PathId, data: JSONBody[ToolSelectionBody | None] = None
     ) -> ServerTools:
         """Keep tools out as they are listed now: those that wait, or those named. It is remembered."""
-        require_admin(request)
+        require_servers_admin(request)
         card = await servers.act(server_id, "reject", data.tools if data else ())
-        return shown_tools(card, "Rejected")
+        return build_server_tools(card, "Rejected")
 
     return [start_server, stop_server, accept_tools, reject_tools]
 
 
-def _called(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
+def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
     @post("/servers/{server_id:str}/tools/call", status_code=200, responses=ERRORS, tags=["servers"])
-    async def call_tool(request: Visitor, server_id: PathId, data: JSONBody[ToolCall]) -> Response[ToolAnswer]:
+    async def call_tool(request: HttpRequest, server_id: PathId, data: JSONBody[ToolCallBody]) -> Response[ToolAnswer]:
         """Call a tool directly: judged, run and journaled as any other call. One that asks first answers 202."""
-        visit = visit_of(request.scope)
-        card = card_of(servers, server_id, visit.caller)
-        tool = _offered(card, data.tool_name)
-        mint = service.mint
-        call = Call(id=mint.id("call"), at=mint.now(), tool=tool.offered_as, arguments=data.arguments)
-        start = service.request(
+        visit = get_request_context(request.scope)
+        card = find_server_card(servers, server_id, visit.caller)
+        tool = _find_accepted_tool(card, data.tool_name)
+        mint = service.clock
+        call = Call(id=mint.new_id("call"), at=mint.now(), tool=tool.offered_as, arguments=data.arguments)
+        start = service.build_start(
             visit.caller,
             (call,),
             correlation_id=visit.correlation_id,
             settings=Settings(title=f"{tool.name} on {server_id}", unlisted=True),
         )
-        headers = await admitted(service, visit.caller)
-        answer = await _answered(Run(service, mint.id("conversation"), start), card, tool)
+        headers = await admit_request(service, visit.caller)
+        answer = await _collect_answer(Run(service, mint.new_id("conversation"), start), card, tool)
         return Response(answer, status_code=202 if answer.status == "waiting" else 200, headers=headers)
 
     return [call_tool]
 
 
-async def _answered(run: Run, card: ServerCard, tool: ServerTool) -> ToolAnswer:
+async def _collect_answer(run: Run, card: ServerCard, tool: ServerTool) -> ToolAnswer:
     answer = ToolAnswer(
         server_id=card.id, server_name=card.name, tool_name=tool.name, message="", conversation_id=run.conversation
     )
-    async for item in run.published():
+    async for item in run.stream():
         match item:
             case Entry(event=CallEnded(result=result)):
                 well = result.outcome == "ok"
@@ -278,45 +292,45 @@ def parse_new(data: NewServer) -> tuple[str, ServerSpec]:
     """Return the id of a new server and how it is reached. Raise Invalid for what cannot be."""
     config, name = data.server or data.config, data.server.name if data.server else data.name
     if config is None or name is None:
-        raise invalid("server", "give a name and a config, or both in one as server")
-    server_id = (data.server.slug if data.server else None) or id_of_name(name)
+        raise invalid_field("server", "give a name and a config, or both in one as server")
+    server_id = (data.server.slug if data.server else None) or build_server_id(name)
     spec = parse_spec(config)
     return server_id, spec if spec.display_name else replace(spec, display_name=name if name != server_id else "")
 
 
-def id_of_name(name: str) -> str:
+def build_server_id(name: str) -> str:
     """Return the name as an id: itself where it can be one, else in small letters with hyphens for what cannot."""
     server_id = name if re.match(SERVER_ID, name) else re.sub(r"[^a-z0-9_.]+", "-", name.lower()).strip("-.")
     if len(server_id) > MAX_ID_CHARS or not re.match(SERVER_ID, server_id):
-        raise invalid("name", "no id can be made of this name: give a slug of letters, digits, '.', '_' and '-'")
+        raise invalid_field("name", "no id can be made of this name: give a slug of letters, digits, '.', '_' and '-'")
     return server_id
 
 
-def parse_spec(config: NewConfig) -> ServerSpec:
+def parse_spec(config: NewServerConfig) -> ServerSpec:
     if bool(config.command) == bool(config.url):
-        raise invalid("config", "give a command or a url, one of them")
+        raise invalid_field("config", "give a command or a url, one of them")
     if config.url and not config.url.startswith(("http://", "https://")):
-        raise invalid("config.url", "must begin with http:// or https://")
+        raise invalid_field("config.url", "must begin with http:// or https://")
     if config.oauth and not config.url:
-        raise invalid("config.oauth", "is for a server with a url")
+        raise invalid_field("config.oauth", "is for a server with a url")
     if config.oauth and config.oauth.grant == "client_credentials" and not config.oauth.client_secret:
-        raise invalid("config.oauth.client_secret", "must be given, or the grant authorization_code")
+        raise invalid_field("config.oauth.client_secret", "must be given, or the grant authorization_code")
     return convert(config, ServerSpec, from_attributes=True)
 
 
-def shown_tools(card: ServerCard, said: str) -> ServerTools:
+def build_server_tools(card: ServerCard, message: str) -> ServerTools:
     return ServerTools(
         server_id=card.id,
         server_name=card.name,
         status=card.status,
-        tools=[shown_tool(tool) for tool in card.tools],
-        message=said,
+        tools=[build_tool_view(tool) for tool in card.tools],
+        message=message,
     )
 
 
-def shown_tool(tool: ServerTool) -> ShownTool:
+def build_tool_view(tool: ServerTool) -> ServerToolView:
     schema = tool.definition.get("inputSchema")
-    return ShownTool(
+    return ServerToolView(
         name=tool.name,
         description=str(tool.definition.get("description") or ""),
         input_schema=convert(schema, dict[str, object]) if isinstance(schema, dict) else {},
@@ -326,7 +340,7 @@ def shown_tool(tool: ServerTool) -> ShownTool:
     )
 
 
-def _offered(card: ServerCard, name: str) -> ServerTool:
+def _find_accepted_tool(card: ServerCard, name: str) -> ServerTool:
     for tool in card.tools:
         if name in (tool.name, tool.offered_as):
             if tool.state != "accepted":
@@ -336,5 +350,5 @@ def _offered(card: ServerCard, name: str) -> ServerTool:
     raise NotFound(f"there is no tool {name[:80]!r} on the server {card.id!r}")
 
 
-def require_admin(request: Visitor) -> Caller:
+def require_servers_admin(request: HttpRequest) -> Caller:
     return require_server_admin(request, "servers are shared by all tenants")

@@ -13,9 +13,9 @@ from litestar.handlers import HTTPRouteHandler
 
 from toolyard.core.errors import NotFound
 from toolyard.surfaces.authorization import PathId
-from toolyard.surfaces.request_context import Visitor
+from toolyard.surfaces.request_context import HttpRequest
 
-PAGE = Path(__file__).parents[2] / "page"
+PAGE_DIRECTORY = Path(__file__).parents[2] / "page"
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -34,7 +34,7 @@ HEADERS = {
     "cross-origin-opener-policy": "same-origin",
     "referrer-policy": "no-referrer",
 }
-KINDS = {
+MEDIA_TYPES = {
     ".css": "text/css",
     ".js": "text/javascript",
     ".svg": "image/svg+xml",
@@ -43,7 +43,7 @@ KINDS = {
 _NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 
 
-def routes(folder: Path = PAGE) -> list[HTTPRouteHandler]:
+def routes(folder: Path = PAGE_DIRECTORY) -> list[HTTPRouteHandler]:
     @get("/", include_in_schema=False, media_type="text/html", sync_to_thread=False)
     def index() -> Response[bytes]:
         """The page, or how to build it where a checkout has none."""
@@ -52,22 +52,22 @@ def routes(folder: Path = PAGE) -> list[HTTPRouteHandler]:
         return Response(body, media_type="text/html", headers={**HEADERS, "cache-control": "no-cache"})
 
     @get("/assets/{name:str}", include_in_schema=False, sync_to_thread=False)
-    def asset(request: Visitor, name: PathId) -> Response[bytes]:
+    def asset(request: HttpRequest, name: PathId) -> Response[bytes]:
         """A file of the page. Its name changes with its content, so it may be kept for ever."""
         path = folder / "assets" / name
-        kind = KINDS.get(path.suffix)
+        kind = MEDIA_TYPES.get(path.suffix)
         if kind is None or not _NAME.fullmatch(name) or not path.is_file():
             raise NotFound(f"there is no file {name[:80]!r} in this page")
         headers = {**HEADERS, "cache-control": "public, max-age=31536000, immutable", "vary": "accept-encoding"}
         if "gzip" not in request.headers.get("accept-encoding", ""):
             return Response(path.read_bytes(), media_type=kind, headers=headers)
-        return Response(_packed(path), media_type=kind, headers={**headers, "content-encoding": "gzip"})
+        return Response(_gzip_file(path), media_type=kind, headers={**headers, "content-encoding": "gzip"})
 
     return [index, asset]
 
 
 @lru_cache(maxsize=256)
-def _packed(path: Path) -> bytes:
+def _gzip_file(path: Path) -> bytes:
     return gzip.compress(path.read_bytes(), 9)
 
 

@@ -15,23 +15,23 @@ from toolyard.core.mcp_servers import ServerCard, ServerStatus
 from toolyard.core.notes import to_notes
 from toolyard.core.ports import Servers
 from toolyard.engine.service import Service
-from toolyard.surfaces.authorization import admitted
-from toolyard.surfaces.chat_messages import Message
+from toolyard.surfaces.authorization import admit_request
+from toolyard.surfaces.chat_messages import ChatMessage
 from toolyard.surfaces.history import add_message, read_history
-from toolyard.surfaces.openapi import ERRORS, EVENTS
-from toolyard.surfaces.request_context import Visitor, visit_of
-from toolyard.surfaces.respond.titles import title_of
-from toolyard.surfaces.server_views import cards_for, shown_error
-from toolyard.surfaces.sse import begun
-from toolyard.surfaces.web_search import Searched
+from toolyard.surfaces.openapi import ERRORS, EVENT_STREAM
+from toolyard.surfaces.request_context import HttpRequest, get_request_context
+from toolyard.surfaces.respond.titles import build_title
+from toolyard.surfaces.server_views import get_visible_error, list_visible_servers
+from toolyard.surfaces.sse import start_and_stream
+from toolyard.surfaces.web_search import WebSearchFields
 
 
-class RespondBody(Searched, Struct, kw_only=True):
+class RespondBody(WebSearchFields, Struct, kw_only=True):
     """What to answer, and how."""
 
     prompt: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
-    history: list[Message] = []
-    conversation_history: list[Message] = []
+    history: list[ChatMessage] = []
+    conversation_history: list[ChatMessage] = []
     mode: Literal["tools+chat", "chat-only"] = "tools+chat"
     conversation_id: str = ""
     model: str = ""
@@ -79,50 +79,52 @@ class ToolsHealth(Struct, kw_only=True):
 
 
 def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
-    @post("/ai/respond", status_code=200, media_type=EVENTS, responses=ERRORS, tags=["respond"])
-    async def respond(request: Visitor, data: JSONBody[RespondBody]) -> Stream:
+    @post("/ai/respond", status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["respond"])
+    async def respond(request: HttpRequest, data: JSONBody[RespondBody]) -> Stream:
         """Answer a prompt as a stream of server-sent events."""
-        visit = visit_of(request.scope)
+        visit = get_request_context(request.scope)
         if data.conversation_id:
-            await service.known(data.conversation_id, visit.caller)
+            await service.require_conversation(data.conversation_id, visit.caller)
         input = await read_input(data, service)
         carries = bool(data.history or data.conversation_history)
         settings = replace(
             service.default_settings,
-            title=title_of(data.prompt),
+            title=build_title(data.prompt),
             ephemeral=carries if data.keep is None else not data.keep,
         )
-        start = service.request(
+        start = service.build_start(
             visit.caller,
             input,
             correlation_id=visit.correlation_id,
             tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
             model=data.model,
-            web_search=data.wish,
+            web_search=data.search_mode,
             context=data.context if data.conversation_id else {},
             settings=replace(settings, context=to_notes(data.context)),
             language=data.language,
         )
-        headers = await admitted(service, visit.caller)
-        return await begun(service, data.conversation_id or service.mint.id("conversation"), start, headers)
+        headers = await admit_request(service, visit.caller)
+        return await start_and_stream(
+            service, data.conversation_id or service.clock.new_id("conversation"), start, headers
+        )
 
     @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
-    async def tools_health(request: Visitor) -> ToolsHealth:
+    async def tools_health(request: HttpRequest) -> ToolsHealth:
         """Whether every tool that the caller is offered can be run, the other way round, and the store's state."""
-        caller = visit_of(request.scope).caller
-        return health_of(service, servers, caller, await service.store_problem())
+        caller = get_request_context(request.scope).caller
+        return build_health(service, servers, caller, await service.find_store_problem())
 
     return [respond, tools_health]
 
 
 async def read_input(data: RespondBody, service: Service) -> list[Item]:
     """Return the history that came along, then the prompt."""
-    mint = service.mint
-    prompt = UserMessage(id=mint.id("item"), at=mint.now(), parts=(TextPart(text=data.prompt),))
+    mint = service.clock
+    prompt = UserMessage(id=mint.new_id("item"), at=mint.now(), parts=(TextPart(text=data.prompt),))
     return [*await read_history([*data.history, *data.conversation_history], mint, add_message), prompt]
 
 
-def health_of(service: Service, servers: Servers, caller: Caller, store_problem: str) -> ToolsHealth:
+def build_health(service: Service, servers: Servers, caller: Caller, store_problem: str) -> ToolsHealth:
     """A server that is not as it should be is a warning: what the others offer can be run all the same."""
     audit = service.audit_tools(caller)
     names = ToolNames(
@@ -135,7 +137,7 @@ def health_of(service: Service, servers: Servers, caller: Caller, store_problem:
         total_built_in=len(audit.built_in),
         built_in_names=audit.built_in,
     )
-    states = [server_health(card, caller) for card in cards_for(servers, caller)]
+    states = [build_server_health(card, caller) for card in list_visible_servers(servers, caller)]
     mismatch = bool(names.schema_only or names.dispatcher_only)
     warnings = service.warnings()
     worrying = warnings or any(state.status in ("failed", "restarting") or state.quarantined for state in states)
@@ -150,11 +152,11 @@ def health_of(service: Service, servers: Servers, caller: Caller, store_problem:
     )
 
 
-def server_health(card: ServerCard, caller: Caller) -> ServerHealth:
+def build_server_health(card: ServerCard, caller: Caller) -> ServerHealth:
     return ServerHealth(
         id=card.id,
         status=card.status,
-        error=shown_error(card, caller),
+        error=get_visible_error(card, caller),
         tools=sum(tool.state == "accepted" for tool in card.tools),
         quarantined=sum(tool.state in ("new", "changed") for tool in card.tools),
         restarts=card.restarts,

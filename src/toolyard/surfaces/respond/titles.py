@@ -1,12 +1,12 @@
 """The title of a conversation whose maker gave none."""
 
 MAX_TITLE_CHARS = 60
-MAX_LOOKED_AT = 1000
+MAX_SCANNED_CHARS = 1000
 
 
-def title_of(text: str) -> str:
+def build_title(text: str) -> str:
     """Return the first words of a text, on one line; `…` says that there were more."""
-    line = " ".join(text.lstrip()[:MAX_LOOKED_AT].split())
+    line = " ".join(text.lstrip()[:MAX_SCANNED_CHARS].split())
     if len(line) <= MAX_TITLE_CHARS:
         return line
     start = line[: MAX_TITLE_CHARS - 1]

@@ -8,13 +8,13 @@ from msgspec import Meta, Struct
 
 from toolyard.core.caller import Caller
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import Context, Own, Value
+from toolyard.core.ports import Context, ToolHooks, Value
 from toolyard.core.tools import Tool
-from toolyard.tool_index.find_tools_result import FIND_TOOLS, told
+from toolyard.tool_index.find_tools_result import FIND_TOOLS, build_result
 
-MOST_QUERY = 1000
+MAX_QUERY_CHARS = 1000
 
-TOOL = Tool(
+FIND_TOOLS_DEFINITION = Tool(
     name=FIND_TOOLS,
     description=(
         "Find tools for a task. There are more tools than you are shown: before you say that something cannot be done, "
@@ -29,7 +29,7 @@ TOOL = Tool(
             "query": {
                 "type": "string",
                 "minLength": 1,
-                "maxLength": MOST_QUERY,
+                "maxLength": MAX_QUERY_CHARS,
                 "description": "What is to be done, and with what, for example: cancel a hotel booking",
             }
         },
@@ -38,35 +38,35 @@ TOOL = Tool(
     },
 )
 
-Search = Callable[[str, Caller, Callable[[Tool], bool]], Sequence[Tool]]
+SearchTools = Callable[[str, Caller, Callable[[Tool], bool]], Sequence[Tool]]
 """The tools for some words, as a caller gets them, of those that may be used."""
 
 
-class _Arguments(Struct, forbid_unknown_fields=True):
-    query: Annotated[str, Meta(min_length=1, max_length=MOST_QUERY)]
+class _FindToolsArguments(Struct, forbid_unknown_fields=True):
+    query: Annotated[str, Meta(min_length=1, max_length=MAX_QUERY_CHARS)]
 
 
-def _check(arguments: dict[str, object]) -> Problem | None:
+def _validate(arguments: dict[str, object]) -> Problem | None:
     try:
-        msgspec.convert(arguments, _Arguments)
+        msgspec.convert(arguments, _FindToolsArguments)
     except msgspec.ValidationError as error:
         return Problem(error=f"wrong arguments: {error}", error_type="validation_error")
     return None
 
 
-class FindingVenue:
-    def __init__(self, search: Search) -> None:
+class FindToolsVenue:
+    def __init__(self, search: SearchTools) -> None:
         self._search = search
 
     def tools(self) -> Sequence[Tool]:
-        return (TOOL,)
+        return (FIND_TOOLS_DEFINITION,)
 
-    def own(self, tool: str) -> Own:
-        return Own(check=_check)
+    def hooks(self, tool: str) -> ToolHooks:
+        return ToolHooks(validate=_validate)
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value:
-        wanted = msgspec.convert(call.arguments, _Arguments)
-        return Value(value=told(self._search(wanted.query, context.caller, context.may_use)))
+        wanted = msgspec.convert(call.arguments, _FindToolsArguments)
+        return Value(value=build_result(self._search(wanted.query, context.caller, context.may_use)))
 
     async def close(self) -> None:
         return None

@@ -11,15 +11,15 @@ import msgspec
 from msgspec import Meta, Struct
 
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import KEPT_TURN, Context, Failure, Own, Value
-from toolyard.core.results import boundary
+from toolyard.core.ports import RECORDED_TURN_PREFIX, Context, Failure, ToolHooks, Value
+from toolyard.core.results import find_char_boundary
 from toolyard.core.store import Blobs
 from toolyard.core.tools import Tool
 
-MOST_BYTES = 12_000
-MOST_MATCHES = 20
-MOST_FOUND = 1000
-AROUND = 200
+MAX_BYTES = 12_000
+MAX_MATCHES = 20
+MAX_HITS = 1000
+CONTEXT_CHARS = 200
 WINDOW_BYTES = 256 * 1024
 MAX_CHARACTER_BYTES = 4
 
@@ -33,7 +33,7 @@ READ_RESULT = Tool(
         "properties": {
             "handle": {"type": "string", "description": "The handle that came with the result"},
             "offset": {"type": "integer", "minimum": 0, "description": "The byte to begin at", "default": 0},
-            "length": {"type": "integer", "minimum": 1, "maximum": MOST_BYTES, "default": 8000},
+            "length": {"type": "integer", "minimum": 1, "maximum": MAX_BYTES, "default": 8000},
             "pattern": {
                 "type": "string",
                 "description": "Find this text instead, in upper or lower case; separate several by |",
@@ -45,34 +45,34 @@ READ_RESULT = Tool(
 )
 
 
-class _Arguments(Struct, forbid_unknown_fields=True):
+class _ReadResultArguments(Struct, forbid_unknown_fields=True):
     handle: str
     offset: Annotated[int, Meta(ge=0)] = 0
-    length: Annotated[int, Meta(ge=1, le=MOST_BYTES)] = 8000
+    length: Annotated[int, Meta(ge=1, le=MAX_BYTES)] = 8000
     pattern: str = ""
 
 
-def _check(arguments: dict[str, object]) -> Problem | None:
+def _validate(arguments: dict[str, object]) -> Problem | None:
     try:
-        msgspec.convert(arguments, _Arguments)
+        msgspec.convert(arguments, _ReadResultArguments)
     except msgspec.ValidationError as error:
         return Problem(error=f"wrong arguments: {error}", error_type="validation_error")
     return None
 
 
-class ResultsVenue:
+class ReadResultVenue:
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
 
     def tools(self) -> Sequence[Tool]:
         return (READ_RESULT,)
 
-    def own(self, tool: str) -> Own:
-        return Own(check=_check)
+    def hooks(self, tool: str) -> ToolHooks:
+        return ToolHooks(validate=_validate)
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure:
-        wanted = msgspec.convert(call.arguments, _Arguments)
-        hidden = wanted.handle.startswith(KEPT_TURN)
+        wanted = msgspec.convert(call.arguments, _ReadResultArguments)
+        hidden = wanted.handle.startswith(RECORDED_TURN_PREFIX)
         body = None if hidden else await self._blobs.get(context.conversation, wanted.handle)
         if body is None:
             said = f"there is no result {wanted.handle[:80]!r} in this conversation"
@@ -86,9 +86,9 @@ class ResultsVenue:
         return None
 
 
-def _slice(body: bytes, wanted: _Arguments) -> dict[str, object]:
-    start = boundary(body, min(wanted.offset, len(body)))
-    end = boundary(body, min(wanted.offset + wanted.length, len(body)))
+def _slice(body: bytes, arguments: _ReadResultArguments) -> dict[str, object]:
+    start = find_char_boundary(body, min(arguments.offset, len(body)))
+    end = find_char_boundary(body, min(arguments.offset + arguments.length, len(body)))
     after: dict[str, object] = {"next_offset": end} if end < len(body) else {}
     return {"text": body[start:end].decode(), "offset": start, "total_bytes": len(body), **after}
 
@@ -96,19 +96,19 @@ def _slice(body: bytes, wanted: _Arguments) -> dict[str, object]:
 def _find(body: bytes, pattern: str) -> dict[str, object]:
     """Return where a text occurs. A result is searched window by window: one search of it all would stop everybody."""
     alternatives = [part for part in pattern.split("|") if part]
-    hits = list(islice(_hits(body, alternatives), MOST_FOUND)) if alternatives else []
-    matches = [{"offset": start, "text": _around(body, start, end)} for start, end in hits[:MOST_MATCHES]]
+    hits = list(islice(_iter_hits(body, alternatives), MAX_HITS)) if alternatives else []
+    matches = [{"offset": start, "text": _extract_context(body, start, end)} for start, end in hits[:MAX_MATCHES]]
     return {"matches": matches, "found": len(hits), "total_bytes": len(body)}
 
 
-def _hits(body: bytes, alternatives: Sequence[str]) -> Iterator[tuple[int, int]]:
+def _iter_hits(body: bytes, alternatives: Sequence[str]) -> Iterator[tuple[int, int]]:
     """Yield the bytes at which each hit begins and ends."""
     wanted = re.compile("|".join(map(re.escape, alternatives)), re.IGNORECASE)
     overlap = MAX_CHARACTER_BYTES * max(map(len, alternatives))
     after = 0
     for start in range(0, len(body), WINDOW_BYTES):
-        first, last = boundary(body, start), boundary(body, min(start + WINDOW_BYTES, len(body)))
-        text = body[first : boundary(body, min(last + overlap, len(body)))].decode()
+        first, last = find_char_boundary(body, start), find_char_boundary(body, min(start + WINDOW_BYTES, len(body)))
+        text = body[first : find_char_boundary(body, min(last + overlap, len(body)))].decode()
         at, counted = first, 0
         for hit in wanted.finditer(text):
             at += len(text[counted : hit.start()].encode())
@@ -120,8 +120,8 @@ def _hits(body: bytes, alternatives: Sequence[str]) -> Iterator[tuple[int, int]]
                 yield at, after
 
 
-def _around(body: bytes, start: int, end: int) -> str:
-    room = AROUND * MAX_CHARACTER_BYTES
-    before = body[boundary(body, max(0, start - room)) : start].decode()[-AROUND:]
-    behind = body[end : boundary(body, min(len(body), end + room))].decode()[:AROUND]
+def _extract_context(body: bytes, start: int, end: int) -> str:
+    room = CONTEXT_CHARS * MAX_CHARACTER_BYTES
+    before = body[find_char_boundary(body, max(0, start - room)) : start].decode()[-CONTEXT_CHARS:]
+    behind = body[end : find_char_boundary(body, min(len(body), end + room))].decode()[:CONTEXT_CHARS]
     return f"{before}{body[start:end].decode()}{behind}"

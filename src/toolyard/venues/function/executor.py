@@ -11,8 +11,16 @@ from toolyard.core.items import Call
 from toolyard.core.ports import Context
 from toolyard.core.tools import EMPTY_OBJECT, Approval, Tool
 
-PARTS = ("name", "description", "parameters", "is_enabled", "requires_permission", "has_permission", "execute")
-RULES = (
+REQUIRED_ATTRIBUTES = (
+    "name",
+    "description",
+    "parameters",
+    "is_enabled",
+    "requires_permission",
+    "has_permission",
+    "execute",
+)
+RULE_ATTRIBUTES = (
     "divisions", "approval", "timeout_s", "approval_s", "retries", "read_only", "destructive", "open_world",
     "idempotent", "exclusive", "max_result_bytes", "examples", "sources",
 )  # fmt: skip
@@ -75,9 +83,9 @@ class Executor(ABC):
         """Return the result: anything that can be written as JSON. `call.arguments` fit `parameters`."""
 
 
-def define(executor: ExecutorLike) -> Tool:
+def define_tool(executor: ExecutorLike) -> Tool:
     """Return an executor as a tool. Raises Misconfigured for an attribute of the wrong type."""
-    rules = {rule: getattr(executor, rule) for rule in RULES if hasattr(executor, rule)}
+    rules = {rule: getattr(executor, rule) for rule in RULE_ATTRIBUTES if hasattr(executor, rule)}
     if isinstance(executor, Executor):
         rules["roles"] = executor.roles
     try:

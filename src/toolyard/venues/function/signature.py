@@ -15,7 +15,7 @@ from toolyard.core.errors import Misconfigured
 from toolyard.core.items import Problem
 from toolyard.core.ports import Context
 
-MOST_ERRORS = 10
+MAX_ERRORS = 10
 
 
 class Signature:
@@ -25,7 +25,7 @@ class Signature:
         self.context_parameter = ""
         fields: dict[str, Any] = {}
         defaults: dict[str, object] = {}
-        for parameter, hint in _parameters(function, name):
+        for parameter, hint in _list_parameters(function, name):
             if hint is Context:
                 self.context_parameter = parameter.name
             elif parameter.default is inspect.Parameter.empty:
@@ -36,32 +36,34 @@ class Signature:
         arguments: Any = with_config(ConfigDict(extra="forbid"))(TypedDict("Arguments", fields))  # pyright: ignore[reportArgumentType, reportGeneralTypeIssues]
         try:
             self._adapter: TypeAdapter[dict[str, object]] = TypeAdapter(arguments)
-            self.schema = _plain(self._adapter.json_schema(schema_generator=_Untitled), defaults)
+            self.schema = _clean_schema(self._adapter.json_schema(schema_generator=_UntitledSchema), defaults)
         except (PydanticUserError, PydanticSchemaGenerationError) as error:
             why = str(error).partition("\n")[0]
             raise Misconfigured(f"tool {name!r}: a parameter's type has no JSON form: {why}") from None
 
-    def read(self, arguments: dict[str, object]) -> dict[str, object]:
+    def parse_arguments(self, arguments: dict[str, object]) -> dict[str, object]:
         """The arguments as the function's own types, read as strictly as JSON allows. Raises ValidationError."""
         return self._adapter.validate_json(msgspec.json.encode(arguments), strict=True)
 
-    def check(self, arguments: dict[str, object]) -> Problem | None:
+    def validate(self, arguments: dict[str, object]) -> Problem | None:
         """Every field that is wrong, and what was expected there."""
         try:
-            self.read(arguments)
+            self.parse_arguments(arguments)
         except ValidationError as error:
-            found = [_told(fault) for fault in error.errors(include_url=False, include_input=False)[:MOST_ERRORS]]
+            found = [
+                _describe_fault(fault) for fault in error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
+            ]
             named = "; ".join(f"{fault['field']}: {fault['problem']}" for fault in found)
             return Problem(error=f"wrong arguments: {named}", error_type="validation_error", details={"fields": found})
         return None
 
 
-def _told(fault: ErrorDetails) -> dict[str, object]:
+def _describe_fault(fault: ErrorDetails) -> dict[str, object]:
     path = ".".join(str(part) for part in fault["loc"])
     return {"field": path or "(the whole)", "problem": fault["msg"], "expected": fault["type"]}
 
 
-def _parameters(function: Callable[..., object], name: str) -> list[tuple[inspect.Parameter, object]]:
+def _list_parameters(function: Callable[..., object], name: str) -> list[tuple[inspect.Parameter, object]]:
     try:
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
@@ -78,7 +80,7 @@ def _parameters(function: Callable[..., object], name: str) -> list[tuple[inspec
     return found
 
 
-def _plain(schema: dict[str, Any], defaults: dict[str, object]) -> dict[str, object]:
+def _clean_schema(schema: dict[str, Any], defaults: dict[str, object]) -> dict[str, object]:
     """Without a title that only repeats the name, and with the defaults that the function has."""
     schema.pop("title", None)
     properties: dict[str, dict[str, object]] = schema.setdefault("properties", {})
@@ -90,6 +92,6 @@ def _plain(schema: dict[str, Any], defaults: dict[str, object]) -> dict[str, obj
     return schema
 
 
-class _Untitled(GenerateJsonSchema):
+class _UntitledSchema(GenerateJsonSchema):
     def field_title_should_be_set(self, schema: object) -> bool:
         return False

@@ -11,24 +11,24 @@ from collections.abc import Callable, Hashable, Mapping
 from contextvars import copy_context
 from queue import SimpleQueue
 
-Outcome = tuple[object, BaseException | None]
-Job = tuple[Callable[[], object], asyncio.AbstractEventLoop, "asyncio.Future[Outcome]"]
+JobOutcome = tuple[object, BaseException | None]
+Job = tuple[Callable[[], object], asyncio.AbstractEventLoop, "asyncio.Future[JobOutcome]"]
 Owners = Mapping[Hashable, float]
 """On whose behalf a function runs, each with the share of the threads that may hang for it."""
 RUNNING_SHARE = 0.75
 """How much of the pool one owner may have at work at once."""
-NOBODY: Owners = {}
+NO_OWNERS: Owners = {}
 
 
-class NoThread(Exception):
+class NoThreadAvailable(Exception):
     """The function was not started, and why."""
 
 
-class Threads:
+class ThreadPool:
     """At most `most` at work at once, and as many again that were abandoned."""
 
-    def __init__(self, most: int = 32) -> None:
-        self._most = most
+    def __init__(self, max_threads: int = 32) -> None:
+        self._max_threads = max_threads
         self._running = 0
         self._running_for = Counter[Hashable]()
         self._hung_for = Counter[Hashable]()
@@ -38,7 +38,7 @@ class Threads:
         self.closed = False
 
     async def run(
-        self, function: Callable[[], object], owners: Owners = NOBODY, max_wait_s: float | None = None
+        self, function: Callable[[], object], owners: Owners = NO_OWNERS, max_wait_s: float | None = None
     ) -> object:
         """Return what the function returns. Raises NoThread if it was not started."""
         self._refuse_if_hung(owners)
@@ -50,7 +50,7 @@ class Threads:
 
     async def _run(self, function: Callable[[], object], owners: Owners) -> object:
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Outcome] = loop.create_future()
+        future: asyncio.Future[JobOutcome] = loop.create_future()
         context = copy_context()
         jobs = self._idle.pop() if self._idle else self._new_thread()
         jobs.put((lambda: context.run(function), loop, future))
@@ -60,11 +60,11 @@ class Threads:
             if not future.done():
                 self.abandoned += 1
                 self._hung_for.update(owners.keys())
-                future.add_done_callback(lambda _: self._came_back(jobs, owners))
+                future.add_done_callback(lambda _: self._reclaim(jobs, owners))
             raise
         finally:
             if future.done():
-                self._rest(jobs)
+                self._make_idle(jobs)
         if error is not None:
             raise error
         return answer
@@ -76,26 +76,28 @@ class Threads:
         self._idle.clear()
 
     def _refuse_if_hung(self, owners: Owners) -> None:
-        if self.abandoned >= self._most or any(
-            self._hung_for[owner] >= self._bound(share) for owner, share in owners.items()
+        if self.abandoned >= self._max_threads or any(
+            self._hung_for[owner] >= self._share_limit(share) for owner, share in owners.items()
         ):
-            raise NoThread("too many earlier calls still hang in threads that cannot be stopped; restart the server")
+            raise NoThreadAvailable(
+                "too many earlier calls still hang in threads that cannot be stopped; restart the server"
+            )
 
-    def _bound(self, share: float) -> int:
+    def _share_limit(self, share: float) -> int:
         """Return what a share of the pool is in threads: at least one, and where there are two or more never all."""
-        return max(1, min(self._most - 1, int(self._most * share)))
+        return max(1, min(self._max_threads - 1, int(self._max_threads * share)))
 
     def _may_start(self, owners: Owners) -> bool:
-        bound = self._bound(RUNNING_SHARE)
-        return self._running < self._most and all(self._running_for[owner] < bound for owner in owners)
+        bound = self._share_limit(RUNNING_SHARE)
+        return self._running < self._max_threads and all(self._running_for[owner] < bound for owner in owners)
 
-    def _take(self, owners: Owners) -> None:
+    def _count_start(self, owners: Owners) -> None:
         self._running += 1
         self._running_for.update(owners.keys())
 
     async def _acquire(self, owners: Owners, max_wait_s: float | None) -> None:
         if self._may_start(owners):  # whoever waits could not start either, or would have been started
-            self._take(owners)
+            self._count_start(owners)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((owners, turn))
@@ -108,29 +110,29 @@ class Threads:
             raise
         if not turn.done():
             turn.cancel()
-            raise NoThread(f"no thread became free within {max_wait_s:g} s")
+            raise NoThreadAvailable(f"no thread became free within {max_wait_s:g} s")
 
     def _release(self, owners: Owners) -> None:
         self._running -= 1
         _subtract(self._running_for, owners)
         passed_over = list[tuple[Owners, "asyncio.Future[None]"]]()
-        while self._waiting and self._running < self._most:
+        while self._waiting and self._running < self._max_threads:
             waiting, turn = self._waiting.popleft()
             if turn.done():  # it waits no longer
                 continue
             if self._may_start(waiting):
-                self._take(waiting)
+                self._count_start(waiting)
                 turn.set_result(None)
             else:
                 passed_over.append((waiting, turn))
         self._waiting.extendleft(reversed(passed_over))
 
-    def _came_back(self, jobs: "SimpleQueue[Job | None]", owners: Owners) -> None:
+    def _reclaim(self, jobs: "SimpleQueue[Job | None]", owners: Owners) -> None:
         self.abandoned -= 1
         _subtract(self._hung_for, owners)
-        self._rest(jobs)
+        self._make_idle(jobs)
 
-    def _rest(self, jobs: "SimpleQueue[Job | None]") -> None:
+    def _make_idle(self, jobs: "SimpleQueue[Job | None]") -> None:
         if self.closed:
             jobs.put(None)
         else:
@@ -162,6 +164,6 @@ def _subtract(counts: Counter[Hashable], owners: Owners) -> None:
             del counts[owner]
 
 
-def _settle(future: "asyncio.Future[Outcome]", answer: object, error: BaseException | None) -> None:
+def _settle(future: "asyncio.Future[JobOutcome]", answer: object, error: BaseException | None) -> None:
     if not future.cancelled():
         future.set_result((answer, error))

@@ -17,16 +17,16 @@ import msgspec
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Misconfigured, ToolError
 from toolyard.core.items import Call, Problem
-from toolyard.core.ports import Context, Failure, Later, Own, Value, Verdict
-from toolyard.core.results import problem_of
+from toolyard.core.ports import Context, Failure, Pending, ToolHooks, Value, Verdict
+from toolyard.core.results import to_problem
 from toolyard.core.tools import Approval, Tool
-from toolyard.venues.function.executor import PARTS, ExecutorLike, define
-from toolyard.venues.function.threads import NoThread, Threads
+from toolyard.venues.function.executor import REQUIRED_ATTRIBUTES, ExecutorLike, define_tool
+from toolyard.venues.function.threads import NoThreadAvailable, ThreadPool
 
 if TYPE_CHECKING:  # pydantic is loaded with the first tool: whoever has none does not pay for it
     from toolyard.venues.function.signature import Signature
 
-_PASSING = frozenset({"unavailable", "timeout"})
+_RETRYABLE = frozenset({"unavailable", "timeout"})
 _log = logging.getLogger("toolyard.tools")
 
 Function = Callable[..., object]
@@ -46,13 +46,13 @@ class FunctionTool:
         return self.function(*args, **kwargs)
 
     async def run(self, call: Call, context: Context, run_blocking: RunBlocking) -> object:
-        arguments = self.signature.read(call.arguments)
+        arguments = self.signature.parse_arguments(call.arguments)
         if self.signature.context_parameter:
             arguments[self.signature.context_parameter] = context
-        return await _called(lambda: self.function(**arguments), self.function, run_blocking)
+        return await _invoke(lambda: self.function(**arguments), self.function, run_blocking)
 
-    def own(self) -> Own:
-        return Own(check=self.signature.check)
+    def hooks(self) -> ToolHooks:
+        return ToolHooks(validate=self.signature.validate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +61,17 @@ class ExecutorTool:
     executor: ExecutorLike
 
     async def run(self, call: Call, context: Context, run_blocking: RunBlocking) -> object:
-        return await _called(lambda: self.executor.execute(call, context), self.executor.execute, run_blocking)
+        return await _invoke(lambda: self.executor.execute(call, context), self.executor.execute, run_blocking)
 
-    def own(self) -> Own:
-        def gate(caller: Caller) -> Verdict | None:
+    def hooks(self) -> ToolHooks:
+        def authorize(caller: Caller) -> Verdict | None:
             if not self.executor.is_enabled():
                 return Verdict("deny", "the tool is disabled")
             if not self.executor.requires_permission() or any(map(self.executor.has_permission, caller.roles)):
                 return None
             return Verdict("deny", "it needs a permission that no role of the caller has")
 
-        return Own(gate=gate)
+        return ToolHooks(authorize=authorize)
 
 
 @overload
@@ -100,11 +100,11 @@ def tool(
 def tool(function: Function | None = None, /, **rules: object) -> FunctionTool | Callable[[Function], FunctionTool]:
     """Make a typed function a tool: its signature becomes the schema, its docstring the description."""
     if function is not None:
-        return _made(function, {})
-    return lambda function: _made(function, rules)
+        return _build_tool(function, {})
+    return lambda function: _build_tool(function, rules)
 
 
-def _made(function: Function, rules: Mapping[str, object]) -> FunctionTool:
+def _build_tool(function: Function, rules: Mapping[str, object]) -> FunctionTool:
     name = str(rules.get("name") or getattr(function, "__name__", ""))
     signature: Signature = import_module("toolyard.venues.function.signature").Signature(function, name)
     given = {key: value for key, value in rules.items() if key not in ("name", "description") and value is not None}
@@ -120,10 +120,10 @@ def _made(function: Function, rules: Mapping[str, object]) -> FunctionTool:
         )
     except msgspec.ValidationError as error:
         raise Misconfigured(f"tool {name!r}: {error}") from None
-    return FunctionTool(_consistent(definition), function, signature)
+    return FunctionTool(_require_consistent(definition), function, signature)
 
 
-def _consistent(tool: Tool) -> Tool:
+def _require_consistent(tool: Tool) -> Tool:
     if tool.read_only and tool.destructive:
         raise Misconfigured(f"tool {tool.name!r} is read_only and destructive: set one of them")
     return tool
@@ -136,18 +136,18 @@ def as_tool(thing: object) -> FunctionTool | ExecutorTool:
     if inspect.isclass(thing) and hasattr(thing, "execute"):
         thing = cast(Callable[[], object], thing)()
     if isinstance(thing, ExecutorLike):
-        return ExecutorTool(_consistent(define(thing)), thing)
+        return ExecutorTool(_require_consistent(define_tool(thing)), thing)
     if hasattr(thing, "execute"):
-        missing = [part for part in PARTS if not hasattr(thing, part)]
+        missing = [part for part in REQUIRED_ATTRIBUTES if not hasattr(thing, part)]
         raise Misconfigured(f"executor {type(thing).__name__} lacks {', '.join(missing)}")
     if callable(thing):
-        return _made(thing, {})
+        return _build_tool(thing, {})
     raise Misconfigured(f"{thing!r} is not a tool: give a typed function, a @tool, or an executor")
 
 
 class FunctionVenue:
     def __init__(self, tools: Iterable[object], *, threads: int = 32) -> None:
-        self._threads = Threads(threads)
+        self._threads = ThreadPool(threads)
         self._tools: dict[str, FunctionTool | ExecutorTool] = {}
         for one in map(as_tool, tools):
             if one.definition.name in self._tools:
@@ -157,26 +157,28 @@ class FunctionVenue:
     def tools(self) -> Sequence[Tool]:
         return [one.definition for one in self._tools.values()]
 
-    def own(self, tool: str) -> Own:
-        return self._tools[tool].own()
+    def hooks(self, tool: str) -> ToolHooks:
+        return self._tools[tool].hooks()
 
-    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Later:
+    async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
         """Whatever a tool raises is an answer to the model; only being stopped is not."""
         try:
-            run_blocking = partial(self._threads.run, owners=_owners(tool, context), max_wait_s=tool.timeout_s / 2)
+            run_blocking = partial(
+                self._threads.run, owners=_build_owners(tool, context), max_wait_s=tool.timeout_s / 2
+            )
             return Value(value=await self._tools[tool.name].run(call, context, run_blocking))
         except asyncio.CancelledError:
             raise
         except ToolError as error:
-            problem = problem_of(error.message, error.error_type, error.details)
-            return Failure(problem=problem, passing=error.error_type in _PASSING)
-        except NoThread as error:
+            problem = to_problem(error.message, error.error_type, error.details)
+            return Failure(problem=problem, retryable=error.error_type in _RETRYABLE)
+        except NoThreadAvailable as error:
             said = f"{tool.name} was not started: {error}"
             return Failure(problem=Problem(error=said, error_type="unavailable", details={"started": False}))
         except BaseException as error:
             _log.warning("tool %s raised", tool.name, exc_info=error if _is_writable(error) else None)
-            said = f"{type(error).__name__}: {_first_lines(error)}"
-            return Failure(problem=problem_of(said, "execution_error"), passing=True)
+            said = f"{type(error).__name__}: {_truncate_error(error)}"
+            return Failure(problem=to_problem(said, "execution_error"), retryable=True)
 
     def warnings(self) -> Sequence[str]:
         """Return what an operator should know of: threads that hang, and are lost until their tools return."""
@@ -187,19 +189,19 @@ class FunctionVenue:
         self._threads.close()
 
 
-def _owners(tool: Tool, context: Context) -> dict[Hashable, float]:
+def _build_owners(tool: Tool, context: Context) -> dict[Hashable, float]:
     """Return whose threads a call uses. A tool may hang in fewer than a caller: the caller has other tools."""
     caller = context.caller
     return {("tool", tool.name): 0.5, ("caller", caller.tenant, caller.user): 0.75}
 
 
-async def _called(call: Callable[[], object], function: Function, run_blocking: RunBlocking) -> object:
+async def _invoke(call: Callable[[], object], function: Function, run_blocking: RunBlocking) -> object:
     answer = call() if inspect.iscoroutinefunction(function) else await run_blocking(call)
     return await cast(Awaitable[object], answer) if inspect.isawaitable(answer) else answer
 
 
-def _first_lines(error: BaseException, most: int = 1000) -> str:
-    return str(error)[:most]
+def _truncate_error(error: BaseException, max_chars: int = 1000) -> str:
+    return str(error)[:max_chars]
 
 
 def _is_writable(error: BaseException) -> bool:

@@ -5,26 +5,26 @@ loads the SDK: a `Connector` does, when the first server is started.
 """
 
 from toolyard.venues.mcp.calls.client_results import unwrap_result
-from toolyard.venues.mcp.calls.content import outcome
-from toolyard.venues.mcp.catalog.definitions import tool_of
+from toolyard.venues.mcp.calls.content import parse_call_result
+from toolyard.venues.mcp.catalog.definitions import build_tool
 from toolyard.venues.mcp.catalog.router import Route, Router
-from toolyard.venues.mcp.manager import Fleet
-from toolyard.venues.mcp.outcomes import Answer, Answered, Gone, Rejected
-from toolyard.venues.mcp.shared import Connector
-from toolyard.venues.mcp.venue import McpVenue, meta_of
+from toolyard.venues.mcp.dependencies import Connector
+from toolyard.venues.mcp.manager import McpManager
+from toolyard.venues.mcp.outcomes import ErrorReply, NoReply, ResultReply, ServerReply
+from toolyard.venues.mcp.venue import McpVenue, build_meta
 
 __all__ = [
-    "Answer",
-    "Answered",
     "Connector",
-    "Fleet",
-    "Gone",
+    "ErrorReply",
+    "McpManager",
     "McpVenue",
-    "Rejected",
+    "NoReply",
+    "ResultReply",
     "Route",
     "Router",
-    "meta_of",
-    "outcome",
-    "tool_of",
+    "ServerReply",
+    "build_meta",
+    "build_tool",
+    "parse_call_result",
     "unwrap_result",
 ]

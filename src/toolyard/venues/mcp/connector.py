@@ -6,78 +6,85 @@ from contextlib import AbstractAsyncContextManager
 
 from toolyard.core.caller import Caller
 from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
-from toolyard.venues.mcp.auth.grants import Keeper
-from toolyard.venues.mcp.auth.oauth import signing
+from toolyard.venues.mcp.auth.grants import GrantStore
+from toolyard.venues.mcp.auth.oauth import build_auth
 from toolyard.venues.mcp.auth.sign_in import sign_in
-from toolyard.venues.mcp.calls.schema_check import Forms
-from toolyard.venues.mcp.outcomes import SHARED, Era, Json, SessionKind, Supervised
-from toolyard.venues.mcp.server import CALLER_IDLE_S, FURTHER_IDLE_S
-from toolyard.venues.mcp.sessions.child_reaper import Warden
-from toolyard.venues.mcp.sessions.session import Hooks, Session, connected
-from toolyard.venues.mcp.sessions.stderr_log import Said
-from toolyard.venues.mcp.sessions.supervisor import Link
-from toolyard.venues.mcp.sessions.transports import filled_in, streams
-from toolyard.venues.mcp.shared import Watcher
+from toolyard.venues.mcp.calls.schema_check import SchemaValidators
+from toolyard.venues.mcp.dependencies import ConnectionListener
+from toolyard.venues.mcp.outcomes import SHARED, Era, Json, McpConnection, SessionKind
+from toolyard.venues.mcp.server import CALLER_IDLE_S, EXTRA_IDLE_S
+from toolyard.venues.mcp.sessions.child_reaper import ChildReaper
+from toolyard.venues.mcp.sessions.session import SessionHooks, UpstreamSession, open_session
+from toolyard.venues.mcp.sessions.stderr_log import StderrLog
+from toolyard.venues.mcp.sessions.supervisor import SessionSupervisor
+from toolyard.venues.mcp.sessions.transports import fill_placeholders, select_transport
 
 
 class SdkConnector:
     """Sessions by the official SDK."""
 
     def __init__(self) -> None:
-        self._warden = Warden()
-        self._forms = Forms()
+        self._reaper = ChildReaper()
+        self._validators = SchemaValidators()
         logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)  # it quotes tokens; we tell what failed
 
-    def link(
+    def create_connection(
         self,
         server: str,
         spec: ServerSpec,
         caller: Caller | None,
-        watcher: Watcher,
-        keeper: Keeper,
+        listener: ConnectionListener,
+        grant_store: GrantStore,
         kind: SessionKind = SHARED,
-    ) -> Supervised:
-        said = Said(server)
+    ) -> McpConnection:
+        said = StderrLog(server)
 
-        async def elicited(question: Json, owner: object) -> Json:
-            return await watcher.elicited(made, question, owner)
+        async def elicit(question: Json, owner: object) -> Json:
+            return await listener.on_elicitation(made, question, owner)
 
-        hooks = Hooks(
-            listed=lambda tools: watcher.listed(tools, caller),
-            notified=lambda method, params: watcher.notified(method, params, caller),
-            elicited=elicited,
+        hooks = SessionHooks(
+            on_tools_listed=lambda tools: listener.on_tools_listed(tools, caller),
+            on_notification=lambda method, params: listener.on_notification(method, params, caller),
+            on_elicitation=elicit,
             claims=kind.claims,
         )
-        opened = streams(spec, caller, said, self._warden, lambda: signing(server, spec, keeper))
+        opened = select_transport(spec, caller, said, self._reaper, lambda: build_auth(server, spec, grant_store))
 
-        def connect(era: Era) -> AbstractAsyncContextManager[Session]:
+        def connect(era: Era) -> AbstractAsyncContextManager[UpstreamSession]:
             known: Era = "legacy" if spec.protocol == "2025-11-25" or kind.era == "legacy" else era
-            return connected(opened, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=known)
+            return open_session(opened, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=known)
 
         legacy = kind.era == "legacy"
-        made = Link(server, connect, said, idle_s=_idle_s(spec, caller, kind), changed=watcher.changed, one_era=legacy)
+        made = SessionSupervisor(
+            server,
+            connect,
+            said,
+            idle_s=_idle_s(spec, caller, kind),
+            on_status_change=listener.on_status_change,
+            single_era=legacy,
+        )
         return made
 
     async def sign_in(
         self,
         spec: ServerSpec,
         caller: Caller | None,
-        keeper: Keeper,
+        grant_store: GrantStore,
         redirect_uri: str,
         show: Callable[[str], None],
         answer: Awaitable[SignInAnswer],
     ) -> None:
-        await sign_in(spec, keeper, redirect_uri, show, answer, filled_in(spec.headers, caller))
+        await sign_in(spec, grant_store, redirect_uri, show, answer, fill_placeholders(spec.headers, caller))
 
-    def unfit(self, schema: object, content: object) -> str:
-        return self._forms.unfit(schema, content)
+    def validate(self, schema: object, content: object) -> str:
+        return self._validators.validate(schema, content)
 
     def close(self) -> None:
-        self._warden.close()
+        self._reaper.close()
 
 
 def _idle_s(spec: ServerSpec, caller: Caller | None, kind: SessionKind) -> float:
     """Return how long a session without a call is kept; zero means for ever."""
     if kind.number or kind.claims:
-        return min(spec.idle_s or FURTHER_IDLE_S, FURTHER_IDLE_S)
+        return min(spec.idle_s or EXTRA_IDLE_S, EXTRA_IDLE_S)
     return spec.idle_s or (CALLER_IDLE_S if caller is not None else 0.0)

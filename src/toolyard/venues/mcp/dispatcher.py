@@ -16,14 +16,14 @@ from mcp.shared.transport_context import TransportContext
 from mcp_types import CLIENT_CAPABILITIES_META_KEY
 
 from toolyard.core.mcp_client import Capability
-from toolyard.venues.mcp.catalog.definitions import unusable
+from toolyard.venues.mcp.catalog.definitions import find_defect
 from toolyard.venues.mcp.outcomes import Json
 
-_EMPTY: dict[str, Json] = {"tools/call": {"content": [], "resultType": "complete"}}
+_EMPTY_RESULTS: dict[str, Json] = {"tools/call": {"content": [], "resultType": "complete"}}
 
 
 @dataclass(slots=True)
-class Sent:
+class SentRequest:
     """A request on its way, and its answer as it came."""
 
     owner: object = None
@@ -32,26 +32,26 @@ class Sent:
     answer: Json = field(default_factory=dict[str, object])
     status: int = 0
     """Over HTTP: the status of the answer."""
-    trouble: str = ""
+    transport_error: str = ""
     """Over HTTP: what went wrong on the way, if anything."""
     unreached: bool = False
     is_asked: bool = False
     """By somebody who is told what comes of it; what is not belongs to the session itself."""
     capabilities: frozenset[Capability] | None = None
     """What the calling client can be asked for; None for what the session says."""
-    denied: str = ""
+    denial_reason: str = ""
     """Over HTTP: why the server does not do this for us, though it does other things."""
 
 
-sent_for: ContextVar[Sent | None] = ContextVar("sent", default=None)
+current_request: ContextVar[SentRequest | None] = ContextVar("sent", default=None)
 
 
-def sent_now() -> Sent | None:
+def get_current_request() -> SentRequest | None:
     """The request on behalf of which this is running: the SDK carries it to where its answer is read."""
-    return sent_for.get()
+    return current_request.get()
 
 
-class Wire(JSONRPCDispatcher[TransportContext]):
+class RecordingDispatcher(JSONRPCDispatcher[TransportContext]):
     """The SDK's dispatcher, with the answers kept as they come and its end to be waited for."""
 
     ended: asyncio.Event
@@ -81,7 +81,7 @@ class Wire(JSONRPCDispatcher[TransportContext]):
     ) -> dict[str, object]:
         options: CallOptions = opts if opts is not None else {}
         number = options.setdefault("request_id", next(self._numbers))
-        sent = sent_for.get()
+        sent = current_request.get()
         if sent is not None:
             sent.id = number
             params = _with_capabilities(params, sent.capabilities)
@@ -89,7 +89,13 @@ class Wire(JSONRPCDispatcher[TransportContext]):
         if sent is None:
             return answer
         sent.answer = answer
-        return _EMPTY[method] if method in _EMPTY else _bare(answer) if method == "tools/list" else answer
+        return (
+            _EMPTY_RESULTS[method]
+            if method in _EMPTY_RESULTS
+            else _strip_listing(answer)
+            if method == "tools/list"
+            else answer
+        )
 
 
 def _with_capabilities(
@@ -104,9 +110,9 @@ def _with_capabilities(
     return {**(params or {}), "_meta": {**cast(Json, meta), CLIENT_CAPABILITIES_META_KEY: claimed}}
 
 
-def _bare(listing: Json) -> Json:
+def _strip_listing(listing: Json) -> Json:
     """A listing with what the SDK needs to know of it: one bad definition must not hide the others."""
     tools = listing.get("tools")
     named = cast(list[Json], tools) if isinstance(tools, list) else []
-    kept = [{"name": tool["name"], "inputSchema": tool["inputSchema"]} for tool in named if not unusable(tool)]
+    kept = [{"name": tool["name"], "inputSchema": tool["inputSchema"]} for tool in named if not find_defect(tool)]
     return {**listing, "tools": kept}

@@ -11,11 +11,11 @@ from toolyard.core.mcp_servers import ServerStatus
 Json = dict[str, object]
 
 
-class Progress(Protocol):
+class ProgressCallback(Protocol):
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None: ...
 
 
-class Answered(Struct, frozen=True):
+class ResultReply(Struct, frozen=True):
     """The answer, as the server sent it."""
 
     raw: Json
@@ -26,7 +26,7 @@ FORBIDDEN = 403
 """The code of what is rejected for want of rights: an HTTP server's own, and ours where nobody accepted a tool."""
 
 
-class Rejected(Struct, frozen=True):
+class ErrorReply(Struct, frozen=True):
     """The server answered with an error of the protocol."""
 
     code: int
@@ -35,15 +35,15 @@ class Rejected(Struct, frozen=True):
     modern: bool = False
 
 
-class Gone(Struct, frozen=True):
+class NoReply(Struct, frozen=True):
     """There was no server to ask, or it went before it answered. `read`: it may have read the request, and acted."""
 
     why: str
     read: bool
 
 
-Answer = Answered | Rejected | Gone
-Barred = Callable[[], Rejected | Gone | None]
+ServerReply = ResultReply | ErrorReply | NoReply
+PreflightCheck = Callable[[], ErrorReply | NoReply | None]
 """Why a request may not be sent over the session that is open now, if so."""
 
 
@@ -66,7 +66,7 @@ SHARED = SessionKind()
 """The session that all callers share, or all requests of one caller."""
 
 
-class Opened(Struct, frozen=True):
+class OpenTimings(Struct, frozen=True):
     """How long the steps took in which a session was opened."""
 
     start_s: float = 0.0
@@ -75,7 +75,7 @@ class Opened(Struct, frozen=True):
     list_s: float = 0.0
 
 
-class Told(Struct, frozen=True, kw_only=True):
+class ConnectionInfo(Struct, frozen=True, kw_only=True):
     """How a connection is."""
 
     error: str = ""
@@ -83,19 +83,19 @@ class Told(Struct, frozen=True, kw_only=True):
     protocol: str = ""
     sessions: int = 0
     in_flight: int = 0
-    opened: Opened = Opened()
+    timings: OpenTimings = OpenTimings()
     capabilities: Json = {}
     """Of the session that is open, or was."""
     log: tuple[str, ...] = ()
 
 
-class Asking(Protocol):
+class McpRequester(Protocol):
     """A connection as a request needs it; see `_link`."""
 
     era_refused: bool
     """The server does not speak the only era that this connection is for."""
 
-    async def era(self) -> Era:
+    async def get_era(self) -> Era:
         """Return what is spoken, once that is known; empty if there is no session to be had."""
         ...
 
@@ -104,24 +104,24 @@ class Asking(Protocol):
         method: str,
         params: Json,
         *,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
         owner: object = None,
-        barred: Barred | None = None,
+        preflight: PreflightCheck | None = None,
         capabilities: frozenset[Capability] | None = None,
-    ) -> Answer:
+    ) -> ServerReply:
         """Ask the server. `capabilities` are the calling client's: in the new era each request says them."""
         ...
 
-    def suspect(self) -> None:
+    def report_timeout(self) -> None:
         """A request was not answered before its deadline."""
         ...
 
 
-class Supervised(Asking, Protocol):
+class McpConnection(McpRequester, Protocol):
     """A connection that is kept up; see `_link`."""
 
     status: ServerStatus
-    told: Callable[[], Told]
+    describe: Callable[[], ConnectionInfo]
 
     async def run(self) -> None: ...
 

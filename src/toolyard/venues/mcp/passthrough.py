@@ -5,35 +5,35 @@ from collections.abc import Callable, Mapping
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Declined, NotFound, Refused, Unavailable
 from toolyard.core.mcp_client import McpClient
-from toolyard.core.ports import Heard
-from toolyard.venues.mcp.manager import Fleet
-from toolyard.venues.mcp.outcomes import Answered, Gone, Json, Rejected
+from toolyard.core.ports import NotificationHandler
+from toolyard.venues.mcp.manager import McpManager
+from toolyard.venues.mcp.outcomes import ErrorReply, Json, NoReply, ResultReply
 
 
-class FleetBeside:
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
+class McpManagerProxy:
+    def __init__(self, manager: McpManager) -> None:
+        self._manager = manager
 
-    def offering(self, capability: str, caller: Caller) -> Mapping[str, bool]:
-        return self._fleet.offering(capability, caller)
+    def find_servers(self, capability: str, caller: Caller) -> Mapping[str, bool]:
+        return self._manager.find_servers(capability, caller)
 
-    def definition(self, server: str, tool: str, caller: Caller) -> Json:
-        return self._fleet.definition(server, tool, caller)
+    def get_definition(self, server: str, tool: str, caller: Caller) -> Json:
+        return self._manager.get_definition(server, tool, caller)
 
     async def ask(
         self, server: str, caller: Caller, method: str, params: Json, client: McpClient | None = None
     ) -> Json:
         try:
-            answer = await self._fleet.ask(server, caller, method, params, client)
+            answer = await self._manager.ask(server, caller, method, params, client)
         except (NotFound, Refused) as error:
             raise Unavailable(str(error)) from None
         match answer:
-            case Answered(raw=raw):
+            case ResultReply(raw=raw):
                 return raw
-            case Rejected(code=code, message=message, data=data):
+            case ErrorReply(code=code, message=message, data=data):
                 raise Declined(message, code=code, data=data)
-            case Gone(why=why):
+            case NoReply(why=why):
                 raise Unavailable(f"the server {server!r} is not available: {why}")
 
-    def listen(self, heard: Heard) -> Callable[[], None]:
-        return self._fleet.listen(heard)
+    def subscribe(self, handler: NotificationHandler) -> Callable[[], None]:
+        return self._manager.subscribe(handler)

@@ -147,7 +147,7 @@ async def test_a_token_that_cannot_be_renewed_any_more_is_thrown_away_and_a_pers
         await control(server, forget="yes")
         assert "toolyard servers login mail" in await mailbox(yard)
         assert card(yard).status == "failed"
-        assert await yard.servers.server("mail").keeper(("", "")).load() is None
+        assert await yard.servers.get_server("mail").build_grant_store(("", "")).load() is None
         assert (await signed_in(yard)).status == "running"
 
 
@@ -186,7 +186,7 @@ class Evil:
 async def test_what_renews_a_token_is_never_shown_to_another_issuer() -> None:
     async with open_signed_yard() as (yard, server):
         await signed_in(yard)
-        grant = await yard.servers.server("mail").keeper(("", "")).load()
+        grant = await yard.servers.get_server("mail").build_grant_store(("", "")).load()
         assert grant is not None
         evil = Evil(str(grant.client["client_id"]))
         listening = await asyncio.start_server(evil.visited, "127.0.0.1", 0)
@@ -212,7 +212,7 @@ async def test_tokens_are_in_the_stores_private_file_and_nowhere_else(
         with pytest.raises(Refused, match="failed") as refused:
             await signed_in(yard)
         assert "access-" not in str(refused.value) + repr(yard.servers.cards())
-        grant = await yard.servers.server("mail").keeper(("", "")).load()
+        grant = await yard.servers.get_server("mail").build_grant_store(("", "")).load()
         assert grant is not None and "access-" in str(grant.token) and "access-" not in repr(grant)
     assert [path.stat().st_mode & 0o077 for path in tmp_path.glob("yard.db*")] == [0] * len(
         list(tmp_path.glob("yard*"))
@@ -231,8 +231,8 @@ async def test_a_server_that_is_removed_takes_its_tokens_along_and_another_addre
     ):
         await yard.servers.add("mail", server.spec(trust=True))
         await signed_in(yard)
-        keeper = yard.servers.server("mail").keeper(("", ""))
-        moved = type(keeper)(yard.servers.server("mail")._home.shelf, "mail", ("", ""), other.spec().url)  # pyright: ignore[reportPrivateUsage]
+        keeper = yard.servers.get_server("mail").build_grant_store(("", ""))
+        moved = type(keeper)(yard.servers.get_server("mail")._deps.store, "mail", ("", ""), other.spec().url)  # pyright: ignore[reportPrivateUsage]
         assert await keeper.load() is not None and await moved.load() is None
         await yard.servers.act("mail", "remove")
         assert await keeper.load() is None
@@ -275,7 +275,7 @@ async def test_a_slow_call_does_not_hold_up_the_others_of_a_server_that_wants_a_
         async with Yard(model=Scripted([]), servers={"guarded": server.spec(oauth=oauth, trust=True)}) as yard:
             await settled(yard)
             slow = asyncio.create_task(events_of(yard.call("wait", {})))
-            await condition(lambda: yard.servers.link("guarded", ANN).told().in_flight == 1)
+            await condition(lambda: yard.servers.get_connection("guarded", ANN).describe().in_flight == 1)
             assert result(await events_of(yard.call("stock", {}))).content == "seven"
             assert not slow.done()
             assert result(await events_of(yard.call("release", {}))).content == "released"
@@ -299,7 +299,7 @@ async def test_a_session_that_needs_more_rights_to_begin_wants_a_sign_in(at: str
     async with open_signed_yard() as (yard, server):
         await signed_in(yard)
         await control(server, more="archive", at=at)
-        yard.servers.server("mail").renew(ANN)
+        yard.servers.get_server("mail").reconnect(ANN)
         await condition(lambda: card(yard).status == "failed")
         assert "archive" in card(yard).error and "toolyard servers login mail" in card(yard).error
         assert (await signed_in(yard)).status == "running"
@@ -308,7 +308,7 @@ async def test_a_session_that_needs_more_rights_to_begin_wants_a_sign_in(at: str
 async def test_what_one_call_needs_is_added_to_what_others_do_and_to_no_other_grant() -> None:
     async with open_signed_yard() as (yard, server):
         await signed_in(yard)
-        keeper = yard.servers.server("mail").keeper(())
+        keeper = yard.servers.get_server("mail").build_grant_store(())
 
         async def needing(scope: str) -> Grant | None:
             await control(server, more=scope)

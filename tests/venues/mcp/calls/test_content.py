@@ -10,7 +10,7 @@ from real_servers import npm_server
 from support import events_of, open_yard, result
 from toolyard.core.items import FilePart, ImagePart
 from toolyard.core.ports import Failure, Value
-from toolyard.venues.mcp.calls.content import outcome
+from toolyard.venues.mcp.calls.content import parse_call_result
 from venues.mcp.plain import Plain
 
 Json = dict[str, object]
@@ -37,14 +37,14 @@ DATA = base64.b64encode(b"12345").decode()
 )
 def test_each_kind_is_told_and_the_whole_is_kept(block: dict[str, object], told: str) -> None:
     raw: dict[str, object] = {"content": [block]}
-    answer = outcome(raw)
+    answer = parse_call_result(raw)
     assert isinstance(answer, Value) and answer.value == told
     assert answer.native == (b"" if block["type"] == "text" else json.dumps(raw, separators=(",", ":")).encode())
 
 
 def test_what_is_no_text_comes_along_for_those_who_can_look_at_it() -> None:
     image = {"type": "image", "data": DATA, "mimeType": "image/png"}
-    answer = outcome({"content": [image, {"type": "resource_link", "uri": "file:///a", "name": "a"}]})
+    answer = parse_call_result({"content": [image, {"type": "resource_link", "uri": "file:///a", "name": "a"}]})
     assert isinstance(answer, Value)
     assert answer.parts == (ImagePart(url=f"data:image/png;base64,{DATA}"), FilePart(url="file:///a", name="a"))
 
@@ -54,7 +54,7 @@ def test_structured_content_is_told_once() -> None:
     repeated: Json = {"content": [{"type": "text", "text": json.dumps(value)}], "structuredContent": value}
     alone: Json = {"content": [], "structuredContent": value}
     beside: Json = {"content": [{"type": "text", "text": "warm"}], "structuredContent": value}
-    told = [outcome(raw) for raw in (repeated, alone, beside)]
+    told = [parse_call_result(raw) for raw in (repeated, alone, beside)]
     assert [one.value for one in told if isinstance(one, Value)] == [
         '{"temperature": 21}', '{"temperature":21}', 'warm\n{"temperature":21}',
     ]  # fmt: skip
@@ -64,27 +64,27 @@ def test_structured_content_is_told_once() -> None:
 def test_text_repeated_in_the_only_field_of_structured_content_reaches_the_model_once(field: str) -> None:
     text = "milk\nbread"
     raw: Json = {"content": [{"type": "text", "text": text}], "structuredContent": {field: text}}
-    answer = outcome(raw)
+    answer = parse_call_result(raw)
     assert isinstance(answer, Value) and answer.value == text
     more: Json = {**raw, "structuredContent": {field: text, "lines": 2}}
-    beside = outcome(more)
+    beside = parse_call_result(more)
     assert isinstance(beside, Value) and '"lines":2' in str(beside.value), "what the text does not say is shown"
 
 
 def test_a_result_that_says_it_is_an_error_is_one() -> None:
     details = {"error_type": "out_of_stock", "item": "flour"}
     raw: Json = {"content": [{"type": "text", "text": "none left"}], "isError": True, "structuredContent": details}
-    failed = outcome(raw)
+    failed = parse_call_result(raw)
     assert isinstance(failed, Failure) and failed.native
     assert (failed.problem.error, failed.problem.error_type) == ("none left", "out_of_stock")
     assert failed.problem.details == details
-    silent = outcome({"content": [], "isError": True})
+    silent = parse_call_result({"content": [], "isError": True})
     assert isinstance(silent, Failure) and silent.problem.error_type == "execution_error" and silent.problem.error
 
 
 @pytest.mark.parametrize("raw", [{}, {"content": None}, {"content": "text"}, {"content": [1, None]}])
 def test_nonsense_is_an_empty_answer_and_no_failure_of_ours(raw: dict[str, object]) -> None:
-    assert isinstance(outcome(raw), Value)
+    assert isinstance(parse_call_result(raw), Value)
 
 
 async def test_an_image_of_a_real_server_is_kept_whole() -> None:

@@ -111,7 +111,7 @@ async def answered(yard: Yard, conversation: str, asked: CallParked) -> Result:
     reader = await yard.follow(conversation)
     await yard.answer(conversation, asked.call_id, {"name": "Ann"})
     while True:
-        for item, _ in await reader.batch():
+        for item, _ in await reader.read_batch():
             event = getattr(item, "event", None)
             if isinstance(event, CallEnded):
                 reader.detach()
@@ -143,10 +143,10 @@ async def test_stopping_a_run_that_waits_with_a_question_tells_the_server(tmp_pa
     async with open_yard([], servers={"plain": plain.spec}) as yard:
         run = yard.call("ask", {})
         asked = await parked(run)
-        link = yard.servers.link("plain", Caller())
-        assert link.told().in_flight == 1
+        link = yard.servers.get_connection("plain", Caller())
+        assert link.describe().in_flight == 1
         await run.stop()
-        await condition(lambda: link.told().in_flight == 0)
+        await condition(lambda: link.describe().in_flight == 0)
         with pytest.raises(Refused):
             await yard.answer(run.conversation, asked.call_id, {"name": "Ann"})
 

@@ -15,7 +15,7 @@ from support import PATIENCE_S, condition, events_of, open_yard, problem, result
 from toolyard import Caller, Yard
 from toolyard.core.events import CallEnded, CallProgressed, CallStarted
 from toolyard.core.mcp_servers import ServerCard
-from toolyard.venues.mcp.sessions.backoff import FIRST_S, MOST_S, OPEN_AFTER, Patience
+from toolyard.venues.mcp.sessions.backoff import FIRST_DELAY_S, MAX_DELAY_S, OPEN_AFTER, Backoff
 from venues.mcp.plain import Plain, is_alive, state_of
 
 
@@ -80,7 +80,7 @@ async def test_a_request_that_the_dead_server_never_read_is_sent_again(tmp_path:
         await condition(lambda: state_of(pid) == "T")  # until then it may read on, on a busy machine
         run = yard.call("add", {})
         await until(run, CallStarted)
-        await condition(lambda: yard.servers.link("plain", Caller()).told().in_flight == 1)
+        await condition(lambda: yard.servers.get_connection("plain", Caller()).describe().in_flight == 1)
         os.kill(pid, signal.SIGKILL)
         (done,) = [event.result async for event in run if isinstance(event, CallEnded)]
         assert done.outcome == "ok", done
@@ -205,11 +205,18 @@ async def test_a_server_is_removed_once_however_many_ask_for_it(tmp_path: Path) 
 
 
 def test_the_first_attempt_after_an_end_comes_at_once_and_the_others_wait_longer_and_longer() -> None:
-    patience, waits = Patience(), list[float]()
+    patience, waits = Backoff(), list[float]()
     for _ in range(12):
-        patience = patience.after(answered=False, lived_s=1.0)
-        waits.append(patience.wait_s(luck=0.5))
-    assert waits[:5] == [0.0, FIRST_S, FIRST_S * 2, FIRST_S * 4, FIRST_S * 8] and waits[-1] == MOST_S
-    assert patience.open and not Patience(failures=OPEN_AFTER - 1).open
-    assert patience.after(answered=True, lived_s=0.1) == patience.after(answered=False, lived_s=60.0) == Patience()
-    assert patience.wait_s(0.0) < patience.wait_s(1.0) <= MOST_S * 1.5
+        patience = patience.after_session(answered=False, lived_s=1.0)
+        waits.append(patience.delay_s(jitter=0.5))
+    assert (
+        waits[:5] == [0.0, FIRST_DELAY_S, FIRST_DELAY_S * 2, FIRST_DELAY_S * 4, FIRST_DELAY_S * 8]
+        and waits[-1] == MAX_DELAY_S
+    )
+    assert patience.is_open and not Backoff(failures=OPEN_AFTER - 1).is_open
+    assert (
+        patience.after_session(answered=True, lived_s=0.1)
+        == patience.after_session(answered=False, lived_s=60.0)
+        == Backoff()
+    )
+    assert patience.delay_s(0.0) < patience.delay_s(1.0) <= MAX_DELAY_S * 1.5

@@ -12,9 +12,9 @@ from mcp_types import METHOD_NOT_FOUND
 from support import PATIENCE_S, condition, events_of, open_yard, result
 from toolyard import Caller, Scripted, Yard
 from toolyard.core.mcp_servers import OAuth, ServerSpec
-from toolyard.surfaces.mcp.client import Standing
-from toolyard.surfaces.mcp.notifications import Notices
-from toolyard.venues.mcp.server import least_needed
+from toolyard.surfaces.mcp.client import ClientState
+from toolyard.surfaces.mcp.notifications import NotificationFeeds
+from toolyard.venues.mcp.server import find_least_needed
 from venues.mcp.modern import GUARDED, OverHttp, over_http, over_stdio, settled
 from venues.mcp.plain import Plain
 
@@ -64,7 +64,7 @@ async def test_a_method_that_a_server_does_not_have_ends_nobodys_session(protoco
         refused = await yard.servers.ask("http", ANN, "completion/complete", COMPLETE)
         assert getattr(refused, "code", 0) == METHOD_NOT_FOUND, refused
         await who(yard, BOB)
-        assert yard.servers.link("http", BOB).told().sessions == 1
+        assert yard.servers.get_connection("http", BOB).describe().sessions == 1
 
 
 async def test_a_server_over_http_that_is_away_is_not_available_and_comes_back() -> None:
@@ -144,8 +144,8 @@ async def test_of_many_callers_sessions_one_with_a_call_on_its_way_goes_last(tmp
         slow = asyncio.create_task(events_of(yard.call("slow_look", {}, caller=ANN)))
         await condition(lambda: plain.noted("began") == ["slow_look"])
         await looked(yard, BOB)
-        links = {(who.user,): yard.servers.link("own", who) for who in (ANN, BOB)}
-        assert least_needed(links) == ("bob",)
+        links = {(who.user,): yard.servers.get_connection("own", who) for who in (ANN, BOB)}
+        assert find_least_needed(links) == ("bob",)
         slow.cancel()
         await asyncio.wait([slow])
 
@@ -191,12 +191,12 @@ async def test_any_request_passes_through_as_it_came() -> None:
     told: list[tuple[str, str]] = []
     async with open_yard([], servers={"modern": over_stdio(trust=True)}) as yard:
         fleet = yard.servers
-        fleet.listen(lambda server, method, params, caller: told.append((server, method)))
+        fleet.subscribe(lambda server, method, params, caller: told.append((server, method)))
         answer = await fleet.ask("modern", ANN, "tools/list", {})
         assert getattr(answer, "raw", {})["tools"][0]["name"] == "greet"
         rejected = await fleet.ask("modern", ANN, "prompts/get", {"name": "none"})
         assert getattr(rejected, "code", 0) != 0
-        assert "tools" in fleet.link("modern", ANN).told().capabilities
+        assert "tools" in fleet.get_connection("modern", ANN).describe().capabilities
         await events_of(yard.call("more", {}))
         await condition(lambda: ("modern", "notifications/tools/list_changed") in told)
 
@@ -206,8 +206,8 @@ async def test_what_a_callers_own_session_says_is_told_to_that_caller_alone(tmp_
     async with open_yard(
         [], servers={"own": Plain(tmp_path, "tells", auth="caller", env={"USER_NAME": "{user}"}).spec}
     ) as yard:
-        notices = Notices(yard.service)
-        feeds = [notices.open(caller, lists, Standing()) for caller in (ANN, BOB)]
+        notices = NotificationFeeds(yard.service)
+        feeds = [notices.open(caller, lists, ClientState()) for caller in (ANN, BOB)]
         await looked(yard, ANN)
         await condition(lambda: feeds[0].waiting > 0)
         assert [feed.waiting for feed in feeds] == [1, 0]

@@ -5,9 +5,9 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import cast
 
-from toolyard.venues.mcp.sessions.session import Era, Session
-from toolyard.venues.mcp.sessions.stderr_log import Said
-from toolyard.venues.mcp.sessions.supervisor import Link
+from toolyard.venues.mcp.sessions.session import Era, UpstreamSession
+from toolyard.venues.mcp.sessions.stderr_log import StderrLog
+from toolyard.venues.mcp.sessions.supervisor import SessionSupervisor
 
 
 class Unused:
@@ -23,19 +23,19 @@ class Unused:
 
 async def test_a_session_that_falls_asleep_is_given_to_nobody() -> None:
     async with asyncio.timeout(30):
-        sessions, closing, close = list[Session](), asyncio.Event(), asyncio.Event()
+        sessions, closing, close = list[UpstreamSession](), asyncio.Event(), asyncio.Event()
 
         @asynccontextmanager
-        async def connect(era: Era) -> AsyncGenerator[Session]:
-            sessions.append(cast(Session, Unused()))
+        async def connect(era: Era) -> AsyncGenerator[UpstreamSession]:
+            sessions.append(cast(UpstreamSession, Unused()))
             yield sessions[-1]
             closing.set()
             await close.wait()
 
-        link = Link("sleepy", connect, Said("sleepy"), idle_s=0.01, changed=lambda: None)
+        link = SessionSupervisor("sleepy", connect, StderrLog("sleepy"), idle_s=0.01, on_status_change=lambda: None)
         running = asyncio.create_task(link.run())
         await closing.wait()
         close.set()
-        assert await link.session() is not sessions[0]
+        assert await link.get_session() is not sessions[0]
         link.stop()
         await running

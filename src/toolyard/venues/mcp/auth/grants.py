@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from toolyard.core.store import Shelf
+from toolyard.core.store import KeyValue
 
 Json = dict[str, object]
 TOKENS = "mcp.tokens"
@@ -33,32 +33,32 @@ class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"Grant(url={self.url!r}, issuer={self.issuer!r}, …)"
 
 
-_grant = msgspec.json.Decoder(Grant)
+_grant_decoder = msgspec.json.Decoder(Grant)
 
 
-class Keeper:
+class GrantStore:
     """Keeps the grant of one server, for one caller or for all."""
 
-    def __init__(self, shelf: Shelf, server: str, who: Sequence[str], url: str) -> None:
-        self._shelf = shelf
-        self._name = msgspec.json.encode([server, *who]).decode()
+    def __init__(self, store: KeyValue, server: str, caller_key: Sequence[str], url: str) -> None:
+        self._store = store
+        self._name = msgspec.json.encode([server, *caller_key]).decode()
         self._url = url
 
     async def load(self) -> Grant | None:
         """None also for a grant of an address that the server no longer has."""
-        body = dict(await self._shelf.shelved(TOKENS)).get(self._name)
-        found = _grant.decode(body) if body is not None else None
+        body = dict(await self._store.list_records(TOKENS)).get(self._name)
+        found = _grant_decoder.decode(body) if body is not None else None
         return found if found is not None and found.url == self._url else None
 
     async def save(self, grant: Grant) -> None:
-        await self._shelf.shelve(TOKENS, self._name, msgspec.json.encode(grant))
+        await self._store.set(TOKENS, self._name, msgspec.json.encode(grant))
 
     async def forget(self) -> None:
-        await self._shelf.unshelve(TOKENS, self._name)
+        await self._store.delete(TOKENS, self._name)
 
 
-async def forget_all(shelf: Shelf, server: str) -> None:
+async def forget_grants(store: KeyValue, server: str) -> None:
     """Of a server that is taken away."""
-    for name, _ in await shelf.shelved(TOKENS):
+    for name, _ in await store.list_records(TOKENS):
         if msgspec.json.decode(name, type=list[str])[0] == server:
-            await shelf.unshelve(TOKENS, name)
+            await store.delete(TOKENS, name)

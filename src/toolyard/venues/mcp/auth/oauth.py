@@ -23,21 +23,21 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from toolyard.core.mcp_servers import ServerSpec
-from toolyard.venues.mcp.auth.grants import Grant, Json, Keeper
-from toolyard.venues.mcp.dispatcher import sent_now
+from toolyard.venues.mcp.auth.grants import Grant, GrantStore, Json
+from toolyard.venues.mcp.dispatcher import get_current_request
 
-LONGEST_WORD = 300
-MOST_WANTED = 50
+MAX_ERROR_CHARS = 300
+MAX_WANTED_SCOPES = 50
 """Scopes that a server asked for, one time after the other."""
 UNAUTHORIZED, FORBIDDEN, TOO_MANY = 401, 403, 429
 M = TypeVar("M", bound=BaseModel)
 
 
-class SignedOut(OAuthFlowError):
+class SignInRequired(OAuthFlowError):
     """Only a person can go on from here."""
 
 
-class Memory:
+class MemoryTokenStorage:
     """Where the SDK keeps what it was given, for as long as that lasts."""
 
     def __init__(self) -> None:
@@ -57,13 +57,13 @@ class Memory:
         self.client = client_info
 
 
-class _Kept(Memory):
+class _GrantTokenStorage(MemoryTokenStorage):
     """The grant of a person: a renewed token is kept in its place, and so is the means to renew it once more."""
 
-    def __init__(self, grant: Grant, keeper: Keeper) -> None:
+    def __init__(self, grant: Grant, grant_store: GrantStore) -> None:
         super().__init__()
         self._grant = grant
-        self._keeper = keeper
+        self._grant_store = grant_store
         self.tokens = OAuthToken.model_validate(grant.token)
         self.client = OAuthClientInformationFull.model_validate(grant.client)
 
@@ -72,56 +72,58 @@ class _Kept(Memory):
             tokens.refresh_token = self.tokens.refresh_token
         self.tokens = tokens
         expires_at = None if tokens.expires_in is None else time.time() + tokens.expires_in
-        await self._save(replace(self._grant, token=dumped(tokens), expires_at=expires_at))
+        await self._save(replace(self._grant, token=dump_model(tokens), expires_at=expires_at))
 
-    async def want(self, scope: str) -> None:
+    async def remember_scope(self, scope: str) -> None:
         wanted = dict.fromkeys([*self._grant.wanted.split(), *scope.split()])
-        await self._save(replace(self._grant, wanted=" ".join([*wanted][-MOST_WANTED:])))
+        await self._save(replace(self._grant, wanted=" ".join([*wanted][-MAX_WANTED_SCOPES:])))
 
     async def _save(self, grant: Grant) -> None:
         """In place of the one that this is made of: whoever signed in anew meanwhile, or out, is left with that."""
         before, self._grant = self._grant, grant
-        kept = await self._keeper.load()
+        kept = await self._grant_store.load()
         if kept is not None and kept.token == before.token and kept != grant:
-            await self._keeper.save(grant)
+            await self._grant_store.save(grant)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
         """Of another authorization server than the person chose: it is not taken over here."""
 
 
-class _Renewing(OAuthClientProvider):
+class _RenewingProvider(OAuthClientProvider):
     """With what a person got by signing in. Where a person would be asked again, it renews, or is signed out."""
 
-    def __init__(self, grant: Grant, keeper: Keeper) -> None:
-        self._kept = _Kept(grant, keeper)
+    def __init__(self, grant: Grant, grant_store: GrantStore) -> None:
+        self._token_storage = _GrantTokenStorage(grant, grant_store)
         self._grant = grant
-        self._keeper = keeper
-        super().__init__(grant.url, client_metadata("http://127.0.0.1/callback"), self._kept)
+        self._grant_store = grant_store
+        super().__init__(grant.url, build_client_metadata("http://127.0.0.1/callback"), self._token_storage)
         self.context.token_expiry_time = grant.expires_at
-        self.context.oauth_metadata = loaded(OAuthMetadata, grant.metadata)
-        self.context.protected_resource_metadata = loaded(ProtectedResourceMetadata, grant.resource)
+        self.context.oauth_metadata = load_model(OAuthMetadata, grant.metadata)
+        self.context.protected_resource_metadata = load_model(ProtectedResourceMetadata, grant.resource)
 
     async def _perform_authorization(self) -> httpx2.Request:
-        tokens, found = self._kept.tokens, self.context.oauth_metadata
-        same = self.context.client_info is self._kept.client  # the SDK lets go of it if the server names another issuer
-        if not same or tokens is None or not tokens.refresh_token or not issued_by(found, self._grant.issuer):
-            raise SignedOut("the token is not taken any more")
+        tokens, found = self._token_storage.tokens, self.context.oauth_metadata
+        same = (
+            self.context.client_info is self._token_storage.client
+        )  # the SDK lets go of it if the server names another issuer
+        if not same or tokens is None or not tokens.refresh_token or not is_issued_by(found, self._grant.issuer):
+            raise SignInRequired("the token is not taken any more")
         self.context.current_tokens = tokens
         return await self._refresh_token()
 
-    async def want(self, scope: str) -> None:
+    async def remember_scope(self, scope: str) -> None:
         """More than the token is good for: that only a person can grant."""
-        await self._kept.want(scope)
+        await self._token_storage.remember_scope(scope)
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
         status = response.status_code
         if httpx2.codes.is_client_error(status) and status != TOO_MANY:
-            await self._keeper.forget()
-            raise SignedOut("the token cannot be renewed any more")
+            await self._grant_store.forget()
+            raise SignInRequired("the token cannot be renewed any more")
         await super()._handle_token_response(response)
 
 
-class Signing(httpx2.Auth):
+class RequestAuth(httpx2.Auth):
     """Signs requests. `refused` says why it could not, after one that was not let in.
 
     The SDK's flow holds all other requests up until the answer to one begins: it is entered only where there is no
@@ -131,22 +133,22 @@ class Signing(httpx2.Auth):
     def __init__(self, provider: OAuthClientProvider | None, advice: str) -> None:
         self._provider = provider
         self._advice = advice
-        self.refused = ""
+        self.refusal = ""
         self.signed_out = False
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        token = self._token()
+        token = self._get_token()
         if token or self._provider is None:
             if token:
                 request.headers["Authorization"] = f"Bearer {token}"
             response = yield request
             if self._provider is None or not _is_refused(response):
-                self._came_to(response)
+                self._record_response(response)
                 return
-            if isinstance(self._provider, _Renewing) and response.status_code == FORBIDDEN:
+            if isinstance(self._provider, _RenewingProvider) and response.status_code == FORBIDDEN:
                 await self._deny(self._provider, extract_scope_from_www_auth(response) or "")
                 return
-            self._distrust(token)
+            self._expire_token(token)
         assert self._provider is not None
         flow = self._provider.async_auth_flow(request)
         response = httpx2.Response(UNAUTHORIZED)
@@ -156,61 +158,61 @@ class Signing(httpx2.Auth):
                 response = yield outgoing
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
-            self._came_to(response)
+            self._record_response(response)
             return
-        except SignedOut as error:
-            self._note(f"{error}; {self._advice}", signed_out=True)
+        except SignInRequired as error:
+            self._set_refusal(f"{error}; {self._advice}", signed_out=True)
         except (OAuthFlowError, ValidationError) as error:
-            self._note(f"a token for it could not be had: {in_a_line(error)}")
+            self._set_refusal(f"a token for it could not be had: {first_error_line(error)}")
         finally:
             await flow.aclose()
         request.headers.pop("Authorization", None)
         yield request  # what came last is of the authorization server, and for nobody else to read
 
-    def _token(self) -> str:
+    def _get_token(self) -> str:
         context = self._provider.context if self._provider else None
         tokens = context.current_tokens if context is not None and context.is_token_valid() else None
         return tokens.access_token if tokens else ""
 
-    def _distrust(self, token: str) -> None:
+    def _expire_token(self, token: str) -> None:
         """Have it renewed, unless another request has done so meanwhile."""
         assert self._provider is not None
         tokens = self._provider.context.current_tokens
         if tokens is not None and tokens.access_token == token:
             self._provider.context.token_expiry_time = 1.0
 
-    def _came_to(self, response: httpx2.Response) -> None:
+    def _record_response(self, response: httpx2.Response) -> None:
         """Who is not signed in may be refused in one way after the other: only a yes is a yes."""
         if _is_refused(response):
-            self._note(self._advice, signed_out=True)
+            self._set_refusal(self._advice, signed_out=True)
         elif response.is_success:
-            self._note("")
+            self._set_refusal("")
 
-    async def _deny(self, provider: _Renewing, scope: str) -> None:
+    async def _deny(self, provider: _RenewingProvider, scope: str) -> None:
         """The token is good, but not for this request: the session goes on, unless it is one without which none is."""
-        await provider.want(scope)
+        await provider.remember_scope(scope)
         said = f"this needs more rights than the token has ({scope or 'it does not say which'}); {self._advice}"
-        sent = sent_now()
+        sent = get_current_request()
         if sent is not None and sent.is_asked:
-            sent.denied = said
+            sent.denial_reason = said
         else:
-            self._note(said, signed_out=True)
+            self._set_refusal(said, signed_out=True)
 
-    def _note(self, why: str, *, signed_out: bool = False) -> None:
-        self.refused, self.signed_out = why, signed_out
-        if why and (sent := sent_now()) is not None:
-            sent.trouble, sent.unreached = why, True
+    def _set_refusal(self, why: str, *, signed_out: bool = False) -> None:
+        self.refusal, self.signed_out = why, signed_out
+        if why and (sent := get_current_request()) is not None:
+            sent.transport_error, sent.unreached = why, True
 
 
-async def signing(server: str, spec: ServerSpec, keeper: Keeper) -> Signing:
+async def build_auth(server: str, spec: ServerSpec, grant_store: GrantStore) -> RequestAuth:
     """What signs the requests to this server, with what is kept for it."""
     if "authorization" in {name.lower() for name in spec.headers}:
-        return Signing(None, "it does not take the header Authorization that is configured for it")
+        return RequestAuth(None, "it does not take the header Authorization that is configured for it")
     if spec.oauth is not None and spec.oauth.grant == "client_credentials":
-        return Signing(
+        return RequestAuth(
             ClientCredentialsOAuthProvider(
                 spec.url,
-                Memory(),
+                MemoryTokenStorage(),
                 spec.oauth.client_id,
                 spec.oauth.client_secret,
                 scope=spec.oauth.scope or None,
@@ -218,30 +220,30 @@ async def signing(server: str, spec: ServerSpec, keeper: Keeper) -> Signing:
             ),
             "it does not take the token that it was asked for",
         )
-    grant = await keeper.load()
+    grant = await grant_store.load()
     advice = f"it wants a person to sign in: `toolyard servers login {server}`"
-    return Signing(_Renewing(grant, keeper) if grant else None, advice)
+    return RequestAuth(_RenewingProvider(grant, grant_store) if grant else None, advice)
 
 
-def client_metadata(redirect_uri: str) -> OAuthClientMetadata:
+def build_client_metadata(redirect_uri: str) -> OAuthClientMetadata:
     return OAuthClientMetadata.model_validate({"client_name": "Toolyard", "redirect_uris": [redirect_uri]})
 
 
-def issued_by(metadata: OAuthMetadata | None, issuer: str) -> bool:
+def is_issued_by(metadata: OAuthMetadata | None, issuer: str) -> bool:
     return metadata is not None and issuers_match(str(metadata.issuer), issuer)
 
 
-def dumped(model: BaseModel | None) -> Json:
+def dump_model(model: BaseModel | None) -> Json:
     return cast(Json, model.model_dump(mode="json", exclude_none=True)) if model else {}
 
 
-def loaded(kind: type[M], kept: Json) -> M | None:
-    return kind.model_validate(kept) if kept else None
+def load_model(kind: type[M], raw: Json) -> M | None:
+    return kind.model_validate(raw) if raw else None
 
 
-def in_a_line(error: Exception) -> str:
+def first_error_line(error: Exception) -> str:
     """What went wrong, without what was sent: further lines of such an error quote it, tokens and all."""
-    return str(error).partition("\n")[0][:LONGEST_WORD]
+    return str(error).partition("\n")[0][:MAX_ERROR_CHARS]
 
 
 def _is_refused(response: httpx2.Response) -> bool:

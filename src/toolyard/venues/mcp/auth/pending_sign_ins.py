@@ -13,25 +13,25 @@ from urllib.parse import parse_qs, urlsplit
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Invalid, Refused, Unavailable
 from toolyard.core.mcp_servers import ServerCard, SignIn, SignInAnswer
-from toolyard.core.ports import Mint
-from toolyard.venues.mcp.server import Server, Who
-from toolyard.venues.mcp.shared import Connector
+from toolyard.core.ports import Clock
+from toolyard.venues.mcp.dependencies import Connector
+from toolyard.venues.mcp.server import CallerKey, ManagedServer
 
 BEGIN_S = 30.0
 ANSWER_S = 600.0
 """How long a person may take."""
 FINISH_S = 30.0
-MOST_OPEN = 200
-LONGEST_SAID = 300
+MAX_PENDING = 200
+MAX_ERROR_CHARS = 300
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 
 
-class Spawn(Protocol):
+class SpawnTask(Protocol):
     def __call__(self, work: Coroutine[object, object, None]) -> "asyncio.Task[None]": ...
 
 
 @dataclass(slots=True, eq=False)
-class _Open:
+class _PendingSignIn:
     """A sign-in on its way: the page is known first, then what the person came back with."""
 
     page: "asyncio.Future[str]"
@@ -40,57 +40,62 @@ class _Open:
     state: str = ""
 
 
-class SignIns:
+class PendingSignIns:
     def __init__(
         self,
-        server: Callable[[str], Server],
-        connector: Callable[[], Connector],
-        spawn: Spawn,
-        until: Callable[[Callable[[], bool]], Awaitable[None]],
-        mint: Mint,
+        get_server: Callable[[str], ManagedServer],
+        get_connector: Callable[[], Connector],
+        spawn: SpawnTask,
+        wait_until: Callable[[Callable[[], bool]], Awaitable[None]],
+        clock: Clock,
     ) -> None:
-        self._server = server
-        self._connector = connector
+        self._get_server = get_server
+        self._get_connector = get_connector
         self._spawn = spawn
-        self._until = until
-        self._mint = mint
-        self._open: dict[tuple[str, Who], _Open] = {}
+        self._wait_until = wait_until
+        self._clock = clock
+        self._pending: dict[tuple[str, CallerKey], _PendingSignIn] = {}
 
     async def begin(self, id: str, caller: Caller, redirect_uri: str) -> SignIn:
         """The page to sign in at. One that the same caller had begun is given up."""
-        server = self._server(id)
-        _require_sensible(server, redirect_uri)
-        who, seen_as = server.seen_as(caller)
-        self._give_up((id, who))
-        if len(self._open) >= MOST_OPEN:
-            raise Unavailable(f"{MOST_OPEN} sign-ins are open already; try again later")
+        server = self._get_server(id)
+        _require_sign_in_possible(server, redirect_uri)
+        who, seen_as = server.resolve_caller(caller)
+        self._cancel((id, who))
+        if len(self._pending) >= MAX_PENDING:
+            raise Unavailable(f"{MAX_PENDING} sign-ins are open already; try again later")
         loop = asyncio.get_running_loop()
-        made = _Open(loop.create_future(), loop.create_future())
-        expires_at = self._mint.now() + ANSWER_S
+        made = _PendingSignIn(loop.create_future(), loop.create_future())
+        expires_at = self._clock.now() + ANSWER_S
 
-        async def signed_in() -> None:
+        async def run_sign_in() -> None:
             try:
                 async with asyncio.timeout(ANSWER_S):
-                    await self._connector().sign_in(
-                        server.spec, seen_as, server.keeper(who), redirect_uri, made.page.set_result, made.answer
+                    await self._get_connector().sign_in(
+                        server.spec,
+                        seen_as,
+                        server.build_grant_store(who),
+                        redirect_uri,
+                        made.page.set_result,
+                        made.answer,
                     )
             finally:
-                if self._open.get((id, who)) is made:
-                    del self._open[id, who]
+                if self._pending.get((id, who)) is made:
+                    del self._pending[id, who]
 
-        self._open[id, who] = made
-        made.task = self._spawn(signed_in())
-        made.task.add_done_callback(_looked_at)
+        self._pending[id, who] = made
+        made.task = self._spawn(run_sign_in())
+        made.task.add_done_callback(_retrieve_exception)
         await asyncio.wait((made.page, made.task), timeout=BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
         if not made.page.done():
-            await _ended(made.task, "the server and its authorization server did not answer in time", 0.0)
+            await _wait_for_end(made.task, "the server and its authorization server did not answer in time", 0.0)
         made.state = parse_qs(urlsplit(made.page.result()).query)["state"][0]
         return SignIn(url=made.page.result(), state=made.state, expires_at=expires_at)
 
     async def finish(self, id: str, caller: Caller, answer: SignInAnswer) -> ServerCard:
         """Take what the page answered, and connect with what it is worth."""
-        server = self._server(id)
-        found = self._open.get((id, server.seen_as(caller)[0]))
+        server = self._get_server(id)
+        found = self._pending.get((id, server.resolve_caller(caller)[0]))
         if (
             found is None
             or found.task is None
@@ -100,56 +105,56 @@ class SignIns:
         if answer.error or not answer.code:
             found.task.cancel()
             said = answer.error_description or answer.error or "no code came back"
-            raise Refused(f"the sign-in was not granted: {said[:LONGEST_SAID]}")
+            raise Refused(f"the sign-in was not granted: {said[:MAX_ERROR_CHARS]}")
         if not found.answer.done():
             found.answer.set_result(answer)
-        await _ended(found.task, "the authorization server did not answer in time", FINISH_S)
-        return await self._connected(server, caller)
+        await _wait_for_end(found.task, "the authorization server did not answer in time", FINISH_S)
+        return await self._reconnect(server, caller)
 
     async def forget(self, id: str, caller: Caller) -> ServerCard:
         """Sign out: what is kept for this caller is thrown away, and its session with it."""
-        server = self._server(id)
-        who, _ = server.seen_as(caller)
-        self._give_up((id, who))
-        await server.keeper(who).forget()
-        return await self._connected(server, caller)
+        server = self._get_server(id)
+        who, _ = server.resolve_caller(caller)
+        self._cancel((id, who))
+        await server.build_grant_store(who).forget()
+        return await self._reconnect(server, caller)
 
     def close(self) -> None:
-        for one in list(self._open):
-            self._give_up(one)
+        for one in list(self._pending):
+            self._cancel(one)
 
-    def _give_up(self, which: tuple[str, Who]) -> None:
-        if (found := self._open.pop(which, None)) is not None and found.task is not None:
+    def _cancel(self, key: tuple[str, CallerKey]) -> None:
+        if (found := self._pending.pop(key, None)) is not None and found.task is not None:
             found.task.cancel()
 
-    async def _connected(self, server: Server, caller: Caller) -> ServerCard:
+    async def _reconnect(self, server: ManagedServer, caller: Caller) -> ServerCard:
         """Once the session with the new grant is up, or has failed."""
         if not server.record.wanted:
-            return server.card()
-        link = server.renew(caller)
-        await self._until(lambda: link.status != "starting")
-        return server.card()
+            return server.build_card()
+        link = server.reconnect(caller)
+        await self._wait_until(lambda: link.status != "starting")
+        return server.build_card()
 
 
-async def _ended(task: "asyncio.Task[None]", late: str, within_s: float) -> None:
+async def _wait_for_end(task: "asyncio.Task[None]", timeout_text: str, within_s: float) -> None:
     """Wait for a sign-in's end, and raise what it raises."""
     done, _ = await asyncio.wait((task,), timeout=within_s)
     if not done:
         task.cancel()
-        raise Unavailable(late)
+        raise Unavailable(timeout_text)
     if task.cancelled():
         raise Refused("the sign-in was given up: another one was begun")
     if (error := task.exception()) is not None:
         raise Refused("the sign-in was not answered in time") if isinstance(error, TimeoutError) else error
 
 
-def _looked_at(task: "asyncio.Task[None]") -> None:
+def _retrieve_exception(task: "asyncio.Task[None]") -> None:
     """Whoever waits is told; if nobody does, it is no news."""
     if not task.cancelled():
         task.exception()
 
 
-def _require_sensible(server: Server, redirect_uri: str) -> None:
+def _require_sign_in_possible(server: ManagedServer, redirect_uri: str) -> None:
     spec = server.spec
     if not spec.url:
         raise Refused(f"the server {server.id!r} is a child process: nobody signs in to it")

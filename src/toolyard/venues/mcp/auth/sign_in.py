@@ -15,41 +15,48 @@ from pydantic import ValidationError
 
 from toolyard.core.errors import Refused, Unavailable
 from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
-from toolyard.venues.mcp.auth.grants import Grant, Keeper
-from toolyard.venues.mcp.auth.oauth import UNAUTHORIZED, Memory, client_metadata, dumped, in_a_line, issued_by
-from toolyard.venues.mcp.bounded_http import PLAIN, Bounded
+from toolyard.venues.mcp.auth.grants import Grant, GrantStore
+from toolyard.venues.mcp.auth.oauth import (
+    UNAUTHORIZED,
+    MemoryTokenStorage,
+    build_client_metadata,
+    dump_model,
+    first_error_line,
+    is_issued_by,
+)
+from toolyard.venues.mcp.bounded_http import UNCOMPRESSED, BoundedTransport
 
 ANSWER_S = 20.0
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 PROTOCOL = "2025-11-25"
 _PING = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
 _HEADERS = {"accept": "application/json, text/event-stream", "mcp-protocol-version": PROTOCOL}
-Show = Callable[[str], None]
+ShowUrl = Callable[[str], None]
 
 
-class _Asking(OAuthClientProvider):
+class _SignInProvider(OAuthClientProvider):
     """The SDK's flow, for a client that is known to one authorization server, or to none."""
 
     def __init__(
         self,
         spec: ServerSpec,
-        memory: Memory,
+        storage: MemoryTokenStorage,
         redirect_uri: str,
-        show: Show,
+        show: ShowUrl,
         answer: Awaitable[SignInAnswer],
-        more: str,
+        extra_scope: str,
     ):
-        async def shown(url: str) -> None:
-            show(_opened_safely(url))
+        async def show_page(url: str) -> None:
+            show(_require_safe_url(url))
 
-        async def answered() -> AuthorizationCodeResult:
+        async def wait_for_answer() -> AuthorizationCodeResult:
             said = await answer
             return AuthorizationCodeResult(code=said.code, state=said.state, iss=said.iss)
 
         self._issuer = spec.oauth.issuer if spec.oauth else ""
         self._scope = spec.oauth.scope if spec.oauth else ""
-        self._more = more
-        super().__init__(spec.url, client_metadata(redirect_uri), memory, shown, answered)
+        self._extra_scope = extra_scope
+        super().__init__(spec.url, build_client_metadata(redirect_uri), storage, show_page, wait_for_answer)
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Who is known to need more rights asks for them from the start, as if the server had just said so."""
@@ -58,8 +65,8 @@ class _Asking(OAuthClientProvider):
             outgoing = await anext(flow)
             while True:
                 response = yield outgoing
-                if self._more and response.status_code == UNAUTHORIZED:
-                    scope = union_scopes(extract_scope_from_www_auth(response), self._more)
+                if self._extra_scope and response.status_code == UNAUTHORIZED:
+                    scope = union_scopes(extract_scope_from_www_auth(response), self._extra_scope)
                     about = f'resource_metadata="{found}", ' if (found := _metadata_of(response)) else ""
                     response.headers["www-authenticate"] = f'Bearer {about}scope="{scope}"'
                 outgoing = await flow.asend(response)
@@ -72,55 +79,57 @@ class _Asking(OAuthClientProvider):
         return self._issuer if self._issuer in advertised else advertised[0]
 
     async def _perform_authorization(self) -> httpx2.Request:
-        if self._issuer and not issued_by(self.context.oauth_metadata, self._issuer):
+        if self._issuer and not is_issued_by(self.context.oauth_metadata, self._issuer):
             raise OAuthFlowError(f"it names another authorization server than {self._issuer}, which is configured")
         if self._scope:
-            self.context.client_metadata.scope = union_scopes(self._scope, self._more)
+            self.context.client_metadata.scope = union_scopes(self._scope, self._extra_scope)
         return await super()._perform_authorization()
 
 
 async def sign_in(
     spec: ServerSpec,
-    keeper: Keeper,
+    grant_store: GrantStore,
     redirect_uri: str,
-    show: Show,
+    show: ShowUrl,
     answer: Awaitable[SignInAnswer],
     headers: Mapping[str, str],
 ) -> None:
     """Until the grant is kept. Raises Refused or Unavailable with what went wrong."""
-    memory = Memory()
+    memory = MemoryTokenStorage()
     if spec.oauth is not None:
-        memory.client = _registered(spec, redirect_uri)
-    before = await keeper.load()
+        memory.client = _build_client_info(spec, redirect_uri)
+    before = await grant_store.load()
     more = union_scopes(str(before.token.get("scope") or ""), before.wanted) if before and before.wanted else ""
-    provider = _Asking(spec, memory, redirect_uri, show, answer, more or "")
+    provider = _SignInProvider(spec, memory, redirect_uri, show, answer, more or "")
     try:
         async with (
-            httpx2.AsyncClient(auth=provider, timeout=ANSWER_S, transport=Bounded(), headers=PLAIN) as client,
+            httpx2.AsyncClient(
+                auth=provider, timeout=ANSWER_S, transport=BoundedTransport(), headers=UNCOMPRESSED
+            ) as client,
             client.stream("POST", spec.url, json=_PING, headers={**headers, **_HEADERS}) as response,
         ):
             status = response.status_code
     except (OAuthFlowError, ValidationError) as error:
-        raise Refused(f"the sign-in failed: {in_a_line(error)}") from None
+        raise Refused(f"the sign-in failed: {first_error_line(error)}") from None
     except httpx2.HTTPError as error:
-        raise Unavailable(f"the sign-in failed: {in_a_line(error) or type(error).__name__}") from None
+        raise Unavailable(f"the sign-in failed: {first_error_line(error) or type(error).__name__}") from None
     if memory.tokens is None:
         raise Refused(f"the server did not ask for a sign-in: it answered {status}")
     found = provider.context.oauth_metadata
-    await keeper.save(
+    await grant_store.save(
         Grant(
             url=spec.url,
             issuer=str(found.issuer) if found else "",
-            token=dumped(memory.tokens),
-            client=dumped(memory.client),
-            metadata=dumped(found),
-            resource=dumped(provider.context.protected_resource_metadata),
+            token=dump_model(memory.tokens),
+            client=dump_model(memory.client),
+            metadata=dump_model(found),
+            resource=dump_model(provider.context.protected_resource_metadata),
             expires_at=provider.context.token_expiry_time,
         )
     )
 
 
-def _registered(spec: ServerSpec, redirect_uri: str) -> OAuthClientInformationFull:
+def _build_client_info(spec: ServerSpec, redirect_uri: str) -> OAuthClientInformationFull:
     assert spec.oauth is not None
     return OAuthClientInformationFull.model_validate(
         {
@@ -133,7 +142,7 @@ def _registered(spec: ServerSpec, redirect_uri: str) -> OAuthClientInformationFu
     )
 
 
-def _opened_safely(url: str) -> str:
+def _require_safe_url(url: str) -> str:
     """A page that a browser is to open was named by somebody else: it is a web page, and nobody listens on the way."""
     parts = urlsplit(url)
     if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK):

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from toolyard.core.ports import Failure, Value
-from toolyard.venues.mcp.calls.content import Json, outcome
+from toolyard.venues.mcp.calls.content import Json, parse_call_result
 
 _PYTHON_NAMES = {
     "structured_content": "structuredContent",
@@ -57,7 +57,7 @@ class _CallToolResult(Struct, forbid_unknown_fields=True, rename=_PYTHON_NAMES):
     meta: dict[str, object] | None = None
 
     @property
-    def is_telling(self) -> bool:
+    def is_recognizable(self) -> bool:
         """Return False for an empty `content` alone, which is anybody's JSON."""
         return bool(self.content) or self.structured_content is not None or self.is_error is not None
 
@@ -65,7 +65,7 @@ class _CallToolResult(Struct, forbid_unknown_fields=True, rename=_PYTHON_NAMES):
 def unwrap_result(answer: Value | Failure) -> Value | Failure:
     """Return what the MCP server meant where a value is its raw result, else the answer as it is."""
     raw = _parse_result(answer.value) if isinstance(answer, Value) else None
-    return answer if raw is None else outcome(raw)
+    return answer if raw is None else parse_call_result(raw)
 
 
 def _parse_result(value: object) -> Json | None:
@@ -84,7 +84,7 @@ def _parse_result(value: object) -> Json | None:
         shape = msgspec.convert(raw, _CallToolResult)
     except msgspec.ValidationError:
         return None
-    return raw if shape.is_telling else None
+    return raw if shape.is_recognizable else None
 
 
 def _to_json(value: object) -> Json | None:

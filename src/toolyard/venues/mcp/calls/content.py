@@ -11,43 +11,45 @@ import msgspec
 
 from toolyard.core.items import FilePart, ImagePart, Part
 from toolyard.core.ports import Failure, Value
-from toolyard.core.results import problem_of
+from toolyard.core.results import to_problem
 
 Json = dict[str, object]
-MOST_SHOWN = 500
-MOST_PARTS_BYTES = 2 * 1024 * 1024
-MOST_DETAILS_BYTES = 32 * 1024
+MAX_LABEL_CHARS = 500
+MAX_PARTS_BYTES = 2 * 1024 * 1024
+MAX_DETAILS_BYTES = 32 * 1024
 """Of a failure: its details go to the model and into the log whole. What is over it is in `native`, if anywhere."""
 
 
-def outcome(raw: Json) -> Value | Failure:
+def parse_call_result(raw: Json) -> Value | Failure:
     """The value or the failure that a `tools/call` result stands for."""
-    blocks = [cast(Json, one) for one in _listed(raw.get("content")) if isinstance(one, dict)]
+    blocks = [cast(Json, one) for one in _as_list(raw.get("content")) if isinstance(one, dict)]
     structured = raw.get("structuredContent")
     native = b"" if _is_plain(raw, blocks) else msgspec.json.encode(raw)
     if raw.get("isError") is not True:
-        return Value(value=told(blocks, structured), parts=_parts(blocks), native=native)
+        return Value(value=render_blocks(blocks, structured), parts=_build_parts(blocks), native=native)
     details = cast(Json, structured) if isinstance(structured, dict) else {}
-    said = told(blocks, None if details else cast(object, structured)) or "the tool failed and did not say why"
+    said = render_blocks(blocks, None if details else cast(object, structured)) or "the tool failed and did not say why"
     own = details.get("error_type")
-    problem = problem_of(said, own if isinstance(own, str) else "execution_error", bounded(details))
+    problem = to_problem(said, own if isinstance(own, str) else "execution_error", limit_details(details))
     return Failure(problem=problem, native=native)
 
 
-def unpromised(came: Value, wrong: str) -> Failure:
+def build_schema_failure(value: Value, mismatch: str) -> Failure:
     """A result that does not fit its tool's `outputSchema`. Nothing of it is lost, but nobody takes it for granted."""
-    said = f"the tool has run, but its result is not what its outputSchema promises: {wrong}"
-    return Failure(problem=problem_of(said, "invalid_result", bounded({"result": came.value})), native=came.native)
+    said = f"the tool has run, but its result is not what its outputSchema promises: {mismatch}"
+    return Failure(
+        problem=to_problem(said, "invalid_result", limit_details({"result": value.value})), native=value.native
+    )
 
 
-def bounded(details: Json) -> Json:
+def limit_details(details: Json) -> Json:
     """The details of a failure, field by field, as far as there is room."""
-    kept, room = Json(), MOST_DETAILS_BYTES
+    kept, room = Json(), MAX_DETAILS_BYTES
     for name, value in details.items():
         size = len(msgspec.json.encode(value)) + len(name)
         if size > room:
             told = f"[{size:,} bytes left out]"
-            kept[name[:MOST_SHOWN]] = f"{value[: room // 4]}… {told}" if isinstance(value, str) else told
+            kept[name[:MAX_LABEL_CHARS]] = f"{value[: room // 4]}… {told}" if isinstance(value, str) else told
             break
         kept[name], room = value, room - size
     return kept
@@ -59,18 +61,18 @@ def _is_plain(raw: Json, blocks: Sequence[Json]) -> bool:
     return not bare and len(blocks) <= 1 and all(set(block) == {"type", "text"} for block in blocks)
 
 
-def _parts(blocks: Sequence[Json]) -> tuple[Part, ...]:
+def _build_parts(blocks: Sequence[Json]) -> tuple[Part, ...]:
     """What is no text, as far as it is not too large for the log; `native` has it all."""
-    found, room = list[Part](), MOST_PARTS_BYTES
+    found, room = list[Part](), MAX_PARTS_BYTES
     for block in blocks:
-        part = _part(block)
+        part = _build_part(block)
         if part is not None and len(part.url) <= room:
             found.append(part)
             room -= len(part.url)
     return tuple(found)
 
 
-def _part(block: Json) -> ImagePart | FilePart | None:
+def _build_part(block: Json) -> ImagePart | FilePart | None:
     match block:
         case {"type": "image", "data": str(data)}:
             return ImagePart(url=f"data:{block.get('mimeType') or 'image/png'};base64,{data}")
@@ -85,35 +87,35 @@ def _part(block: Json) -> ImagePart | FilePart | None:
             return None
 
 
-def told(blocks: Sequence[Json], structured: object) -> str:
+def render_blocks(blocks: Sequence[Json], structured: object) -> str:
     """The blocks in words, one after the other; structured content once, whether or not a block repeats it."""
-    said = [block_text(block) for block in blocks]
+    said = [render_block(block) for block in blocks]
     if structured is not None and not any(_is_same(block, structured) for block in blocks):
         said.append(msgspec.json.encode(structured).decode())
     return "\n".join(said)
 
 
-def block_text(block: Json) -> str:
+def render_block(block: Json) -> str:
     match block:
         case {"type": "text", "text": str(text)}:
             return text
         case {"type": "image" | "audio" as kind, "data": str(data)}:
-            return f"[{kind}: {_mime(block)}, {_size(data):,} bytes]"
+            return f"[{kind}: {_get_mime_type(block)}, {_decoded_size(data):,} bytes]"
         case {"type": "resource_link", "uri": str(uri)}:
             named = [str(block[key]) for key in ("name", "title", "description") if block.get(key)]
-            return f"[resource {uri}: {'; '.join(named)[:MOST_SHOWN]}]"
+            return f"[resource {uri}: {'; '.join(named)[:MAX_LABEL_CHARS]}]"
         case {"type": "resource", "resource": dict()}:
-            return _resource_text(cast(Json, block["resource"]))
+            return _render_resource(cast(Json, block["resource"]))
         case _:
             return msgspec.json.encode(block).decode()
 
 
-def _resource_text(resource: Json) -> str:
+def _render_resource(resource: Json) -> str:
     uri, text, blob = resource.get("uri"), resource.get("text"), resource.get("blob")
     if isinstance(text, str):
         return f"[resource {uri}]\n{text}"
-    size = _size(blob) if isinstance(blob, str) else 0
-    return f"[resource {uri}: {_mime(resource)}, {size:,} bytes]"
+    size = _decoded_size(blob) if isinstance(blob, str) else 0
+    return f"[resource {uri}: {_get_mime_type(resource)}, {size:,} bytes]"
 
 
 def _is_same(block: Json, structured: object) -> bool:
@@ -134,13 +136,13 @@ def _is_same(block: Json, structured: object) -> bool:
         return False
 
 
-def _listed(value: object) -> Sequence[object]:
+def _as_list(value: object) -> Sequence[object]:
     return cast(Sequence[object], value) if isinstance(value, list) else ()
 
 
-def _mime(block: Json) -> str:
+def _get_mime_type(block: Json) -> str:
     return str(block.get("mimeType") or "of unknown kind")
 
 
-def _size(base64: str) -> int:
+def _decoded_size(base64: str) -> int:
     return len(base64) * 3 // 4 - base64[-2:].count("=")

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 from toolyard.core.mcp_client import Capability
 
 Json = dict[str, object]
-MOST_TOKEN = 256 * 1024
+MAX_TOKEN_CHARS = 256 * 1024
 
 
-class Round(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class InputRound(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What a server asked for, and what is known of it so far."""
 
     requests: dict[str, Json] = {}
@@ -37,19 +37,19 @@ class Round(Struct, frozen=True, kw_only=True, omit_defaults=True):
         shown = cast(Json, asked.get("params") or {}) if asked["method"] == ELICIT else {}
         return {**shown, "requests": {key: one for key, one in self.requests.items() if key not in self.responses}}
 
-    def forbidden(self, claims: frozenset[Capability]) -> str:
+    def find_forbidden(self, claims: frozenset[Capability]) -> str:
         """A request that we did not say we could answer, if there is one."""
-        allowed = (ELICIT, *(method for method, name in PASSED_ON.items() if name in claims))
+        allowed = (ELICIT, *(method for method, name in FORWARDED_METHODS.items() if name in claims))
         return next((str(one["method"]) for one in self.requests.values() if one["method"] not in allowed), "")
 
-    def given(self, responses: Json) -> "Round":
+    def with_responses(self, responses: Json) -> "InputRound":
         """With the answers to all that was asked at once; what was not asked is left aside."""
         known = {
             key: cast(Json, one) for key, one in responses.items() if key in self.requests and isinstance(one, dict)
         }
         return replace(self, responses={**self.responses, **known})
 
-    def answered(self, reply: Json) -> "Round":
+    def with_reply(self, reply: Json) -> "InputRound":
         key = self.pending
         return self if key is None else replace(self, responses={**self.responses, key: reply})
 
@@ -61,17 +61,17 @@ class Round(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def token(self) -> str:
-        return TOKEN + msgspec.json.encode(self).decode()
+        return TOKEN_PREFIX + msgspec.json.encode(self).decode()
 
 
-TOKEN = "round:"
+TOKEN_PREFIX = "round:"
 ELICIT = "elicitation/create"
-PASSED_ON: dict[str, Capability] = {"sampling/createMessage": "sampling", "roots/list": "roots"}
+FORWARDED_METHODS: dict[str, Capability] = {"sampling/createMessage": "sampling", "roots/list": "roots"}
 """What only an MCP client behind us can answer."""
-_round = msgspec.json.Decoder(Round)
+_round_decoder = msgspec.json.Decoder(InputRound)
 
 
-def needed(raw: Json, number: int = 1) -> Round | None:
+def parse_round(raw: Json, number: int = 1) -> InputRound | None:
     """What a result asks for, if it asks."""
     if raw.get("resultType") != "input_required":
         return None
@@ -82,8 +82,8 @@ def needed(raw: Json, number: int = 1) -> Round | None:
         if isinstance(one, dict) and "method" in one and isinstance(cast(Json, one).get("params", {}), dict)
     }
     state = raw.get("requestState")
-    return Round(requests=requests, state=state if isinstance(state, str) else None, number=number)
+    return InputRound(requests=requests, state=state if isinstance(state, str) else None, number=number)
 
 
-def from_token(token: str) -> Round | None:
-    return _round.decode(token.removeprefix(TOKEN)) if token.startswith(TOKEN) else None
+def decode_token(token: str) -> InputRound | None:
+    return _round_decoder.decode(token.removeprefix(TOKEN_PREFIX)) if token.startswith(TOKEN_PREFIX) else None

@@ -8,53 +8,55 @@ from weakref import WeakValueDictionary
 
 from msgspec import Struct
 
-from toolyard.venues.mcp.catalog.definitions import Json, pin_of
-from toolyard.venues.mcp.catalog.pins import by_name
+from toolyard.venues.mcp.catalog.definitions import Json, hash_definition
+from toolyard.venues.mcp.catalog.pins import index_by_name
 
-Who = tuple[str, ...]
+CallerKey = tuple[str, ...]
 """A tenant and a user; of a session that is nobody's own, nothing."""
 
 
-class Seen(Struct, frozen=True, eq=False, weakref=True):
+class ListedDefinition(Struct, frozen=True, eq=False, weakref=True):
     """A definition, once for however many callers get it."""
 
     definition: Json
     hash: str
 
 
-class Views:
+class CallerViews:
     def __init__(self) -> None:
-        self._views: dict[Who, Mapping[str, Seen]] = {}
-        self._seen: WeakValueDictionary[str, Seen] = WeakValueDictionary()
+        self._views: dict[CallerKey, Mapping[str, ListedDefinition]] = {}
+        self._interned: WeakValueDictionary[str, ListedDefinition] = WeakValueDictionary()
 
-    def __iter__(self) -> Iterator[Who]:
+    def __iter__(self) -> Iterator[CallerKey]:
         return iter(self._views)
 
-    def see(self, who: Who, listing: Sequence[Json]) -> None:
-        self._views[who] = {remote: self._one(definition) for remote, definition in by_name(listing).items()}
+    def update(self, caller_key: CallerKey, listing: Sequence[Json]) -> None:
+        self._views[caller_key] = {
+            remote: self._intern(definition) for remote, definition in index_by_name(listing).items()
+        }
 
-    def of(self, who: Who) -> Mapping[str, Seen] | None:
+    def get(self, caller_key: CallerKey) -> Mapping[str, ListedDefinition] | None:
         """What this caller gets, by the names there; None if that is not known."""
-        return self._views.get(who)
+        return self._views.get(caller_key)
 
-    def forget(self, who: Who) -> None:
-        self._views.pop(who, None)
+    def forget(self, caller_key: CallerKey) -> None:
+        self._views.pop(caller_key, None)
 
     def clear(self) -> None:
         self._views.clear()
 
-    def definitions(self) -> dict[str, dict[str, tuple[Seen, int]]]:
+    def count_definitions(self) -> dict[str, dict[str, tuple[ListedDefinition, int]]]:
         """Every definition of every tool that somebody gets, by its hash, and how many callers get it."""
-        found: dict[str, dict[str, tuple[Seen, int]]] = {}
+        found: dict[str, dict[str, tuple[ListedDefinition, int]]] = {}
         for view in self._views.values():
             for remote, seen in view.items():
                 of_tool = found.setdefault(remote, {})
                 of_tool[seen.hash] = (seen, of_tool.get(seen.hash, (seen, 0))[1] + 1)
         return found
 
-    def _one(self, definition: Json) -> Seen:
-        hash = pin_of(definition)
-        known = self._seen.get(hash)
+    def _intern(self, definition: Json) -> ListedDefinition:
+        hash = hash_definition(definition)
+        known = self._interned.get(hash)
         if known is None or known.definition != definition:  # what is not pinned may differ, and is passed on, too
-            known = self._seen[hash] = Seen(definition, hash)
+            known = self._interned[hash] = ListedDefinition(definition, hash)
         return known

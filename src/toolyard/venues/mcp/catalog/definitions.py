@@ -13,18 +13,18 @@ from toolyard.core.mcp_servers import ServerSpec
 from toolyard.core.tools import Tool
 
 Json = dict[str, object]
-PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
-MOST_SCHEMA_BYTES = 256 * 1024
-MOST_DESCRIPTION = 32_000
+PINNED_FIELDS = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+MAX_SCHEMA_BYTES = 256 * 1024
+MAX_DESCRIPTION_CHARS = 32_000
 
 
-def pin_of(definition: Json) -> str:
+def hash_definition(definition: Json) -> str:
     """A definition as a hash: of everything that says what the tool does, whatever the order of its fields."""
-    shown = {key: definition[key] for key in PINNED if key in definition}
+    shown = {key: definition[key] for key in PINNED_FIELDS if key in definition}
     return hashlib.sha256(msgspec.json.encode(shown, order="deterministic")).hexdigest()
 
 
-def unusable(definition: object) -> str:
+def find_defect(definition: object) -> str:
     """Why no model could be shown this, if so."""
     if not isinstance(definition, dict):
         return "it is no object"
@@ -38,18 +38,18 @@ def unusable(definition: object) -> str:
         size = len(msgspec.json.encode(schema))
     except (RecursionError, msgspec.MsgspecError):
         return "its inputSchema cannot be written"
-    return f"its inputSchema of {size:,} bytes is over {MOST_SCHEMA_BYTES:,}" if size > MOST_SCHEMA_BYTES else ""
+    return f"its inputSchema of {size:,} bytes is over {MAX_SCHEMA_BYTES:,}" if size > MAX_SCHEMA_BYTES else ""
 
 
-def tool_of(definition: Json, name: str, server: str, spec: ServerSpec) -> Tool:
+def build_tool(definition: Json, name: str, server: str, spec: ServerSpec) -> Tool:
     """The tool that a model is offered under this name."""
     hints = definition.get("annotations")
     known = cast(Json, hints) if isinstance(hints, dict) else {}
-    effects = effects_of(known, trust=spec.trust)
+    effects = parse_effects(known, trust=spec.trust)
     remote = str(definition["name"])
     return Tool(
         name=name,
-        description=_description(definition, known, remote),
+        description=_pick_description(definition, known, remote),
         parameters=cast(Json, definition["inputSchema"]),
         venue="mcp",
         server=server,
@@ -72,7 +72,7 @@ class Effects(Struct, frozen=True, kw_only=True):
     idempotent: bool = False
 
 
-def effects_of(hints: Json, *, trust: bool) -> Effects:
+def parse_effects(hints: Json, *, trust: bool) -> Effects:
     """Return what a tool's hints say. Hints are the server's own words, so they count only if it is trusted.
 
     What a trusted server does not say is unmarked, as it is of a function: its tools run without asking.
@@ -88,6 +88,6 @@ def effects_of(hints: Json, *, trust: bool) -> Effects:
     )
 
 
-def _description(definition: Json, hints: Json, remote: str) -> str:
+def _pick_description(definition: Json, hints: Json, remote: str) -> str:
     said = definition.get("description") or definition.get("title") or hints.get("title") or remote
-    return str(said)[:MOST_DESCRIPTION]
+    return str(said)[:MAX_DESCRIPTION_CHARS]

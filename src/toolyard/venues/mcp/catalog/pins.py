@@ -12,14 +12,14 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.mcp_servers import ServerTool, ToolState
-from toolyard.venues.mcp.catalog.definitions import PINNED, Json, pin_of, unusable
+from toolyard.venues.mcp.catalog.definitions import PINNED_FIELDS, Json, find_defect, hash_definition
 
-MOST_DIFF_LINES = 200
-MOST_SAID = 1000
+MAX_DIFF_LINES = 200
+MAX_DECISIONS = 1000
 """Definitions of one tool, beside the one that all get, of which it is known what somebody said."""
-MOST_PINS = 2000
+MAX_PINS = 2000
 """Of one server; what is listed now, or of which somebody said anything, is kept beyond it."""
-MOST_COMPARED = 1000
+MAX_COMPARED_LINES = 1000
 """Lines of either side: to compare them takes the square of their number."""
 
 
@@ -38,7 +38,7 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def state(self) -> ToolState:
-        if unusable(self.seen):
+        if find_defect(self.seen):
             return "unusable"
         if _is_same(self.accepted, self.seen):
             return "accepted"
@@ -47,11 +47,11 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return "new" if self.accepted is None else "changed"
 
     @property
-    def waits(self) -> bool:
+    def is_waiting(self) -> bool:
         return self.present and self.state in ("new", "changed")
 
     @property
-    def offered(self) -> bool:
+    def is_offered(self) -> bool:
         return self.present and self.state == "accepted"
 
     @property
@@ -59,9 +59,9 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.present or self.accepted is not None or self.rejected is not None or bool(self.said)
 
     @property
-    def shown(self) -> ServerTool:
+    def server_tool(self) -> ServerTool:
         state = self.state
-        why = unusable(self.seen) if state == "unusable" else difference(self) if state != "accepted" else ""
+        why = find_defect(self.seen) if state == "unusable" else format_difference(self) if state != "accepted" else ""
         name = str(self.seen.get("name", ""))
         return ServerTool(name=name, offered_as=self.offered_as, definition=self.seen, state=state, why=why)
 
@@ -69,7 +69,7 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
 Pins = dict[str, Pin]
 
 
-def by_name(listing: Sequence[Json]) -> dict[str, Json]:
+def index_by_name(listing: Sequence[Json]) -> dict[str, Json]:
     """What a server lists, by the names there; one that lists a name twice is taken at its first word."""
     found: dict[str, Json] = {}
     for definition in listing:
@@ -78,23 +78,23 @@ def by_name(listing: Sequence[Json]) -> dict[str, Json]:
     return found
 
 
-def compared(
-    pins: Mapping[str, Pin] | None, listing: Sequence[Json], *, trusting: bool, name: Callable[[str], str]
+def update_pins(
+    pins: Mapping[str, Pin] | None, listing: Sequence[Json], *, trusting: bool, assign_name: Callable[[str], str]
 ) -> Pins:
     """The pins after a listing. The first of a server, which has none yet, is accepted whole, though it be empty."""
     found: Pins = {}
-    for remote, definition in by_name(listing).items():
-        known = (pins or {}).get(remote) or Pin(offered_as=name(remote), seen=definition)
-        accept = (trusting or pins is None) and not unusable(definition)
+    for remote, definition in index_by_name(listing).items():
+        known = (pins or {}).get(remote) or Pin(offered_as=assign_name(remote), seen=definition)
+        accept = (trusting or pins is None) and not find_defect(definition)
         accepted = definition if accept or _is_same(known.accepted, definition) else known.accepted
         found[remote] = replace(known, seen=definition, accepted=accepted, present=True)
     gone = {remote: replace(pin, present=False) for remote, pin in (pins or {}).items() if remote not in found}
     return {**found, **gone}
 
 
-def for_caller(pin: Pin, definition: Json, hash: str, *, trusting: bool) -> Pin:
+def build_caller_pin(pin: Pin, definition: Json, hash: str, *, trusting: bool) -> Pin:
     """A pin as it is for a caller who gets this definition of the tool."""
-    said = True if trusting and not unusable(definition) else pin.said.get(hash)
+    said = True if trusting and not find_defect(definition) else pin.said.get(hash)
     return replace(
         pin,
         seen=definition,
@@ -104,61 +104,63 @@ def for_caller(pin: Pin, definition: Json, hash: str, *, trusting: bool) -> Pin:
     )
 
 
-def bounded(pins: Pins, needed: Collection[str]) -> Pins:
+def limit_pins(pins: Pins, needed: Collection[str]) -> Pins:
     """Without the oldest beyond MOST_PINS, as far as nobody gets them now, and nobody said anything of them."""
     idle = [remote for remote, pin in pins.items() if not pin.is_kept and remote not in needed]
-    gone = set(idle[: max(0, len(pins) - MOST_PINS)])
+    gone = set(idle[: max(0, len(pins) - MAX_PINS)])
     return {remote: pin for remote, pin in pins.items() if remote not in gone}
 
 
-def decided(pin: Pin, hashes: Sequence[str], accept: bool) -> Pin:
+def record_decision(pin: Pin, hashes: Sequence[str], accept: bool) -> Pin:
     """A pin once somebody has said yes or no to definitions that only some callers get. What is oldest is forgotten."""
     said = {**{hash: told for hash, told in pin.said.items() if hash not in hashes}, **dict.fromkeys(hashes, accept)}
-    return replace(pin, said=dict(list(said.items())[-MOST_SAID:]))
+    return replace(pin, said=dict(list(said.items())[-MAX_DECISIONS:]))
 
 
-def accepted(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
+def accept_pins(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
     """The pins once somebody has said yes: to all that waits, or to the tools that are named."""
     return {
-        remote: replace(pin, accepted=pin.seen, rejected=None) if _is_meant(remote, pin, tools) else pin
+        remote: replace(pin, accepted=pin.seen, rejected=None) if _is_selected(remote, pin, tools) else pin
         for remote, pin in pins.items()
     }
 
 
-def rejected(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
+def reject_pins(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
     """The pins once somebody has said no: to all that waits, or to the tools that are named.
 
     One that was accepted as it is now is no longer.
     """
     return {
         remote: replace(pin, rejected=pin.seen, accepted=None if _is_same(pin.accepted, pin.seen) else pin.accepted)
-        if _is_meant(remote, pin, tools)
+        if _is_selected(remote, pin, tools)
         else pin
         for remote, pin in pins.items()
     }
 
 
-def _is_meant(remote: str, pin: Pin, tools: Sequence[str]) -> bool:
-    return pin.present and remote in tools if tools else pin.waits
+def _is_selected(remote: str, pin: Pin, tools: Sequence[str]) -> bool:
+    return pin.present and remote in tools if tools else pin.is_waiting
 
 
-def difference(pin: Pin) -> str:
+def format_difference(pin: Pin) -> str:
     """What a person has to look at, line by line; what is not looked at is said."""
-    before, after = _lines(pin.accepted or {}), _lines(pin.seen)
+    before, after = _format_lines(pin.accepted or {}), _format_lines(pin.seen)
     lines = list(
-        difflib.unified_diff(before[:MOST_COMPARED], after[:MOST_COMPARED], "accepted", "listed now", lineterm="", n=2)
+        difflib.unified_diff(
+            before[:MAX_COMPARED_LINES], after[:MAX_COMPARED_LINES], "accepted", "listed now", lineterm="", n=2
+        )
     )
-    more = [f"… {len(lines) - MOST_DIFF_LINES} lines more"] if len(lines) > MOST_DIFF_LINES else []
-    if before[MOST_COMPARED:] != after[MOST_COMPARED:]:
-        more.append(f"… and what follows line {MOST_COMPARED:,} differs too: look at the whole definition")
-    return "\n".join([*lines[:MOST_DIFF_LINES], *more])
+    more = [f"… {len(lines) - MAX_DIFF_LINES} lines more"] if len(lines) > MAX_DIFF_LINES else []
+    if before[MAX_COMPARED_LINES:] != after[MAX_COMPARED_LINES:]:
+        more.append(f"… and what follows line {MAX_COMPARED_LINES:,} differs too: look at the whole definition")
+    return "\n".join([*lines[:MAX_DIFF_LINES], *more])
 
 
-def _is_same(one: Json | None, other: Json) -> bool:
-    return one is not None and pin_of(one) == pin_of(other)
+def _is_same(first: Json | None, other: Json) -> bool:
+    return first is not None and hash_definition(first) == hash_definition(other)
 
 
-def _lines(definition: Json) -> list[str]:
-    shown = {key: definition[key] for key in PINNED if key in definition}
+def _format_lines(definition: Json) -> list[str]:
+    shown = {key: definition[key] for key in PINNED_FIELDS if key in definition}
     encoded = msgspec.json.encode(shown, order="deterministic") if shown else b""
     return msgspec.json.format(encoded, indent=2).decode().splitlines() if shown else []

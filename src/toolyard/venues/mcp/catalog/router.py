@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 
 from msgspec import Struct
 
-LONGEST = 64
-_FOREIGN = re.compile(r"[^a-zA-Z0-9_-]")
+MAX_NAME_CHARS = 64
+_DISALLOWED = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Route(Struct, frozen=True):
@@ -30,53 +30,53 @@ class Router:
     def __iter__(self) -> Iterator[tuple[str, Route]]:
         return iter(self._routes.items())
 
-    def route(self, name: str) -> Route | None:
+    def find_route(self, name: str) -> Route | None:
         return self._routes.get(name)
 
-    def name(self, route: Route) -> str | None:
+    def find_name(self, route: Route) -> str | None:
         return self._names.get(route)
 
-    def keep(self, name: str, route: Route) -> None:
+    def reserve(self, name: str, route: Route) -> None:
         """A name that was given earlier, perhaps by an earlier process."""
         if name not in self._routes and route not in self._names:
             self._routes[name] = route
             self._names[route] = name
 
-    def give(self, route: Route, taken: Collection[str] = (), wanted: str = "") -> str:
+    def assign(self, route: Route, reserved_names: Collection[str] = (), preferred: str = "") -> str:
         """Return the tool's name for models: the one wanted, or its own; with the server's before it if it is taken."""
         if known := self._names.get(route):
             return known
-        for name in _candidates(route, wanted or route.tool):
-            if name not in self._routes and name not in taken:
-                self.keep(name, route)
+        for name in _iter_candidates(route, preferred or route.tool):
+            if name not in self._routes and name not in reserved_names:
+                self.reserve(name, route)
                 return name
         raise AssertionError("a hash of server and tool is nobody else's")
 
-    def drop(self, route: Route) -> None:
+    def remove(self, route: Route) -> None:
         if (name := self._names.pop(route, None)) is not None:
             del self._routes[name]
 
-    def forget(self, server: str) -> None:
+    def remove_server(self, server: str) -> None:
         for route in [route for route in self._names if route.server == server]:
-            self.drop(route)
+            self.remove(route)
 
 
-def _candidates(route: Route, wanted: str) -> Iterator[str]:
-    prefixed = _fit(f"{route.server}__{wanted}")
-    yield _fit(wanted)
+def _iter_candidates(route: Route, preferred: str) -> Iterator[str]:
+    prefixed = _shorten_name(f"{route.server}__{preferred}")
+    yield _shorten_name(preferred)
     yield prefixed
-    yield _with_hash(prefixed, route)
+    yield _append_hash(prefixed, route)
 
 
-def _fit(name: str) -> str:
+def _shorten_name(name: str) -> str:
     """A name of the letters and the length that every provider takes; a hash stands for what had to be cut."""
-    fit = _FOREIGN.sub("_", name)
-    if len(fit) <= LONGEST:
+    fit = _DISALLOWED.sub("_", name)
+    if len(fit) <= MAX_NAME_CHARS:
         return fit
     digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=4).hexdigest()
-    return f"{fit[: LONGEST - 9]}_{digest}"
+    return f"{fit[: MAX_NAME_CHARS - 9]}_{digest}"
 
 
-def _with_hash(name: str, route: Route) -> str:
+def _append_hash(name: str, route: Route) -> str:
     both = f"{route.server}\0{route.tool}".encode("utf-8", "replace")
-    return f"{name[: LONGEST - 17]}_{hashlib.blake2b(both, digest_size=8).hexdigest()}"
+    return f"{name[: MAX_NAME_CHARS - 17]}_{hashlib.blake2b(both, digest_size=8).hexdigest()}"

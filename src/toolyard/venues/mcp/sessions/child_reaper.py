@@ -23,7 +23,7 @@ for one in $live; do kill -KILL -- "-$one" 2>/dev/null; done
 """
 
 
-class Warden:
+class ChildReaper:
     """Knows the process groups that must not outlive this process."""
 
     def __init__(self) -> None:
@@ -34,13 +34,13 @@ class Warden:
     def add(self, group: int) -> None:
         with self._lock:
             self._groups.add(group)
-            self._tell(f"add {group}\n")
+            self._send(f"add {group}\n")
 
     def drop(self, group: int) -> None:
         with self._lock:
             self._groups.discard(group)
             if self._shell is not None:
-                self._tell(f"drop {group}\n")
+                self._send(f"drop {group}\n")
 
     def close(self) -> None:
         """Nothing is left to watch: the shell finds its input closed, and an empty list."""
@@ -52,10 +52,10 @@ class Warden:
                 self._shell.wait()
                 self._shell = None
 
-    def _tell(self, line: str) -> None:
+    def _send(self, line: str) -> None:
         if os.name != "posix":
             return
-        if self._shell is not None and self._shell.poll() is None and self._wrote(line):
+        if self._shell is not None and self._shell.poll() is None and self._write(line):
             return
         self._shell = subprocess.Popen(
             ["/bin/sh", "-c", _SCRIPT],
@@ -65,9 +65,9 @@ class Warden:
             start_new_session=True,
             env={"PATH": os.defpath},
         )
-        self._wrote("".join(f"add {group}\n" for group in sorted(self._groups)))
+        self._write("".join(f"add {group}\n" for group in sorted(self._groups)))
 
-    def _wrote(self, lines: str) -> bool:
+    def _write(self, lines: str) -> bool:
         assert self._shell is not None and self._shell.stdin is not None
         try:
             self._shell.stdin.write(lines.encode())

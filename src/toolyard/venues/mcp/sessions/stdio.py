@@ -30,92 +30,92 @@ from mcp_types import (
     jsonrpc_message_adapter,
 )
 
-from toolyard.venues.mcp.sessions.child_reaper import Warden
-from toolyard.venues.mcp.sessions.stderr_log import Said
+from toolyard.venues.mcp.sessions.child_reaper import ChildReaper
+from toolyard.venues.mcp.sessions.stderr_log import StderrLog
 
-MOST_MESSAGE_BYTES = 64 * 1024 * 1024
-MOST_WAITING_BYTES = 1024 * 1024
+MAX_MESSAGE_BYTES = 64 * 1024 * 1024
+MAX_WAITING_BYTES = 1024 * 1024
 """What may wait to be written to a child that does not read; then a request waits, and anything else is dropped."""
-LEAVE_S = 2.0
+GRACE_S = 2.0
 """How long a child that is asked to go may take before it is told to, and again before it is made to."""
-LOOK_S = 0.01
-PIECE = 65_536
-LAST_WORDS_S = 0.2
+POLL_S = 0.01
+CHUNK_BYTES = 65_536
+STDERR_END_S = 0.2
 _ID = re.compile(rb'"id"\s*:\s*(\d+)')
 
 
-class Child:
+class ChildProcess:
     """A running server: what it reads, what it writes, and how it ends."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", said: Said, warden: Warden) -> None:
+    def __init__(self, process: "subprocess.Popen[bytes]", stderr_log: StderrLog, reaper: ChildReaper) -> None:
         self._process = process
-        self._warden = warden
-        self.said = said
+        self._reaper = reaper
+        self.stderr_log = stderr_log
         self.pid = process.pid
-        self.hopeless = False
+        self.is_hung = False
         """It hangs: no grace for it."""
         assert process.stdin is not None
-        self.incoming = Incoming(said)
-        self.outgoing = Outgoing(process.stdin.fileno())
+        self.incoming = MessageReader(stderr_log)
+        self.outgoing = MessageWriter(process.stdin.fileno())
         self._pidfd = -1
         self._pipes: list[asyncio.BaseTransport] = []
-        self._gone = asyncio.Event()
+        self._exit_event = asyncio.Event()
 
     async def open(self) -> None:
         loop, process = asyncio.get_running_loop(), self._process
         assert process.stdout and process.stderr
-        self._warden.add(self.pid)
+        self._reaper.add(self.pid)
         if sys.platform == "linux":
             self._pidfd = os.pidfd_open(self.pid)
-            loop.add_reader(self._pidfd, self._died)
+            loop.add_reader(self._pidfd, self._on_exit)
         reading = asyncio.StreamReaderProtocol(self.incoming.reader)
         self.incoming.pipe = (await loop.connect_read_pipe(lambda: reading, process.stdout))[0]
-        self._pipes.append((await loop.connect_read_pipe(lambda: self.said, process.stderr))[0])
+        self._pipes.append((await loop.connect_read_pipe(lambda: self.stderr_log, process.stderr))[0])
 
-    def _died(self) -> None:
+    def _on_exit(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
-        self._gone.set()
-        asyncio.get_running_loop().call_later(LOOK_S * 5, self.incoming.end)  # what it wrote last is still on its way
+        self._exit_event.set()
+        asyncio.get_running_loop().call_later(POLL_S * 5, self.incoming.end)  # what it wrote last is still on its way
 
     async def end(self, grace_s: float) -> None:
         """End it with its whole process group; a child that has gone, or is hopeless, is given no grace."""
         assert self._process.stdin is not None
-        self.outgoing.shut()
+        self.outgoing.stop_writing()
         if grace_s:
             self._process.stdin.close()
-        for number, wait_s in ((None, grace_s), (signal.SIGTERM, grace_s), (signal.SIGKILL, LEAVE_S)):
+        for number, wait_s in ((None, grace_s), (signal.SIGTERM, grace_s), (signal.SIGKILL, GRACE_S)):
             if number is not None:
                 self._signal(number)
-            if await self._exits(wait_s):
+            if await self._wait_for_exit(wait_s):
                 break
         self._signal(signal.SIGKILL)  # whatever it left behind; the group's number is not free before it is reaped
         if not grace_s:
-            self.outgoing.settle()
+            self.outgoing.record_read_bytes()
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(0)
-        self._warden.drop(self.pid)
+        self._reaper.drop(self.pid)
         self.incoming.end()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LAST_WORDS_S):
-                await self.said.ended.wait()
+            async with asyncio.timeout(STDERR_END_S):
+                await self.stderr_log.ended.wait()
         for pipe in self._pipes:
             pipe.close()
         if self._pidfd >= 0:
             asyncio.get_running_loop().remove_reader(self._pidfd)
             os.close(self._pidfd)
 
-    async def _exits(self, within_s: float) -> bool:
+    async def _wait_for_exit(self, within_s: float) -> bool:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                while not self._exited():
+                while not self._has_exited():
                     if self._pidfd >= 0:
-                        await self._gone.wait()
+                        await self._exit_event.wait()
                     else:
-                        await asyncio.sleep(LOOK_S)
-        return self._exited()
+                        await asyncio.sleep(POLL_S)
+        return self._has_exited()
 
-    def _exited(self) -> bool:
+    def _has_exited(self) -> bool:
         """Without reaping it where that can be had: as long as it is a zombie nobody else gets its number."""
         if hasattr(os, "waitid"):
             look = os.WEXITED | os.WNOHANG | os.WNOWAIT
@@ -133,17 +133,17 @@ class Child:
 
 
 @asynccontextmanager
-async def child(
-    command: str, args: Sequence[str], env: Mapping[str, str], cwd: str, said: Said, warden: Warden
-) -> AsyncGenerator[Child]:
+async def run_child(
+    command: str, args: Sequence[str], env: Mapping[str, str], cwd: str, stderr_log: StderrLog, reaper: ChildReaper
+) -> AsyncGenerator[ChildProcess]:
     """Start a server, and end it when this is left. Raises OSError if it cannot be started."""
-    process = _start([command, *args], get_default_environment() | dict(env), cwd)
-    made = Child(process, said, warden)
-    grace_s = LEAVE_S
+    process = _start_process([command, *args], get_default_environment() | dict(env), cwd)
+    made = ChildProcess(process, stderr_log, reaper)
+    grace_s = GRACE_S
     try:
         await made.open()
         yield made
-        grace_s = 0.0 if made.incoming.ended or made.hopeless else LEAVE_S
+        grace_s = 0.0 if made.incoming.ended or made.is_hung else GRACE_S
     except BaseException:
         grace_s = 0.0
         raise
@@ -152,11 +152,11 @@ async def child(
             await made.end(grace_s)
 
 
-def _start(words: Sequence[str], env: Mapping[str, str], cwd: str) -> "subprocess.Popen[bytes]":
+def _start_process(command: Sequence[str], env: Mapping[str, str], cwd: str) -> "subprocess.Popen[bytes]":
     """Start a process. Raises OSError that says what is missing. Not awaited: being cancelled would leak a child."""
     try:
         return subprocess.Popen(
-            words,
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -168,22 +168,22 @@ def _start(words: Sequence[str], env: Mapping[str, str], cwd: str) -> "subproces
     except FileNotFoundError:
         if cwd and not os.path.isdir(cwd):
             raise FileNotFoundError(f"there is no folder {cwd}") from None
-        is_path = os.path.dirname(words[0]) != ""
+        is_path = os.path.dirname(command[0]) != ""
         raise FileNotFoundError(
-            f"there is no file {words[0]}" if is_path else f"{words[0]} is not on the PATH"
+            f"there is no file {command[0]}" if is_path else f"{command[0]} is not on the PATH"
         ) from None
     except PermissionError:
-        raise PermissionError(f"{words[0]} may not be executed") from None
+        raise PermissionError(f"{command[0]} may not be executed") from None
 
 
-class Incoming:
+class MessageReader:
     """The messages that a child writes, one a line. Lines that are none go to the log."""
 
-    def __init__(self, said: Said) -> None:
-        self.reader = asyncio.StreamReader(limit=MOST_MESSAGE_BYTES)
+    def __init__(self, stderr_log: StderrLog) -> None:
+        self.reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
         self.pipe: asyncio.BaseTransport | None = None
         self.ended = False
-        self._said = said
+        self._stderr_log = stderr_log
 
     def end(self) -> None:
         """Nothing more is read: whoever waits for a message is told, once what was read is used up."""
@@ -192,16 +192,16 @@ class Incoming:
         else:
             self.pipe.close()
 
-    def __aiter__(self) -> "Incoming":
+    def __aiter__(self) -> "MessageReader":
         return self
 
     async def __anext__(self) -> SessionMessage:
-        while (line := await self._line()) is not None:
+        while (line := await self._read_line()) is not None:
             if isinstance(line, SessionMessage):
                 return line
-            if (message := parsed(line)) is not None:
+            if (message := parse_message(line)) is not None:
                 return message
-            self._said.line(line, "writes to stdout what is no message")
+            self._stderr_log.add_line(line, "writes to stdout what is no message")
         self.ended = True
         raise StopAsyncIteration
 
@@ -211,15 +211,15 @@ class Incoming:
         except StopAsyncIteration:
             raise anyio.EndOfStream from None
 
-    async def _line(self) -> bytes | SessionMessage | None:
+    async def _read_line(self) -> bytes | SessionMessage | None:
         try:
             return await self.reader.readuntil(b"\n")
         except asyncio.IncompleteReadError:
             return None
         except asyncio.LimitOverrunError as error:
-            return await self._too_long(error.consumed)
+            return await self._skip_long_line(error.consumed)
 
-    async def _too_long(self, consumed: int) -> bytes | SessionMessage | None:
+    async def _skip_long_line(self, consumed: int) -> bytes | SessionMessage | None:
         """Leave out a line that is too long; whoever waits for it, if it says so at its head, is told."""
         head = (await self.reader.readexactly(consumed))[:200]
         while True:
@@ -232,7 +232,7 @@ class Incoming:
                 return None
         if (found := _ID.search(head)) is None or b'"method"' in head:
             return head
-        said = ErrorData(code=INTERNAL_ERROR, message=f"the answer is longer than {MOST_MESSAGE_BYTES:,} bytes")
+        said = ErrorData(code=INTERNAL_ERROR, message=f"the answer is longer than {MAX_MESSAGE_BYTES:,} bytes")
         return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=said))
 
     async def aclose(self) -> None:
@@ -247,21 +247,21 @@ class Incoming:
         await self.aclose()
 
 
-class Outgoing:
+class MessageWriter:
     """What is written to a child, and how far it had read when it ended."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
         self._fd = fd
         self._backlog = bytearray()
-        self._room = asyncio.Event()
-        self._room.set()
+        self._writable = asyncio.Event()
+        self._writable.set()
         self._closed = False
-        self._accepted = 0
+        self._written_bytes = 0
         """How many bytes the kernel has taken."""
-        self._ends: dict[int | str, int] = {}
+        self._request_ends: dict[int | str, int] = {}
         """By request: where in all that was written it ends. Of those that may still be asked about."""
-        self._read: int | None = None
+        self._read_bytes: int | None = None
 
     @property
     def waiting_bytes(self) -> int:
@@ -269,53 +269,53 @@ class Outgoing:
 
     def was_read(self, request: int | str) -> bool:
         """Whether a request may have been read, and so acted upon. What is not known may have been."""
-        end = self._ends.pop(request, None)
-        return end is not None and (self._read is None or end <= self._read)
+        end = self._request_ends.pop(request, None)
+        return end is not None and (self._read_bytes is None or end <= self._read_bytes)
 
-    def answered(self, request: int | str) -> None:
-        self._ends.pop(request, None)
+    def forget_request(self, request: int | str) -> None:
+        self._request_ends.pop(request, None)
 
-    def settle(self) -> None:
+    def record_read_bytes(self) -> None:
         """Of a child that reads no more: note how far it came. The kernel still has what it did not read."""
         if sys.platform == "linux":
-            self._read = self._accepted - _unread(self._fd)
+            self._read_bytes = self._written_bytes - _count_unread_bytes(self._fd)
 
-    def shut(self) -> None:
+    def stop_writing(self) -> None:
         if not self._closed:
             self._closed = True
             asyncio.get_running_loop().remove_writer(self._fd)
-        self._room.set()
+        self._writable.set()
 
     async def send(self, item: SessionMessage, /) -> None:
         message = item.message
         if isinstance(message, JSONRPCRequest):
-            await self._room.wait()
+            await self._writable.wait()
         if self._closed:
             raise anyio.BrokenResourceError
-        if not isinstance(message, JSONRPCRequest) and not self._room.is_set():
+        if not isinstance(message, JSONRPCRequest) and not self._writable.is_set():
             return  # it asks, or is told, more than it reads
         self._backlog += message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if isinstance(message, JSONRPCRequest):
-            self._ends[message.id] = self._accepted + len(self._backlog)
+            self._request_ends[message.id] = self._written_bytes + len(self._backlog)
         self._flush()
 
     def _flush(self) -> None:
         loop = asyncio.get_running_loop()
         try:
             while self._backlog:
-                taken = os.write(self._fd, memoryview(self._backlog)[:PIECE].tobytes())
-                self._accepted += taken
+                taken = os.write(self._fd, memoryview(self._backlog)[:CHUNK_BYTES].tobytes())
+                self._written_bytes += taken
                 del self._backlog[:taken]
             loop.remove_writer(self._fd)
         except BlockingIOError:
             loop.add_writer(self._fd, self._flush)
         except OSError:
-            self.shut()
+            self.stop_writing()
             return
-        if len(self._backlog) > MOST_WAITING_BYTES:
-            self._room.clear()
+        if len(self._backlog) > MAX_WAITING_BYTES:
+            self._writable.clear()
         else:
-            self._room.set()
+            self._writable.set()
 
     async def aclose(self) -> None:
         """The child is told by its end, not by this."""
@@ -333,7 +333,7 @@ if sys.platform == "linux":
     import fcntl
     import termios
 
-    def _unread(fd: int) -> int:
+    def _count_unread_bytes(fd: int) -> int:
         """The bytes that wait in a pipe."""
         count = array.array("i", [0])
         fcntl.ioctl(fd, termios.FIONREAD, count)
@@ -341,11 +341,11 @@ if sys.platform == "linux":
 
 else:
 
-    def _unread(fd: int) -> int:
+    def _count_unread_bytes(fd: int) -> int:
         return 0
 
 
-def parsed(line: bytes) -> SessionMessage | None:
+def parse_message(line: bytes) -> SessionMessage | None:
     """The message of a line, if it is one. An answer is taken as it is: it is checked by whoever asked."""
     try:
         raw = msgspec.json.decode(line, type=dict[str, object])

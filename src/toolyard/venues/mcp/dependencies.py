@@ -6,46 +6,46 @@ from typing import Protocol
 
 from toolyard.core.caller import Caller
 from toolyard.core.mcp_servers import ServerSpec, SignInAnswer
-from toolyard.core.ports import Heard, Mint
-from toolyard.core.store import Shelf
+from toolyard.core.ports import Clock, NotificationHandler
+from toolyard.core.store import KeyValue
 from toolyard.core.tools import Tool
-from toolyard.venues.mcp.auth.grants import Keeper
+from toolyard.venues.mcp.auth.grants import GrantStore
 from toolyard.venues.mcp.catalog.router import Router
-from toolyard.venues.mcp.outcomes import SHARED, Json, SessionKind, Supervised
+from toolyard.venues.mcp.outcomes import SHARED, Json, McpConnection, SessionKind
 
 
-class Watcher(Protocol):
+class ConnectionListener(Protocol):
     """Who is told what a session of a server has to tell."""
 
-    async def listed(self, tools: list[Json], caller: Caller | None) -> None: ...
+    async def on_tools_listed(self, tools: list[Json], caller: Caller | None) -> None: ...
 
-    def notified(self, method: str, params: Json, caller: Caller | None) -> None:
+    def on_notification(self, method: str, params: Json, caller: Caller | None) -> None:
         """`caller` is whose session it came over; None means everybody's."""
         ...
 
-    async def elicited(self, link: object, question: Json, owner: object) -> Json: ...
+    async def on_elicitation(self, connection: object, question: Json, owner: object) -> Json: ...
 
-    def changed(self) -> None: ...
+    def on_status_change(self) -> None: ...
 
 
 class Connector(Protocol):
     """Makes links; loaded when the first server is started, because it takes the SDK along."""
 
-    def link(
+    def create_connection(
         self,
         server: str,
         spec: ServerSpec,
         caller: Caller | None,
-        watcher: Watcher,
-        keeper: Keeper,
+        listener: ConnectionListener,
+        grant_store: GrantStore,
         kind: SessionKind = SHARED,
-    ) -> Supervised: ...
+    ) -> McpConnection: ...
 
     async def sign_in(
         self,
         spec: ServerSpec,
         caller: Caller | None,
-        keeper: Keeper,
+        grant_store: GrantStore,
         redirect_uri: str,
         show: Callable[[str], None],
         answer: Awaitable[SignInAnswer],
@@ -53,7 +53,7 @@ class Connector(Protocol):
         """Have a person sign in, at the page that is shown. Raises Refused or Unavailable."""
         ...
 
-    def unfit(self, schema: object, content: object) -> str:
+    def validate(self, schema: object, content: object) -> str:
         """What is wrong with the answer to a form, or a structured result; empty if nothing is."""
         ...
 
@@ -61,19 +61,19 @@ class Connector(Protocol):
 
 
 @dataclass(slots=True, kw_only=True)
-class Home:
+class ServerDependencies:
     """What the servers share."""
 
-    connector: Callable[[], Connector]
-    shelf: Shelf
-    mint: Mint
+    get_connector: Callable[[], Connector]
+    store: KeyValue
+    clock: Clock
     router: Router
-    taken: Callable[[], Collection[str]]
+    reserved_names: Callable[[], Collection[str]]
     """Names that tools of other venues have."""
-    ruled: Callable[[Tool], Tool]
+    apply_rules: Callable[[Tool], Tool]
     """A tool with the rules that the configuration sets for it."""
     spawn: Callable[[Coroutine[object, object, None]], object]
-    changed: Callable[[], None]
-    notified: Heard
-    elicited: Callable[[object, Json, object], Coroutine[None, None, Json]]
+    on_change: Callable[[], None]
+    on_notification: NotificationHandler
+    on_elicitation: Callable[[object, Json, object], Coroutine[None, None, Json]]
     """A question to the user: the link it came over, what is asked, and whose call it belongs to, if that is known."""

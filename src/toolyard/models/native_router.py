@@ -12,49 +12,49 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
-from toolyard.core.ports import Hosting, Model, ModelRequest, Offer
-from toolyard.core.web_search import Native
+from toolyard.core.ports import Model, ModelRequest, NativeToolsModel, Offer
+from toolyard.core.web_search import NativeTools
 
 
-class _Way(Struct, frozen=True):
+class _Route(Struct, frozen=True):
     """Where the turns of an offer go."""
 
-    hosted: bool
-    rest: Offer | None = None
+    is_native: bool
+    reduced_offer: Offer | None = None
     """What is left of the offer, where something must be left out."""
 
 
-class ByOffer:
-    def __init__(self, plain: Model, native: Callable[[], Model]) -> None:
+class NativeToolRouter:
+    def __init__(self, plain: Model, make_native: Callable[[], Model]) -> None:
         """`native` is made when it is first needed."""
         self._plain = plain
-        self._make_native = native
+        self._make_native = make_native
         self._native: Model | None = None
-        self._offers: WeakKeyDictionary[Offer, _Way] = WeakKeyDictionary()
+        self._offers: WeakKeyDictionary[Offer, _Route] = WeakKeyDictionary()
 
     def stream(self, request: ModelRequest) -> AsyncGenerator[ModelDelta | TurnEnded | TurnFailed, None]:
         offer = request.offer
         way = self._offers.get(offer)
         if way is None:
-            way = self._offers[offer] = self._way(offer)
-        if way.rest is not None:
-            request = _without(request, way.rest)
-        return self._hosting().stream(request) if way.hosted else self._plain.stream(request)
+            way = self._offers[offer] = self._choose_route(offer)
+        if way.reduced_offer is not None:
+            request = _replace_offer(request, way.reduced_offer)
+        return self._get_native_model().stream(request) if way.is_native else self._plain.stream(request)
 
-    def _way(self, offer: Offer) -> _Way:
+    def _choose_route(self, offer: Offer) -> _Route:
         if all(tool.venue != "provider" for tool in offer.tools):
-            return _Way(False)
+            return _Route(False)
         has = self.native.tools
         rest = tuple(tool for tool in offer.tools if tool.venue != "provider" or tool.name in has)
         hosted = any(tool.venue == "provider" for tool in rest)
-        return _Way(hosted, None if len(rest) == len(offer.tools) else replace(offer, tools=rest))
+        return _Route(hosted, None if len(rest) == len(offer.tools) else replace(offer, tools=rest))
 
     @property
-    def native(self) -> Native:
-        hosting = self._hosting()
-        return hosting.native if isinstance(hosting, Hosting) else Native()
+    def native(self) -> NativeTools:
+        hosting = self._get_native_model()
+        return hosting.native if isinstance(hosting, NativeToolsModel) else NativeTools()
 
-    def _hosting(self) -> Model:
+    def _get_native_model(self) -> Model:
         self._native = self._native or self._make_native()
         return self._native
 
@@ -64,8 +64,8 @@ class ByOffer:
             await self._native.close()
 
 
-def _without(request: ModelRequest, rest: Offer) -> ModelRequest:
+def _replace_offer(request: ModelRequest, offer: Offer) -> ModelRequest:
     """The request with the rest of its offer; a choice of what is left out is none."""
-    gone = {tool.name for tool in request.offer.tools} - {tool.name for tool in rest.tools}
+    gone = {tool.name for tool in request.offer.tools} - {tool.name for tool in offer.tools}
     choice = "auto" if request.tool_choice in gone else request.tool_choice
-    return replace(request, offer=rest, tool_choice=choice)
+    return replace(request, offer=offer, tool_choice=choice)

@@ -1,9 +1,9 @@
 """Ids: those made later come later, and no two are alike."""
 
-from toolyard.app import SystemMint
+from toolyard.app import SystemClock
 
 
-class Clock(SystemMint):
+class FixedClock(SystemClock):
     at = 1_700_000_000.0
 
     def now(self) -> float:  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -11,13 +11,13 @@ class Clock(SystemMint):
 
 
 def test_what_is_made_later_comes_later_so_that_a_store_keeps_it_together() -> None:
-    mint, made = Clock(), list[str]()
+    mint, made = FixedClock(), list[str]()
     for second in (0.0, 1.0, 60.0, 86_400.0, 2_000_000_000.0):
         mint.at = 1_700_000_000.0 + second
-        made.append(mint.id("conversation"))
+        made.append(mint.new_id("conversation"))
     assert made == sorted(made)
 
 
 def test_ids_of_one_second_differ() -> None:
-    mint = Clock()
-    assert len({mint.id("call") for _ in range(1_000)}) == 1_000
+    mint = FixedClock()
+    assert len({mint.new_id("call") for _ in range(1_000)}) == 1_000

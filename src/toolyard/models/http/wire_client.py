@@ -10,27 +10,27 @@ from typing import TypedDict
 from toolyard.core.errors import Misconfigured
 from toolyard.core.events import ModelDelta, TurnEnded, TurnFailed
 from toolyard.core.items import Problem
-from toolyard.core.ports import Exchanged, ModelRequest
-from toolyard.models.http.client import Answer, Deadlines, Http, Retry
-from toolyard.models.http.problems import WireFailure, told
+from toolyard.core.ports import ModelRequest, WireExchange
+from toolyard.models.http.client import Deadlines, HttpClient, HttpResponse, Retry
+from toolyard.models.http.problems import WireFailure, mask_problem
 from toolyard.models.http.reader import ReplyReader
 
 ModelEvent = ModelDelta | TurnEnded | TurnFailed
 NO_HEADERS: Mapping[str, str] = MappingProxyType({})
 BEARER = "Authorization"
-DEADLINES = Deadlines()
-RETRY = Retry()
-_SENT = {
+DEFAULT_DEADLINES = Deadlines()
+DEFAULT_RETRY = Retry()
+_DEFAULT_HEADERS = {
     "User-Agent": "toolyard",
     "Content-Type": "application/json",
     "Accept": "text/event-stream",
     "Accept-Encoding": "identity",
 }
-HIDDEN = "***"
-_SECRET = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
+MASK = "***"
+_SECRET_HEADER = re.compile(r"auth|key|token|secret|cookie", re.IGNORECASE)
 
 
-class Line(TypedDict, total=False):
+class ConnectionOptions(TypedDict, total=False):
     """How a provider is talked to, where that is not as usual: what every wire takes besides its own."""
 
     headers: Mapping[str, str]
@@ -40,7 +40,7 @@ class Line(TypedDict, total=False):
     random: Callable[[], float]
 
 
-class Exchange:
+class WireClient:
     """Talks to one address of one provider."""
 
     def __init__(
@@ -51,8 +51,8 @@ class Exchange:
         key: str,
         key_header: str = BEARER,
         headers: Mapping[str, str] = NO_HEADERS,
-        deadlines: Deadlines = DEADLINES,
-        retry: Retry = RETRY,
+        deadlines: Deadlines = DEFAULT_DEADLINES,
+        retry: Retry = DEFAULT_RETRY,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         random: Callable[[], float] = randomness.random,
     ) -> None:
@@ -62,19 +62,19 @@ class Exchange:
         headers = {**carried, **headers}
         self._provider = provider
         self._url = url
-        self._shown = {name: HIDDEN if _SECRET.search(name) else value for name, value in headers.items()}
-        self._secrets = (key, *_secrets(headers))
-        sent = _sendable({**_SENT, **headers})
-        self._http = Http(url=url, headers=sent, deadlines=deadlines, retry=retry, sleep=sleep, random=random)
+        self._masked_headers = {name: MASK if _SECRET_HEADER.search(name) else value for name, value in headers.items()}
+        self._secrets = (key, *_collect_secrets(headers))
+        sent = _validate_headers({**_DEFAULT_HEADERS, **headers})
+        self._http = HttpClient(url=url, headers=sent, deadlines=deadlines, retry=retry, sleep=sleep, random=random)
 
     async def stream(self, body: bytes, reader: ReplyReader, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Deltas, then one TurnEnded or TurnFailed. Closing it hangs up."""
-        answer: Answer | None = None
+        answer: HttpResponse | None = None
         problem: Problem | None = None
-        kept = bytearray() if request.keep else None
+        kept = bytearray() if request.record_exchange else None
         try:
-            known_by = _correlation(request.correlation_id)
-            answer = await self._http.post(body, known_by, request.mint.now, hasty=request.hasty)
+            known_by = _build_correlation_headers(request.correlation_id)
+            answer = await self._http.post(body, known_by, request.clock.now, fail_fast=request.fail_fast)
             packet = answer.first
             while packet:
                 if kept is not None:
@@ -89,15 +89,17 @@ class Exchange:
         finally:
             if answer is not None:
                 answer.close()
-            if request.keep is not None and kept is not None:
-                request.keep(Exchanged(url=self._url, headers=self._shown, request=body, response=bytes(kept)))
+            if request.record_exchange is not None and kept is not None:
+                request.record_exchange(
+                    WireExchange(url=self._url, headers=self._masked_headers, request=body, response=bytes(kept))
+                )
         for event in reader.end(problem):
-            yield self._told(event, answer)
+            yield self._annotate_failure(event, answer)
 
     async def close(self) -> None:
         await self._http.close()
 
-    def _told(self, event: ModelEvent, answer: Answer | None) -> ModelEvent:
+    def _annotate_failure(self, event: ModelEvent, answer: HttpResponse | None) -> ModelEvent:
         if not isinstance(event, TurnFailed):
             return event
         known: dict[str, object] = {"provider": self._provider}
@@ -105,10 +107,10 @@ class Exchange:
             known["request_id"] = answer.request_id
         problem = event.problem
         problem = Problem(error=problem.error, error_type=problem.error_type, details={**known, **problem.details})
-        return TurnFailed(problem=told(problem, self._secrets))
+        return TurnFailed(problem=mask_problem(problem, self._secrets))
 
 
-def events_in(packets: Iterable[bytes], reader: ReplyReader) -> list[ModelEvent]:
+def read_events(packets: Iterable[bytes], reader: ReplyReader) -> list[ModelEvent]:
     """The events of a reply whose body is these packets."""
     events: list[ModelEvent] = []
     for packet in packets:
@@ -118,7 +120,7 @@ def events_in(packets: Iterable[bytes], reader: ReplyReader) -> list[ModelEvent]
     return [*events, *reader.end()]
 
 
-def address(base_url: str, path: str) -> str:
+def build_url(base_url: str, path: str) -> str:
     """The path at the base URL, before its query if it has one."""
     base, mark, query = base_url.strip().partition("?")
     if not base.startswith(("http://", "https://")):
@@ -126,19 +128,19 @@ def address(base_url: str, path: str) -> str:
     return f"{base.rstrip('/')}{path}{mark}{query}"
 
 
-def _sendable(headers: dict[str, str]) -> dict[str, str]:
+def _validate_headers(headers: dict[str, str]) -> dict[str, str]:
     for name, value in headers.items():
         if not (name + value).isprintable():
             raise Misconfigured(f"the header {name!r} of the model (or its API key) has characters that cannot be sent")
     return headers
 
 
-def _secrets(headers: Mapping[str, str]) -> list[str]:
+def _collect_secrets(headers: Mapping[str, str]) -> list[str]:
     """What must not be repeated: the values, whole and by word (`Bearer …`), of headers that sound secret."""
-    values = [value for name, value in headers.items() if _SECRET.search(name)]
+    values = [value for name, value in headers.items() if _SECRET_HEADER.search(name)]
     return [*values, *(word for value in values for word in value.split()[1:])]
 
 
-def _correlation(correlation_id: str) -> Mapping[str, str]:
+def _build_correlation_headers(correlation_id: str) -> Mapping[str, str]:
     sendable = correlation_id.isascii() and correlation_id.isprintable()
     return {"X-Correlation-ID": correlation_id} if correlation_id and sendable else NO_HEADERS
