@@ -131,10 +131,10 @@ async def test_the_tools_of_all_servers_and_of_the_provider_are_managed_in_one_p
 async def test_rules_of_a_tool_hold_for_the_provider_s_too() -> None:
     model = Hosting([say("ok")])
 
-    def ruled(tool: Tool) -> Tool:
+    def apply_rules(tool: Tool) -> Tool:
         return replace(tool, roles=frozenset({"searcher"}))
 
-    async with open_talk(model, keys=[key("mia"), key("ada", "searcher")], ruled=ruled) as http:
+    async with open_talk(model, keys=[key("mia"), key("ada", "searcher")], apply_rules=apply_rules) as http:
         staff, admin = http.by("mia"), http.by("ada")
         body = {"prompt": "news", "web_search": "native"}
         status, told, _ = await staff.answer("POST", "/ai/respond", body)

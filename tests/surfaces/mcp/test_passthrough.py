@@ -161,11 +161,11 @@ async def test_a_server_that_lists_nothing_in_its_time_takes_none_of_the_others(
 
 
 async def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> None:
-    def ruled(tool: Tool) -> Tool:
+    def apply_rules(tool: Tool) -> Tool:
         return replace(tool, roles=frozenset({"manager"}))
 
     async with open_host_before(
-        {"one": child(ODD, "one")}, keys=[key("anna"), key("maria", "manager")], ruled=ruled
+        {"one": child(ODD, "one")}, keys=[key("anna"), key("maria", "manager")], apply_rules=apply_rules
     ) as (host, _):
         anna, maria = host.by("anna"), host.by("maria")
         assert (await anna.modern("resources/list")).result["resources"] == []
@@ -178,11 +178,14 @@ async def test_resources_of_a_server_are_for_those_who_may_use_its_tools() -> No
 async def test_what_a_name_stands_for_is_each_callers_own() -> None:
     """To one who sees a single server its prompt has the name that for others is another server's."""
 
-    def ruled(tool: Tool) -> Tool:
+    def apply_rules(tool: Tool) -> Tool:
         return replace(tool, roles=frozenset({"manager"})) if tool.server == "one" else tool
 
     servers = {"one": child(ODD, "one"), "two": child(ODD, "two")}
-    async with open_host_before(servers, keys=[key("anna"), key("maria", "manager")], ruled=ruled) as (host, _):
+    async with open_host_before(servers, keys=[key("anna"), key("maria", "manager")], apply_rules=apply_rules) as (
+        host,
+        _,
+    ):
         anna, maria = host.by("anna"), host.by("maria")
 
         async def names(who: Host) -> list[str]:

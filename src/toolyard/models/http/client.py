@@ -53,7 +53,7 @@ class Retry:
     def to_fail_fast(self) -> "Retry":
         """For a request that somebody else can answer: once more at most, and only if that is soon."""
         attempts, asked = min(self.attempts, 2), min(self.max_retry_after_s, MAX_FAIL_FAST_WAIT_S)
-        return replace(self, attempts=attempts, most_retry_after_s=asked, after_timeouts=False)
+        return replace(self, attempts=attempts, max_retry_after_s=asked, after_timeouts=False)
 
     def compute_wait_s(self, attempt: int, random: float) -> float:
         """Twice as long each time, less up to a half so that many clients do not come back together."""
