@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 
-CONTEXT_KEY = "toolyard.visit"
+CONTEXT_KEY = "toolyard.context"
 
 HttpRequest = Request[object, object, State]
 
@@ -19,6 +19,6 @@ class RequestContext(Struct, frozen=True, kw_only=True):
 
 
 def get_request_context(scope: Mapping[str, object]) -> RequestContext:
-    visit = scope.get(CONTEXT_KEY)
-    assert isinstance(visit, RequestContext), "a request came past the door"
-    return visit
+    context = scope.get(CONTEXT_KEY)
+    assert isinstance(context, RequestContext), "a request came past the door"
+    return context

@@ -19,7 +19,7 @@ def log_request(scope: Mapping[str, object], path: str, correlation_id: str, sta
     level = choose_level(path, status)
     if not _log.isEnabledFor(level):
         return
-    visit, error = scope.get(CONTEXT_KEY), scope.get(ERROR_KEY)
+    context, error = scope.get(CONTEXT_KEY), scope.get(ERROR_KEY)
     problem: dict[str, object] = {}
     if isinstance(error, ErrorBody):
         problem = {"error_type": error.error_type, "error": error.error, "details": error.details}
@@ -32,7 +32,7 @@ def log_request(scope: Mapping[str, object], path: str, correlation_id: str, sta
         path=path,
         status=status,
         duration_ms=round(duration_s * 1000, 1),
-        user=visit.caller.user if isinstance(visit, RequestContext) else "",
+        user=context.caller.user if isinstance(context, RequestContext) else "",
         **problem,
     )
 

@@ -93,17 +93,17 @@ def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
 
         The answer holds the calls that the application is to run, or the model's message. Leaving stops nothing.
         """
-        visit = get_request_context(request.scope)
+        context = get_request_context(request.scope)
         division = (data.context or {}).get("division") or ""
         if not isinstance(division, str):
             raise invalid_field("context.division", "must be a text")
         if division:
-            visit = replace(visit, caller=access.authenticate_in_division(request.headers, division))
+            context = replace(context, caller=access.authenticate_in_division(request.headers, division))
         after = request.headers.get("last-event-id", "")
         place = parse_cursor(after) if after else None
-        exchange = await RequestHandler(service, visit, place).handle(data)
+        exchange = await RequestHandler(service, context, place).handle(data)
         if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
-            return build_stream_response(exchange.stream(visit.correlation_id), exchange.headers)
+            return build_stream_response(exchange.stream(context.correlation_id), exchange.headers)
         return Response(await exchange.wait_for_answer(), headers=dict(exchange.headers))
 
     return [converse]

@@ -67,11 +67,11 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ApproveBody | None] = None
     ) -> CallAnswer:
         """Let a call run, perhaps with other arguments. They are checked as the model's were."""
-        visit, said = get_request_context(request.scope), data or ApproveBody()
-        state = await load_state(service, conversation_id, visit.caller, "decide")
+        context, said = get_request_context(request.scope), data or ApproveBody()
+        state = await load_state(service, conversation_id, context.caller, "decide")
         command = Approve(
-            by=visit.caller,
-            correlation_id=visit.correlation_id,
+            by=context.caller,
+            correlation_id=context.correlation_id,
             call_id=call_id,
             arguments=said.arguments,
             remember=said.remember,
@@ -84,9 +84,9 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[DenyBody | None] = None
     ) -> CallAnswer:
         """Do not let a call run; the model is told so."""
-        visit, reason = get_request_context(request.scope), data.reason if data else ""
-        state = await load_state(service, conversation_id, visit.caller, "decide")
-        command = Deny(by=visit.caller, correlation_id=visit.correlation_id, call_id=call_id, reason=reason)
+        context, reason = get_request_context(request.scope), data.reason if data else ""
+        state = await load_state(service, conversation_id, context.caller, "decide")
+        command = Deny(by=context.caller, correlation_id=context.correlation_id, call_id=call_id, reason=reason)
         await submit_for_call(service.submit(conversation_id, command), state, call_id)
         return CallAnswer(call_id=call_id, message="Call denied")
 
@@ -99,11 +99,11 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[AnswerBody]
     ) -> CallAnswer:
         """Answer the question that a call has asked."""
-        visit = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, visit.caller, "decide")
+        context = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, context.caller, "decide")
         command = Answer(
-            by=visit.caller,
-            correlation_id=visit.correlation_id,
+            by=context.caller,
+            correlation_id=context.correlation_id,
             call_id=call_id,
             reply=data.reply,
             content=data.content,
@@ -116,9 +116,9 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ResultBody]
     ) -> CallAnswer:
         """Hand in what a call came to that the application was given."""
-        visit, came = get_request_context(request.scope), parse_client_result(data.result, data.error, "result")
-        state = await load_state(service, conversation_id, visit.caller, "decide")
-        await submit_for_call(service.deliver(conversation_id, {call_id: came}, visit.caller), state, call_id)
+        context, came = get_request_context(request.scope), parse_client_result(data.result, data.error, "result")
+        state = await load_state(service, conversation_id, context.caller, "decide")
+        await submit_for_call(service.deliver(conversation_id, {call_id: came}, context.caller), state, call_id)
         return CallAnswer(call_id=call_id, message="Result received")
 
     return [answer, result]

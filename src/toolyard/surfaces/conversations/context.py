@@ -59,13 +59,13 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
     @post(CONTEXT_PATH, responses=ERRORS, tags=["context"])
     async def add_context(request: HttpRequest, conversation_id: PathId, data: JSONBody[NoteBody]) -> ContextAnswer:
         """Give the model a named text from the next turn on."""
-        visit, context_id = get_request_context(request.scope), service.clock.new_id("context")
-        await load_state(service, conversation_id, visit.caller)
+        context, context_id = get_request_context(request.scope), service.clock.new_id("context")
+        await load_state(service, conversation_id, context.caller)
         await service.change(
             conversation_id,
-            visit.caller,
+            context.caller,
             lambda settings: add_note(settings, context_id, data),
-            correlation_id=visit.correlation_id,
+            correlation_id=context.correlation_id,
         )
         return ContextAnswer(context_id=context_id, context=data, message="Context added")
 
@@ -74,13 +74,13 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
         request: HttpRequest, conversation_id: PathId, context_id: PathId, data: JSONBody[NoteChange]
     ) -> ContextAnswer:
         """Change some fields of a named text; what is left out stays as it is."""
-        visit = get_request_context(request.scope)
-        await load_state(service, conversation_id, visit.caller)
+        context = get_request_context(request.scope)
+        await load_state(service, conversation_id, context.caller)
         settings = await service.change(
             conversation_id,
-            visit.caller,
+            context.caller,
             lambda settings: change_note(settings, context_id, data),
-            correlation_id=visit.correlation_id,
+            correlation_id=context.correlation_id,
         )
         note = find_note(settings, context_id)
         return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context changed")
@@ -88,14 +88,14 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
     @delete(f"{CONTEXT_PATH}/{{context_id:str}}", status_code=200, responses=ERRORS, tags=["context"])
     async def delete_context(request: HttpRequest, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
         """Take a named text away; the answer shows what it was."""
-        visit = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, visit.caller)
+        context = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, context.caller)
         note = find_note(state.settings, context_id)
         await service.change(
             conversation_id,
-            visit.caller,
+            context.caller,
             lambda settings: remove_note(settings, context_id),
-            correlation_id=visit.correlation_id,
+            correlation_id=context.correlation_id,
         )
         return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context deleted")
 

@@ -132,10 +132,10 @@ def _collection_routes(service: Service) -> list[HTTPRouteHandler]:
     @post("/conversations", responses=ERRORS, tags=["conversations"])
     async def create(request: HttpRequest, data: JSONBody[NewConversation]) -> ConversationAnswer:
         """Make a conversation."""
-        visit, conversation_id = get_request_context(request.scope), service.clock.new_id("conversation")
-        settings = parse_new(data, service.default_settings, service.limits_for(visit.caller))
+        context, conversation_id = get_request_context(request.scope), service.clock.new_id("conversation")
+        settings = parse_new(data, service.default_settings, service.limits_for(context.caller))
         await service.submit(
-            conversation_id, Open(by=visit.caller, correlation_id=visit.correlation_id, settings=settings)
+            conversation_id, Open(by=context.caller, correlation_id=context.correlation_id, settings=settings)
         )
         return await load_answer(service, request, conversation_id, f"Conversation {data.title!r} created")
 
@@ -171,13 +171,13 @@ def _item_routes(service: Service) -> list[HTTPRouteHandler]:
         request: HttpRequest, conversation_id: PathId, data: JSONBody[ConversationChange]
     ) -> ConversationAnswer:
         """Change some of its settings; they hold from the next run on."""
-        visit = get_request_context(request.scope)
-        await load_state(service, conversation_id, visit.caller)
+        context = get_request_context(request.scope)
+        await load_state(service, conversation_id, context.caller)
         await service.change(
             conversation_id,
-            visit.caller,
-            lambda settings: parse_change(data, settings, service.limits_for(visit.caller)),
-            correlation_id=visit.correlation_id,
+            context.caller,
+            lambda settings: parse_change(data, settings, service.limits_for(context.caller)),
+            correlation_id=context.correlation_id,
         )
         return await load_answer(service, request, conversation_id, "Conversation changed")
 

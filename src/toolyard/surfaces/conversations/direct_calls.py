@@ -34,12 +34,12 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         request: HttpRequest, conversation_id: PathId, data: JSONBody[DirectCall]
     ) -> Response[DirectCallAnswer]:
         """Call a tool by hand. It is checked, judged and run as a model's call would be."""
-        visit, mint = get_request_context(request.scope), service.clock
-        await service.require_conversation(conversation_id, visit.caller)
-        headers = await admit_request(service, visit.caller)
-        await load_state(service, conversation_id, visit.caller)
-        made = Call(id=mint.new_id("call"), at=mint.now(), tool=data.tool, arguments=data.arguments)
-        start = service.build_start(visit.caller, [made], correlation_id=visit.correlation_id)
+        context, clock = get_request_context(request.scope), service.clock
+        await service.require_conversation(conversation_id, context.caller)
+        headers = await admit_request(service, context.caller)
+        await load_state(service, conversation_id, context.caller)
+        made = Call(id=clock.new_id("call"), at=clock.now(), tool=data.tool, arguments=data.arguments)
+        start = service.build_start(context.caller, [made], correlation_id=context.correlation_id)
         await service.submit(conversation_id, start)
         told = DirectCallAnswer(call_id=made.id, run_id=start.run_id, message=f"{data.tool} was called")
         return Response(told, status_code=202, headers=headers)

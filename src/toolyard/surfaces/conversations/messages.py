@@ -69,25 +69,25 @@ def _message_routes(service: Service) -> list[HTTPRouteHandler]:
         A tool's message needs a call before it that has no result yet. A call that has none when the next message or
         request comes gets one that says so.
         """
-        visit = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, visit.caller)
+        context = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, context.caller)
         items = parse_new_message(data, state, service.clock)
         await service.submit(
-            conversation_id, AddMessage(by=visit.caller, correlation_id=visit.correlation_id, items=items)
+            conversation_id, AddMessage(by=context.caller, correlation_id=context.correlation_id, items=items)
         )
         return MessageAnswer(message=build_last_message(state.history, items), result_message="Message added")
 
     @delete(f"{MESSAGES_PATH}/{{message_id:str}}", status_code=200, responses=ERRORS, tags=["messages"])
     async def delete_message(request: HttpRequest, conversation_id: PathId, message_id: PathId) -> MessageDeleted:
         """Delete a message. An assistant's goes with its calls and their results, a tool's with its call."""
-        visit = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, visit.caller)
+        context = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, context.caller)
         ids = find_removable_items(state.full_history, message_id)
         if not ids:
             raise NotFound(f"there is no message {message_id[:80]!r} in this conversation")
         before = [message.id for message in to_messages(state.full_history)]
         await service.submit(
-            conversation_id, RemoveMessage(by=visit.caller, correlation_id=visit.correlation_id, ids=ids)
+            conversation_id, RemoveMessage(by=context.caller, correlation_id=context.correlation_id, ids=ids)
         )
         left = {message.id for message in to_messages((await service.state(conversation_id)).full_history)}
         return MessageDeleted(deleted=[id for id in before if id not in left], message="Message deleted")

@@ -87,12 +87,12 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
 
         Leaving does not stop the run. One that waits for an approval, an answer or the application is told with 202.
         """
-        visit = get_request_context(request.scope)
-        await service.require_conversation(conversation_id, visit.caller)
-        headers = await admit_request(service, visit.caller)
-        state = await load_state(service, conversation_id, visit.caller)
-        limits = resolve_limits(state.settings, service.limits_for(visit.caller))
-        start = parse_chat(data, visit, limits, service)
+        context = get_request_context(request.scope)
+        await service.require_conversation(conversation_id, context.caller)
+        headers = await admit_request(service, context.caller)
+        state = await load_state(service, conversation_id, context.caller)
+        limits = resolve_limits(state.settings, service.limits_for(context.caller))
+        start = parse_chat(data, context, limits, service)
         if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
             return await start_and_stream(service, conversation_id, start, headers)
         answer = await run_chat(service, conversation_id, start, limits)
@@ -111,9 +111,9 @@ def _run_routes(service: Service) -> list[HTTPRouteHandler]:
         form: Annotated[Literal["objects", "entries"], QueryParameter(name="format")] = "objects",
     ) -> Stream:
         """Everything that happened after a place, then what happens, without end. Any number may read."""
-        visit = get_request_context(request.scope)
+        context = get_request_context(request.scope)
         place = parse_cursor(request.headers.get("last-event-id") or after)
-        await load_state(service, conversation_id, visit.caller, "see")
+        await load_state(service, conversation_id, context.caller, "see")
         reader = await service.follow(conversation_id, place, include_argument_deltas=form == "entries")
         try:
             render = (
@@ -122,16 +122,18 @@ def _run_routes(service: Service) -> list[HTTPRouteHandler]:
         except BaseException:
             reader.detach()
             raise
-        return build_stream_response(stream_events(reader, render, RunStreamFilter(), visit.correlation_id))
+        return build_stream_response(stream_events(reader, render, RunStreamFilter(), context.correlation_id))
 
     @post(f"{CONVERSATION_PATH}/cancel", status_code=200, responses=ERRORS, tags=["runs"])
     async def cancel(
         request: HttpRequest, conversation_id: PathId, data: JSONBody[CancelBody | None] = None
     ) -> CancelAnswer:
         """Stop the run, or one call of it: the model's stream is closed and tools are cancelled."""
-        visit, named = get_request_context(request.scope), data or CancelBody()
-        await load_state(service, conversation_id, visit.caller, "decide")
-        stop = Stop(by=visit.caller, correlation_id=visit.correlation_id, call_id=named.call_id, run_id=named.run_id)
+        context, named = get_request_context(request.scope), data or CancelBody()
+        await load_state(service, conversation_id, context.caller, "decide")
+        stop = Stop(
+            by=context.caller, correlation_id=context.correlation_id, call_id=named.call_id, run_id=named.run_id
+        )
         await service.submit(conversation_id, stop)
         return CancelAnswer(message="The call is being stopped" if named.call_id else "The run is being stopped")
 
@@ -144,8 +146,8 @@ def resolve_limits(settings: Settings, yard: Limits) -> Limits:
 
 
 def parse_chat(data: ChatBody, context: RequestContext, limits: Limits, service: Service) -> Start:
-    mint = service.clock
-    said = UserMessage(id=mint.new_id("item"), at=mint.now(), parts=(TextPart(text=data.content),))
+    clock = service.clock
+    said = UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=data.content),))
     return service.build_start(
         context.caller,
         [said],

@@ -29,15 +29,15 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
         `/conversations/{id}/events` shows everything and resumes; this is for clients that know only these.
         """
-        visit = get_request_context(request.scope)
-        await load_state(service, conversation_id, visit.caller, "see")
+        context = get_request_context(request.scope)
+        await load_state(service, conversation_id, context.caller, "see")
         reader = await service.follow(conversation_id, include_argument_deltas=False)
         connected: Fields = {
             "type": "connected",
             "conversation_id": conversation_id,
             "timestamp": to_iso_time(service.clock.now()),
         }
-        return build_stream_response(_watch(reader, connected, visit.correlation_id))
+        return build_stream_response(_watch(reader, connected, context.correlation_id))
 
     return [watch_calls]
 

@@ -150,9 +150,9 @@ class ToolCallHandler:
                 standing.questions.drop(id)
 
     def _build_start(self) -> Start:
-        service, mint = self._service, self._service.clock
-        self._conversation = mint.new_id("conversation")
-        self._call = Call(id=mint.new_id("call"), at=mint.now(), tool=self._name, arguments=self._arguments)
+        service, clock = self._service, self._service.clock
+        self._conversation = clock.new_id("conversation")
+        self._call = Call(id=clock.new_id("call"), at=clock.now(), tool=self._name, arguments=self._arguments)
         return service.build_start(
             self._peer.caller,
             (self._call,),

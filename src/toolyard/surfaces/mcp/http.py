@@ -129,104 +129,112 @@ class McpEndpoint:
         self._dispatcher = Dispatcher(service)
         self._sessions = LegacySessions(service.clock.now)
 
-    async def __call__(self, visitor: McpHttpRequest) -> None:
+    async def __call__(self, http_request: McpHttpRequest) -> None:
         try:
-            match visitor.method:
+            match http_request.method:
                 case "POST":
-                    await self._handle_post(visitor)
+                    await self._handle_post(http_request)
                 case "GET":
-                    await self._listen(visitor)
+                    await self._listen(http_request)
                 case "DELETE":
-                    self._sessions.close(self._find_session(visitor))
-                    await visitor.respond(200)
+                    self._sessions.close(self._find_session(http_request))
+                    await http_request.respond(200)
                 case _:
-                    await visitor.respond(405, allow="POST, GET, DELETE")
+                    await http_request.respond(405, allow="POST, GET, DELETE")
         except RpcError as failure:
-            await visitor.respond(400, build_error(None, failure))
+            await http_request.respond(400, build_error(None, failure))
         except _SessionError as gone:
-            await visitor.respond(gone.status, build_error(None, RpcError(INVALID_REQUEST, str(gone))))
+            await http_request.respond(gone.status, build_error(None, RpcError(INVALID_REQUEST, str(gone))))
 
-    async def _handle_post(self, visitor: McpHttpRequest) -> None:
+    async def _handle_post(self, http_request: McpHttpRequest) -> None:
         try:
-            heard = parse_message(await visitor.read_body())
+            heard = parse_message(await http_request.read_body())
         except RpcError as failure:
-            await visitor.respond(400, build_error(None, failure))
+            await http_request.respond(400, build_error(None, failure))
             return
         try:
-            await (self._handle_modern if _is_modern(visitor, heard) else self._handle_legacy)(visitor, heard)
+            await (self._handle_modern if _is_modern(http_request, heard) else self._handle_legacy)(http_request, heard)
         except RpcError as failure:
             id = heard.id if isinstance(heard, RpcRequest) else None
-            await visitor.respond(_STATUS_BY_CODE.get(failure.code, 400), build_error(id, failure))
+            await http_request.respond(_STATUS_BY_CODE.get(failure.code, 400), build_error(id, failure))
 
-    async def _handle_modern(self, visitor: McpHttpRequest, message: Incoming) -> None:
+    async def _handle_modern(self, http_request: McpHttpRequest, message: Incoming) -> None:
         if isinstance(message, RpcResponse):
             raise RpcError(INVALID_REQUEST, "a client of this version does not answer requests: it asks again")
         if isinstance(message, RpcNotification):
-            await visitor.respond(202)  # none is defined: leaving the stream is what cancels
+            await http_request.respond(202)  # none is defined: leaving the stream is what cancels
             return
-        caller = visitor.context.caller
+        caller = http_request.context.caller
         if read_version(message.params) is not None:
-            check_headers(visitor.headers, message, self._dispatcher.service.list_tools(caller, include_native=False))
-        peer = parse_modern_peer(message.params, caller, visitor.context.correlation_id)
+            check_headers(
+                http_request.headers, message, self._dispatcher.service.list_tools(caller, include_native=False)
+            )
+        peer = parse_modern_peer(message.params, caller, http_request.context.correlation_id)
         exchange = ActiveRequest(self._dispatcher, message, peer)
-        await _run_until_disconnect(visitor, exchange.cancel, lambda: _send_messages(visitor, exchange, peer))
+        await _run_until_disconnect(http_request, exchange.cancel, lambda: _send_messages(http_request, exchange, peer))
 
-    async def _handle_legacy(self, visitor: McpHttpRequest, message: Incoming) -> None:
+    async def _handle_legacy(self, http_request: McpHttpRequest, message: Incoming) -> None:
         if isinstance(message, RpcRequest) and message.method == "initialize":
-            await self._initialize(visitor, message)
+            await self._initialize(http_request, message)
             return
-        session = self._find_session(visitor)
+        session = self._find_session(http_request)
         if isinstance(message, RpcResponse):
             await session.client_state.questions.resolve(message)
-            await visitor.respond(202)
+            await http_request.respond(202)
         elif isinstance(message, RpcNotification):
             await session.handle_notification(message)
-            await visitor.respond(202)
+            await http_request.respond(202)
         else:
             peer = session.build_peer(
-                visitor.context.caller, visitor.context.correlation_id, accepts_stream=visitor.accepts_stream
+                http_request.context.caller,
+                http_request.context.correlation_id,
+                accepts_stream=http_request.accepts_stream,
             )
             exchange = ActiveRequest(self._dispatcher, message, peer)
             session.add_request(message.id, exchange)
             try:
-                await _send_messages(visitor, exchange, peer)
+                await _send_messages(http_request, exchange, peer)
             finally:
                 session.remove_request(message.id)
 
-    async def _listen(self, visitor: McpHttpRequest) -> None:
+    async def _listen(self, http_request: McpHttpRequest) -> None:
         """What a legacy client is told unasked, for as long as it stays."""
-        session = self._find_session(visitor)
-        if not visitor.accepts_stream:
-            await visitor.respond(406)
+        session = self._find_session(http_request)
+        if not http_request.accepts_stream:
+            await http_request.respond(406)
             return
         feed = self._dispatcher.feeds.open(
-            visitor.context.caller, frozenset(LIST_NOTIFICATIONS.values()), session.client_state
+            http_request.context.caller, frozenset(LIST_NOTIFICATIONS.values()), session.client_state
         )
         try:
             with session.track_listener():
                 await _run_until_disconnect(
-                    visitor, _build_closer(feed), lambda: visitor.send_stream(_stream_notifications(feed), None)
+                    http_request,
+                    _build_closer(feed),
+                    lambda: http_request.send_stream(_stream_notifications(feed), None),
                 )
         finally:
             self._dispatcher.feeds.close(feed)
 
-    async def _initialize(self, visitor: McpHttpRequest, request: RpcRequest) -> None:
+    async def _initialize(self, http_request: McpHttpRequest, request: RpcRequest) -> None:
         version = negotiate_version(request.params.get("protocolVersion"))
         capabilities = read_object(request.params, "capabilities")
-        session = self._sessions.open(visitor.context.caller, capabilities, version)
+        session = self._sessions.open(http_request.context.caller, capabilities, version)
         exchange = ActiveRequest(
-            self._dispatcher, request, session.build_peer(visitor.context.caller, visitor.context.correlation_id)
+            self._dispatcher,
+            request,
+            session.build_peer(http_request.context.caller, http_request.context.correlation_id),
         )
         async with aclosing(exchange.stream_messages()) as messages:
-            await visitor.respond(200, await anext(messages), mcp_session_id=session.id)
+            await http_request.respond(200, await anext(messages), mcp_session_id=session.id)
 
-    def _find_session(self, visitor: McpHttpRequest) -> LegacySession:
-        id = visitor.headers.get("mcp-session-id", "")
+    def _find_session(self, http_request: McpHttpRequest) -> LegacySession:
+        id = http_request.headers.get("mcp-session-id", "")
         if not id:
             raise _SessionError(
                 400, "this needs the header Mcp-Session-Id, which an initialize request is answered with"
             )
-        session = self._sessions.find(id, visitor.context.caller)
+        session = self._sessions.find(id, http_request.context.caller)
         if session is None:
             raise _SessionError(404, "this session is over or never was; send initialize for a new one")
         return session
@@ -250,34 +258,36 @@ class _SessionError(Exception):
         self.status = status
 
 
-def _is_modern(visitor: McpHttpRequest, message: Incoming) -> bool:
+def _is_modern(http_request: McpHttpRequest, message: Incoming) -> bool:
     """By what the request says; one that names a version we have never heard of is told so as a modern one."""
     named = read_version(message.params) if isinstance(message, RpcRequest | RpcNotification) else None
-    header = visitor.headers.get("mcp-protocol-version", LEGACY_VERSIONS[0])
+    header = http_request.headers.get("mcp-protocol-version", LEGACY_VERSIONS[0])
     return named is not None or header not in LEGACY_VERSIONS
 
 
-async def _send_messages(visitor: McpHttpRequest, exchange: ActiveRequest, peer: Peer) -> None:
+async def _send_messages(http_request: McpHttpRequest, exchange: ActiveRequest, peer: Peer) -> None:
     """One object if that is all there is to say, or a stream."""
     async with aclosing(exchange.stream_messages()) as messages:
         first = await anext(messages)
-        while not visitor.accepts_stream and (first is None or not is_response(first)):
+        while not http_request.accepts_stream and (first is None or not is_response(first)):
             first = await anext(messages)
         if first is None or not is_response(first):
-            await visitor.send_stream(messages, first)
+            await http_request.send_stream(messages, first)
             return
         failure = first.get("error")
         code = failure.get("code") if isinstance(failure, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        await visitor.respond(_STATUS_BY_CODE.get(code, 200) if peer.modern and isinstance(code, int) else 200, first)
+        await http_request.respond(
+            _STATUS_BY_CODE.get(code, 200) if peer.modern and isinstance(code, int) else 200, first
+        )
 
 
 async def _run_until_disconnect(
-    visitor: McpHttpRequest, on_disconnect: Callable[[], Awaitable[None]], work: Callable[[], Awaitable[None]]
+    http_request: McpHttpRequest, on_disconnect: Callable[[], Awaitable[None]], work: Callable[[], Awaitable[None]]
 ) -> None:
     """Do the work; if the client leaves before it is done, say so."""
 
     async def watch() -> None:
-        if await visitor.wait_for_disconnect():
+        if await http_request.wait_for_disconnect():
             await on_disconnect()
 
     async with anyio.create_task_group() as group:

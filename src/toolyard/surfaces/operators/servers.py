@@ -243,19 +243,19 @@ def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
     @post("/servers/{server_id:str}/tools/call", status_code=200, responses=ERRORS, tags=["servers"])
     async def call_tool(request: HttpRequest, server_id: PathId, data: JSONBody[ToolCallBody]) -> Response[ToolAnswer]:
         """Call a tool directly: judged, run and journaled as any other call. One that asks first answers 202."""
-        visit = get_request_context(request.scope)
-        card = find_server_card(servers, server_id, visit.caller)
+        context = get_request_context(request.scope)
+        card = find_server_card(servers, server_id, context.caller)
         tool = _find_accepted_tool(card, data.tool_name)
-        mint = service.clock
-        call = Call(id=mint.new_id("call"), at=mint.now(), tool=tool.offered_as, arguments=data.arguments)
+        clock = service.clock
+        call = Call(id=clock.new_id("call"), at=clock.now(), tool=tool.offered_as, arguments=data.arguments)
         start = service.build_start(
-            visit.caller,
+            context.caller,
             (call,),
-            correlation_id=visit.correlation_id,
+            correlation_id=context.correlation_id,
             settings=Settings(title=f"{tool.name} on {server_id}", unlisted=True),
         )
-        headers = await admit_request(service, visit.caller)
-        answer = await _collect_answer(Run(service, mint.new_id("conversation"), start), card, tool)
+        headers = await admit_request(service, context.caller)
+        answer = await _collect_answer(Run(service, clock.new_id("conversation"), start), card, tool)
         return Response(answer, status_code=202 if answer.status == "waiting" else 200, headers=headers)
 
     return [call_tool]

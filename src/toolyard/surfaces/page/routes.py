@@ -1,6 +1,6 @@
 """`GET /` and `/assets/…`: the web page as its build left it in the package. It is open to all and knows nothing.
 
-Whatever it shows it asks for over the API, with the visitor's own key. Nothing on it comes from another origin.
+Whatever it shows it asks for over the API, with the http_request's own key. Nothing on it comes from another origin.
 """
 
 import gzip

@@ -82,9 +82,9 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
     @post("/ai/respond", status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["respond"])
     async def respond(request: HttpRequest, data: JSONBody[RespondBody]) -> Stream:
         """Answer a prompt as a stream of server-sent events."""
-        visit = get_request_context(request.scope)
+        context = get_request_context(request.scope)
         if data.conversation_id:
-            await service.require_conversation(data.conversation_id, visit.caller)
+            await service.require_conversation(data.conversation_id, context.caller)
         input = await read_input(data, service)
         carries = bool(data.history or data.conversation_history)
         settings = replace(
@@ -93,9 +93,9 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             ephemeral=carries if data.keep is None else not data.keep,
         )
         start = service.build_start(
-            visit.caller,
+            context.caller,
             input,
-            correlation_id=visit.correlation_id,
+            correlation_id=context.correlation_id,
             tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
             model=data.model,
             web_search=data.search_mode,
@@ -103,7 +103,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             settings=replace(settings, context=to_notes(data.context)),
             language=data.language,
         )
-        headers = await admit_request(service, visit.caller)
+        headers = await admit_request(service, context.caller)
         return await start_and_stream(
             service, data.conversation_id or service.clock.new_id("conversation"), start, headers
         )
@@ -119,9 +119,9 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
 
 async def read_input(data: RespondBody, service: Service) -> list[Item]:
     """Return the history that came along, then the prompt."""
-    mint = service.clock
-    prompt = UserMessage(id=mint.new_id("item"), at=mint.now(), parts=(TextPart(text=data.prompt),))
-    return [*await read_history([*data.history, *data.conversation_history], mint, add_message), prompt]
+    clock = service.clock
+    prompt = UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=data.prompt),))
+    return [*await read_history([*data.history, *data.conversation_history], clock, add_message), prompt]
 
 
 def build_health(service: Service, servers: Servers, caller: Caller, store_problem: str) -> ToolsHealth:
