@@ -90,9 +90,9 @@ class AuthMiddleware:
                     raise Forbidden("a page of this origin may not use this server; list it in cors_origins")
                 await _send_response(send, 204, b"", {})
                 return
+            # The body is not read before this: a caller without a key cannot make the server parse anything.
             open_to_all = path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIX)
             caller = ANONYMOUS if open_to_all else self._access.authenticate(headers)
-        # Nothing of the body has been read yet: a caller without a key cannot make the server parse anything.
         except Exception as error:
             status, body, more = build_error_response(error, correlation_id)
             scope[ERROR_KEY] = body
