@@ -88,6 +88,8 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
         The run goes on if you disconnect. The status is 202 if it waits for an approval, an answer or the application.
         """
         context = get_request_context(request.scope)
+        # Access is checked before the request counts against the rate limit. `load_state` comes after that wait, since
+        # the conversation may have been deleted during it.
         await service.require_conversation(conversation_id, context.caller)
         headers = await admit_request(service, context.caller)
         state = await load_state(service, conversation_id, context.caller)
@@ -112,6 +114,7 @@ def _run_routes(service: Service) -> list[HTTPRouteHandler]:
     ) -> Stream:
         """Stream all events after an event id, then new ones as they happen, without end. Any number may read."""
         context = get_request_context(request.scope)
+        # A browser's EventSource reconnects to the same URL, whose `after` is outdated; the header has the latest id.
         cursor = parse_cursor(request.headers.get("last-event-id") or after)
         await load_state(service, conversation_id, context.caller, "see")
         reader = await service.follow(conversation_id, cursor, include_argument_deltas=form == "entries")
