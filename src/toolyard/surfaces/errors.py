@@ -85,7 +85,8 @@ def build_error_response(error: Exception, correlation_id: str) -> tuple[int, Er
             status, kind = _STATUS_AND_TYPE[type(error)]
             details = error.details if isinstance(error, Invalid | ModelFailed) else {}
             headers = _build_retry_headers(error) if isinstance(error, RateLimited) else {}
-            message = f"the store cannot be used now: {error.reason}" if isinstance(error, StoreDown) else message
+            if isinstance(error, StoreDown):  # its text names the store's address, its reason does not
+                message = f"the store cannot be used now: {error.reason}"
         case UnicodeDecodeError():
             status, kind, message = 400, "invalid_json", "the body is not UTF-8"
         case RecursionError():

@@ -165,7 +165,7 @@ class RequestHandler:
         response = await self._open_response(conversation_id or service.clock.new_id("conversation"), start.run_id)
         response.overridden, response.headers = overridden, headers
         response.tracker.kept = not settings.ephemeral
-        if data.interrupt:
+        if data.interrupt:  # calls of the run that is being stopped must not be handed out as the answer
             response.tracker.mark_stopped()
         await response.perform(service.submit(response.conversation, start))
         return response

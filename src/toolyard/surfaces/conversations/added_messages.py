@@ -61,10 +61,10 @@ def _parse_calls(calls: Sequence[ChatToolCall], state: State, clock: Clock) -> l
         except (msgspec.DecodeError, RecursionError):
             raise _invalid_call(index, "function.arguments", "must be a JSON object, written as a text") from None
         # A client's own id is kept if it is free, so that the client can refer to the call by it.
-        taken = state.history.contains_id(call.id) or state.window.past.contains_id(call.id)
+        is_taken = state.history.contains_id(call.id) or state.window.past.contains_id(call.id)
         parsed.append(
             Call(
-                id=clock.new_id("call") if taken or not NAME_PATTERN.fullmatch(call.id) else call.id,
+                id=clock.new_id("call") if is_taken or not NAME_PATTERN.fullmatch(call.id) else call.id,
                 at=clock.now(),
                 tool=call.function.name,
                 arguments=arguments,

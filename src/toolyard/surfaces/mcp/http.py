@@ -251,8 +251,8 @@ class McpEndpoint:
 
 
 async def _stream_notifications(feed: NotificationFeed) -> AsyncGenerator[Json | None, None]:
-    async for news in feed.iter_notifications():
-        yield None if news is None else build_notification(*news)
+    async for notification in feed.iter_notifications():
+        yield None if notification is None else build_notification(*notification)
 
 
 def _build_closer(feed: NotificationFeed) -> Callable[[], Awaitable[None]]:

@@ -77,6 +77,7 @@ class NotificationFeed:
                     await self._available.wait()
             except TimeoutError:
                 yield None
+            # Cleared together with the swap: what is pushed while the notifications below are sent sets it again.
             self._available.clear()
             pending, self._pending = self._pending, {}
             for (method, _), params in pending.items():

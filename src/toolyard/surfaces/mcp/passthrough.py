@@ -189,7 +189,7 @@ class McpPassthrough:
         return items
 
     def _register_items(
-        self, caller: Caller, server: str, items: Iterable[Json], key: str, taken: set[str]
+        self, caller: Caller, server: str, items: Iterable[Json], key: str, taken_names: set[str]
     ) -> list[Json]:
         """Return the items of a server to list, and remember it as their owner.
 
@@ -199,7 +199,7 @@ class McpPassthrough:
         registered: list[Json] = []
         for item in items:
             name = str(item.get(key))
-            if name in taken:
+            if name in taken_names:
                 if key != "name":
                     continue
                 name, item = f"{server}__{name}", {**item, "name": f"{server}__{name}"}

@@ -99,6 +99,7 @@ class LegacySessions:
     def find(self, id: str, caller: Caller) -> LegacySession | None:
         """Return the session of this id, or None if there is none of this caller."""
         session = self._sessions.get(id)
+        # A session id is not a credential: it is of no use without its caller's key.
         if session is None or not session.caller.owns(caller):
             return None
         if self._is_expired(session):

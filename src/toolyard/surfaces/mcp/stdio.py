@@ -36,7 +36,7 @@ Write = Callable[[bytes], Awaitable[None]]
 
 
 async def serve_lines(service: Service, caller: Caller, lines: AsyncIterator[bytes], write: Write) -> None:
-    """Answer every line until the input ends. Requests in progress then have a moment; their runs go on without us."""
+    """Answer every line until the input ends. Requests in progress then have a moment; their runs are not stopped."""
     connection = _StdioConnection(service, caller, write)
     async with anyio.create_task_group() as group:
         async for line in lines:

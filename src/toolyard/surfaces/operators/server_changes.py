@@ -102,6 +102,7 @@ def _restore_hidden(value: object, hidden: object, current: object) -> object:
             }
         case list(), list(), list():
             masked, actual = cast(list[object], hidden), cast(list[object], current)
+            # Entries are matched by their position: a masked entry that was moved stays as it was sent.
             pairs = [*zip(masked, actual, strict=True)]
             return [
                 _restore_hidden(entry, *pairs[at]) if at < len(pairs) else entry

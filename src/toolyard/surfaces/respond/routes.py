@@ -99,6 +99,7 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
             tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
             model=data.model,
             web_search=data.search_mode,
+            # A new conversation keeps the context in its settings; an existing one has it for this run only.
             context=data.context if data.conversation_id else {},
             settings=replace(settings, context=to_notes(data.context)),
             language=data.language,
