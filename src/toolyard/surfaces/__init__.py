@@ -1,1 +1,1 @@
-"""Wire protocols: parse in, render out."""
+"""HTTP and MCP interfaces: each parses requests, calls the engine's `Service`, and renders what it returns."""

@@ -1,4 +1,4 @@
-"""All surfaces behind one door, as one ASGI application, with the page that describes them."""
+"""Build the ASGI application: all routes, the OpenAPI document, and the middleware around them."""
 
 import html
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ class Health(Struct, kw_only=True):
 
 @get("/healthz", responses={status: ERRORS[status] for status in (403, 405)}, tags=["server"])
 async def healthz() -> Health:
-    """Whether the server answers. Needs no key."""
+    """Return 200 if the server answers. Needs no key."""
     return Health(status="ok", version=version("toolyard"))
 
 
@@ -54,7 +54,7 @@ def openapi(request: HttpRequest) -> dict[str, object]:
 
 @get("/docs", include_in_schema=False, media_type="text/html", sync_to_thread=False)
 def docs(request: HttpRequest) -> str:
-    """The API as a plain page that loads nothing, from here or from anywhere else."""
+    """Return the API as a plain HTML page without scripts, styles or other files."""
     paths = cast(dict[str, dict[str, dict[str, str]]], get_openapi_document(request.app)["paths"])
     rows = [
         f"<tr><td><code>{method.upper()}</code></td><td><code>{html.escape(path)}</code></td>"
@@ -66,7 +66,7 @@ def docs(request: HttpRequest) -> str:
 
 
 def get_openapi_document(app: Litestar) -> dict[str, object]:
-    """The API's description, made once: it takes long, and anybody may ask for it."""
+    """Return the OpenAPI document. It is built once: that is slow, and the route needs no key."""
     if "description" not in app.state:
         app.state["description"] = app.openapi_schema.to_schema()
     return cast(dict[str, object], app.state["description"])
@@ -79,6 +79,7 @@ def asgi(
     cors_origins: frozenset[str] = frozenset(),
     provider_cards: Sequence[ProviderCard] = (),
 ) -> AuthMiddleware:
+    """Return the application for these services."""
     app = Litestar(
         [
             *(healthz, openapi, docs),

@@ -1,4 +1,4 @@
-"""What most routes ask first: may this caller do this here, and now? It does not know what they do then."""
+"""Checks that most routes begin with: access to the conversation, limits, and the rate limit of the caller."""
 
 from typing import Literal
 
@@ -14,19 +14,17 @@ from toolyard.surfaces.errors import build_rate_headers
 
 PathId = FromPath[str]
 MAX_TURNS = 10
-"""How many tool turns a chat takes where neither the conversation nor the yard says less (seed 004)."""
+"""The default number of tool turns of a chat, unless the conversation sets one or the server allows fewer."""
 
 
 async def load_state(
     service: Service, conversation: str, caller: Caller, permission: Literal["see", "decide", "own"] = "own"
 ) -> State:
-    """The state of a conversation in which the caller may do so much. Raises NotFound for any other.
-
-    Nothing waits between its return and the caller's next step, so a conversation that is deleted at the same time is
-    not opened anew.
-    """
+    """Return the state of a conversation. Raise NotFound if the caller lacks the permission, or it does not exist."""
     await service.require_conversation(conversation, caller, permission)
     state = await service.state(conversation)
+    # It may have been deleted since the check above, and loading it has then made an empty journal. The route submits
+    # right after this without suspending in between, so a deleted conversation is not created again.
     if state.owner is None:
         raise NotFound("the conversation was deleted")
     return state
@@ -37,7 +35,7 @@ def resolve_max_turns(settings: Settings, yard: Limits) -> int:
 
 
 async def admit_request(service: Service, caller: Caller) -> dict[str, str]:
-    """Count a request that starts a run; the headers that say what is left. Raises RateLimited."""
+    """Count a request that starts a run, and return the rate-limit headers. Raise RateLimited if there are too many."""
     allowance, per_minute = await service.admit(caller), service.requests_per_minute(caller)
     if not per_minute:
         return {}

@@ -1,4 +1,4 @@
-"""Items as chat messages and back: role, content, tool_calls, tool_call_id. It does not know any route."""
+"""Convert items to chat messages with role, content, tool_calls and tool_call_id."""
 
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ class ChatToolCall(Struct, gc=False, kw_only=True):
 
 
 class ChatMessage(Struct, gc=False, kw_only=True):
-    """One chat message, in and out."""
+    """A chat message, in requests and responses."""
 
     role: str
     content: str | None = None
@@ -40,35 +40,35 @@ class ChatMessage(Struct, gc=False, kw_only=True):
     tool_call_id: str | None = None
     name: str | None = None
     citations: list[Citation] | UnsetType = UNSET
-    """Where the content comes from, if its provider told."""
+    """The sources of the content, if the provider names them."""
 
 
 def to_messages(items: Iterable[Item]) -> list[ChatMessage]:
-    """Items as messages: the text and the calls of one turn are one assistant message."""
+    """Return the items as messages: the text and the calls of one turn are one assistant message."""
     return [to_message(group) for group in group_items(items)]
 
 
 def group_items(items: Iterable[Item]) -> list[list[Item]]:
-    """The items that make up each message: what the model thought, said and called in one turn belongs together."""
+    """Return the items of each message: the reasoning, text and calls of one turn belong together."""
     groups: list[list[Item]] = []
-    thought: list[Item] = []
+    reasoning: list[Item] = []
     for item in items:
         match item:
             case Reasoning():
-                thought.append(item)
+                reasoning.append(item)
                 continue
             case Call() if groups and isinstance(groups[-1][-1], ModelText | Call):
-                groups[-1] += [*thought, item]
+                groups[-1] += [*reasoning, item]
             case ModelText() | Call():
-                groups.append([*thought, item])
+                groups.append([*reasoning, item])
             case UserMessage() | SystemText() | Result():
                 groups.append([item])
-        thought = []
+        reasoning = []
     return groups
 
 
 def to_message(group: Sequence[Item]) -> ChatMessage:
-    """One message. What the model thought is no part of it."""
+    """Return the items of one group as a message, without the model's reasoning."""
     first = next(item for item in group if not isinstance(item, Reasoning))
     message = ChatMessage(id=first.id, role=_ROLES[type(first)], timestamp=to_iso_time(first.at))
     for item in group:
@@ -97,14 +97,18 @@ _ROLES: dict[type[Item], str] = {
 
 
 def find_removable_items(items: Iterable[Item], message_id: str) -> frozenset[str]:
-    """The items that go with a message, none if there is no such message. A call's result goes where the call goes."""
+    """Return the ids of the items to remove with a message; none if there is no such message.
+
+    For a result it is the result alone if its assistant message has other content, else all items of that message. The
+    engine removes a call together with its result.
+    """
     groups = group_items(items)
     group = next((group for group in groups if to_message(group).id == message_id), list[Item]())
     if group and isinstance(group[0], Result):
         call_id = group[0].call_id
-        asking = next((group for group in groups if any(item.id == call_id for item in group)), list[Item]())
-        left = [item for item in asking if item.id != call_id and not isinstance(item, Reasoning)]
-        return frozenset({message_id}) if left else frozenset(item.id for item in asking)
+        call_group = next((group for group in groups if any(item.id == call_id for item in group)), list[Item]())
+        remaining = [item for item in call_group if item.id != call_id and not isinstance(item, Reasoning)]
+        return frozenset({message_id}) if remaining else frozenset(item.id for item in call_group)
     return frozenset(item.id for item in group)
 
 

@@ -1,4 +1,4 @@
-"""What an application hands in for a call that it ran: a result or an error. It does not know any route."""
+"""Parse the result or the error that an application sends for a call that it ran."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ class ClientToolError(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 def parse_client_result(result: object, error: str | ClientToolError | UnsetType, key: str) -> Value | Failure:
-    """Either the result or the error; `key` is where in the body they stand. Raises Invalid for both or neither."""
+    """Return the result or the error. Raise Invalid, with `key` as the field, if both or neither are present."""
     if (result is UNSET) == (error is UNSET):
         raise invalid_field(key, "give either a result or an error")
     match error:
@@ -26,5 +26,5 @@ def parse_client_result(result: object, error: str | ClientToolError | UnsetType
             return Value(value=result)
         case str():
             return Failure(problem=Problem(error=error, error_type="execution_error"))
-        case ClientToolError(error=said, error_type=error_type, details=details):
-            return Failure(problem=Problem(error=said, error_type=error_type, details=details))
+        case ClientToolError(error=message, error_type=error_type, details=details):
+            return Failure(problem=Problem(error=message, error_type=error_type, details=details))

@@ -1,4 +1,4 @@
-"""How an error is told over HTTP: one shape for all, no stack trace, no secret."""
+"""Errors as HTTP responses: one body for all of them, without stack traces or secrets."""
 
 import logging
 from math import ceil
@@ -26,7 +26,7 @@ from toolyard.surfaces.request_context import HttpRequest, get_request_context
 _log = logging.getLogger("toolyard.http")
 
 ERROR_KEY = "toolyard.error"
-"""Where the scope of a request holds the error that it was answered with, for the log."""
+"""The key in the ASGI scope under which the error body of a response is kept for the request log."""
 
 
 class ModelFailed(RunFailed):
@@ -59,7 +59,7 @@ _TYPE_BY_STATUS = {
 
 
 class ErrorBody(Struct, frozen=True, kw_only=True):
-    """What every answer that is not a success looks like."""
+    """The body of every response that is not a success."""
 
     error: str
     error_type: str
@@ -70,41 +70,44 @@ class ErrorBody(Struct, frozen=True, kw_only=True):
 
 
 def build_error_response(error: Exception, correlation_id: str) -> tuple[int, ErrorBody, dict[str, str]]:
-    """The status, the body and the headers for an error."""
+    """Return the status, the body and the headers for an error."""
     headers: dict[str, str] = {}
     details: dict[str, object] = {}
-    said = str(error)
+    message = str(error)
     match error:
         case ValidationException():
-            status, kind, said = 422, "validation_error", "some fields are wrong"
+            status, kind, message = 422, "validation_error", "some fields are wrong"
             details["fields"] = error.extra
         case HTTPException():
-            status, said = error.status_code, error.detail
+            status, message = error.status_code, error.detail
             kind = _TYPE_BY_STATUS.get(status, "invalid_request" if status < 500 else "unavailable")
         case ToolyardError() if type(error) in _STATUS_AND_TYPE:
             status, kind = _STATUS_AND_TYPE[type(error)]
             details = error.details if isinstance(error, Invalid | ModelFailed) else {}
             headers = _build_retry_headers(error) if isinstance(error, RateLimited) else {}
-            said = f"the store cannot be used now: {error.reason}" if isinstance(error, StoreDown) else said
+            if isinstance(error, StoreDown):  # its text names the store's address, its reason does not
+                message = f"the store cannot be used now: {error.reason}"
         case UnicodeDecodeError():
-            status, kind, said = 400, "invalid_json", "the body is not UTF-8"
+            status, kind, message = 400, "invalid_json", "the body is not UTF-8"
         case RecursionError():
-            status, kind, said = 400, "invalid_json", "the body is nested too deeply"
+            status, kind, message = 400, "invalid_json", "the body is nested too deeply"
         case _:
             _log.error("a request failed", exc_info=error, extra={"correlation_id": correlation_id})
-            status, kind, said = 500, "internal_error", "something went wrong here; the log knows more by this id"
-    body = ErrorBody(error=said, error_type=kind, correlation_id=correlation_id, details=details)
+            status, kind = 500, "internal_error"
+            message = "internal error; the server's log has the details under this correlation id"
+    body = ErrorBody(error=message, error_type=kind, correlation_id=correlation_id, details=details)
     return status, body, headers
 
 
 def _build_retry_headers(error: RateLimited) -> dict[str, str]:
+    # The first request is possible after `retry_after_s`; the others of the allowance refill one by one after it.
     whole_after_s = error.retry_after_s + 60 * (error.per_minute - 1) / error.per_minute
     after = {"retry-after": str(max(1, ceil(error.retry_after_s)))}
     return after | build_rate_headers(error.per_minute, 0, whole_after_s)
 
 
 def build_rate_headers(per_minute: int, remaining: int, reset_after_s: float) -> dict[str, str]:
-    """What is left of a caller's allowance, and in how many seconds it is whole again."""
+    """Return the headers for a caller's remaining allowance and the seconds until it is full again."""
     return {
         "x-ratelimit-limit": str(per_minute),
         "x-ratelimit-remaining": str(remaining),
@@ -113,12 +116,12 @@ def build_rate_headers(per_minute: int, remaining: int, reset_after_s: float) ->
 
 
 def invalid_field(key: str, message: str) -> Invalid:
-    """A field that is wrong in a way that its type does not tell."""
+    """Return the error for a field whose value has the right type but is not acceptable."""
     return Invalid(f"{key}: {message}", {"fields": [{"key": key, "message": message}]})
 
 
 def handle_error(request: HttpRequest, error: Exception) -> Response[ErrorBody]:
-    """Litestar's way to the same."""
+    """Answer an exception of a route; Litestar calls this for every exception."""
     status, body, headers = build_error_response(error, get_request_context(request.scope).correlation_id)
     cast(dict[str, object], request.scope)[ERROR_KEY] = body
     return Response(body, status_code=status, headers=headers)

@@ -1,6 +1,6 @@
-"""A response that is sent piece by piece by the task that has the request. It does not know what the pieces say.
+"""A streaming response that is sent by the task of its request, for speed.
 
-Litestar's own opens a group of tasks for every answer; here one look-out waits for the client to leave.
+Litestar's `Stream` opens a task group for every response; here one extra task waits for the client to disconnect.
 """
 
 import asyncio
@@ -18,6 +18,8 @@ from litestar.types import Receive, Send, TypeEncodersMap
 
 
 class EventStream(Stream):
+    """A `Stream` over an async generator of bytes, each of which is sent as one body message."""
+
     def to_asgi_response(
         self,
         app: Litestar | None,
@@ -46,21 +48,21 @@ class _StreamingResponse(ASGIResponse):
         self._pieces = pieces
 
     async def send_body(self, send: Send, receive: Receive) -> None:
-        lookout = _DisconnectWatcher(receive)
+        watcher = _DisconnectWatcher(receive)
         try:
             async with aclosing(self._pieces) as pieces:
                 async for piece in pieces:
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except asyncio.CancelledError:
-            if not lookout.caused_cancellation():
-                raise
+            if not watcher.caused_cancellation():
+                raise  # the server is stopping, or the client has stalled: that cancellation is not ours to swallow
         finally:
-            lookout.close()
+            watcher.close()
 
 
 class _DisconnectWatcher:
-    """Cancels the task that made it when the client leaves: what nobody reads need not be made."""
+    """Cancels the task that created it when the client disconnects, so that nothing is rendered for nobody."""
 
     def __init__(self, receive: Receive) -> None:
         self._disconnected = False
@@ -75,7 +77,10 @@ class _DisconnectWatcher:
             self._sending_task.cancel()
 
     def caused_cancellation(self) -> bool:
-        """Whether the client's leaving is all that the task was cancelled for."""
+        """Return whether the disconnect is the only reason why the task was cancelled.
+
+        `uncancel` takes this watcher's request back and returns how many other requests to cancel remain.
+        """
         return self._disconnected and self._sending_task is not None and not self._sending_task.uncancel()
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""A history that a request brings along, as items. It may be long, so it is read in pieces that let others run."""
+"""Convert a history that comes with a request into items, in batches, so that a long one does not block the loop."""
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
@@ -12,17 +12,17 @@ from toolyard.core.ports import Clock
 from toolyard.surfaces.chat_messages import ChatMessage
 
 MAX_BATCH_MESSAGES = 250
-"""Messages that are read before others get their turn: well under a millisecond."""
+"""How many messages are converted before other tasks may run: well under a millisecond of work."""
 M = TypeVar("M")
 RequestedCall = tuple[str, str, str | dict[str, object]]
-"""The caller's id of a call, its tool, and its arguments: as JSON text or read already."""
+"""The caller's id of a call, its tool, and its arguments: as JSON text or already decoded."""
 _arguments_decoder = msgspec.json.Decoder(dict[str, object])
 
 
 class ItemBuilder:
-    """Turns messages, one after the other, into items whose calls and results belong together.
+    """Builds items from messages, in order, and checks that calls and results match.
 
-    Ids are numbered from one random beginning: a random one for each item would be the largest part of the work.
+    Item ids are one random prefix with a number: a random id for each item would be the largest part of the work.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -34,9 +34,9 @@ class ItemBuilder:
     def add(
         self, index: int, role: str, text: str, calls: Iterable[RequestedCall] = (), answered_call_id: str = ""
     ) -> None:
-        """Add a message that is a text: with the calls of the assistant, or as the result of the call `answered`.
+        """Add a text message: an assistant's with its calls, a tool's as the result of `answered_call_id`.
 
-        Raises Invalid that names the index.
+        Raise Invalid, with the message's index, for a message that does not fit.
         """
         if role == "tool":
             self.items.append(self._build_result(index, answered_call_id, text))
@@ -56,8 +56,8 @@ class ItemBuilder:
             raise _invalid_message(index, f"role {role[:40]!r} is none of user, assistant, system, tool")
 
     def add_parts(self, index: int, parts: tuple[Part, ...]) -> None:
-        """Add a user's message that is more than a text."""
-        self.add(index, "user", "")
+        """Add a user's message that has images besides its text."""
+        self.add(index, "user", "")  # with its checks; the item is then replaced by one with the parts
         self.items[-1] = UserMessage(id=self.items[-1].id, at=self._at, parts=parts)
 
     def _build_call(self, index: int, number: int, call: RequestedCall) -> Call:
@@ -66,9 +66,9 @@ class ItemBuilder:
             raise _invalid_message(index, f"two calls have the id {provider_id[:80]!r}")
         call_id = f"{self._call_id}_{index}_{number}"
         table = _parse_arguments(index, arguments) if isinstance(arguments, str) else arguments
-        made = Call(id=call_id, at=self._at, tool=tool, arguments=table, provider_id=provider_id)
-        self._open_calls[provider_id] = made
-        return made
+        new_call = Call(id=call_id, at=self._at, tool=tool, arguments=table, provider_id=provider_id)
+        self._open_calls[provider_id] = new_call
+        return new_call
 
     def _build_result(self, index: int, provider_id: str, content: str) -> Result:
         call = self._open_calls.pop(provider_id, None)
@@ -80,7 +80,7 @@ class ItemBuilder:
         )
 
     def finish(self, last_index: int) -> list[Item]:
-        """Return the items. Raises Invalid if a call is left without its result."""
+        """Return the items. Raise Invalid if a call is left without its result."""
         if self._open_calls:
             raise _invalid_message(last_index, f"the calls {', '.join(self._open_calls)} have no result")
         return self.items
@@ -95,9 +95,9 @@ def add_message(builder: ItemBuilder, index: int, message: ChatMessage) -> None:
 async def read_history(
     messages: Sequence[M], clock: Clock, add: Callable[[ItemBuilder, int, M], None], first_index: int = 0
 ) -> list[Item]:
-    """Return the messages as items. Raises Invalid that names the index of one that cannot be read.
+    """Return the messages as items. Raise Invalid, with its index, for a message that does not fit.
 
-    `first` is the index of the first one in what the caller sent.
+    `first_index` is the index of the first message in the caller's own list, for errors.
     """
     builder = ItemBuilder(clock)
     for start in range(0, len(messages), MAX_BATCH_MESSAGES):

@@ -1,4 +1,4 @@
-"""A place in a list of conversations, as a text that is safe in an address and opaque to clients."""
+"""Encode a position in a list of conversations as text that is URL-safe and opaque to clients, and parse it."""
 
 import base64
 import binascii

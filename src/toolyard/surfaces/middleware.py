@@ -1,6 +1,6 @@
-"""The door of the server, before any route: correlation id, who comes, and whom not to let in.
+"""Authenticate every request before any route: correlation id, CORS, cross-site guard, caller, stall cut-off.
 
-Plain ASGI, so that it costs little and holds for every answer, also for those that no route gives.
+This is plain ASGI: it costs little, and its headers are on every response, also on those that no route sends.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ AsgiApp = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 PUBLIC_PATHS = frozenset({"/", "/healthz", "/readyz", "/openapi.json", "/docs"})
 PUBLIC_PREFIX = "/assets/"
-"""The files of the page: they say nothing about anybody."""
+"""The files of the web page, which hold no data of any user."""
 ANONYMOUS = Caller(user="")
-"""Whoever asks for what is open to all: it is not looked at, and could do nothing."""
+"""The caller of a public path: credentials are not checked there, and this caller has no rights."""
 MAX_STALL_S = 60.0
-"""A client that takes nothing for so long is cut off; it may come back with its last event's id."""
+"""A response is cancelled if the client reads nothing for so long; a stream can be resumed by its last event id."""
 _EXPOSED_HEADERS = (
     b"x-correlation-id, retry-after, x-ratelimit-limit, x-ratelimit-remaining, x-ratelimit-reset, mcp-session-id"
 )
@@ -43,10 +43,12 @@ _ALLOWED_HEADERS = (
 )
 _CORRELATION_ID = re.compile(r"[A-Za-z0-9._:/+=@-]{1,128}")
 _TRACEPARENT = re.compile(r"(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-[0-9a-f]{2}(?:-.*)?")
-"""As W3C writes it; a later version may add fields. Zeros and version ff are no trace."""
+"""W3C Trace Context; a later version may add fields. Ids of all zeros and version ff are invalid."""
 
 
 class AuthMiddleware:
+    """Attaches a `RequestContext` to each request, or answers it with an error."""
+
     def __init__(
         self, app: AsgiApp, access: Authenticator, clock: Clock, cors_origins: frozenset[str] = frozenset()
     ) -> None:
@@ -79,13 +81,16 @@ class AuthMiddleware:
         correlation_id: str,
     ) -> None:
         try:
+            # Without keys everybody is an administrator, so cross-site requests are refused first, on public paths too.
             if self._access.is_local:
                 _guard_local(scope, headers, self._origins)
+            # A preflight request carries no credentials: it has to be answered before authentication.
             if scope["method"] == "OPTIONS" and "access-control-request-method" in headers:
                 if b"access-control-allow-origin" not in dict(send.extra_headers):
                     raise Forbidden("a page of this origin may not use this server; list it in cors_origins")
                 await _send_response(send, 204, b"", {})
                 return
+            # The body is not read before this: a caller without a key cannot make the server parse anything.
             open_to_all = path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIX)
             caller = ANONYMOUS if open_to_all else self._access.authenticate(headers)
         except Exception as error:
@@ -97,7 +102,7 @@ class AuthMiddleware:
         await self._app(scope, receive, send)
 
     def _build_response_headers(self, correlation_id: str, headers: dict[str, str]) -> list[tuple[bytes, bytes]]:
-        """The headers that every answer carries."""
+        """Return the headers that every response carries."""
         added = [(b"x-correlation-id", correlation_id.encode()), (b"x-content-type-options", b"nosniff")]
         origin = headers.get("origin", "")
         if origin not in self._origins and not (origin and "*" in self._origins):
@@ -113,9 +118,9 @@ class AuthMiddleware:
 
 
 class _ResponseSender:
-    """Sends what a route answers, with the headers of every answer; cuts off a client that takes nothing for too long.
+    """Sends a response with the headers that every response has, and cancels it when the client stops reading.
 
-    One timer an answer, not one a chunk: it looks now and then whether the same chunk still waits.
+    There is one timer per response, not one per chunk: it checks periodically whether the same chunk is still unsent.
     """
 
     def __init__(self, send: Send, extra_headers: list[tuple[bytes, bytes]], stalled_s: float = MAX_STALL_S) -> None:
@@ -123,10 +128,10 @@ class _ResponseSender:
         self._send = send
         self.extra_headers = extra_headers
         self.status = 0
-        """Of the answer, once it has begun."""
+        """The status of the response, 0 until it has started."""
         self._sent = 0
         self._last_checked = -1
-        """The number of the chunk that was on its way when the timer looked last."""
+        """The number of the chunk that was being sent at the last check; -1 if none was."""
         self._task = asyncio.current_task()
         self._loop = asyncio.get_running_loop()
         self._timer = self._loop.call_later(self._check_every_s, self._check_stalled)
@@ -145,6 +150,8 @@ class _ResponseSender:
         self._timer.cancel()
 
     def _check_stalled(self) -> None:
+        # Two checks in a row saw the same chunk, so it has waited for at least half of the allowed time. Cancelling the
+        # task runs the route's cleanup: a reader detaches, and a run goes on without its stream.
         if self._sending and self._last_checked == self._sent and self._task is not None:
             self._task.cancel()
             return
@@ -158,20 +165,23 @@ def _read_headers(scope: Scope) -> dict[str, str]:
 
 
 def _read_correlation_id(headers: dict[str, str], clock: Clock) -> str:
-    given = headers.get("x-correlation-id", "")
-    if _CORRELATION_ID.fullmatch(given):
-        return given
+    """Return the caller's correlation id, else the trace id of its W3C trace, else a new id."""
+    requested = headers.get("x-correlation-id", "")
+    if _CORRELATION_ID.fullmatch(requested):
+        return requested
     trace = _TRACEPARENT.fullmatch(headers.get("traceparent", ""))
     return trace[1] if trace else clock.new_id("trace")
 
 
 def _guard_local(scope: Scope, headers: dict[str, str], origins: frozenset[str]) -> None:
-    """No web site may drive a server that asks nobody for a key."""
+    """Refuse what a web site could make a browser send to a server that needs no key."""
+    # A site can point its own name at 127.0.0.1 (DNS rebinding); the Host header then still has that name.
     if not _is_loopback(_split_url(f"//{headers.get('host', '')}").hostname or ""):
         raise Forbidden("without a key this server answers only to a loopback Host; add a key with `toolyard keys add`")
     origin = headers.get("origin")
     if origin is not None and origin not in origins and _split_url(origin).netloc != headers.get("host"):
         raise Forbidden("a page of another origin may not use this server; list it in cors_origins, and add a key")
+    # A browser sends plain forms across origins without a preflight request, but never application/json.
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     if scope["method"] in ("POST", "PUT", "PATCH", "DELETE") and has_body and kind != "application/json":
@@ -179,7 +189,7 @@ def _guard_local(scope: Scope, headers: dict[str, str], origins: frozenset[str])
 
 
 def _split_url(address: str) -> SplitResult:
-    """The parts of an address, all empty where it is none, as `http://[` is."""
+    """Return the parts of a URL, all empty for text that is not a URL, such as `http://[`."""
     try:
         return urlsplit(address)
     except ValueError:

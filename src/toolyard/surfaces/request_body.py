@@ -1,6 +1,6 @@
-"""How bodies are read: strictly, but for the endpoints of the seeds, whose clients are not ours to change.
+"""Decode request bodies: strictly, except where existing clients of older servers have to keep working unchanged.
 
-In a `SeedBody` null means absent and unknown fields are ignored; the debug log names them, never their values.
+In a `LenientBody` null means absent and unknown fields are ignored; the debug log names them, never their values.
 """
 
 import functools
@@ -21,22 +21,24 @@ _log = logging.getLogger("toolyard.http")
 
 
 class LenientBody(Struct, kw_only=True):
-    """The body of an endpoint that a seed defines."""
+    """The body of an endpoint with clients that were written for another server."""
 
 
 class BodyRequest(Request[object, object, State]):
-    """A request whose JSON is read as the type of its handler's `data` asks for it."""
+    """A request that decodes its JSON body leniently if the handler's `data` is a `LenientBody`."""
 
     async def json(self) -> object:
         field = self.route_handler.parsed_data_field
         if field is None or not _is_lenient(field.annotation):
             return await super().json()
         body, kind = await self.body(), field.annotation
+        # The fast path decodes straight into the struct. The debug log wants the names of ignored fields, which only
+        # the slow path sees.
         if not _log.isEnabledFor(logging.DEBUG):
             try:
                 return _get_decoder(kind).decode(body)
             except msgspec.DecodeError:
-                pass  # null in place of a value, or wrong: only the plain value tells
+                pass  # a null that means absent, or an invalid body: the slow path tells them apart
         plain = await super().json()
         ignored: list[str] = []
         fitted = _fit(plain, inspect.type_info(kind), "", ignored)
@@ -49,7 +51,7 @@ class BodyRequest(Request[object, object, State]):
 
 @functools.cache
 def _is_lenient(kind: type) -> bool:
-    return any(isinstance(one, type) and issubclass(one, LenientBody) for one in (kind, *get_args(kind)))
+    return any(isinstance(option, type) and issubclass(option, LenientBody) for option in (kind, *get_args(kind)))
 
 
 @functools.cache
@@ -58,7 +60,7 @@ def _get_decoder(kind: type) -> msgspec.json.Decoder[object]:
 
 
 def _fit(value: object, kind: inspect.Type, path: str, ignored: list[str]) -> object:
-    """Return the value without nulls and fields that the kind has no place for. What is plain data stays whole."""
+    """Return the value without the nulls and fields that its type does not have. Untyped data is left unchanged."""
     for option in _iter_alternatives(kind):
         match option:
             case inspect.StructType() if isinstance(value, dict):
@@ -77,16 +79,16 @@ def _fit_fields(table: Table, struct: inspect.StructType, path: str, ignored: li
     kinds = {field.encode_name: field.type for field in struct.fields}
     fitted: Table = {}
     for name, value in table.items():
-        own_path = f"{path}.{name}" if path else name
+        field_path = f"{path}.{name}" if path else name
         if name not in kinds:
-            ignored.append(own_path)
+            ignored.append(field_path)
         elif value is not None or _accepts_null(kinds[name]):
-            fitted[name] = _fit(value, kinds[name], own_path, ignored)
+            fitted[name] = _fit(value, kinds[name], field_path, ignored)
     return fitted
 
 
 def _iter_alternatives(kind: inspect.Type) -> Iterator[inspect.Type]:
-    """Yield the kinds that a value may be one of."""
+    """Yield the member types of a union, else the type itself."""
     if isinstance(kind, inspect.Metadata):
         yield from _iter_alternatives(kind.type)
     elif isinstance(kind, inspect.UnionType):
@@ -101,7 +103,7 @@ def _accepts_null(kind: inspect.Type) -> bool:
 
 
 def _shorten_names(names: Iterable[str]) -> list[str]:
-    """Return the names as one line takes them: each once, cut, not too many."""
+    """Return the names for one log line: without duplicates, cut to a length and to a number."""
     distinct = list(dict.fromkeys(names))
     lines = ["".join(letter if letter.isprintable() else "?" for letter in name[:MAX_NAME_CHARS]) for name in distinct]
     return lines if len(lines) <= MAX_NAMES else [*lines[:MAX_NAMES], f"and {len(lines) - MAX_NAMES} more"]

@@ -1,4 +1,4 @@
-"""What is known of a request before its route is: who comes, and under which correlation id."""
+"""The caller and the correlation id of a request, which the middleware attaches before the route runs."""
 
 from collections.abc import Mapping
 
@@ -8,17 +8,19 @@ from msgspec import Struct
 
 from toolyard.core.caller import Caller
 
-CONTEXT_KEY = "toolyard.visit"
+CONTEXT_KEY = "toolyard.context"
 
 HttpRequest = Request[object, object, State]
 
 
 class RequestContext(Struct, frozen=True, kw_only=True):
+    """The caller and the correlation id of one request."""
+
     caller: Caller
     correlation_id: str
 
 
 def get_request_context(scope: Mapping[str, object]) -> RequestContext:
-    visit = scope.get(CONTEXT_KEY)
-    assert isinstance(visit, RequestContext), "a request came past the door"
-    return visit
+    context = scope.get(CONTEXT_KEY)
+    assert isinstance(context, RequestContext), "a request bypassed AuthMiddleware"
+    return context

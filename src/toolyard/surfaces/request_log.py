@@ -1,4 +1,4 @@
-"""One log line for each request that was answered."""
+"""Log one line for each request."""
 
 import logging
 from collections.abc import Mapping
@@ -9,17 +9,17 @@ from toolyard.surfaces.request_context import CONTEXT_KEY, RequestContext
 
 QUIET_PATHS = frozenset({"/", "/healthz", "/readyz", "/favicon.ico"})
 QUIET_PREFIX = "/assets/"
-"""Probes and the files of the page: they come often, and say nothing about anybody."""
+"""Health checks and files of the web page: frequent and of little interest, so they are logged at debug level."""
 
 _log = logging.getLogger("toolyard.http")
 
 
 def log_request(scope: Mapping[str, object], path: str, correlation_id: str, status: int, duration_s: float) -> None:
-    """Log a request; `status` is 0 if it ended before anything was answered."""
+    """Log a request; `status` is 0 if it ended before a response was started."""
     level = choose_level(path, status)
     if not _log.isEnabledFor(level):
         return
-    visit, error = scope.get(CONTEXT_KEY), scope.get(ERROR_KEY)
+    context, error = scope.get(CONTEXT_KEY), scope.get(ERROR_KEY)
     problem: dict[str, object] = {}
     if isinstance(error, ErrorBody):
         problem = {"error_type": error.error_type, "error": error.error, "details": error.details}
@@ -32,7 +32,7 @@ def log_request(scope: Mapping[str, object], path: str, correlation_id: str, sta
         path=path,
         status=status,
         duration_ms=round(duration_s * 1000, 1),
-        user=visit.caller.user if isinstance(visit, RequestContext) else "",
+        user=context.caller.user if isinstance(context, RequestContext) else "",
         **problem,
     )
 

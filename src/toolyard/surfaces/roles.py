@@ -1,4 +1,4 @@
-"""Which callers may use the routes that are not for everybody. It does not know what those routes do."""
+"""Role checks for routes that only administrators or operators may use."""
 
 from toolyard.core.caller import Caller
 from toolyard.core.errors import Forbidden
@@ -15,7 +15,7 @@ def require_server_admin(request: HttpRequest, purpose: str) -> Caller:
 
 
 def require_server_observer(request: HttpRequest, purpose: str) -> Caller:
-    """Return the caller if it may read what is about all tenants together, else raise Forbidden."""
+    """Return the caller if it may read data about all tenants, else raise Forbidden."""
     caller = get_request_context(request.scope).caller
     if not caller.observes_server:
         raise Forbidden(f"{purpose}: that needs a key with the role operator or admin and without a tenant")

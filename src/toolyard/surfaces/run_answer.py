@@ -1,4 +1,4 @@
-"""A chat's run as one answer: what came of it when it ended, or what it waits for. It does not know any route."""
+"""Run a chat and build one answer from it: the assistant's message, or what the run waits for."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from toolyard.surfaces.chat_messages import ChatMessage, to_messages
 from toolyard.surfaces.errors import ModelFailed
 
 ANSWER_GRACE_S = 10.0
-"""How much longer than the run may take its answer is waited for: stopping one that took too long takes a moment."""
+"""How long to wait beyond the run's own time limit: a run that reaches the limit takes a moment to stop."""
 
 Status = Literal["done", "limit", "cancelled", "waiting", "queued", "running"]
 Awaited = Literal["approval", "client", "answer"]
@@ -42,7 +42,7 @@ _STATUS_MESSAGES: dict[Status, str] = {
 
 
 class WaitingCall(Struct, kw_only=True, rename={"awaited": "for"}):
-    """A call that somebody has to approve, to run in the application, or to answer a question of."""
+    """A call that waits for an approval, for the application to run it, or for the answer to its question."""
 
     call_id: str
     name: str
@@ -51,7 +51,7 @@ class WaitingCall(Struct, kw_only=True, rename={"awaited": "for"}):
 
 
 class ChatAnswer(Struct, kw_only=True):
-    """What a chat came to. Where there is no assistant message `status` says why; `…/events` shows how it goes on."""
+    """The answer to a chat message. Without an assistant message `status` says why; `…/events` shows what follows."""
 
     user_message: ChatMessage
     assistant_message: ChatMessage | None
@@ -59,7 +59,7 @@ class ChatAnswer(Struct, kw_only=True):
     status: Status
     run_id: str
     detail: str = ""
-    """Which limit was reached, or who stopped it."""
+    """Which limit was reached, or who stopped the run."""
     waiting: list[WaitingCall] = []
     token_count: int = 0
     """Tokens of this run, sent and received."""
@@ -70,13 +70,13 @@ class ChatAnswer(Struct, kw_only=True):
 
 
 class RunProgress:
-    """The course of one run, from its entries."""
+    """The progress of one run, updated from its entries."""
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
         self.status: Status = "queued"
         self.over = False
-        """It ended, or it waits."""
+        """Whether the run has ended or waits for somebody."""
         self.detail = ""
         self.failure: ModelFailed | None = None
         self.items: list[Item] = []
@@ -127,30 +127,30 @@ class RunProgress:
         ]
 
     def find_final_message(self) -> ChatMessage | None:
-        """What the model said last, if it was to the user."""
+        """Return the last message if it is the assistant's answer to the user, else None."""
         messages = to_messages(self.items) if self.over and self.status != "waiting" else []
         last = messages[-1] if messages else None
         return last if last and last.role == "assistant" and not last.tool_calls else None
 
 
 async def run_chat(service: Service, conversation: str, start: Start, limits: Limits) -> ChatAnswer:
-    """Start a run and wait until it rests, but never for longer than it may take. Raises ModelFailed if it failed.
+    """Start a run and return its answer once it ends or waits. Raise ModelFailed if it fails.
 
-    Whoever waits here and leaves does not stop the run.
+    The run does not depend on this wait: it goes on when the client disconnects.
     """
-    course = RunProgress(start.run_id)
+    progress = RunProgress(start.run_id)
     reader = await service.follow(conversation, include_argument_deltas=False)
     try:
         await service.submit(conversation, start)
         async with asyncio.timeout(limits.run_seconds + ANSWER_GRACE_S):
-            await _wait_until_rest(service, conversation, reader, course)
+            await _wait_until_rest(service, conversation, reader, progress)
     except TimeoutError:
-        pass  # the course knows how far it came
+        pass  # the answer then has the status "running" or "queued"
     finally:
         reader.detach()
-    if course.failure is not None:
-        raise course.failure
-    return build_chat_answer(course, start, await service.state(conversation))
+    if progress.failure is not None:
+        raise progress.failure
+    return build_chat_answer(progress, start, await service.state(conversation))
 
 
 async def _wait_until_rest(service: Service, conversation: str, reader: Reader, progress: RunProgress) -> None:
@@ -170,17 +170,17 @@ async def _wait_until_rest(service: Service, conversation: str, reader: Reader, 
 
 
 def _is_behind_waiting_run(state: State, run_id: str) -> bool:
-    """Whether the run is in line behind one that waits for somebody: that can take days."""
+    """Return whether the run is queued behind one that waits for somebody, which can take days."""
     front = state.run
     return front is not None and front.id != run_id and front.suspended_at is not None
 
 
 def build_chat_answer(progress: RunProgress, start: Start, state: State) -> ChatAnswer:
-    said = _STATUS_MESSAGES[progress.status]
+    message = _STATUS_MESSAGES[progress.status]
     return ChatAnswer(
         user_message=to_messages(start.input)[-1],
         assistant_message=progress.find_final_message(),
-        message=f"{said}: {progress.detail}" if progress.detail else said,
+        message=f"{message}: {progress.detail}" if progress.detail else message,
         status=progress.status,
         run_id=progress.run_id,
         detail=progress.detail,
@@ -192,12 +192,12 @@ def build_chat_answer(progress: RunProgress, start: Start, state: State) -> Chat
 
 
 def count_messages_before(history: History, turn: Sequence[Item]) -> int:
-    """Return how many messages stand before the items of a turn.
+    """Return how many messages the history has before the items of a turn.
 
-    The turn is near the end, so it is looked for from there; the count up to it is a sum that the history has.
+    The turn is searched from the end, where it usually is; the history keeps running sums, so the count is not a scan.
     """
     if not turn:
         return 0
-    places = range(len(history) - 1, -1, -1)
-    first = next((at for at in places if history[at].id == turn[0].id), len(history))
+    positions = range(len(history) - 1, -1, -1)
+    first = next((at for at in positions if history[at].id == turn[0].id), len(history))
     return history.sum_first(first)[1]

@@ -1,4 +1,4 @@
-"""What is told of a server, shared by the routes that answer with one. Values that may be secret never are."""
+"""MCP servers as routes show them. Values that may be secret are masked for everybody."""
 
 from datetime import UTC, datetime
 
@@ -32,7 +32,7 @@ class ServerView(Struct, kw_only=True):
     rejected: int
     configured: bool
     log: list[str]
-    """What it said last beside the protocol, for administrators."""
+    """The last lines that the server wrote to its standard error, for administrators; empty for others."""
 
 
 class ServerAnswer(Struct, kw_only=True):
@@ -65,7 +65,7 @@ def build_server_view(card: ServerCard, caller: Caller) -> ServerView:
 
 
 def build_config_view(card: ServerCard, caller: Caller) -> dict[str, object]:
-    """How a server is reached is for administrators of the server; values that may be secret are for nobody."""
+    """Return a server's configuration: for administrators with secrets masked, for others without how to reach it."""
     spec, names = card.spec, {"name": card.name, "slug": card.id, "transport": card.spec.transport}
     if not caller.administers_server:
         return {**names, "auth": spec.auth, "trust": spec.trust, "pin": spec.pin}
@@ -80,7 +80,7 @@ def build_config_view(card: ServerCard, caller: Caller) -> dict[str, object]:
 
 
 def get_visible_error(card: ServerCard, caller: Caller) -> str:
-    """What a server said last, before it ended, is for administrators, as its log is."""
+    """Return the server's error; without its last standard error lines unless the caller is an administrator."""
     error = card.error if caller.administers_server else card.error.partition(STDERR_LABEL)[0]
     return str(mask_secrets(error))
 
@@ -95,12 +95,12 @@ def to_iso_time_or_none(at: float | None) -> str | None:
 
 
 def list_visible_servers(servers: Servers, caller: Caller) -> list[ServerCard]:
-    """Return the servers that the caller may know of: those that serve its tenant, and all for who administers them."""
+    """Return the servers that the caller may see: those of its tenant, or all for an administrator of the server."""
     return [card for card in servers.cards() if caller.administers_server or card.spec.serves(caller)]
 
 
 def find_server_card(servers: Servers, server_id: str, caller: Caller) -> ServerCard:
-    """Return the server of this id. Raise NotFound if there is none that the caller may know of."""
+    """Return the server of this id. Raise NotFound if there is none that the caller may see."""
     for card in list_visible_servers(servers, caller):
         if card.id == server_id:
             return card

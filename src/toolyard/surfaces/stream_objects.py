@@ -1,6 +1,6 @@
-"""The objects that every stream of ours carries, made from entries and fleeting events. Pure; it does not know SSE.
+"""Encode entries and fleeting events as the JSON objects of a stream. Pure; `sse` turns the objects into events.
 
-Every call shows a `started` and a `finished`, also one that was refused before it ran.
+Every call has a `started` and a `finished` object, also one that was refused before it ran.
 """
 
 from collections.abc import Sequence
@@ -45,7 +45,7 @@ StreamObject = dict[str, object]
 
 
 class ObjectEncoder:
-    """Turns what was published into objects. It remembers the calls, whose later events name only their id."""
+    """Encodes published items as objects. It remembers calls, since later events name a call only by its id."""
 
     def __init__(self) -> None:
         self._calls: dict[str, Call] = {}
@@ -56,10 +56,10 @@ class ObjectEncoder:
     def encode(self, item: Entry | Fleeting) -> list[StreamObject]:
         if not isinstance(item, Entry):
             return self._encode_fleeting(item)
-        made = self._encode_durable(item.event, item)
-        for one in made:
-            one["correlation_id"] = item.correlation_id
-        return made
+        objects = self._encode_durable(item.event, item)
+        for stream_object in objects:
+            stream_object["correlation_id"] = item.correlation_id
+        return objects
 
     def _encode_fleeting(self, event: Fleeting) -> list[StreamObject]:
         match event:
@@ -91,34 +91,36 @@ class ObjectEncoder:
                 sizes = {"tokens_before": event.tokens_before, "tokens_after": event.tokens_after}
                 return [{"type": "history.compacted", "summarised": event.summarised, **sizes}]
             case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
-                return []  # what a conversation is set to is asked for, not streamed
+                return []  # settings and added messages are read by their own routes, not streamed
             case _:
                 assert_never(event)
 
     def _encode_turn(self, event: TurnStarted | TurnEnded | TurnFailed) -> list[StreamObject]:
         match event:
             case TurnStarted(number=number):
+                # A second start under the same number means that the process of the first one died: the client has to
+                # drop the text that it has received of this turn.
                 again, self._turn = number == self._turn, number
                 return [{"type": "turn.restarted", "turn": number}] if again else []
             case TurnEnded(items=items, usage=usage):
                 self._usage = self._usage.plus(usage)
                 return self._encode_turn_items(items)
             case TurnFailed():
-                return []  # the run tells why it ended, or makes room and asks the model again
+                return []  # the end of the run carries the error, or the history is compacted for another attempt
             case _:
                 assert_never(event)
 
     def _encode_turn_items(self, items: Sequence[Item]) -> list[StreamObject]:
-        """What a turn shows of itself at its end: what its provider ran, and what its words stand on."""
-        made: list[StreamObject] = []
+        """Return the objects for the end of a turn: calls that the provider ran itself, and citations of the text."""
+        objects: list[StreamObject] = []
         for item in items:
             if isinstance(item, Call):
                 self._calls[item.id] = item
             elif isinstance(item, Result):
-                made += self._encode_call_finish(item, ran_by="provider")
+                objects += self._encode_call_finish(item, ran_by="provider")
         if citations := merge_citations([item for item in items if isinstance(item, ModelText)]):
-            made.append({"type": "text.cited", "citations": citations})
-        return made
+            objects.append({"type": "text.cited", "citations": citations})
+        return objects
 
     def _encode_run(
         self, event: RunQueued | RunStarted | RunSuspended | RunEnded | StopRequested, entry: Entry
@@ -140,13 +142,13 @@ class ObjectEncoder:
                 assert_never(event)
 
     def _encode_run_end(self, event: RunEnded, entry: Entry) -> list[StreamObject]:
-        made: list[StreamObject] = []
+        objects: list[StreamObject] = []
         if event.message is not None:
-            made.append({"type": "text.delta", "content": event.message.text})
+            objects.append({"type": "text.delta", "content": event.message.text})
         if (problem := event.problem) is not None:
-            made.append({"type": "error", "error": problem.error, "error_type": problem.error_type})
-        made.append({**self.build_done(event.ending, entry.conversation, entry.run), "detail": event.detail})
-        return made
+            objects.append({"type": "error", "error": problem.error, "error_type": problem.error_type})
+        objects.append({**self.build_done(event.ending, entry.conversation, entry.run), "detail": event.detail})
+        return objects
 
     def _encode_call(
         self, event: CallJudged | CallApproved | CallDenied | CallStarted | CallParked | CallAnswered | CallEnded
@@ -157,21 +159,23 @@ class ObjectEncoder:
             case CallEnded(result=result):
                 return self._encode_call_finish(result, ran_by="")
             case CallJudged(verdict="ask", call_id=call_id, rule=rule, expires_at=expires_at):
-                asked = self._call_fields_with_arguments(call_id)
+                fields = self._call_fields_with_arguments(call_id)
                 if (call := self._calls.get(call_id)) is not None and call.confirm == "ask":
-                    asked["confirm"] = True  # it cannot be remembered, and the next message may decide it
-                return [{"type": "approval.required", **asked, "reason": rule, "expires_at": expires_at}]
+                    # The user is asked in the conversation: the next message may decide, and `remember` is refused.
+                    fields["confirm"] = True
+                return [{"type": "approval.required", **fields, "reason": rule, "expires_at": expires_at}]
             case CallParked(call_id=call_id, kind="client", expires_at=expires_at):
                 return [{"type": "client.call", **self._call_fields_with_arguments(call_id), "expires_at": expires_at}]
             case CallParked(call_id=call_id, question=question, expires_at=expires_at):
-                asked = self._call_fields(call_id)
-                return [{"type": "question.asked", **asked, "question": question, "expires_at": expires_at}]
+                fields = self._call_fields(call_id)
+                return [{"type": "question.asked", **fields, "question": question, "expires_at": expires_at}]
             case CallJudged() | CallApproved() | CallDenied() | CallAnswered():
                 return []  # the call's `started` or `finished` follows
             case _:
                 assert_never(event)
 
     def _encode_call_start(self, call_id: str) -> list[StreamObject]:
+        # Also called for the end of a call: one that was denied or that a provider ran has no CallStarted of its own.
         if call_id in self._started_calls:
             return []
         self._started_calls.add(call_id)

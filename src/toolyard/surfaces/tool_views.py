@@ -1,6 +1,6 @@
-"""Tools as a conversation's routes show them: by the server they run on. It does not know any route.
+"""Tools as the conversation routes show them: by the id of the server that they run on.
 
-A venue that has no servers of its own stands for one: function tools are under the server id `function`.
+A venue without servers counts as one: function tools have the server id `function`.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from toolyard.surfaces.request_body import LenientBody
 
 
 class ToolRef(LenientBody, kw_only=True):
-    """A tool, and the server it is on."""
+    """A reference to a tool: its name and its server."""
 
     server_id: str
     tool_name: str
@@ -26,7 +26,7 @@ def get_server_id(tool: Tool) -> str:
 
 
 def get_remote_name(tool: Tool) -> str:
-    """What its server calls it; a model may know it by another name."""
+    """Return the tool's name on its server; models may use another name for it."""
     return tool.remote or tool.name
 
 
@@ -36,11 +36,11 @@ class EnabledTool(Struct, kw_only=True, omit_defaults=True):
     server_id: str
     tool_name: str
     available: bool = True
-    """False, and only then written, while its server is stopped or has failed."""
+    """False while the server is stopped or has failed; left out if true."""
 
 
 class AllowedTools(Struct, frozen=True):
-    """The tools that a caller may use: now, and once their servers run again."""
+    """The tools that a caller may use: those that are usable now, and those whose servers do not run."""
 
     usable: Sequence[Tool]
     unavailable: Sequence[Tool]
@@ -55,7 +55,7 @@ def list_allowed_tools(service: Service, caller: Caller) -> AllowedTools:
 
 
 def list_enabled_tools(allowed_tools: AllowedTools, settings: Settings) -> list[EnabledTool]:
-    """Return those of the tools that a caller may use which the conversation has enabled."""
+    """Return the allowed tools that the conversation has enabled."""
     unavailable = {tool.name for tool in allowed_tools.unavailable}
     return [
         EnabledTool(

@@ -1,4 +1,4 @@
-"""The fields with which a request says where its searches run. It does not know any route."""
+"""The body fields that select where web searches run."""
 
 from toolyard.core.web_search import Preference, SearchMode, merge_modes
 from toolyard.surfaces.request_body import LenientBody
@@ -7,7 +7,7 @@ LEGACY_NAMES = {"use_web_search": "useWebSearch", "web_search_preference": "webS
 
 
 class WebSearchFields(LenientBody, kw_only=True, rename=LEGACY_NAMES):
-    """`web_search`, or in older words `useWebSearch` and `webSearchPreference`."""
+    """`web_search`, or its older form: `useWebSearch` and `webSearchPreference`."""
 
     web_search: SearchMode = ""
     use_web_search: bool | None = None
@@ -15,5 +15,5 @@ class WebSearchFields(LenientBody, kw_only=True, rename=LEGACY_NAMES):
 
     @property
     def search_mode(self) -> SearchMode:
-        """Raises Invalid if it is said in both ways."""
+        """The mode from either form. Raises Invalid if both are used."""
         return merge_modes(self.web_search, self.use_web_search, self.web_search_preference)

@@ -1,1 +1,1 @@
-"""`/chat/v1/conversation`: a conversation whose tools run in the application that asks."""
+"""`/chat/v1/conversation`: a conversation whose tools run in the application that sends the requests."""

@@ -1,6 +1,6 @@
-"""What an application sends: messages, its tools, results of calls. Parsed here; it does not know any route.
+"""Parse what an application sends: messages, its tools, results of calls.
 
-Messages and tools are taken as apps have them: in camel case, as Chat Completions writes them, or as MCP lists them.
+Messages and tools are accepted in camel case, in the form of Chat Completions, and as MCP lists them.
 """
 
 import re
@@ -20,12 +20,12 @@ from toolyard.surfaces.errors import invalid_field
 from toolyard.surfaces.history import ItemBuilder, RequestedCall
 
 MAX_TOOLS = 128
-"""What the providers take; an app with more offers those that fit its screen."""
+"""The largest number of tools that the providers accept."""
 MAX_NAME_CHARS, MAX_TEXT_CHARS = 500, 100_000
 ShortText = Annotated[str, Meta(max_length=MAX_NAME_CHARS)]
 IMAGE_URL = re.compile(r"https?://\S+|data:image/[\w.+-]+;base64,[A-Za-z0-9+/=]+")
 APP_NOTE_PREFIX = "app:"
-"""Notes that come from the app's context; what else a conversation has been told stays."""
+"""The key prefix of notes from an app's `context`; a new context replaces these notes and no others."""
 
 
 class AppTextPart(Struct, kw_only=True, tag_field="type", tag="text"):
@@ -33,7 +33,7 @@ class AppTextPart(Struct, kw_only=True, tag_field="type", tag="text"):
 
 
 class AppImagePart(Struct, kw_only=True, tag_field="type", tag="image"):
-    """An image by its address, or as MCP carries it."""
+    """An image by its URL, or as base64 data as in MCP."""
 
     url: str = ""
     data: str = ""
@@ -49,7 +49,7 @@ class _ImageUrl(Struct):
 
 
 class AppImageUrlPart(Struct, kw_only=True, tag_field="type", tag="image_url"):
-    """An image as Chat Completions has it."""
+    """An image in the form of Chat Completions."""
 
     image_url: _ImageUrl | str
 
@@ -62,7 +62,7 @@ AppPart = AppTextPart | AppImagePart | AppImageUrlPart
 
 
 class AppCall(Struct, gc=False, kw_only=True):
-    """A call, as an answer of ours hands it out or as Chat Completions writes it."""
+    """A call in the form of this server's answers, or in that of Chat Completions."""
 
     id: str
     name: str = ""
@@ -73,7 +73,7 @@ class AppCall(Struct, gc=False, kw_only=True):
 class AppMessage(Struct, gc=False, kw_only=True):
     role: str
     content: object = None
-    """A text, or parts: text, of a user's message images as well; of a tool's message any JSON."""
+    """A text or text parts; a user's message may have images as well, and a tool's message any JSON."""
     camel_calls: list[AppCall] | None = field(default=None, name="toolCalls")
     snake_calls: list[AppCall] | None = field(default=None, name="tool_calls")
     camel_call_id: str | None = field(default=None, name="toolCallId")
@@ -95,10 +95,10 @@ class AppFunction(Struct, kw_only=True):
 
 
 class AppTool(AppFunction, kw_only=True):
-    """A tool that the app runs; `timeoutSeconds` is how long its result is awaited.
+    """A tool that the app runs; `timeoutSeconds` is how long the run waits for its result.
 
-    `examples` are requests that it is for, `sources` names for a parameter the tool that its value comes from.
-    What it does to the world the app says itself; `annotations` that its MCP servers send are not read.
+    `examples` are requests that the tool is meant for; `sources` names, for a parameter, the tool whose result has its
+    value. `readOnly`, `destructive`, `openWorld` and `idempotent` describe its effects; MCP `annotations` are ignored.
     """
 
     mcp_schema: dict[str, object] | None = field(default=None, name="inputSchema")
@@ -113,7 +113,7 @@ class AppTool(AppFunction, kw_only=True):
 
 
 class ToolResult(Struct, forbid_unknown_fields=True, kw_only=True, rename="camel"):
-    """Either the result, any JSON, or the error: in words, or with its type and details."""
+    """Either the result, any JSON, or the error: a message, or an object with its type and details."""
 
     tool_call_id: str
     result: object = UNSET
@@ -125,16 +125,16 @@ def parse_tool_result(body: ToolResult, index: int) -> Value | Failure:
 
 
 def add_app_message(builder: ItemBuilder, index: int, message: AppMessage) -> None:
-    """Add a message of the app to the items of its history. Raises Invalid that names its index."""
+    """Add an app's message to the history that is being built. Raise Invalid, with its index, if it does not fit."""
     role, content = message.role, message.content
     if content is None:
         content = ""
     elif type(content) is not str:
-        pieces = parse_parts(message, index)
-        if role == "user" and not all(isinstance(piece, AppTextPart) for piece in pieces):
-            builder.add_parts(index, tuple(to_part(piece, index) for piece in pieces))
+        parts = parse_parts(message, index)
+        if role == "user" and not all(isinstance(part, AppTextPart) for part in parts):
+            builder.add_parts(index, tuple(to_part(part, index) for part in parts))
             return
-        content = "".join(piece.text for piece in pieces if isinstance(piece, AppTextPart))
+        content = "".join(part.text for part in parts if isinstance(part, AppTextPart))
     calls = message.camel_calls or message.snake_calls
     requested = [to_requested_call(call) for call in calls] if calls else ()
     builder.add(index, role, content, requested, message.camel_call_id or message.snake_call_id or "")
@@ -146,7 +146,10 @@ def to_requested_call(call: AppCall) -> RequestedCall:
 
 
 def parse_parts(message: AppMessage, index: int) -> list[AppPart]:
-    """Return the parts of a message that is no text. Raises Invalid for what is, but for a tool's JSON, none."""
+    """Return the parts of a message whose content is not a text. Raise Invalid if they cannot be read as such.
+
+    A tool's message is an exception: any other JSON is its result, and becomes text.
+    """
     content, role = message.content, message.role
     try:
         if role == "user":
@@ -169,9 +172,9 @@ def to_part(part: AppPart, index: int) -> Part:
 
 
 def select_new_messages(messages: Sequence[AppMessage]) -> Sequence[AppMessage]:
-    """What came after the assistant's last message: all that a conversation which is kept does not have yet."""
-    places = range(len(messages) - 1, -1, -1)
-    last = next((index for index in places if messages[index].role == "assistant"), -1)
+    """Return the messages after the assistant's last one: those that a stored conversation does not have yet."""
+    positions = range(len(messages) - 1, -1, -1)
+    last = next((index for index in positions if messages[index].role == "assistant"), -1)
     return messages[last + 1 :]
 
 
@@ -180,11 +183,11 @@ def count_tool_turns(messages: Iterable[AppMessage]) -> int:
 
 
 def parse_tool(body: AppTool, index: int) -> Tool:
-    said = body.function or body
-    name = said.name or body.name
+    definition = body.function or body
+    name = definition.name or body.name
     if not name:
         raise invalid_field(f"tools.{index}", "has no name")
-    if tool_schema := said.parameters or body.mcp_schema or body.parameters:
+    if tool_schema := definition.parameters or body.mcp_schema or body.parameters:
         schema = tool_schema
     else:
         schema = dict(EMPTY_OBJECT)
@@ -192,7 +195,7 @@ def parse_tool(body: AppTool, index: int) -> Tool:
         raise invalid_field(f"tools.{index}", "is readOnly and destructive: send one of them")
     tool = Tool(
         name=name,
-        description=said.description or body.description,
+        description=definition.description or body.description,
         parameters=schema,
         venue="client",
         examples=tuple(body.examples),

@@ -1,7 +1,7 @@
-"""`POST /chat/v1/conversation`: a conversation whose tools run in the application that asks.
+"""`POST /chat/v1/conversation`: a conversation whose tools run in the application that sends the request.
 
-An application sends the whole history each time, or a conversation's id and what is new. Either way a call that it is
-handed has an id that leads back to the run that waits for it.
+An application sends the whole history each time, or a conversation id and the new messages. In both cases the id of a
+call that it receives names the conversation, so that the result finds the run that waits for it.
 """
 
 from collections.abc import Sequence
@@ -59,11 +59,11 @@ CallResults = dict[str, Value | Failure]
 
 
 class ConversationBody(WebSearchFields, Struct, kw_only=True, rename="camel"):
-    """What is asked (`messages`), or results of calls (`toolResults`), or neither to learn how a run went on.
+    """New `messages`, or the results of calls (`toolResults`), or neither of them to ask how a run went on.
 
     With a `conversationId` only the messages after the assistant's last one are new. Without one the messages are the
-    whole history; such a conversation is kept only if a call has to wait, or if `keep` says so. A first message alone
-    begins a conversation that is kept unless `keep` is false.
+    whole history, and the conversation is kept only if a call has to wait or `keep` is true. A conversation that begins
+    with a first message is kept unless `keep` is false.
     """
 
     messages: list[AppMessage] = []
@@ -91,26 +91,26 @@ def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
     async def converse(request: HttpRequest, data: JSONBody[ConversationBody]) -> Response[AppAnswer] | Stream:
         """Have the model answer, with tools that run in the application: as JSON, or as a stream.
 
-        The answer holds the calls that the application is to run, or the model's message. Leaving stops nothing.
+        The answer holds calls for the application to run, or the model's message. The run goes on if you disconnect.
         """
-        visit = get_request_context(request.scope)
+        context = get_request_context(request.scope)
         division = (data.context or {}).get("division") or ""
         if not isinstance(division, str):
             raise invalid_field("context.division", "must be a text")
         if division:
-            visit = replace(visit, caller=access.authenticate_in_division(request.headers, division))
+            context = replace(context, caller=access.authenticate_in_division(request.headers, division))
         after = request.headers.get("last-event-id", "")
-        place = parse_cursor(after) if after else None
-        exchange = await RequestHandler(service, visit, place).handle(data)
+        cursor = parse_cursor(after) if after else None
+        response = await RequestHandler(service, context, cursor).handle(data)
         if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
-            return build_stream_response(exchange.stream(visit.correlation_id), exchange.headers)
-        return Response(await exchange.wait_for_answer(), headers=dict(exchange.headers))
+            return build_stream_response(response.stream(context.correlation_id), response.headers)
+        return Response(await response.wait_for_answer(), headers=dict(response.headers))
 
     return [converse]
 
 
 class RequestHandler:
-    """Takes one request to the run that it begins, goes on with, or asks about."""
+    """Handles one request: starts a run, delivers results to one, or resumes following one."""
 
     def __init__(self, service: Service, context: RequestContext, cursor: Cursor | None) -> None:
         self._service = service
@@ -122,7 +122,10 @@ class RequestHandler:
         if data.tool_results and data.messages:
             raise invalid_field("toolResults", "send results or messages, not both")
         if data.tool_results:
-            results = [(one.tool_call_id, parse_tool_result(one, index)) for index, one in enumerate(data.tool_results)]
+            results = [
+                (result.tool_call_id, parse_tool_result(result, index))
+                for index, result in enumerate(data.tool_results)
+            ]
             return await self._deliver_results(data.conversation_id, results)
         if results := extract_results(data):
             return await self._deliver_results(data.conversation_id, results, whole_history=True)
@@ -133,15 +136,15 @@ class RequestHandler:
         raise invalid_field("messages", "send messages, or a conversationId to learn how it went on")
 
     async def _start_run(self, data: ConversationBody) -> AppResponse:
-        service, caller, named = self._service, self._caller, data.conversation_id
-        if named:
-            await service.require_conversation(named, caller)
+        service, caller, conversation_id = self._service, self._caller, data.conversation_id
+        if conversation_id:
+            await service.require_conversation(conversation_id, caller)
         first = find_first_new(data)
         input = await read_history(data.messages[first:], service.clock, add_app_message, first)
         tools = [parse_tool(tool, index) for index, tool in enumerate(data.tools)]
         overridden = service.list_taken_names((tool.name for tool in tools), caller)
         settings = replace(
-            parse_settings(data, service.default_settings), ephemeral=not named and not should_keep(data)
+            parse_settings(data, service.default_settings), ephemeral=not conversation_id and not should_keep(data)
         )
         start = service.build_start(
             caller,
@@ -149,7 +152,7 @@ class RequestHandler:
             correlation_id=self._correlation_id,
             tool_choice=data.tool_choice,
             model=data.model,
-            limits=None if named else compute_remaining_limits(data.messages, service.limits_for(caller)),
+            limits=None if conversation_id else compute_remaining_limits(data.messages, service.limits_for(caller)),
             web_search=data.search_mode,
             language=data.language,
             settings=settings,
@@ -157,22 +160,22 @@ class RequestHandler:
             interrupt=data.interrupt,
         )
         headers = await admit_request(service, caller)
-        if named:
-            await self._update_settings(named, data)
-        exchange = await self._open_response(named or service.clock.new_id("conversation"), start.run_id)
-        exchange.overridden, exchange.headers = overridden, headers
-        exchange.tracker.kept = not settings.ephemeral
-        if data.interrupt:
-            exchange.tracker.mark_stopped()
-        await exchange.perform(service.submit(exchange.conversation, start))
-        return exchange
+        if conversation_id:
+            await self._update_settings(conversation_id, data)
+        response = await self._open_response(conversation_id or service.clock.new_id("conversation"), start.run_id)
+        response.overridden, response.headers = overridden, headers
+        response.tracker.kept = not settings.ephemeral
+        if data.interrupt:  # calls of the run that is being stopped must not be handed out as the answer
+            response.tracker.mark_stopped()
+        await response.perform(service.submit(response.conversation, start))
+        return response
 
     async def _update_settings(self, conversation: str, data: ConversationBody) -> None:
-        """What the app says of itself now holds from this request on."""
+        """Change the conversation's system prompt and context if the request brings other ones."""
         settings = (await self._service.state(conversation)).settings
-        wanted = parse_settings(data, settings)
-        if wanted != settings:
-            change = SettingsChange(system_prompt=wanted.system_prompt, context=wanted.context)
+        new_settings = parse_settings(data, settings)
+        if new_settings != settings:
+            change = SettingsChange(system_prompt=new_settings.system_prompt, context=new_settings.context)
             await self._service.change(
                 conversation, self._caller, lambda _: change, correlation_id=self._correlation_id
             )
@@ -180,7 +183,10 @@ class RequestHandler:
     async def _deliver_results(
         self, conversation_id: str, results: Sequence[tuple[str, Value | Failure]], *, whole_history: bool = False
     ) -> AppResponse:
-        """Hand in results. Where the whole history came, those of this turn that were handed in before are no news."""
+        """Deliver the results of calls to the run that waits for them.
+
+        With `whole_history` the results are part of the messages: those that were delivered earlier are skipped.
+        """
         service, caller = self._service, self._caller
         conversation, answers = parse_results(conversation_id, results)
         try:
@@ -189,75 +195,79 @@ class RequestHandler:
             if conversation_id:
                 raise
             raise Refused("no run waits for these results: it has ended, or never was") from None
-        exchange = await self._open_response(conversation)
+        # Open the response before delivering: the run goes on at once, and its next entries must not be missed.
+        response = await self._open_response(conversation)
         if whole_history:
             calls = (await service.state(conversation)).calls
             closed = {call_id for call_id in answers if call_id in calls and calls[call_id].phase == "closed"}
+            # If nothing is new, deliver all of them, so that the application is told by Refused.
             answers = {call_id: answers[call_id] for call_id in answers if call_id not in closed} or answers
-        await exchange.perform(service.deliver(conversation, answers, caller))
-        exchange.tracker.mark_delivered(answers)
-        return exchange
+        await response.perform(service.deliver(conversation, answers, caller))
+        response.tracker.mark_delivered(answers)
+        return response
 
     async def _resume(self, conversation: str) -> AppResponse:
-        """How the run in front goes on, or how the last one ended."""
+        """Follow the current run, or report how the last one ended."""
         await self._service.require_conversation(conversation, self._caller, "decide")
-        exchange = await self._open_response(conversation)
-        if not exchange.tracker.run_id:
-            await exchange.perform(exchange.load_last_run())
-        return exchange
+        response = await self._open_response(conversation)
+        if not response.tracker.run_id:
+            await response.perform(response.load_last_run())
+        return response
 
     async def _open_response(self, conversation: str, run_id: str = "") -> AppResponse:
-        """Follow the conversation from the place that was named, or from now on; the run in front if none is named."""
+        """Open a response that follows a run, the current one by default, from the request's cursor or from now on."""
         service = self._service
         state = await service.state(conversation)
-        reader = await service.follow(
-            conversation, include_argument_deltas=False
-        )  # nothing waits in between: the journal is here
+        # `state` has loaded the journal, so `follow` returns without suspending: the reader starts exactly at `state`.
+        reader = await service.follow(conversation, include_argument_deltas=False)
         end = reader.cursor.seq
+        # A resumed stream starts at an older entry, but the tracker must apply only those after `end`: `state` has the
+        # effects of the others.
         if self._cursor is not None:
             reader.detach()
             reader = await service.follow(conversation, self._cursor, include_argument_deltas=False)
-        course = RunTracker(conversation, run_id or get_front_run_id(state), state, end, service.texts)
+        tracker = RunTracker(conversation, run_id or get_front_run_id(state), state, end, service.texts)
         limits = state.settings.limits or service.limits_for(self._caller)
-        return AppResponse(service, conversation, reader, course, limits.run_seconds + ANSWER_GRACE_S)
+        return AppResponse(service, conversation, reader, tracker, limits.run_seconds + ANSWER_GRACE_S)
 
 
 def get_front_run_id(state: State) -> str:
+    """Return the id of the current run, else of the first one in the queue, else an empty string."""
     return state.run.id if state.run else state.queue[0].id if state.queue else ""
 
 
 def extract_results(data: ConversationBody) -> list[tuple[str, Value | Failure]]:
-    """The results at the end of the messages, if they are for calls that were handed out here."""
+    """Return the tool results at the end of the messages if they are for calls of this server, else nothing."""
     new = select_new_messages(data.messages)
     results = [message for message in new if message.role == "tool"]
-    if not results or not (data.conversation_id or any(parse_call_id(one.call_id)[0] for one in results)):
+    if not results or not (data.conversation_id or any(parse_call_id(message.call_id)[0] for message in results)):
         return []
     if new[-1].role != "tool":
         raise invalid_field(
             f"messages.{len(data.messages) - 1}", "hand in the results first, then send the next message"
         )
-    return [(one.call_id, Value(value="" if one.content is None else one.content)) for one in results]
+    return [(message.call_id, Value(value="" if message.content is None else message.content)) for message in results]
 
 
 def parse_results(conversation_id: str, results: Sequence[tuple[str, Value | Failure]]) -> tuple[str, CallResults]:
-    """The one conversation that these results are for, and the answer to each of its calls."""
-    handed = [(*parse_call_id(text), answer) for text, answer in results]
-    conversations = {conversation for conversation in (conversation_id, *(one for one, _, _ in handed)) if conversation}
+    """Return the conversation that the results are for, and the results by call id. Raise Refused for several."""
+    parsed = [(*parse_call_id(text), answer) for text, answer in results]
+    conversations = {conversation_id, *(conversation for conversation, _, _ in parsed)} - {""}
     if not conversations:
         raise invalid_field("conversationId", "is missing, and these ids do not tell it: they were not handed out here")
-    answers = {call_id: answer for _, call_id, answer in handed}
-    if len(conversations) > 1 or len(answers) < len(handed):
+    answers = {call_id: answer for _, call_id, answer in parsed}
+    if len(conversations) > 1 or len(answers) < len(parsed):
         raise Refused("these results are for calls of several conversations, or there are two for one call")
     return conversations.pop(), answers
 
 
 def should_keep(data: ConversationBody) -> bool:
-    """A request that carries its history is not kept unless it says so; a first message is."""
-    return data.keep if data.keep is not None else all(one.role in ("user", "system") for one in data.messages)
+    """Return whether to keep a new conversation: by default only if the request carries no earlier history."""
+    return data.keep if data.keep is not None else all(message.role in ("user", "system") for message in data.messages)
 
 
 def find_first_new(data: ConversationBody) -> int:
-    """The index of the first message that is new here. Raises Invalid if the last one leaves nothing to answer."""
+    """Return the index of the first new message. Raise Invalid if the last message is the assistant's."""
     last = len(data.messages) - 1
     if data.messages[last].role == "assistant":
         raise invalid_field(f"messages.{last}", "is the assistant's: there is nothing to answer")
@@ -265,7 +275,7 @@ def find_first_new(data: ConversationBody) -> int:
 
 
 def parse_settings(data: ConversationBody, settings: Settings) -> Settings:
-    """What the app says of itself, in place of what it said before."""
+    """Return the settings with the request's system prompt and context in place of the application's earlier ones."""
     prompt = settings.system_prompt if data.system_prompt is None else data.system_prompt
     if data.context is None:
         return replace(settings, system_prompt=prompt)
@@ -274,14 +284,14 @@ def parse_settings(data: ConversationBody, settings: Settings) -> Settings:
 
 
 def compute_remaining_limits(messages: Sequence[AppMessage], limits: Limits) -> Limits | None:
-    """The limits that are left to a request whose history has tool turns in it already."""
+    """Return the limits minus the tool turns that the sent history already has; None if it has none."""
     turns = count_tool_turns(messages)
     if not turns:
         return None
-    places = range(len(messages) - 1, -1, -1)
-    asked = next((index for index in places if messages[index].role == "user"), 0)
+    positions = range(len(messages) - 1, -1, -1)
+    last_user_index = next((index for index in positions if messages[index].role == "user"), 0)
     return replace(
         limits,
         turns_per_conversation=max(0, limits.turns_per_conversation - turns),
-        turns_per_request=max(0, limits.turns_per_request - count_tool_turns(messages[asked:])),
+        turns_per_request=max(0, limits.turns_per_request - count_tool_turns(messages[last_user_index:])),
     )

@@ -1,6 +1,6 @@
-"""Where an application's request stands: which calls are its to run, or what the model said in the end.
+"""Track the run of an application's request: which calls the application has to run, or what the final message is.
 
-It follows the run in front, which may be an earlier one that waits. It does not know any route.
+The current run of the conversation may be an earlier one that still waits; its calls are then handed out first.
 """
 
 import re
@@ -39,7 +39,7 @@ _HANDED_ID = re.compile(r"(conversation_\w+)\.(call_\w+)")
 
 
 class PendingAppCall(Struct, kw_only=True):
-    """A call for the application to run. Its id leads back to the run that waits for it."""
+    """A call for the application to run. Send its result with the same id."""
 
     id: str
     name: str
@@ -56,32 +56,32 @@ class _AnswerBase(Struct, kw_only=True, rename="camel"):
     run_id: str
     correlation_id: str
     overridden_tools: list[str] = []
-    """Tools of the application that are not offered, because the server has tools of these names."""
+    """Tools of the application that are not offered to the model, because the server has tools of the same names."""
 
 
 class AppToolCallsAnswer(_AnswerBase, kw_only=True, rename="camel"):
-    """Run each of these and post the results; `waiting` lists what waits for somebody else."""
+    """Run each of these calls and post the results; `waiting` lists calls that wait for somebody else."""
 
     tool_calls: list[PendingAppCall]
     division: str = ""
-    """For which division it was asked."""
+    """The division of the request that started the run."""
     waiting: list[WaitingCall] = []
     type: Literal["tool_calls"] = "tool_calls"
 
 
 class AppWaitingAnswer(_AnswerBase, kw_only=True, rename="camel"):
-    """The run goes on or waits for somebody else: post the conversationId alone to learn how it went on."""
+    """The run goes on or waits for somebody else. Post the conversationId alone to ask how it went on."""
 
     waiting: list[WaitingCall]
     message: AnswerMessage | None = None
-    """What the model said with it, such as the question that goes with a proposal."""
+    """The model's text before the calls, such as the question that goes with a proposal."""
     type: Literal["waiting"] = "waiting"
 
 
 class AppFinalAnswer(_AnswerBase, kw_only=True, rename="camel"):
-    """How the run ended. `kept` says whether the conversation can go on by its id.
+    """The end of the run. `kept` says whether the conversation can be continued by its id.
 
-    Of a run that failed, the message is a sentence for people and `error` says what went wrong.
+    If the run failed, the message is a sentence for people and `error` says what went wrong.
     """
 
     message: AnswerMessage
@@ -101,13 +101,13 @@ def encode_call_id(conversation: str, call_id: str) -> str:
 
 
 def parse_call_id(text: str) -> tuple[str, str]:
-    """The conversation and the call that an id leads to; no conversation if it is none that was handed out."""
-    found = _HANDED_ID.fullmatch(text)
-    return (found[1], found[2]) if found else ("", text)
+    """Return the conversation and the call of an id; an empty conversation if the id is not one of this server."""
+    match = _HANDED_ID.fullmatch(text)
+    return (match[1], match[2]) if match else ("", text)
 
 
 class RunTracker:
-    """Follows one request from the state in which it was made. `over` when there is something to answer."""
+    """Tracks one request from the state in which it arrived. It is `over` once there is something to answer."""
 
     def __init__(
         self, conversation: str, run_id: str, state: State, last_known_seq: int = 0, texts: CustomTexts = NO_TEXTS
@@ -131,7 +131,7 @@ class RunTracker:
         self.correlation_id = correlation_id
         self._calls: dict[str, Call] = {}
         self._expected: set[str] = set()
-        """Calls of the application that are not handed to it yet, but will be in a moment."""
+        """Calls of the application's tools that are not parked yet; the calls of a turn are handed out together."""
         self._parked: dict[str, Awaited] = {}
         self._suspended = False
         self._text: str | None = None
@@ -154,29 +154,30 @@ class RunTracker:
 
     @property
     def handed_calls(self) -> list[Call]:
-        """The application's calls, once the last of them is there."""
-        mine = [call for call in self._calls.values() if self._parked.get(call.id) == "client"]
-        return [] if self._expected else mine
+        """The calls that the application has to run, or none until all of the turn are ready to be handed out."""
+        app_calls = [call for call in self._calls.values() if self._parked.get(call.id) == "client"]
+        return [] if self._expected else app_calls
 
     @property
     def over(self) -> bool:
+        """Whether the run has ended, waits for somebody, or has calls for the application."""
         return self._ended is not None or self._suspended or bool(self.handed_calls)
 
     def mark_delivered(self, call_ids: Iterable[str]) -> None:
-        """These were delivered just now."""
+        """Close calls whose results were just delivered, without waiting for their entries."""
         self._suspended = False
         for call_id in call_ids:
             self._close_call(call_id)
 
     def mark_stopped(self) -> None:
-        """The run in front is being stopped: what it waited for is nobody's any more."""
+        """Forget what the current run waits for: it is being stopped, and nobody has to act on it any more."""
         self._parked, self._suspended = {}, False
 
     def track(self, item: Published) -> bool:
-        """Take note of it; whether it belongs to this request."""
-        if not isinstance(item, Entry):
+        """Update from an item, and return whether it belongs to this request's run."""
+        if not isinstance(item, Entry):  # fleeting events have no run id: they are the current run's
             return self.front_run_id == self.run_id
-        if item.seq > self.last_known_seq:
+        if item.seq > self.last_known_seq:  # else its effects are in the state that the tracker began with
             self._add(item)
         return item.run == self.run_id
 
@@ -185,8 +186,8 @@ class RunTracker:
             case RunQueued():
                 self._requests[entry.run] = entry.event
             case RunStarted(language=language):
-                asked = self._requests.get(entry.run)
-                self._languages[entry.run] = language or (asked.caller.locale if asked else "")
+                request = self._requests.get(entry.run)
+                self._languages[entry.run] = language or (request.caller.locale if request else "")
                 self._reset(entry.run, entry.correlation_id)
             case TurnEnded(items=items, usage=usage):
                 self._usage = self._usage.plus(usage)
@@ -195,6 +196,7 @@ class RunTracker:
             case HistoryCompacted(usage=usage):
                 self._usage = self._usage.plus(usage)
             case RunSuspended():
+                # A run that waits must be found again, so its conversation is kept even if it was to be temporary.
                 self._suspended = self.kept = True
             case StopRequested(call_id=""):
                 self.mark_stopped()
@@ -223,8 +225,8 @@ class RunTracker:
                 pass
 
     def _add_requested_calls(self, calls: Iterable[Call]) -> None:
-        asked = self._requests.get(self.front_run_id)
-        names = {tool.name for tool in asked.app_tools} if asked else set[str]()
+        request = self._requests.get(self.front_run_id)
+        names = {tool.name for tool in request.app_tools} if request else set[str]()
         for call in calls:
             self._calls[call.id] = call
             if call.tool in names:
@@ -240,7 +242,7 @@ class RunTracker:
         self._calls.pop(call_id, None)
 
     def build_answer(self, overridden: list[str]) -> AppAnswer:
-        """What the application is told now."""
+        """Return the answer for the application as of now."""
         if self._ended is not None:
             return self._build_final(self._ended, overridden)
         others = [
@@ -254,13 +256,13 @@ class RunTracker:
             for call in self.handed_calls
         ]
         if calls:
-            asked = self._requests.get(run_id)
+            request = self._requests.get(run_id)
             return AppToolCallsAnswer(
                 conversation_id=conversation,
                 run_id=run_id,
                 correlation_id=self.correlation_id,
                 tool_calls=calls,
-                division=asked.caller.division if asked else "",
+                division=request.caller.division if request else "",
                 waiting=others,
                 overridden_tools=overridden,
             )

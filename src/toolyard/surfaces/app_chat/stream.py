@@ -1,4 +1,4 @@
-"""An application's request on its way to its answer, as JSON or as a stream that ends with it. It knows no route."""
+"""The response to an application's request: as JSON, or as a stream that ends with the same answer."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Mapping
@@ -15,6 +15,8 @@ from toolyard.surfaces.sse import MAX_PRIMING_ENTRIES, NO_HEADERS, build_object_
 
 
 class AppResponse:
+    """Follows a conversation until the tracker has an answer. It is the `StreamFilter` of its own stream."""
+
     def __init__(
         self, service: Service, conversation: str, reader: Reader, tracker: RunTracker, timeout_s: float
     ) -> None:
@@ -30,7 +32,7 @@ class AppResponse:
         self._answer_sent = False
 
     async def perform(self, action: Awaitable[None]) -> None:
-        """Do what the request is for; if it is refused nobody follows any more."""
+        """Await the request's action; if it fails, detach the reader, since no response will."""
         try:
             await action
         except BaseException:
@@ -38,7 +40,7 @@ class AppResponse:
             raise
 
     async def load_last_run(self) -> None:
-        """Nothing is open: how the last run ended stands in the log. Raises Refused if none ever began."""
+        """Track the last run that ended, from the log. Raise Refused if there is none."""
         end = self.tracker.last_known_seq
         entries = await self._service.read_entries(
             self.conversation, after=max(0, end - MAX_PRIMING_ENTRIES), until=end
@@ -52,20 +54,23 @@ class AppResponse:
         self.tracker.last_known_seq = end
 
     async def wait_for_answer(self) -> AppAnswer:
-        """Wait until there is something to answer, but never for longer than a run may take. Leaving stops nothing."""
+        """Return the answer once there is one, at the latest after the time that a run may take."""
         try:
             async with asyncio.timeout(self._timeout_s):
                 while not self.tracker.over:
                     self.tracker.track(await anext(self._reader))
         except TimeoutError:
-            pass  # the course knows how far it came
+            pass  # the answer then says that the run goes on
         finally:
             self._reader.detach()
         return self._build_answer()
 
     @property
     def over(self) -> bool:
-        """There is an answer, and everything before it was shown."""
+        """Whether there is an answer and every entry before it was streamed.
+
+        The tracker may have the answer at once, from the state, while a resumed stream still replays older entries.
+        """
         return self.tracker.over and self._last_seen_seq >= self.tracker.last_known_seq
 
     def accepts(self, item: Published) -> bool:
@@ -74,27 +79,29 @@ class AppResponse:
         return self.tracker.track(item)
 
     async def stream(self, correlation_id: str) -> AsyncGenerator[bytes, None]:
-        """Our objects, then the answer, then `done`. What it begins with tells how to come back."""
+        """Yield the stream's objects, then the answer, then `done`. The first event has the id to resume from."""
         try:
             objects = await prime_encoder(self._service, self.conversation, self._start_cursor)
-            shown = build_object_render(objects)
-            begun = {"type": "started", "conversationId": self.conversation, "runId": self.tracker.run_id}
-            yield b"id: %b\n%b" % (str(self._start_cursor).encode(), _encode_event(begun))
+            render_objects = build_object_render(objects)
+            started = {"type": "started", "conversationId": self.conversation, "runId": self.tracker.run_id}
+            yield b"id: %b\n%b" % (str(self._start_cursor).encode(), _encode_event(started))
         except BaseException:
             self._reader.detach()
             raise
 
         def render(item: Published, cursor: Cursor) -> bytes:
-            body = shown(item, cursor)
+            body = render_objects(item, cursor)
             if not isinstance(item, Entry) or not isinstance(item.event, RunEnded | RunSuspended):
                 return body
             if not self.over:
-                return b""  # a wait that is over meanwhile: this stream has one end
+                return b""  # a replayed wait that is over by now: `done` may come only once
             self._answer_sent = True
             return _encode_event(self._build_answer()) + body
 
         async for piece in stream_events(self._reader, render, self, correlation_id):
             yield piece
+        # The application's calls are handed out once all of them are parked, which may be before the run is suspended:
+        # then no entry carried the answer.
         if self.over and not self._answer_sent:
             yield _encode_event(self._build_answer())
             yield _encode_event(

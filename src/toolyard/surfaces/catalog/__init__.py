@@ -1,1 +1,1 @@
-"""What a caller may use: tools, models, providers, and who the caller is."""
+"""`/tools`, `/models`, `/providers` and `/me`: what a caller may use, and who the caller is."""

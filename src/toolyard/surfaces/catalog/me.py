@@ -1,4 +1,4 @@
-"""`GET /me`: who the server takes the caller for, so that a page can show what is theirs to use."""
+"""`GET /me`: the authenticated caller, so that the web page can show what the caller may use."""
 
 from litestar import get
 from litestar.handlers import HTTPRouteHandler
@@ -12,7 +12,7 @@ from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 
 class Me(Struct, kw_only=True):
-    """`keyless` says that nobody has been given a key: whoever comes is this machine's administrator."""
+    """The caller. `keyless` says that no keys exist: then every local request is made as the administrator."""
 
     user: str
     roles: list[str]
@@ -28,7 +28,7 @@ class Me(Struct, kw_only=True):
 def routes(service: Service, access: Authenticator) -> list[HTTPRouteHandler]:
     @get("/me", responses=ERRORS, tags=["server"])
     async def me(request: HttpRequest) -> Me:
-        """The caller that the key, or its absence, stands for; and what a page needs to know of the server."""
+        """Return the authenticated caller, and the server settings that the web page needs."""
         caller = get_request_context(request.scope).caller
         return Me(
             user=caller.user,

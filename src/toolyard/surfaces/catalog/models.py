@@ -14,11 +14,11 @@ OFFLINE = "toolyard:offline"
 
 
 class ModelList(Struct, kw_only=True):
-    """The configured models; `hint` says what to set where none is."""
+    """The configured models. If there are none, `hint` says what to configure."""
 
     models: list[ModelCard]
     patterns: list[str] = []
-    """Names that fit one of these may be used as well."""
+    """Model names that match one of these patterns may be used as well."""
     hint: str = ""
     success: bool = True
 
@@ -26,7 +26,7 @@ class ModelList(Struct, kw_only=True):
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/models", responses=ERRORS, tags=["server"])
     async def models(request: HttpRequest) -> ModelList:
-        """The models that a request may name, what each takes, and what is missing for those that cannot be used."""
+        """List the models that a request may name, what each accepts, and what is missing for the unusable ones."""
         cards = service.model_cards()
         hint = describe_setup() if [card.id for card in cards] == [OFFLINE] else ""
         return ModelList(models=cards, patterns=list(service.model_patterns), hint=hint)

@@ -1,4 +1,7 @@
-"""`/providers`: the providers of the configured models, for clients of seed 004. They are set in the configuration."""
+"""`/providers`: list the providers of the configured models. Older clients expect these routes.
+
+Providers are set in the configuration, so requests that change them are refused.
+"""
 
 from collections.abc import Sequence
 
@@ -31,7 +34,7 @@ class ProviderModelView(Struct, kw_only=True):
 
 
 class ProviderModelsView(Struct, kw_only=True):
-    """`main` is the one that is used; `all` are those that are configured, fallbacks among them."""
+    """`main` is the model that is used; `all` lists the configured models, including fallbacks."""
 
     main: ProviderModelView
     all: list[str]
@@ -41,10 +44,10 @@ class ProviderModelsView(Struct, kw_only=True):
 class ProviderConfigView(Struct, kw_only=True):
     name: str
     base_url: str
-    """For administrators; empty for others."""
+    """The URL of the provider, for administrators; empty for others."""
     models: ProviderModelsView
     api_key: str = ""
-    """Never shown."""
+    """Always empty: keys are never shown."""
     enabled: bool = True
 
 
@@ -86,18 +89,20 @@ def routes(cards: Sequence[ProviderCard]) -> list[HTTPRouteHandler]:
 
     @get("/providers", responses=ERRORS, tags=["providers"])
     async def list_providers(request: HttpRequest) -> ProviderList:
-        """The providers of the configured models, the one that is used first in front. Keys are never shown."""
+        """List the providers of the configured models, the default one first. Keys are never shown."""
         caller = get_request_context(request.scope).caller
-        shown = [build_provider_view(card, caller) for card in cards]
-        return ProviderList(providers=shown, count=len(shown), default_provider=cards[0].id if cards else None)
+        views = [build_provider_view(card, caller) for card in cards]
+        return ProviderList(providers=views, count=len(views), default_provider=cards[0].id if cards else None)
 
     @get(PROVIDER_PATH, responses=ERRORS, tags=["providers"])
     async def get_provider(request: HttpRequest, provider_id: PathId) -> ProviderAnswer:
-        shown = build_provider_view(find_card(provider_id), get_request_context(request.scope).caller)
-        return ProviderAnswer(provider=shown, message="Provider found")
+        """Return a provider."""
+        views = build_provider_view(find_card(provider_id), get_request_context(request.scope).caller)
+        return ProviderAnswer(provider=views, message="Provider found")
 
     @get(f"{PROVIDER_PATH}/models", responses=ERRORS, tags=["providers"])
     async def list_models(provider_id: PathId) -> ProviderModels:
+        """List the configured models of a provider."""
         models = build_models_view(find_card(provider_id))
         return ProviderModels(provider_id=provider_id, models=models, count=len(models.all))
 

@@ -13,7 +13,7 @@ from toolyard.surfaces.tool_views import get_server_id
 
 
 class ToolCard(Struct, kw_only=True):
-    """A tool, where it runs and the rules that hold for it."""
+    """A tool, where it runs, and the rules that apply to it."""
 
     name: str
     description: str
@@ -22,7 +22,7 @@ class ToolCard(Struct, kw_only=True):
     server_id: str
     roles: list[str]
     own_check: bool
-    """The tool itself decides besides, by a check that has no other form."""
+    """Whether the tool also authorizes calls by its own function."""
     divisions: list[str]
     approval: str
     read_only: bool
@@ -43,7 +43,7 @@ class ToolList(Struct, kw_only=True):
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/tools", responses=ERRORS, tags=["tools"])
     async def list_tools(request: HttpRequest) -> ToolList:
-        """Every tool that the caller may use, by name."""
+        """List the tools that the caller may use, by name."""
         usable = sorted(service.list_tools(get_request_context(request.scope).caller), key=lambda tool: tool.name)
         return ToolList(tools=[build_tool_card(tool) for tool in usable], count=len(usable))
 

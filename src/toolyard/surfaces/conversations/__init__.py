@@ -1,1 +1,1 @@
-"""`/conversations`: make and change conversations, chat in them, and follow what happens."""
+"""`/conversations`: create and change conversations, chat in them, and follow their events."""

@@ -1,4 +1,4 @@
-"""A message that a client adds to a conversation by hand, as items. It does not know any route."""
+"""Parse a message that a client adds to a conversation without asking the model."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -20,17 +20,17 @@ MAX_CALLS = 64
 
 
 class NewMessage(LenientBody, Struct, kw_only=True):
-    """A text; of an assistant also calls; of a tool the result of a call that has none yet."""
+    """A text message; an assistant's may have calls, and a tool's is the result of a call that has none yet."""
 
     role: Literal["user", "assistant", "system", "tool"]
     content: Annotated[str, Meta(max_length=1_000_000)] = ""
     tool_calls: Annotated[list[ChatToolCall], Meta(max_length=MAX_CALLS)] = []
     tool_call_id: Annotated[str, Meta(max_length=1000)] = ""
-    """The `id` of the call, as it was sent or as the conversation shows it."""
+    """The `id` of the call, as it was sent or as the conversation lists it."""
 
 
 def parse_new_message(message: NewMessage, state: State, clock: Clock) -> tuple[Item, ...]:
-    """Return the items of a message. Raise Invalid for one that the history has no place for."""
+    """Return the items of a message. Raise Invalid for one that does not fit the history."""
     if message.tool_calls and message.role != "assistant":
         raise invalid_field("tool_calls", "are an assistant's: send them with the role assistant")
     if message.role == "tool":
@@ -60,11 +60,11 @@ def _parse_calls(calls: Sequence[ChatToolCall], state: State, clock: Clock) -> l
             arguments = msgspec.json.decode(call.function.arguments or "{}", type=dict[str, object])
         except (msgspec.DecodeError, RecursionError):
             raise _invalid_call(index, "function.arguments", "must be a JSON object, written as a text") from None
-        # Clients find their own ids again, where nothing else here has such an id.
-        taken = state.history.contains_id(call.id) or state.window.past.contains_id(call.id)
+        # A client's own id is kept if it is free, so that the client can refer to the call by it.
+        is_taken = state.history.contains_id(call.id) or state.window.past.contains_id(call.id)
         parsed.append(
             Call(
-                id=clock.new_id("call") if taken or not NAME_PATTERN.fullmatch(call.id) else call.id,
+                id=clock.new_id("call") if is_taken or not NAME_PATTERN.fullmatch(call.id) else call.id,
                 at=clock.now(),
                 tool=call.function.name,
                 arguments=arguments,

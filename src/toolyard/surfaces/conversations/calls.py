@@ -1,6 +1,6 @@
-"""`/conversations/{id}/calls/{call_id}/…`: approve or deny a call, answer its question, hand in its result.
+"""`/conversations/{id}/calls/{call_id}/…`: approve or deny a call, answer its question, or send its result.
 
-Each once: a second one, a late one, or one that the call does not wait for is refused.
+Each is accepted once: a second or late one, or one that the call does not wait for, is refused.
 """
 
 from collections.abc import Awaitable
@@ -25,27 +25,27 @@ CALL_PATH = "/conversations/{conversation_id:str}/calls/{call_id:str}"
 
 
 class ApproveBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """`arguments` replaces what the model asked for; `remember` asks no more for this tool, or in this conversation."""
+    """`arguments` replaces the model's; `remember` approves further calls of this tool, or all of this conversation."""
 
     arguments: dict[str, object] | None = None
     remember: Remember = "no"
 
 
 class DenyBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """The model is told the reason."""
+    """`reason` is shown to the model."""
 
     reason: LongText = ""
 
 
 class AnswerBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What the question's form asks for; a reply other than `accepted` needs no content."""
+    """`content` holds the fields of the question's form; a reply other than `accepted` needs none."""
 
     content: dict[str, object] = {}
     reply: Reply = "accepted"
 
 
 class ResultBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Either the result, any JSON, or the error: in words, or with its type and details."""
+    """Either the result, any JSON, or the error: a message, or an object with its type and details."""
 
     result: object = UNSET
     error: LongText | ClientToolError | UnsetType = UNSET
@@ -66,15 +66,15 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
     async def approve(
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ApproveBody | None] = None
     ) -> CallAnswer:
-        """Let a call run, perhaps with other arguments. They are checked as the model's were."""
-        visit, said = get_request_context(request.scope), data or ApproveBody()
-        state = await load_state(service, conversation_id, visit.caller, "decide")
+        """Approve a call, optionally with other arguments, which are validated as the model's were."""
+        context, decision = get_request_context(request.scope), data or ApproveBody()
+        state = await load_state(service, conversation_id, context.caller, "decide")
         command = Approve(
-            by=visit.caller,
-            correlation_id=visit.correlation_id,
+            by=context.caller,
+            correlation_id=context.correlation_id,
             call_id=call_id,
-            arguments=said.arguments,
-            remember=said.remember,
+            arguments=decision.arguments,
+            remember=decision.remember,
         )
         await submit_for_call(service.submit(conversation_id, command), state, call_id)
         return CallAnswer(call_id=call_id, message="Call approved")
@@ -83,10 +83,10 @@ def _decision_routes(service: Service) -> list[HTTPRouteHandler]:
     async def deny(
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[DenyBody | None] = None
     ) -> CallAnswer:
-        """Do not let a call run; the model is told so."""
-        visit, reason = get_request_context(request.scope), data.reason if data else ""
-        state = await load_state(service, conversation_id, visit.caller, "decide")
-        command = Deny(by=visit.caller, correlation_id=visit.correlation_id, call_id=call_id, reason=reason)
+        """Deny a call. It does not run, and the model is told so."""
+        context, reason = get_request_context(request.scope), data.reason if data else ""
+        state = await load_state(service, conversation_id, context.caller, "decide")
+        command = Deny(by=context.caller, correlation_id=context.correlation_id, call_id=call_id, reason=reason)
         await submit_for_call(service.submit(conversation_id, command), state, call_id)
         return CallAnswer(call_id=call_id, message="Call denied")
 
@@ -98,12 +98,12 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
     async def answer(
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[AnswerBody]
     ) -> CallAnswer:
-        """Answer the question that a call has asked."""
-        visit = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, visit.caller, "decide")
+        """Answer the question that a call asks."""
+        context = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, context.caller, "decide")
         command = Answer(
-            by=visit.caller,
-            correlation_id=visit.correlation_id,
+            by=context.caller,
+            correlation_id=context.correlation_id,
             call_id=call_id,
             reply=data.reply,
             content=data.content,
@@ -115,23 +115,23 @@ def _result_routes(service: Service) -> list[HTTPRouteHandler]:
     async def result(
         request: HttpRequest, conversation_id: PathId, call_id: PathId, data: JSONBody[ResultBody]
     ) -> CallAnswer:
-        """Hand in what a call came to that the application was given."""
-        visit, came = get_request_context(request.scope), parse_client_result(data.result, data.error, "result")
-        state = await load_state(service, conversation_id, visit.caller, "decide")
-        await submit_for_call(service.deliver(conversation_id, {call_id: came}, visit.caller), state, call_id)
+        """Send the result of a call that the application ran."""
+        context, outcome = get_request_context(request.scope), parse_client_result(data.result, data.error, "result")
+        state = await load_state(service, conversation_id, context.caller, "decide")
+        await submit_for_call(service.deliver(conversation_id, {call_id: outcome}, context.caller), state, call_id)
         return CallAnswer(call_id=call_id, message="Result received")
 
     return [answer, result]
 
 
 async def submit_for_call(submission: Awaitable[None], state: State, call_id: str) -> None:
-    """Raises Refused for a call that does not wait for this, and NotFound for one that never was."""
+    """Await a command for a call. Raise Refused if the call does not wait for it, NotFound if there is no such call."""
     try:
         await submission
     except Refused:
-        known = call_id in state.calls or any(
+        exists = call_id in state.calls or any(
             isinstance(item, Call) and item.id == call_id for item in state.full_history
         )
-        if known:
+        if exists:
             raise
         raise NotFound(f"there is no call {call_id[:80]!r} in this conversation") from None

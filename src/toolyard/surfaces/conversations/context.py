@@ -1,4 +1,4 @@
-"""`/conversations/{id}/context`: named texts that the model is given beside the prompt. It starts nothing."""
+"""`/conversations/{id}/context`: named texts that the model receives besides the prompt."""
 
 from litestar import delete, get, post, put
 from litestar.handlers import HTTPRouteHandler
@@ -26,7 +26,7 @@ class ContextAnswer(Struct, kw_only=True):
 
 
 class ContextList(Struct, kw_only=True):
-    """By id."""
+    """The named texts by id."""
 
     context: dict[str, NoteBody]
     count: int
@@ -40,14 +40,14 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 def _read_routes(service: Service) -> list[HTTPRouteHandler]:
     @get(CONTEXT_PATH, responses=ERRORS, tags=["context"])
     async def list_context(request: HttpRequest, conversation_id: PathId) -> ContextList:
-        """The named texts that the model is given beside the prompt."""
+        """List the named texts that the model receives besides the prompt."""
         state = await load_state(service, conversation_id, get_request_context(request.scope).caller, "see")
         notes = {note_id: to_note_body(note) for note_id, note in state.settings.context.items()}
         return ContextList(context=notes, count=len(notes))
 
     @get(f"{CONTEXT_PATH}/{{context_id:str}}", responses=ERRORS, tags=["context"])
     async def show_context(request: HttpRequest, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
-        """One of them."""
+        """Return one named text."""
         state = await load_state(service, conversation_id, get_request_context(request.scope).caller, "see")
         note = find_note(state.settings, context_id)
         return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context found")
@@ -58,14 +58,14 @@ def _read_routes(service: Service) -> list[HTTPRouteHandler]:
 def _write_routes(service: Service) -> list[HTTPRouteHandler]:
     @post(CONTEXT_PATH, responses=ERRORS, tags=["context"])
     async def add_context(request: HttpRequest, conversation_id: PathId, data: JSONBody[NoteBody]) -> ContextAnswer:
-        """Give the model a named text from the next turn on."""
-        visit, context_id = get_request_context(request.scope), service.clock.new_id("context")
-        await load_state(service, conversation_id, visit.caller)
+        """Add a named text, which the model receives from the next turn on."""
+        context, context_id = get_request_context(request.scope), service.clock.new_id("context")
+        await load_state(service, conversation_id, context.caller)
         await service.change(
             conversation_id,
-            visit.caller,
+            context.caller,
             lambda settings: add_note(settings, context_id, data),
-            correlation_id=visit.correlation_id,
+            correlation_id=context.correlation_id,
         )
         return ContextAnswer(context_id=context_id, context=data, message="Context added")
 
@@ -73,29 +73,29 @@ def _write_routes(service: Service) -> list[HTTPRouteHandler]:
     async def change_context(
         request: HttpRequest, conversation_id: PathId, context_id: PathId, data: JSONBody[NoteChange]
     ) -> ContextAnswer:
-        """Change some fields of a named text; what is left out stays as it is."""
-        visit = get_request_context(request.scope)
-        await load_state(service, conversation_id, visit.caller)
+        """Change some fields of a named text; those that are left out stay unchanged."""
+        context = get_request_context(request.scope)
+        await load_state(service, conversation_id, context.caller)
         settings = await service.change(
             conversation_id,
-            visit.caller,
+            context.caller,
             lambda settings: change_note(settings, context_id, data),
-            correlation_id=visit.correlation_id,
+            correlation_id=context.correlation_id,
         )
         note = find_note(settings, context_id)
         return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context changed")
 
     @delete(f"{CONTEXT_PATH}/{{context_id:str}}", status_code=200, responses=ERRORS, tags=["context"])
     async def delete_context(request: HttpRequest, conversation_id: PathId, context_id: PathId) -> ContextAnswer:
-        """Take a named text away; the answer shows what it was."""
-        visit = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, visit.caller)
+        """Delete a named text, and return it as it was."""
+        context = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, context.caller)
         note = find_note(state.settings, context_id)
         await service.change(
             conversation_id,
-            visit.caller,
+            context.caller,
             lambda settings: remove_note(settings, context_id),
-            correlation_id=visit.correlation_id,
+            correlation_id=context.correlation_id,
         )
         return ContextAnswer(context_id=context_id, context=to_note_body(note), message="Context deleted")
 

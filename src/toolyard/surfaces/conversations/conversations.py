@@ -1,4 +1,4 @@
-"""`/conversations`: make, list, find, show, change and delete them. What happens inside one is known elsewhere."""
+"""`/conversations`: create, list, search, show, change and delete conversations."""
 
 from collections.abc import Sequence
 from typing import Annotated, Literal
@@ -41,7 +41,7 @@ Whose = Annotated[
 
 
 class NewConversation(WebSearchFields, kw_only=True):
-    """What a conversation is set to from the beginning; what is left out is the server's default."""
+    """The settings of a new conversation; the server's defaults apply to those that are left out."""
 
     title: Title
     description: Description = ""
@@ -54,7 +54,7 @@ class NewConversation(WebSearchFields, kw_only=True):
 
 
 class ConversationChange(WebSearchFields, kw_only=True):
-    """New values for some of the settings; what is null or left out stays as it is."""
+    """New values for some settings; those that are null or left out stay unchanged."""
 
     title: Title | None = None
     description: Description | None = None
@@ -80,19 +80,19 @@ class Conversation(ConversationSummary, kw_only=True):
     max_turns: int
     max_tokens: int | None
     max_messages: int | None
-    """How much of the history the model is shown at most; null means no bound."""
+    """How many messages of the history the model is shown at most; null means no limit."""
     model: str
     language: str
-    """Of what the server says itself; empty where that is left to the division, the server or the request."""
+    """The language of texts that the server writes itself; empty if the request, division or server decides."""
     web_search: SearchMode
-    """Where its searches run, unless a request says otherwise; empty where nobody has said so."""
+    """Where web searches run, unless a request says otherwise; empty if not set."""
     status: Literal["idle", "running", "waiting"]
     enabled_tools: list[EnabledTool]
     context: dict[str, NoteBody]
     messages_in_context: int
-    """Messages that the model is shown: fewer than there are once history was compacted."""
+    """How many messages the model is shown: fewer than there are once the history has been compacted."""
     tokens_in_context: int
-    """Their tokens, by estimate."""
+    """The estimated number of tokens of those messages."""
     messages: list[ChatMessage]
 
 
@@ -103,7 +103,7 @@ class ConversationAnswer(Struct, kw_only=True):
 
 
 class ConversationList(Struct, kw_only=True):
-    """One page; `next` leads to the one after it."""
+    """One page of conversations. `next` is the `after` of the next page, null on the last one."""
 
     conversations: list[ConversationSummary]
     count: int
@@ -123,19 +123,19 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 def _collection_routes(service: Service) -> list[HTTPRouteHandler]:
     async def list_page(request: HttpRequest, limit: int, after: str, whose: str, text: str = "") -> ConversationList:
-        caller, place = get_request_context(request.scope).caller, parse_position(after)
+        caller, position = get_request_context(request.scope).caller, parse_position(after)
         cards = await service.list_conversations(
-            caller, text=text, after=place, limit=limit + 1, everyone=whose == "tenant"
-        )  # one more than asked for tells whether there is another page
+            caller, text=text, after=position, limit=limit + 1, everyone=whose == "tenant"
+        )  # one more than requested, to know whether there is another page
         return build_list(cards, limit)
 
     @post("/conversations", responses=ERRORS, tags=["conversations"])
     async def create(request: HttpRequest, data: JSONBody[NewConversation]) -> ConversationAnswer:
-        """Make a conversation."""
-        visit, conversation_id = get_request_context(request.scope), service.clock.new_id("conversation")
-        settings = parse_new(data, service.default_settings, service.limits_for(visit.caller))
+        """Create a conversation."""
+        context, conversation_id = get_request_context(request.scope), service.clock.new_id("conversation")
+        settings = parse_new(data, service.default_settings, service.limits_for(context.caller))
         await service.submit(
-            conversation_id, Open(by=visit.caller, correlation_id=visit.correlation_id, settings=settings)
+            conversation_id, Open(by=context.caller, correlation_id=context.correlation_id, settings=settings)
         )
         return await load_answer(service, request, conversation_id, f"Conversation {data.title!r} created")
 
@@ -143,7 +143,7 @@ def _collection_routes(service: Service) -> list[HTTPRouteHandler]:
     async def list_all(
         request: HttpRequest, limit: PageSize = 50, after: PageAfter = "", whose: Whose = "mine"
     ) -> ConversationList:
-        """The conversations, the one that changed last first."""
+        """List conversations, the most recently changed first."""
         return await list_page(request, limit, after, whose)
 
     @get("/conversations/search", responses=ERRORS, tags=["conversations"])
@@ -154,7 +154,7 @@ def _collection_routes(service: Service) -> list[HTTPRouteHandler]:
         after: PageAfter = "",
         whose: Whose = "mine",
     ) -> ConversationList:
-        """Those with a text in the title, the description or a message, in upper or lower case."""
+        """List conversations that have a text in the title, the description or a message, ignoring case."""
         return await list_page(request, limit, after, whose, q)
 
     return [create, list_all, search]
@@ -163,27 +163,27 @@ def _collection_routes(service: Service) -> list[HTTPRouteHandler]:
 def _item_routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
     async def show(request: HttpRequest, conversation_id: PathId) -> ConversationAnswer:
-        """One conversation, with its messages."""
+        """Return a conversation with its messages."""
         return await load_answer(service, request, conversation_id, "Conversation found")
 
     @put("/conversations/{conversation_id:str}", responses=ERRORS, tags=["conversations"])
     async def change(
         request: HttpRequest, conversation_id: PathId, data: JSONBody[ConversationChange]
     ) -> ConversationAnswer:
-        """Change some of its settings; they hold from the next run on."""
-        visit = get_request_context(request.scope)
-        await load_state(service, conversation_id, visit.caller)
+        """Change some settings of a conversation. They apply from the next run on."""
+        context = get_request_context(request.scope)
+        await load_state(service, conversation_id, context.caller)
         await service.change(
             conversation_id,
-            visit.caller,
-            lambda settings: parse_change(data, settings, service.limits_for(visit.caller)),
-            correlation_id=visit.correlation_id,
+            context.caller,
+            lambda settings: parse_change(data, settings, service.limits_for(context.caller)),
+            correlation_id=context.correlation_id,
         )
         return await load_answer(service, request, conversation_id, "Conversation changed")
 
     @delete("/conversations/{conversation_id:str}", status_code=200, responses=ERRORS, tags=["conversations"])
     async def remove(request: HttpRequest, conversation_id: PathId) -> ConversationDeleted:
-        """Delete it, with everything that belongs to it; what runs in it is stopped."""
+        """Delete a conversation with everything that belongs to it. Its run is stopped."""
         await service.require_conversation(conversation_id, get_request_context(request.scope).caller)
         await service.forget(conversation_id)
         return ConversationDeleted(message=f"Conversation {conversation_id!r} deleted")
@@ -195,8 +195,8 @@ async def load_answer(service: Service, request: HttpRequest, conversation_id: s
     caller = get_request_context(request.scope).caller
     card = await service.require_conversation(conversation_id, caller, "see")
     state = await load_state(service, conversation_id, caller, "see")
-    made = build_conversation(card, state, service.limits_for(caller), list_allowed_tools(service, caller))
-    return ConversationAnswer(conversation=made, message=message)
+    conversation = build_conversation(card, state, service.limits_for(caller), list_allowed_tools(service, caller))
+    return ConversationAnswer(conversation=conversation, message=message)
 
 
 def parse_new(data: NewConversation, default: Settings, yard: Limits) -> Settings:
@@ -229,7 +229,7 @@ def parse_change(data: ConversationChange, settings: Settings, yard: Limits) -> 
 
 
 def parse_limits(max_turns: int, settings: Settings, yard: Limits) -> Limits:
-    """A conversation may have fewer turns than the yard allows, never more."""
+    """Return the limits with another number of turns. Raise Invalid if the server allows fewer."""
     if max_turns > yard.turns_per_request:
         raise invalid_field("max_turns", f"this server allows at most {yard.turns_per_request}")
     return replace(settings.limits or yard, turns_per_request=max_turns)
@@ -267,10 +267,10 @@ def build_summary(card: ConversationCard) -> ConversationSummary:
 
 
 def build_list(cards: Sequence[ConversationCard], limit: int) -> ConversationList:
-    shown = cards[:limit]
+    page = cards[:limit]
     return ConversationList(
-        conversations=[build_summary(card) for card in shown],
-        count=len(shown),
-        next=encode_position(shown[-1].position) if len(cards) > limit else None,
-        message=f"{len(shown)} conversations" + (", and there are more" if len(cards) > limit else ""),
+        conversations=[build_summary(card) for card in page],
+        count=len(page),
+        next=encode_position(page[-1].position) if len(cards) > limit else None,
+        message=f"{len(page)} conversations" + (", and there are more" if len(cards) > limit else ""),
     )

@@ -1,4 +1,4 @@
-"""`POST /conversations/{id}/calls`: one tool, called by a person instead of a model. It is a run like any other."""
+"""`POST /conversations/{id}/calls`: call one tool without a model. It is a run like any other."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ class DirectCall(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class DirectCallAnswer(Struct, kw_only=True):
-    """Its result comes with the conversation's events, as every call's does."""
+    """The ids of the call and its run. The result arrives with the conversation's events, as for every call."""
 
     call_id: str
     run_id: str
@@ -33,15 +33,15 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
     async def call(
         request: HttpRequest, conversation_id: PathId, data: JSONBody[DirectCall]
     ) -> Response[DirectCallAnswer]:
-        """Call a tool by hand. It is checked, judged and run as a model's call would be."""
-        visit, mint = get_request_context(request.scope), service.clock
-        await service.require_conversation(conversation_id, visit.caller)
-        headers = await admit_request(service, visit.caller)
-        await load_state(service, conversation_id, visit.caller)
-        made = Call(id=mint.new_id("call"), at=mint.now(), tool=data.tool, arguments=data.arguments)
-        start = service.build_start(visit.caller, [made], correlation_id=visit.correlation_id)
+        """Call a tool without a model. It is validated, authorized and run as a model's call would be."""
+        context, clock = get_request_context(request.scope), service.clock
+        await service.require_conversation(conversation_id, context.caller)
+        headers = await admit_request(service, context.caller)
+        await load_state(service, conversation_id, context.caller)
+        new_call = Call(id=clock.new_id("call"), at=clock.now(), tool=data.tool, arguments=data.arguments)
+        start = service.build_start(context.caller, [new_call], correlation_id=context.correlation_id)
         await service.submit(conversation_id, start)
-        told = DirectCallAnswer(call_id=made.id, run_id=start.run_id, message=f"{data.tool} was called")
-        return Response(told, status_code=202, headers=headers)
+        answer = DirectCallAnswer(call_id=new_call.id, run_id=start.run_id, message=f"{data.tool} was called")
+        return Response(answer, status_code=202, headers=headers)
 
     return [call]

@@ -1,4 +1,4 @@
-"""`/conversations/{id}/messages`: what was said. It starts nothing."""
+"""`/conversations/{id}/messages`: list, add and delete messages, without starting a run."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -29,7 +29,7 @@ class MessageAnswer(Struct, kw_only=True):
 
 
 class MessageList(Struct, kw_only=True):
-    """Oldest first. `next` is the `after` of the next page, null on the last one."""
+    """One page of messages, oldest first. `next` is the `after` of the next page, null on the last one."""
 
     messages: list[ChatMessage]
     count: int
@@ -39,7 +39,7 @@ class MessageList(Struct, kw_only=True):
 
 
 class MessageDeleted(Struct, kw_only=True):
-    """`deleted` names the messages that went: calls and their results go together."""
+    """`deleted` lists the ids of all deleted messages: calls and their results are deleted together."""
 
     deleted: list[str]
     message: str
@@ -58,7 +58,7 @@ def _message_routes(service: Service) -> list[HTTPRouteHandler]:
         limit: Annotated[int, QueryParameter(ge=1, le=10_000)] = 1000,
         after: Annotated[str, QueryParameter(max_length=1000, description="The id of the last message seen")] = "",
     ) -> MessageList:
-        """All messages, calls and results among them, oldest first."""
+        """List messages, including calls and results, oldest first."""
         state = await load_state(service, conversation_id, get_request_context(request.scope).caller, "see")
         return build_page(state.full_history, limit, after)
 
@@ -66,28 +66,28 @@ def _message_routes(service: Service) -> list[HTTPRouteHandler]:
     async def add_message(request: HttpRequest, conversation_id: PathId, data: JSONBody[NewMessage]) -> MessageAnswer:
         """Add a message without asking the model. Refused while a run is open.
 
-        A tool's message needs a call before it that has no result yet. A call that has none when the next message or
-        request comes gets one that says so.
+        A tool's message needs an earlier call without a result. A call that still has none when the next message or
+        request arrives gets a result that says so.
         """
-        visit = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, visit.caller)
+        context = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, context.caller)
         items = parse_new_message(data, state, service.clock)
         await service.submit(
-            conversation_id, AddMessage(by=visit.caller, correlation_id=visit.correlation_id, items=items)
+            conversation_id, AddMessage(by=context.caller, correlation_id=context.correlation_id, items=items)
         )
         return MessageAnswer(message=build_last_message(state.history, items), result_message="Message added")
 
     @delete(f"{MESSAGES_PATH}/{{message_id:str}}", status_code=200, responses=ERRORS, tags=["messages"])
     async def delete_message(request: HttpRequest, conversation_id: PathId, message_id: PathId) -> MessageDeleted:
-        """Delete a message. An assistant's goes with its calls and their results, a tool's with its call."""
-        visit = get_request_context(request.scope)
-        state = await load_state(service, conversation_id, visit.caller)
+        """Delete a message: an assistant's together with its calls and their results, a tool's with its call."""
+        context = get_request_context(request.scope)
+        state = await load_state(service, conversation_id, context.caller)
         ids = find_removable_items(state.full_history, message_id)
         if not ids:
             raise NotFound(f"there is no message {message_id[:80]!r} in this conversation")
         before = [message.id for message in to_messages(state.full_history)]
         await service.submit(
-            conversation_id, RemoveMessage(by=visit.caller, correlation_id=visit.correlation_id, ids=ids)
+            conversation_id, RemoveMessage(by=context.caller, correlation_id=context.correlation_id, ids=ids)
         )
         left = {message.id for message in to_messages((await service.state(conversation_id)).full_history)}
         return MessageDeleted(deleted=[id for id in before if id not in left], message="Message deleted")
@@ -101,9 +101,9 @@ def build_page(items: Sequence[Item], limit: int, after: str) -> MessageList:
     if after and after not in ids:
         raise invalid_field("after", "there is no such message in this conversation")
     start = ids.index(after) + 1 if after else 0
-    shown = [to_message(group) for group in groups[start : start + limit]]
+    page = [to_message(group) for group in groups[start : start + limit]]
     more = start + limit < len(groups)
-    return MessageList(messages=shown, count=len(shown), total=len(groups), next=shown[-1].id if more else None)
+    return MessageList(messages=page, count=len(page), total=len(groups), next=page[-1].id if more else None)
 
 
 def build_last_message(before: Sequence[Item], items: Sequence[Item]) -> ChatMessage:

@@ -1,4 +1,4 @@
-"""A conversation's named context, in and out. It does not know any route."""
+"""Convert a conversation's named texts between request bodies and notes."""
 
 from typing import Annotated
 
@@ -14,7 +14,7 @@ Related = Annotated[list[Annotated[str, Meta(max_length=500)]], Meta(max_length=
 
 
 class NoteBody(LenientBody, Struct, kw_only=True):
-    """A named text that the model is given beside the prompt."""
+    """A named text that the model receives besides the prompt."""
 
     descriptive_name: NoteName
     content: NoteText
@@ -23,7 +23,7 @@ class NoteBody(LenientBody, Struct, kw_only=True):
 
 
 class NoteChange(LenientBody, Struct, kw_only=True):
-    """New values for some of its fields; what is left out stays as it is."""
+    """New values for some fields of a named text; those that are left out stay unchanged."""
 
     descriptive_name: NoteName | None = None
     content: NoteText | None = None
@@ -50,7 +50,7 @@ def parse_note(body: NoteBody) -> Note:
 
 
 def parse_note_change(body: NoteChange, note: Note) -> Note:
-    """Return the note with the fields that the change gives. A new content is a text, whatever was there before."""
+    """Return the note with the changed fields. New content is plain text, even if the old content was JSON."""
     return replace(
         note,
         name=note.name if body.descriptive_name is None else body.descriptive_name,

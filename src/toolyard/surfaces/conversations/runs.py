@@ -1,4 +1,4 @@
-"""`/conversations/{id}/chat`, `…/events` and `…/cancel`: start a run, follow what happens, stop it."""
+"""`/conversations/{id}/chat`, `…/events` and `…/cancel`: start a run, follow its events, stop it."""
 
 from typing import Annotated, Literal
 
@@ -40,24 +40,24 @@ ANSWER_RESPONSE = ResponseSpec(
 )
 PENDING_RESPONSE = ResponseSpec(
     data_container=ChatAnswer,
-    description="The run goes on without an answer yet: it waits for somebody, or is in line",
+    description="The run has no answer yet: it waits for somebody, or is queued",
     generate_examples=False,
 )
 
 
 class ChatBody(WebSearchFields, kw_only=True):
-    """What the user says. `interrupt` stops the run in front instead of waiting for it."""
+    """The user's message. `interrupt` stops the current run instead of waiting for it."""
 
     content: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
     tool_choice: Annotated[str, Meta(max_length=100)] = "auto"
     model: Annotated[str, Meta(max_length=500)] = ""
     language: str = ""
-    """Of what the server says itself, in place of the conversation's."""
+    """The language of texts that the server writes itself, in place of the conversation's."""
     interrupt: bool = False
 
 
 class CancelBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """One call, one run, which may still stand in line, or nothing for the run in front."""
+    """What to stop: one call, one run, which may still be queued, or the current run if both are empty."""
 
     call_id: str = ""
     run_id: str = ""
@@ -83,16 +83,18 @@ def _chat_routes(service: Service) -> list[HTTPRouteHandler]:
     async def chat(
         request: HttpRequest, conversation_id: PathId, data: JSONBody[ChatBody]
     ) -> Response[ChatAnswer] | Stream:
-        """Send a message and have it answered: as JSON, or as a stream with `Accept: text/event-stream`.
+        """Send a message and return the answer: as JSON, or as a stream with `Accept: text/event-stream`.
 
-        Leaving does not stop the run. One that waits for an approval, an answer or the application is told with 202.
+        The run goes on if you disconnect. The status is 202 if it waits for an approval, an answer or the application.
         """
-        visit = get_request_context(request.scope)
-        await service.require_conversation(conversation_id, visit.caller)
-        headers = await admit_request(service, visit.caller)
-        state = await load_state(service, conversation_id, visit.caller)
-        limits = resolve_limits(state.settings, service.limits_for(visit.caller))
-        start = parse_chat(data, visit, limits, service)
+        context = get_request_context(request.scope)
+        # Access is checked before the request counts against the rate limit. `load_state` comes after that wait, since
+        # the conversation may have been deleted during it.
+        await service.require_conversation(conversation_id, context.caller)
+        headers = await admit_request(service, context.caller)
+        state = await load_state(service, conversation_id, context.caller)
+        limits = resolve_limits(state.settings, service.limits_for(context.caller))
+        start = parse_chat(data, context, limits, service)
         if request.accept.best_match([JSON, EVENT_STREAM]) == EVENT_STREAM:
             return await start_and_stream(service, conversation_id, start, headers)
         answer = await run_chat(service, conversation_id, start, limits)
@@ -110,45 +112,48 @@ def _run_routes(service: Service) -> list[HTTPRouteHandler]:
         after: Annotated[str, QueryParameter(description=AFTER_DESCRIPTION)] = "",
         form: Annotated[Literal["objects", "entries"], QueryParameter(name="format")] = "objects",
     ) -> Stream:
-        """Everything that happened after a place, then what happens, without end. Any number may read."""
-        visit = get_request_context(request.scope)
-        place = parse_cursor(request.headers.get("last-event-id") or after)
-        await load_state(service, conversation_id, visit.caller, "see")
-        reader = await service.follow(conversation_id, place, include_argument_deltas=form == "entries")
+        """Stream all events after an event id, then new ones as they happen, without end. Any number may read."""
+        context = get_request_context(request.scope)
+        # A browser's EventSource reconnects to the same URL, whose `after` is outdated; the header has the latest id.
+        cursor = parse_cursor(request.headers.get("last-event-id") or after)
+        await load_state(service, conversation_id, context.caller, "see")
+        reader = await service.follow(conversation_id, cursor, include_argument_deltas=form == "entries")
         try:
             render = (
-                await build_object_render_at(service, conversation_id, place) if form == "objects" else render_entry
+                await build_object_render_at(service, conversation_id, cursor) if form == "objects" else render_entry
             )
         except BaseException:
             reader.detach()
             raise
-        return build_stream_response(stream_events(reader, render, RunStreamFilter(), visit.correlation_id))
+        return build_stream_response(stream_events(reader, render, RunStreamFilter(), context.correlation_id))
 
     @post(f"{CONVERSATION_PATH}/cancel", status_code=200, responses=ERRORS, tags=["runs"])
     async def cancel(
         request: HttpRequest, conversation_id: PathId, data: JSONBody[CancelBody | None] = None
     ) -> CancelAnswer:
-        """Stop the run, or one call of it: the model's stream is closed and tools are cancelled."""
-        visit, named = get_request_context(request.scope), data or CancelBody()
-        await load_state(service, conversation_id, visit.caller, "decide")
-        stop = Stop(by=visit.caller, correlation_id=visit.correlation_id, call_id=named.call_id, run_id=named.run_id)
+        """Stop a run, or one call of it: the model's stream is closed and tools are cancelled."""
+        context, target = get_request_context(request.scope), data or CancelBody()
+        await load_state(service, conversation_id, context.caller, "decide")
+        stop = Stop(
+            by=context.caller, correlation_id=context.correlation_id, call_id=target.call_id, run_id=target.run_id
+        )
         await service.submit(conversation_id, stop)
-        return CancelAnswer(message="The call is being stopped" if named.call_id else "The run is being stopped")
+        return CancelAnswer(message="The call is being stopped" if target.call_id else "The run is being stopped")
 
     return [events, cancel]
 
 
 def resolve_limits(settings: Settings, yard: Limits) -> Limits:
-    """The conversation's own, or the yard's with the turns that a chat takes."""
+    """Return the conversation's own limits, or the server's with the default number of turns for a chat."""
     return settings.limits or replace(yard, turns_per_request=resolve_max_turns(settings, yard))
 
 
 def parse_chat(data: ChatBody, context: RequestContext, limits: Limits, service: Service) -> Start:
-    mint = service.clock
-    said = UserMessage(id=mint.new_id("item"), at=mint.now(), parts=(TextPart(text=data.content),))
+    clock = service.clock
+    message = UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=data.content),))
     return service.build_start(
         context.caller,
-        [said],
+        [message],
         correlation_id=context.correlation_id,
         tool_choice=data.tool_choice,
         model=data.model,

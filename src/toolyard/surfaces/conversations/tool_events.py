@@ -1,4 +1,4 @@
-"""`GET /sse/conversations/{id}`: the calls of a conversation as seed 004's clients watch them. It starts nothing."""
+"""`GET /sse/conversations/{id}`: the calls of a conversation as events, in the form that older clients expect."""
 
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
@@ -25,19 +25,19 @@ Fields = dict[str, object]
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/sse/conversations/{conversation_id:str}", media_type=EVENT_STREAM, responses=ERRORS, tags=["runs"])
     async def watch_calls(request: HttpRequest, conversation_id: PathId) -> Stream:
-        """Watch calls from now on: `connected`, then `tool_call`, `tool_response` and `tool_error`, without end.
+        """Stream calls from now on: `connected`, then `tool_call`, `tool_response` and `tool_error`, without end.
 
-        `/conversations/{id}/events` shows everything and resumes; this is for clients that know only these.
+        This is for older clients. `/conversations/{id}/events` has all events, and can be resumed.
         """
-        visit = get_request_context(request.scope)
-        await load_state(service, conversation_id, visit.caller, "see")
+        context = get_request_context(request.scope)
+        await load_state(service, conversation_id, context.caller, "see")
         reader = await service.follow(conversation_id, include_argument_deltas=False)
         connected: Fields = {
             "type": "connected",
             "conversation_id": conversation_id,
             "timestamp": to_iso_time(service.clock.now()),
         }
-        return build_stream_response(_watch(reader, connected, visit.correlation_id))
+        return build_stream_response(_watch(reader, connected, context.correlation_id))
 
     return [watch_calls]
 
@@ -49,16 +49,17 @@ async def _watch(reader: Reader, connected: Fields, correlation_id: str) -> Asyn
             async for piece in pieces:
                 yield piece
     finally:
-        reader.detach()  # a client may leave before the stream has begun
+        reader.detach()  # `stream_events` does so too, but a client may disconnect before it has started
 
 
 def render_calls(item: Published, _: Cursor) -> bytes:
-    """Return the events that tell of calls in an entry; none for most."""
+    """Return the call events of an entry; empty for entries without calls."""
     if not isinstance(item, Entry):
         return b""
     match item.event:
         case RunQueued(input=items):
-            answered = {entry.call_id for entry in items if isinstance(entry, Result)}  # history that came along
+            # The input may hold a history whose calls have their results already: only open calls are new.
+            answered = {entry.call_id for entry in items if isinstance(entry, Result)}
             events = _iter_call_events(
                 [entry for entry in items if isinstance(entry, Call) and entry.id not in answered]
             )
@@ -76,7 +77,7 @@ def render_calls(item: Published, _: Cursor) -> bytes:
 
 
 def _iter_call_events(items: Sequence[Item]) -> Iterator[tuple[str, Fields]]:
-    """Yield the calls of a turn with the text before them, and the results of those that its provider ran."""
+    """Yield the calls of a turn with its text, and the results of calls that the provider ran itself."""
     text = "".join(item.text for item in items if isinstance(item, ModelText))
     for item in items:
         if isinstance(item, Call):

@@ -1,4 +1,4 @@
-"""`/conversations/{id}/tools`: which tools a conversation could use, and which it has enabled."""
+"""`/conversations/{id}/tools`: list the available tools of a conversation, and enable or disable them."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -59,19 +59,19 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         context: RequestContext, conversation_id: str, name: ToolRef, *, enable: bool
     ) -> EnabledTools:
         await load_state(service, conversation_id, context.caller)
-        known = list_allowed_tools(service, context.caller)
+        allowed_tools = list_allowed_tools(service, context.caller)
         settings = await service.change(
             conversation_id,
             context.caller,
-            lambda settings: build_tools_change(settings, known.all, name, enable=enable),
+            lambda settings: build_tools_change(settings, allowed_tools.all, name, enable=enable),
             correlation_id=context.correlation_id,
         )
-        said = f"Tool {name.tool_name!r} {'enabled' if enable else 'disabled'}"
-        return build_enabled_tools(known, settings, said)
+        message = f"Tool {name.tool_name!r} {'enabled' if enable else 'disabled'}"
+        return build_enabled_tools(allowed_tools, settings, message)
 
     @get(f"{TOOLS_PATH}/available", responses=ERRORS, tags=["tools"])
     async def list_available(request: HttpRequest, conversation_id: PathId) -> AvailableTools:
-        """What could be enabled: the tools that the caller may use and whose servers run."""
+        """List the tools that can be enabled: those that the caller may use and whose servers run."""
         caller = get_request_context(request.scope).caller
         await service.require_conversation(conversation_id, caller, "see")
         tools = [build_available_tool(tool) for tool in service.list_tools(caller)]
@@ -79,14 +79,14 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
     @get(TOOLS_PATH, responses=ERRORS, tags=["tools"])
     async def list_enabled(request: HttpRequest, conversation_id: PathId) -> EnabledTools:
-        """What is enabled; a tool whose server is stopped stays, with `"available": false`."""
+        """List the enabled tools. A tool whose server is stopped is listed with `"available": false`."""
         caller = get_request_context(request.scope).caller
         state = await load_state(service, conversation_id, caller, "see")
         return build_enabled_tools(list_allowed_tools(service, caller), state.settings, "Enabled tools")
 
     @post(TOOLS_PATH, status_code=200, responses=ERRORS, tags=["tools"])
     async def enable(request: HttpRequest, conversation_id: PathId, data: JSONBody[ToolRef]) -> EnabledTools:
-        """Enable a tool; it is offered from the next turn on. Enabling it again changes nothing."""
+        """Enable a tool. The model is offered it from the next turn on. Enabling it again changes nothing."""
         return await change_tool(get_request_context(request.scope), conversation_id, data, enable=True)
 
     @delete(TOOLS_PATH, status_code=200, responses=ERRORS, tags=["tools"])
@@ -97,7 +97,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         on_server: ServerIdQuery = "",
         tool_name: ToolNameQuery = "",
     ) -> EnabledTools:
-        """Disable a tool, named in the body or in the query; it binds at once."""
+        """Disable a tool, named in the body or in the query. This takes effect at once."""
         name = data or ToolRef(server_id=on_server, tool_name=tool_name)
         if not name.server_id or not name.tool_name:
             raise invalid_field("tool_name", "name the tool by server_id and tool_name, in the body or in the query")
@@ -107,20 +107,23 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
 
 def build_tools_change(settings: Settings, tools: Sequence[Tool], name: ToolRef, *, enable: bool) -> SettingsChange:
-    """A conversation that may use everything gets a list of its own with the first tool that is taken from it."""
-    there = next((tool.name for tool in tools if _matches_name(tool, name)), None)
-    listed = settings.tools is not None and name.tool_name in settings.tools  # perhaps of a server that has gone
-    if there is None and (enable or not listed):
+    """Return the change that enables or disables a tool. Raise NotFound if there is no such tool.
+
+    A conversation without a list may use all tools; the first tool that is disabled gives it a list of the others.
+    """
+    known_name = next((tool.name for tool in tools if _matches_name(tool, name)), None)
+    listed = settings.tools is not None and name.tool_name in settings.tools  # its server may be gone
+    if known_name is None and (enable or not listed):
         raise NotFound(f"there is no tool {name.tool_name[:80]!r} on the server {name.server_id[:80]!r}")
-    chosen = there or name.tool_name
+    chosen = known_name or name.tool_name
     if enable:
         return SettingsChange(tools=None if settings.tools is None else settings.tools | {chosen})
-    every = frozenset(tool.name for tool in tools)
-    return SettingsChange(tools=(every if settings.tools is None else settings.tools) - {chosen})
+    all_names = frozenset(tool.name for tool in tools)
+    return SettingsChange(tools=(all_names if settings.tools is None else settings.tools) - {chosen})
 
 
 def _matches_name(tool: Tool, name: ToolRef) -> bool:
-    """By the name on its server, or by the one that models know."""
+    """Return whether a reference names this tool: by its name on its server, or by the name that models use."""
     return get_server_id(tool) == name.server_id and name.tool_name in (get_remote_name(tool), tool.name)
 
 

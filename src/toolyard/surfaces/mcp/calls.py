@@ -1,8 +1,9 @@
-"""`tools/call`: a run that begins with the call and ends with its result, told in messages of MCP.
+"""`tools/call`: start a run with the call as its input, and stream it as MCP messages up to the call's result.
 
-What the call waits for is asked of the client in its own era: a legacy client gets a request on the stream and answers
-it elsewhere; a modern one gets an `input_required` result and comes again with the answers. Its place is then found in
-the log, so that nothing has to be kept here, nor signed: a caller reaches no calls but its own.
+A call that waits for an approval or an answer asks the client in the way of its era. A legacy client (until
+2025-11-25) gets a request on the stream and posts its answer separately. A modern client (2026-07-28) gets an
+`input_required` result and sends the call again with the answers and the `requestState`. That state only names an entry
+of the log, so nothing is kept in memory and nothing has to be signed: callers reach no calls but their own.
 """
 
 import hashlib
@@ -51,11 +52,11 @@ from toolyard.surfaces.mcp.jsonrpc import (
 HEARTBEAT_S = 15.0
 MAX_UNDECIDED = 1024
 MAX_ROUNDS = 10
-"""How often a legacy client is asked in one call: one that always gives the same wrong answer is asked no more."""
+"""How often a legacy client is asked during one call, so that one that repeats a wrong answer is not asked for ever."""
 
 
 class RequestState(Struct, frozen=True, kw_only=True):
-    """Where a client left a call that asked something: the entry with the question."""
+    """A modern client's `requestState`: the log entry at which its call waits."""
 
     conversation: str
     call_id: str
@@ -73,9 +74,9 @@ def parse_request_state(text: object) -> RequestState:
 
 
 class UndecidedCalls:
-    """Calls that wait for somebody whom their client cannot ask: the same call, made again, finds its way back to one.
+    """Calls whose client cannot be asked, by the hash of caller and call: the same call, sent again, resumes one.
 
-    A courtesy, bounded, and gone with the process: then the call is made anew, and asks anew.
+    This is bounded and lost with the process; the repeated call then starts a new run, which asks again.
     """
 
     def __init__(self) -> None:
@@ -91,6 +92,8 @@ class UndecidedCalls:
 
 
 class ToolCallHandler:
+    """Handles one `tools/call` request: starts or resumes a run, and renders its events as messages."""
+
     def __init__(self, service: Service, undecided: UndecidedCalls, request: RpcRequest, peer: Peer) -> None:
         self._service = service
         self._undecided = undecided
@@ -104,31 +107,32 @@ class ToolCallHandler:
         self._conversation = ""
         self._call = Call(id="", at=0.0, tool=self._name, arguments=self._arguments)
         self._open_questions: dict[Id, str] = {}
-        """Requests of ours that a legacy client has not answered: their ids, and what each was about."""
+        """The ids of our requests that a legacy client has not answered yet, with the name of the question of each."""
         self._last_progress = -1.0
         self._cancelled = False
         self._rounds = 0
 
     async def cancel(self) -> None:
-        """The client does not want it any more."""
+        """Stop the run of the call: the client has cancelled it or has disconnected."""
         self._cancelled = True
-        with suppress(ToolyardError):  # it may have ended meanwhile, or not begun yet
+        with suppress(ToolyardError):  # the run may have ended already, or not have begun yet
             await self._service.submit(self._conversation, Stop(by=self._peer.caller))
 
     async def stream_messages(self) -> AsyncGenerator[Json | None, None]:
-        """What the client is told, the response last; None now and then where nothing happens."""
+        """Yield the messages for the client, the response last; None for a heartbeat where nothing happens."""
         after = await self._resume()
         start = self._build_start() if after is None else None
         if start is not None and (refusal := await self._check_rate_limit()):
             yield build_result(self._request.id, refusal)
             return
+        # Follow before the run is submitted, so that none of its entries is missed.
         reader = await self._service.follow(self._conversation, after)
         if self._peer.client_state is not None:
             self._peer.client_state.open_calls.add(self._call.id)
         try:
             if start is not None:
                 await self._service.submit(self._conversation, start)
-            if self._cancelled:
+            if self._cancelled:  # before there was a run to stop
                 await self.cancel()
             while True:
                 batch = await reader.read_batch(HEARTBEAT_S)
@@ -144,15 +148,15 @@ class ToolCallHandler:
             self._release()
 
     def _release(self) -> None:
-        if (standing := self._peer.client_state) is not None:
-            standing.open_calls.discard(self._call.id)
+        if (client_state := self._peer.client_state) is not None:
+            client_state.open_calls.discard(self._call.id)
             for id in self._open_questions:
-                standing.questions.drop(id)
+                client_state.questions.drop(id)
 
     def _build_start(self) -> Start:
-        service, mint = self._service, self._service.clock
-        self._conversation = mint.new_id("conversation")
-        self._call = Call(id=mint.new_id("call"), at=mint.now(), tool=self._name, arguments=self._arguments)
+        service, clock = self._service, self._service.clock
+        self._conversation = clock.new_id("conversation")
+        self._call = Call(id=clock.new_id("call"), at=clock.now(), tool=self._name, arguments=self._arguments)
         return service.build_start(
             self._peer.caller,
             (self._call,),
@@ -162,7 +166,11 @@ class ToolCallHandler:
         )
 
     async def _check_rate_limit(self) -> Json | None:
-        """A client's model can wait and try again if it is told so in words; a transport's error it never sees."""
+        """Count the request. Return a failed tool result if the caller is over its rate limit, else None.
+
+        It is a result and not an HTTP or JSON-RPC error, because only a result reaches the client's model, which can
+        wait and call again.
+        """
         try:
             await self._service.admit(self._peer.caller)
         except RateLimited as error:
@@ -170,20 +178,27 @@ class ToolCallHandler:
         return None
 
     async def _resume(self) -> Cursor | None:
-        """The place to go on from, if the call was begun earlier. Raises RpcError for the place of another call."""
+        """Return the cursor to continue from if the call was started earlier, else None.
+
+        Raise RpcError if the `requestState` belongs to another call.
+        """
         if "requestState" in self._request.params:
-            place = parse_request_state(self._request.params["requestState"])
-            wait = await self._find_wait(place)
+            request_state = parse_request_state(self._request.params["requestState"])
+            wait = await self._find_wait(request_state)
             if wait is None:
                 raise RpcError(INVALID_PARAMS, "this requestState is of another call", {"field": "requestState"})
-            return await self._submit_replies(wait, place)
-        place = self._undecided.take(self._hash_call())
-        if place is None or await self._find_wait(place) is None:
+            return await self._submit_replies(wait, request_state)
+        request_state = self._undecided.take(self._hash_call())
+        if request_state is None or await self._find_wait(request_state) is None:
             return None
-        return Cursor(place.seq - 1)
+        # One before the wait: the reader yields it again. It is then asked again, or skipped if it was decided since.
+        return Cursor(request_state.seq - 1)
 
     async def _find_wait(self, request_state: RequestState) -> WaitEvent | None:
-        """What the call waited for at that place, if this is the call and it is this caller's."""
+        """Return the event at which the call waits, or None if the state is not of this caller and this very call.
+
+        The state is not signed, so everything in it is checked against the log: owner, tool, arguments and event.
+        """
         try:
             await self._service.require_conversation(request_state.conversation, self._peer.caller)
         except NotFound:
@@ -201,18 +216,22 @@ class ToolCallHandler:
         return wait
 
     async def _submit_replies(self, wait: WaitEvent, request_state: RequestState) -> Cursor:
-        """Hand in the answers; if some are missing, the place before the question, so that it is asked once more."""
-        can, replaced, _ = split_answerable(build_client_requests(wait, self._call), self._peer)
-        replies = collect_replies(can, self._input_responses)
+        """Submit the client's answers and return the cursor after the question.
+
+        If answers are missing, submit nothing and return the cursor before the question, so that it is asked again.
+        """
+        answerable, replaced, _ = split_answerable(build_client_requests(wait, self._call), self._peer)
+        replies = collect_replies(answerable, self._input_responses)
         if replies is None:
             return Cursor(request_state.seq - 1)
+        # Each answer counts once: a later question of the same call must not be answered by these.
         self._input_responses, replies = {}, {**replies, **replaced}
         await self._submit_decision(wait, replies)
         return Cursor(request_state.seq)
 
     def _hash_call(self) -> bytes:
-        who = (self._peer.caller.tenant, self._peer.caller.user, self._name, self._arguments)
-        return hashlib.blake2b(msgspec.json.encode(who, order="deterministic"), digest_size=16).digest()
+        identity = (self._peer.caller.tenant, self._peer.caller.user, self._name, self._arguments)
+        return hashlib.blake2b(msgspec.json.encode(identity, order="deterministic"), digest_size=16).digest()
 
     async def _render_item(self, item: Published) -> list[Json]:
         match item:
@@ -222,62 +241,72 @@ class ToolCallHandler:
                 return await self._handle_wait(wait, item.seq)
             case Entry(event=CallParked(call_id=self._call.id) as wait):
                 return await self._handle_wait(wait, item.seq)
-            case Entry(event=CallEnded(result=ended)) if ended.call_id == self._call.id:
-                return [*self._render_cancellations(), build_result(self._request.id, await self._render_result(ended))]
+            case Entry(event=CallEnded(result=result)) if result.call_id == self._call.id:
+                cancellations = list(self._render_cancellations())
+                return [*cancellations, build_result(self._request.id, await self._render_result(result))]
             case _:
                 return []
 
     def _render_progress(self, event: CallProgressed) -> Iterator[Json]:
-        """Only what goes on is progress, says the protocol."""
+        """Yield a progress notification if the client asked for them and the value has grown, as MCP requires."""
         if self._progress_token is None or event.progress <= self._last_progress:
             return
         self._last_progress = event.progress
-        told: Json = {"progressToken": self._progress_token, "progress": event.progress}
+        params: Json = {"progressToken": self._progress_token, "progress": event.progress}
         if event.total is not None:
-            told["total"] = event.total
+            params["total"] = event.total
         if event.message:
-            told["message"] = event.message
-        yield build_notification("notifications/progress", told)
+            params["message"] = event.message
+        yield build_notification("notifications/progress", params)
 
     async def _handle_wait(self, wait: WaitEvent, seq: int) -> list[Json]:
-        """Ask the client, if it can be asked; else say who can decide. What was decided since is not asked."""
+        """Ask the client what the call waits for; if it cannot be asked, answer with who can decide, and where."""
+        # The reader may be behind: another client may have decided since this entry was written.
         current = (await self._service.state(self._conversation)).calls.get(self._call.id)
         if current is None or current.phase not in ("asking", "parked"):
             return []
-        place = RequestState(conversation=self._conversation, call_id=self._call.id, seq=seq)
-        asked, replaced, lacking = split_answerable(build_client_requests(wait, self._call), self._peer)
+        request_state = RequestState(conversation=self._conversation, call_id=self._call.id, seq=seq)
+        requests, replaced, lacking = split_answerable(build_client_requests(wait, self._call), self._peer)
         if lacking or self._rounds >= MAX_ROUNDS:
-            return [await self._report_undecided(wait, place, lacking)]
+            return [await self._report_undecided(wait, request_state, lacking)]
         if (
             isinstance(wait, CallParked)
             and self._input_responses
-            and (replies := collect_replies(asked, self._input_responses))
+            and (replies := collect_replies(requests, self._input_responses))
         ):
-            self._input_responses = {}  # the answer came along with the call
+            self._input_responses = {}  # the client sent the answers together with the call
             await self._submit_decision(wait, {**replies, **replaced})
             return []
         if self._peer.modern:
-            told: Json = {"resultType": "input_required", "inputRequests": asked, "requestState": str(place)}
-            return [build_result(self._request.id, told)]
-        return self._ask_client(wait, asked, replaced)
+            result: Json = {
+                "resultType": "input_required",
+                "inputRequests": requests,
+                "requestState": str(request_state),
+            }
+            return [build_result(self._request.id, result)]
+        return self._ask_client(wait, requests, replaced)
 
     async def _submit_decision(self, wait: WaitEvent, replies: Replies) -> None:
         command = build_command(wait, self._call, replies, self._peer.caller)
-        with suppress(Refused):  # it was decided elsewhere, or already: by this very request, whose answer got lost
+        # Refused: somebody else has decided, or this very request had done so before its response got lost.
+        with suppress(Refused):
             await self._service.submit(self._conversation, command)
 
     async def _report_undecided(self, wait: WaitEvent, request_state: RequestState, lacking: Json) -> Json:
-        """An approval can be given elsewhere; a question of the tool's own needs a client that can be asked."""
+        """Return the response for a client that cannot be asked: a person can decide the call over HTTP.
+
+        Raise RpcError if the tool asks a question of a modern client, whose protocol has an error for this case.
+        """
         if isinstance(wait, CallParked) and self._peer.modern:
             await self.cancel()
-            said = f"{self._name} asks a question, and this client has not declared that it can be asked"
-            raise RpcError(MISSING_CAPABILITY, said, {"requiredCapabilities": lacking})
+            message = f"{self._name} asks a question, and this client has not declared that it can be asked"
+            raise RpcError(MISSING_CAPABILITY, message, {"requiredCapabilities": lacking})
         self._undecided.keep(self._hash_call(), request_state)
         problem = build_undecided_problem(wait, self._call, self._conversation)
         return build_result(self._request.id, self._add_metadata(render.encode_failure(problem)))
 
     def _ask_client(self, wait: WaitEvent, requests: dict[str, Json], replaced: Replies) -> list[Json]:
-        """The same as requests to a legacy client; once all are answered, the call goes on."""
+        """Return the questions as requests to a legacy client; the last answer to them lets the call continue."""
         replies: Replies = {}
         assert self._peer.client_state is not None
         self._rounds += 1
@@ -287,39 +316,40 @@ class ToolCallHandler:
             if len(replies) == len(requests):
                 await self._submit_decision(wait, {**replies, **replaced})
 
-        told: list[Json] = []
-        for name, one in requests.items():
+        messages: list[Json] = []
+        for name, request in requests.items():
             id = self._peer.client_state.questions.add(receive)
             self._open_questions[id] = name
-            told.append(build_request(id, str(one["method"]), read_object(one, "params")))
-        return told
+            messages.append(build_request(id, str(request["method"]), read_object(request, "params")))
+        return messages
 
     def _render_cancellations(self) -> Iterator[Json]:
-        """What was decided elsewhere need not be asked any more."""
+        """Yield cancellations of the questions that are still open, because somebody else has decided."""
         for id in self._open_questions:
             yield build_notification("notifications/cancelled", {"requestId": id, "reason": "the call has ended"})
 
-    async def _render_result(self, ended: Result) -> Json:
-        if ended.native:
-            native = await self._service.read_blob(self._conversation, ended.native)
-            return self._add_metadata(render.encode_result(ended, None, native))
-        if self._tool.venue == "mcp" and (declined := render.extract_rpc_error(ended)):
-            raise declined
-        whole = await self._service.read_blob(self._conversation, ended.handle) if ended.handle else None
-        return self._add_metadata(render.encode_result(ended, whole, None))
+    async def _render_result(self, result: Result) -> Json:
+        """Return the result for the client: a server's own, else the full content. Raise a server's RpcError."""
+        if result.native:
+            native = await self._service.read_blob(self._conversation, result.native)
+            return self._add_metadata(render.encode_result(result, None, native))
+        if self._tool.venue == "mcp" and (rpc_error := render.extract_rpc_error(result)):
+            raise rpc_error
+        full_content = await self._service.read_blob(self._conversation, result.handle) if result.handle else None
+        return self._add_metadata(render.encode_result(result, full_content, None))
 
     def _add_metadata(self, result: Json) -> Json:
         return render.add_metadata(result, modern=self._peer.modern)
 
 
 def _find_tool(service: Service, peer: Peer, name: str) -> Tool:
-    """Raises RpcError for a tool that is not there, as far as this caller may know."""
-    found = next((tool for tool in service.list_tools(peer.caller, include_native=False) if tool.name == name), None)
-    if found is None:
+    """Return the tool of this name. Raise RpcError if there is none that the caller may use."""
+    tool = next((tool for tool in service.list_tools(peer.caller, include_native=False) if tool.name == name), None)
+    if tool is None:
         raise RpcError(INVALID_PARAMS, f"there is no tool named {name[:64]!r}; tools/list tells which are")
-    return found
+    return tool
 
 
 def _find_call(state: State, call_id: str) -> Call | None:
-    """The call as it was asked for, open or closed."""
+    """Return the call as it was requested, open or closed; None if there is no such call."""
     return next((item for item in state.full_history if isinstance(item, Call) and item.id == call_id), None)

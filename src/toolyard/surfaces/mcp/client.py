@@ -1,7 +1,7 @@
-"""Whom a request of MCP comes from and what that client can do, in both eras of the protocol.
+"""The client of an MCP request and its capabilities, in both eras of the protocol.
 
-Modern requests (2026-07-28) each say so themselves. A legacy client (until 2025-11-25) said it once, when it
-initialized, and answers our own requests by their id: `Questions` keeps what is to become of those answers.
+A modern request (2026-07-28) carries both in its `_meta`. A legacy client (until 2025-11-25) sends them once, in
+`initialize`, and answers our requests by their id: `OutgoingRequests` holds the handlers of those answers.
 """
 
 import secrets
@@ -32,40 +32,40 @@ ResponseHandler = Callable[[RpcResponse], Awaitable[None]]
 
 
 class OutgoingRequests:
-    """Requests of ours that a legacy client has not answered yet."""
+    """Our requests to a legacy client that it has not answered yet."""
 
     def __init__(self) -> None:
         self._waiting: dict[Id, ResponseHandler] = {}
 
     def add(self, handler: ResponseHandler) -> str:
-        """The id to ask under."""
+        """Register a handler for an answer and return the id for the request."""
         if len(self._waiting) >= MAX_QUESTIONS:
             raise RpcError(INTERNAL_ERROR, f"{MAX_QUESTIONS} questions wait for an answer already; answer those first")
-        asked = f"ask_{secrets.token_hex(8)}"
-        self._waiting[asked] = handler
-        return asked
+        request_id = f"ask_{secrets.token_hex(8)}"
+        self._waiting[request_id] = handler
+        return request_id
 
     def drop(self, id: Id) -> bool:
-        """Whether it was still waited for."""
+        """Forget a request, and return whether it was still unanswered."""
         return self._waiting.pop(id, None) is not None
 
     async def resolve(self, reply: RpcResponse) -> None:
-        """An answer that nobody waits for (any more) is no harm."""
-        if hear := self._waiting.pop(reply.id, None):
-            await hear(reply)
+        """Pass an answer to the handler of its request; ignore an answer that comes too late or twice."""
+        if handler := self._waiting.pop(reply.id, None):
+            await handler(reply)
 
 
 class ClientState:
-    """What a legacy client has said so far, and what is kept for it as long as its session lasts."""
+    """The state of one client connection: of a legacy session, or of one modern subscription."""
 
     def __init__(self) -> None:
         self.questions = OutgoingRequests()
         self.watched_uris: set[str] = set()
-        """The resources that it wants to hear of."""
+        """The resources whose updates the client wants."""
         self.open_calls: set[str] = set()
-        """Those that it waits for now."""
+        """The ids of the calls whose results the client waits for; log lines of their servers are sent to it."""
         self.log_level = "info"
-        """What it wants of a server's log lines, and more serious ones."""
+        """The lowest level of server log lines that the client wants."""
 
 
 _METHOD_BY_CAPABILITY: dict[Capability, str] = {
@@ -76,37 +76,38 @@ _METHOD_BY_CAPABILITY: dict[Capability, str] = {
 
 
 class Peer(Struct, frozen=True, kw_only=True):
-    """A client, as one request of it is served."""
+    """The client of one request: its caller, its capabilities and its era."""
 
     caller: Caller
     correlation_id: str
     capabilities: Json = {}
     client_state: ClientState | None = None
-    """Of a legacy client. A modern one has none: each of its requests says everything."""
+    """The session state of a legacy client; None for a modern one, whose requests are independent of each other."""
     accepts_stream: bool = True
-    """Whether it takes more than one message for an answer."""
+    """Whether the client accepts a stream of several messages as the answer."""
 
     @property
     def modern(self) -> bool:
         return self.client_state is None
 
     def find_missing_capability(self, method: str) -> Json:
-        """The capability that a client needs to answer such a request, if this one has not declared it."""
+        """Return the capability that the client lacks to answer a request of this method; empty if it lacks none."""
         match method:
             case "elicitation/create":
-                known = self.capabilities.get("elicitation")
-                form = isinstance(known, dict) and (not known or "form" in known)
+                elicitation = self.capabilities.get("elicitation")
+                # Revisions before 2025-11-25 declare an empty object and have forms only; later ones name the modes.
+                form = isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
                 return {} if form and self.can_be_asked else {"elicitation": {"form": {}}}
             case "sampling/createMessage":
                 name = "sampling"
             case _:
                 name = "roots"
-        there = isinstance(self.capabilities.get(name), dict) and self.can_be_asked
-        return {} if there else {name: {}}
+        declared = isinstance(self.capabilities.get(name), dict) and self.can_be_asked
+        return {} if declared else {name: {}}
 
     @property
     def client(self) -> McpClient:
-        """The client as the servers behind us are to see it."""
+        """The client as the MCP servers of this server see it."""
         capabilities = frozenset[Capability](
             name for name, method in _METHOD_BY_CAPABILITY.items() if not self.find_missing_capability(method)
         )
@@ -114,18 +115,19 @@ class Peer(Struct, frozen=True, kw_only=True):
 
     @property
     def can_be_asked(self) -> bool:
+        """Whether a question can reach the client: on a legacy stream, or in a modern `input_required` result."""
         return self.accepts_stream or self.modern
 
 
 def read_version(params: Json) -> str | None:
-    """The version that a modern request names; None for a request that names none."""
+    """Return the protocol version in the `_meta` of a modern request; None if it names none."""
     meta = params.get("_meta")
-    found = meta.get(f"{META_PREFIX}protocolVersion") if isinstance(meta, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return found if isinstance(found, str) else None
+    version = meta.get(f"{META_PREFIX}protocolVersion") if isinstance(meta, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+    return version if isinstance(version, str) else None
 
 
 def parse_modern_peer(params: Json, caller: Caller, correlation_id: str) -> Peer:
-    """The client of a modern request, by what the request itself says. Raises RpcError."""
+    """Return the client of a modern request from its `_meta`. Raise RpcError if that is incomplete."""
     meta = read_object(params, "_meta")
     version = meta.get(f"{META_PREFIX}protocolVersion")
     if not isinstance(version, str):
@@ -146,5 +148,5 @@ def parse_modern_peer(params: Json, caller: Caller, correlation_id: str) -> Peer
 
 
 def negotiate_version(requested: object) -> str:
-    """The legacy version to go on with: the client's if we speak it, else our newest."""
+    """Return the legacy version to use: the client's if it is supported, else the newest one."""
     return requested if isinstance(requested, str) and requested in LEGACY_VERSIONS else LEGACY_VERSIONS[0]

@@ -1,6 +1,6 @@
-"""What a call waits for, as questions to an MCP client; and the client's answers, as commands. Pure.
+"""Turn what a call waits for into requests to an MCP client, and the client's answers into commands. Pure.
 
-An approval is asked as a form with one box. A question of the tool's own is passed on as it came.
+An approval becomes a form with one checkbox. A question that the tool itself asks is passed on unchanged.
 """
 
 from typing import Literal, cast
@@ -19,22 +19,22 @@ ELICIT = "elicitation/create"
 APPROVAL = "approval"
 QUESTION = "question"
 MAX_SHOWN_CHARS = 2000
-"""How much of a call's arguments is shown to somebody who is to approve them."""
+"""How much of a call's arguments is shown to the person who approves the call."""
 _REPLIES: dict[object, Reply] = {"accept": "accepted", "decline": "declined", "cancel": "cancelled"}
 
 WaitEvent = CallJudged | CallParked
-"""What a call stopped at."""
+"""The event at which a call waits: for an approval, or for the answer to a question."""
 Replies = dict[str, Json | None]
-"""What a client said to each question; None where it refused to say anything."""
+"""The client's answers by the name of the question; None where it answered with an error."""
 
 
 def build_client_requests(wait: WaitEvent, call: Call) -> dict[str, Json]:
-    """What the client is to be asked, each under a name of its own."""
+    """Return the requests to send to the client, by name."""
     if isinstance(wait, CallJudged):
         return {APPROVAL: _build_approval_request(call)}
-    asked = wait.question.get("requests")
-    if isinstance(asked, dict) and asked:
-        return cast(dict[str, Json], asked)
+    requests = wait.question.get("requests")
+    if isinstance(requests, dict) and requests:
+        return cast(dict[str, Json], requests)
     params = {name: value for name, value in wait.question.items() if name not in ("server", "problem", "requests")}
     if problem := wait.question.get("problem"):
         params["message"] = f"{params.get('message', '')}\n({problem})"
@@ -42,43 +42,43 @@ def build_client_requests(wait: WaitEvent, call: Call) -> dict[str, Json]:
 
 
 def build_command(wait: WaitEvent, call: Call, replies: Replies, by: Caller) -> Approve | Deny | Answer:
-    """What the client's answers come to. One that it refused to give is a cancelled one."""
+    """Return the command for the client's answers. An error in place of an answer counts as cancelled."""
     if isinstance(wait, CallJudged):
         return _parse_decision(call.id, replies.get(APPROVAL), by)
-    asked = build_client_requests(wait, call)
-    if [one.get("method") for one in asked.values()] == [ELICIT]:
-        said = next(iter(replies.values())) or {}
-        return Answer(by=by, call_id=call.id, reply=_parse_reply(said), content=_read_content(said))
-    given: Json = {name: {"action": "cancel"} if reply is None else reply for name, reply in replies.items()}
-    return Answer(by=by, call_id=call.id, content={INPUT_RESPONSES: given})
+    requests = build_client_requests(wait, call)
+    if [request.get("method") for request in requests.values()] == [ELICIT]:
+        reply = next(iter(replies.values())) or {}
+        return Answer(by=by, call_id=call.id, reply=_parse_reply(reply), content=_read_content(reply))
+    responses: Json = {name: {"action": "cancel"} if reply is None else reply for name, reply in replies.items()}
+    return Answer(by=by, call_id=call.id, content={INPUT_RESPONSES: responses})
 
 
 def split_answerable(requests: dict[str, Json], peer: Peer) -> tuple[dict[str, Json], Replies, Json]:
-    """Of what is asked: what this client can answer, what is answered in its place, and what it lacks for the rest.
+    """Split requests into those that the client can answer, replies in its place, and the capabilities that it lacks.
 
-    A form that cannot be shown is one that the user did not fill in; it does not keep the client from the others.
+    If only forms cannot be shown and others can be answered, the forms count as dismissed by the user.
     """
     lacking = {
         name: missing
-        for name, one in requests.items()
-        if (missing := peer.find_missing_capability(str(one.get("method"))))
+        for name, request in requests.items()
+        if (missing := peer.find_missing_capability(str(request.get("method"))))
     }
-    can = {name: one for name, one in requests.items() if name not in lacking}
-    if can and all(requests[name].get("method") == ELICIT for name in lacking):
-        return can, {name: {"action": "cancel"} for name in lacking}, {}
-    return can, {}, {name: value for missing in lacking.values() for name, value in missing.items()}
+    answerable = {name: request for name, request in requests.items() if name not in lacking}
+    if answerable and all(requests[name].get("method") == ELICIT for name in lacking):
+        return answerable, {name: {"action": "cancel"} for name in lacking}, {}
+    return answerable, {}, {name: value for missing in lacking.values() for name, value in missing.items()}
 
 
 def collect_replies(requests: dict[str, Json], responses: Json) -> Replies | None:
-    """The answers to what was asked, if all of them are there; whatever else was sent is left aside."""
-    found = {name: responses.get(name) for name in requests}
-    if not all(isinstance(reply, dict) for reply in found.values()):
+    """Return the answers to the requests, or None unless all of them are there. Other responses are ignored."""
+    replies = {name: responses.get(name) for name in requests}
+    if not all(isinstance(reply, dict) for reply in replies.values()):
         return None
-    return cast(Replies, found)
+    return cast(Replies, replies)
 
 
 def build_undecided_problem(wait: WaitEvent, call: Call, conversation: str) -> Problem:
-    """What a client is told that cannot be asked: who can decide, and where."""
+    """Return the problem for a client that cannot be asked: it names the routes at which a person can decide."""
     path = f"/conversations/{conversation}/calls/{call.id}"
     verb: Literal["approve", "answer"] = "approve" if isinstance(wait, CallJudged) else "answer"
     waits = "waits for a person's approval" if verb == "approve" else "asks a question that only a person can answer"
@@ -96,16 +96,18 @@ def build_undecided_problem(wait: WaitEvent, call: Call, conversation: str) -> P
 
 
 def _build_approval_request(call: Call) -> Json:
-    shown = msgspec.json.format(msgspec.json.encode(call.arguments)).decode()
-    cut = shown if len(shown) <= MAX_SHOWN_CHARS else f"{shown[:MAX_SHOWN_CHARS]}… ({len(shown):,} characters in all)"
+    arguments = msgspec.json.format(msgspec.json.encode(call.arguments)).decode()
+    excerpt = arguments
+    if len(arguments) > MAX_SHOWN_CHARS:
+        excerpt = f"{arguments[:MAX_SHOWN_CHARS]}… ({len(arguments):,} characters in all)"
     box: Json = {"type": "boolean", "title": f"Run {call.tool}", "description": "Leave it empty to refuse."}
     form: Json = {"type": "object", "properties": {"approve": box}, "required": ["approve"]}
-    said = f"May the tool {call.tool} run with these arguments?\n{cut}"
-    return {"method": ELICIT, "params": {"mode": "form", "message": said, "requestedSchema": form}}
+    message = f"May the tool {call.tool} run with these arguments?\n{excerpt}"
+    return {"method": ELICIT, "params": {"mode": "form", "message": message, "requestedSchema": form}}
 
 
 def _parse_decision(call_id: str, reply: Json | None, by: Caller) -> Approve | Deny:
-    """Only a clear yes is a yes."""
+    """Approve only if the form was accepted and its checkbox is true; deny in every other case."""
     if reply is not None and reply.get("action") == "accept" and _read_content(reply).get("approve") is True:
         return Approve(by=by, call_id=call_id)
     dismissed = reply is None or reply.get("action") == "cancel"

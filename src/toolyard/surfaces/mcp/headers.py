@@ -1,6 +1,7 @@
-"""The headers that a modern request repeats parts of its body in, for those who route by them. They must say the same.
+"""Check the headers that repeat parts of a modern request's body, for proxies that route by them.
 
-A tool may ask for more of its parameters to be repeated (`x-mcp-header` in its schema).
+They must match the body, or a proxy's rules could be evaded. A tool may name parameters that are to be repeated as
+well (`x-mcp-header` in its schema).
 """
 
 import base64
@@ -17,7 +18,7 @@ _BASE64_PREFIX, _BASE64_SUFFIX = "=?base64?", "?="
 
 
 def check_headers(headers: Mapping[str, str], request: RpcRequest, tools: Sequence[Tool]) -> None:
-    """Raises RpcError for a header that is missing or says something else than the body."""
+    """Raise RpcError for a header that is missing or differs from the body."""
     _require_match("MCP-Protocol-Version", headers, read_version(request.params))
     _require_match("Mcp-Method", headers, request.method)
     if part := NAME_PARAMS.get(request.method):
@@ -30,7 +31,7 @@ def check_headers(headers: Mapping[str, str], request: RpcRequest, tools: Sequen
 
 
 def iter_mirrored_parameters(schema: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """The parameters that are to be repeated: the header's name, and where the value is."""
+    """Yield the header name and the path of each parameter that has to be repeated in a header."""
     properties = schema.get("properties")
     for name, part in cast(Json, properties).items() if isinstance(properties, dict) else ():
         if isinstance(part, dict):
@@ -70,6 +71,7 @@ def _is_equal(header: str, expected: object) -> bool:
 
 
 def _decode_header(name: str, header: str) -> str:
+    """Return the value of a header. Values that are not printable ASCII come as `=?base64?…?=`; methods never do."""
     if not (header.startswith(_BASE64_PREFIX) and header.endswith(_BASE64_SUFFIX) and name != "Mcp-Method"):
         if not header.isprintable() or not header.isascii():
             raise RpcError(HEADER_MISMATCH, f"Header mismatch: {name} has characters that a header may not have")

@@ -1,7 +1,7 @@
-"""`/mcp`: the tools of this yard as an MCP server over streamable HTTP, in both eras of the protocol.
+"""`/mcp`: this server's tools as an MCP server over streamable HTTP, in both eras of the protocol.
 
-A modern client (2026-07-28) sends each request by itself; a legacy one (until 2025-11-25) opens a session first. Plain
-ASGI: an answer is one object or a stream, whichever it turns out to be, and leaving a modern one stops the call.
+The requests of a modern client (2026-07-28) are independent of each other; a legacy client (until 2025-11-25) opens a
+session first. This is plain ASGI, because only the first message decides whether the response is JSON or a stream.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -50,7 +50,7 @@ _STATUS_BY_CODE = {
     **dict.fromkeys((MISSING_CAPABILITY, UNSUPPORTED_VERSION), 400),
     METHOD_NOT_FOUND: 404,
 }
-"""Of the errors of a modern request; a legacy client reads them from the body alone."""
+"""The HTTP status for an error of a modern request; a legacy client gets 200 and reads the error from the body."""
 
 
 def routes(service: Service) -> list[ASGIRouteHandler]:
@@ -64,7 +64,7 @@ def routes(service: Service) -> list[ASGIRouteHandler]:
 
 
 class McpHttpRequest:
-    """One HTTP request, and the way back."""
+    """One HTTP request and the sending of its response."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = cast(Mapping[str, object], scope)
@@ -77,7 +77,7 @@ class McpHttpRequest:
 
     @property
     def accepts_stream(self) -> bool:
-        """Whether it takes a stream for an answer; a client that does not say takes anything."""
+        """Whether the client accepts an event stream; without an `Accept` header it accepts anything."""
         accept = self.headers.get("accept", "*/*")
         return "text/event-stream" in accept or "*/*" in accept or "text/*" in accept
 
@@ -101,7 +101,7 @@ class McpHttpRequest:
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def send_stream(self, messages: AsyncGenerator[Json | None, None], first: Json | None) -> None:
-        """Server-sent events, each whole in one piece."""
+        """Send the messages as server-sent events, `first` before the others; None is sent as a heartbeat."""
         await self._send_head(200, EVENT_STREAM_TYPE, {"cache-control": "no-store", "x-accel-buffering": "no"})
         await self._send_event(first)
         async for message in messages:
@@ -114,127 +114,145 @@ class McpHttpRequest:
         await self._send({"type": "http.response.body", "body": body, "more_body": True})
 
     async def _send_head(self, status: int, kind: bytes, headers: dict[str, str]) -> None:
-        told = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-        await self._send({"type": "http.response.start", "status": status, "headers": [(b"content-type", kind), *told]})
+        encoded = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+        await self._send(
+            {"type": "http.response.start", "status": status, "headers": [(b"content-type", kind), *encoded]}
+        )
 
     async def wait_for_disconnect(self) -> bool:
-        """Returns when the client has gone: whether that was before its answer."""
+        """Wait until the client disconnects, and return whether that was before the response was complete."""
         while (await self._receive())["type"] != "http.disconnect":
             pass
         return not self._responded
 
 
 class McpEndpoint:
+    """Serves `/mcp`: POST for messages, and for legacy clients GET to listen and DELETE to end a session."""
+
     def __init__(self, service: Service) -> None:
         self._dispatcher = Dispatcher(service)
         self._sessions = LegacySessions(service.clock.now)
 
-    async def __call__(self, visitor: McpHttpRequest) -> None:
+    async def __call__(self, http_request: McpHttpRequest) -> None:
         try:
-            match visitor.method:
+            match http_request.method:
                 case "POST":
-                    await self._handle_post(visitor)
+                    await self._handle_post(http_request)
                 case "GET":
-                    await self._listen(visitor)
+                    await self._listen(http_request)
                 case "DELETE":
-                    self._sessions.close(self._find_session(visitor))
-                    await visitor.respond(200)
+                    self._sessions.close(self._find_session(http_request))
+                    await http_request.respond(200)
                 case _:
-                    await visitor.respond(405, allow="POST, GET, DELETE")
+                    await http_request.respond(405, allow="POST, GET, DELETE")
         except RpcError as failure:
-            await visitor.respond(400, build_error(None, failure))
-        except _SessionError as gone:
-            await visitor.respond(gone.status, build_error(None, RpcError(INVALID_REQUEST, str(gone))))
+            await http_request.respond(400, build_error(None, failure))
+        except _SessionError as error:
+            await http_request.respond(error.status, build_error(None, RpcError(INVALID_REQUEST, str(error))))
 
-    async def _handle_post(self, visitor: McpHttpRequest) -> None:
+    async def _handle_post(self, http_request: McpHttpRequest) -> None:
         try:
-            heard = parse_message(await visitor.read_body())
+            message = parse_message(await http_request.read_body())
         except RpcError as failure:
-            await visitor.respond(400, build_error(None, failure))
+            await http_request.respond(400, build_error(None, failure))
             return
         try:
-            await (self._handle_modern if _is_modern(visitor, heard) else self._handle_legacy)(visitor, heard)
+            await (self._handle_modern if _is_modern(http_request, message) else self._handle_legacy)(
+                http_request, message
+            )
         except RpcError as failure:
-            id = heard.id if isinstance(heard, RpcRequest) else None
-            await visitor.respond(_STATUS_BY_CODE.get(failure.code, 400), build_error(id, failure))
+            id = message.id if isinstance(message, RpcRequest) else None
+            await http_request.respond(_STATUS_BY_CODE.get(failure.code, 400), build_error(id, failure))
 
-    async def _handle_modern(self, visitor: McpHttpRequest, message: Incoming) -> None:
+    async def _handle_modern(self, http_request: McpHttpRequest, message: Incoming) -> None:
         if isinstance(message, RpcResponse):
             raise RpcError(INVALID_REQUEST, "a client of this version does not answer requests: it asks again")
         if isinstance(message, RpcNotification):
-            await visitor.respond(202)  # none is defined: leaving the stream is what cancels
+            await http_request.respond(202)  # this era defines no notification from clients: closing a stream cancels
             return
-        caller = visitor.context.caller
+        caller = http_request.context.caller
+        # Without a version the headers cannot match anything: `parse_modern_peer` then reports what is missing.
         if read_version(message.params) is not None:
-            check_headers(visitor.headers, message, self._dispatcher.service.list_tools(caller, include_native=False))
-        peer = parse_modern_peer(message.params, caller, visitor.context.correlation_id)
-        exchange = ActiveRequest(self._dispatcher, message, peer)
-        await _run_until_disconnect(visitor, exchange.cancel, lambda: _send_messages(visitor, exchange, peer))
+            check_headers(
+                http_request.headers, message, self._dispatcher.service.list_tools(caller, include_native=False)
+            )
+        peer = parse_modern_peer(message.params, caller, http_request.context.correlation_id)
+        active_request = ActiveRequest(self._dispatcher, message, peer)
+        await _run_until_disconnect(
+            http_request, active_request.cancel, lambda: _send_messages(http_request, active_request, peer)
+        )
 
-    async def _handle_legacy(self, visitor: McpHttpRequest, message: Incoming) -> None:
+    async def _handle_legacy(self, http_request: McpHttpRequest, message: Incoming) -> None:
         if isinstance(message, RpcRequest) and message.method == "initialize":
-            await self._initialize(visitor, message)
+            await self._initialize(http_request, message)
             return
-        session = self._find_session(visitor)
+        session = self._find_session(http_request)
         if isinstance(message, RpcResponse):
             await session.client_state.questions.resolve(message)
-            await visitor.respond(202)
+            await http_request.respond(202)
         elif isinstance(message, RpcNotification):
             await session.handle_notification(message)
-            await visitor.respond(202)
+            await http_request.respond(202)
         else:
             peer = session.build_peer(
-                visitor.context.caller, visitor.context.correlation_id, accepts_stream=visitor.accepts_stream
+                http_request.context.caller,
+                http_request.context.correlation_id,
+                accepts_stream=http_request.accepts_stream,
             )
-            exchange = ActiveRequest(self._dispatcher, message, peer)
-            session.add_request(message.id, exchange)
+            active_request = ActiveRequest(self._dispatcher, message, peer)
+            session.add_request(message.id, active_request)
+            # A lost connection does not cancel a legacy request, only `notifications/cancelled` does.
             try:
-                await _send_messages(visitor, exchange, peer)
+                await _send_messages(http_request, active_request, peer)
             finally:
                 session.remove_request(message.id)
 
-    async def _listen(self, visitor: McpHttpRequest) -> None:
-        """What a legacy client is told unasked, for as long as it stays."""
-        session = self._find_session(visitor)
-        if not visitor.accepts_stream:
-            await visitor.respond(406)
+    async def _listen(self, http_request: McpHttpRequest) -> None:
+        """Stream notifications to a legacy client until it disconnects."""
+        session = self._find_session(http_request)
+        if not http_request.accepts_stream:
+            await http_request.respond(406)
             return
         feed = self._dispatcher.feeds.open(
-            visitor.context.caller, frozenset(LIST_NOTIFICATIONS.values()), session.client_state
+            http_request.context.caller, frozenset(LIST_NOTIFICATIONS.values()), session.client_state
         )
         try:
             with session.track_listener():
                 await _run_until_disconnect(
-                    visitor, _build_closer(feed), lambda: visitor.send_stream(_stream_notifications(feed), None)
+                    http_request,
+                    _build_closer(feed),
+                    lambda: http_request.send_stream(_stream_notifications(feed), None),
                 )
         finally:
             self._dispatcher.feeds.close(feed)
 
-    async def _initialize(self, visitor: McpHttpRequest, request: RpcRequest) -> None:
+    async def _initialize(self, http_request: McpHttpRequest, request: RpcRequest) -> None:
         version = negotiate_version(request.params.get("protocolVersion"))
         capabilities = read_object(request.params, "capabilities")
-        session = self._sessions.open(visitor.context.caller, capabilities, version)
-        exchange = ActiveRequest(
-            self._dispatcher, request, session.build_peer(visitor.context.caller, visitor.context.correlation_id)
+        session = self._sessions.open(http_request.context.caller, capabilities, version)
+        active_request = ActiveRequest(
+            self._dispatcher,
+            request,
+            session.build_peer(http_request.context.caller, http_request.context.correlation_id),
         )
-        async with aclosing(exchange.stream_messages()) as messages:
-            await visitor.respond(200, await anext(messages), mcp_session_id=session.id)
+        async with aclosing(active_request.stream_messages()) as messages:
+            await http_request.respond(200, await anext(messages), mcp_session_id=session.id)
 
-    def _find_session(self, visitor: McpHttpRequest) -> LegacySession:
-        id = visitor.headers.get("mcp-session-id", "")
+    def _find_session(self, http_request: McpHttpRequest) -> LegacySession:
+        id = http_request.headers.get("mcp-session-id", "")
         if not id:
             raise _SessionError(
                 400, "this needs the header Mcp-Session-Id, which an initialize request is answered with"
             )
-        session = self._sessions.find(id, visitor.context.caller)
+        session = self._sessions.find(id, http_request.context.caller)
         if session is None:
             raise _SessionError(404, "this session is over or never was; send initialize for a new one")
         return session
 
 
 async def _stream_notifications(feed: NotificationFeed) -> AsyncGenerator[Json | None, None]:
-    async for news in feed.iter_notifications():
-        yield None if news is None else build_notification(*news)
+    async for notification in feed.iter_notifications():
+        yield None if notification is None else build_notification(*notification)
 
 
 def _build_closer(feed: NotificationFeed) -> Callable[[], Awaitable[None]]:
@@ -250,34 +268,46 @@ class _SessionError(Exception):
         self.status = status
 
 
-def _is_modern(visitor: McpHttpRequest, message: Incoming) -> bool:
-    """By what the request says; one that names a version we have never heard of is told so as a modern one."""
-    named = read_version(message.params) if isinstance(message, RpcRequest | RpcNotification) else None
-    header = visitor.headers.get("mcp-protocol-version", LEGACY_VERSIONS[0])
-    return named is not None or header not in LEGACY_VERSIONS
+def _is_modern(http_request: McpHttpRequest, message: Incoming) -> bool:
+    """Return whether to handle a message as a modern client's.
+
+    A version in the body is modern by definition, since legacy clients send it in the header only. An unknown version
+    in the header counts as modern, because the modern errors name the version that is supported.
+    """
+    version = read_version(message.params) if isinstance(message, RpcRequest | RpcNotification) else None
+    header = http_request.headers.get("mcp-protocol-version", LEGACY_VERSIONS[0])
+    return version is not None or header not in LEGACY_VERSIONS
 
 
-async def _send_messages(visitor: McpHttpRequest, exchange: ActiveRequest, peer: Peer) -> None:
-    """One object if that is all there is to say, or a stream."""
-    async with aclosing(exchange.stream_messages()) as messages:
+async def _send_messages(http_request: McpHttpRequest, active_request: ActiveRequest, peer: Peer) -> None:
+    """Send the messages of a request: as one JSON object if the response is the first of them, else as a stream.
+
+    Messages before the response are dropped for a client that accepts no stream.
+    """
+    async with aclosing(active_request.stream_messages()) as messages:
         first = await anext(messages)
-        while not visitor.accepts_stream and (first is None or not is_response(first)):
+        while not http_request.accepts_stream and (first is None or not is_response(first)):
             first = await anext(messages)
         if first is None or not is_response(first):
-            await visitor.send_stream(messages, first)
+            await http_request.send_stream(messages, first)
             return
         failure = first.get("error")
         code = failure.get("code") if isinstance(failure, dict) else None  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        await visitor.respond(_STATUS_BY_CODE.get(code, 200) if peer.modern and isinstance(code, int) else 200, first)
+        await http_request.respond(
+            _STATUS_BY_CODE.get(code, 200) if peer.modern and isinstance(code, int) else 200, first
+        )
 
 
 async def _run_until_disconnect(
-    visitor: McpHttpRequest, on_disconnect: Callable[[], Awaitable[None]], work: Callable[[], Awaitable[None]]
+    http_request: McpHttpRequest, on_disconnect: Callable[[], Awaitable[None]], work: Callable[[], Awaitable[None]]
 ) -> None:
-    """Do the work; if the client leaves before it is done, say so."""
+    """Run `work`; if the client disconnects before the response is complete, call `on_disconnect` meanwhile.
+
+    The work itself is not cancelled here: it ends by what `on_disconnect` does, such as stopping the run.
+    """
 
     async def watch() -> None:
-        if await visitor.wait_for_disconnect():
+        if await http_request.wait_for_disconnect():
             await on_disconnect()
 
     async with anyio.create_task_group() as group:

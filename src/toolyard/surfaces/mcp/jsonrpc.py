@@ -1,6 +1,6 @@
-"""JSON-RPC as MCP speaks it: parsed at the edge, typed from there on. It does not know any transport or method.
+"""JSON-RPC messages as MCP uses them: parse incoming ones into structs, build outgoing ones as plain objects.
 
-What we do not look at is passed on as it came: results of other servers go through here whole.
+Outgoing messages are plain objects so that results of other MCP servers pass through unchanged.
 """
 
 from typing import Literal
@@ -20,7 +20,7 @@ HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 UNSUPPORTED_VERSION = -32022
 RESOURCE_NOT_FOUND = -32002
-"""Until 2025-11-25; later revisions say INVALID_PARAMS."""
+"""Used until 2025-11-25; later revisions use INVALID_PARAMS instead."""
 
 
 class RpcError(Exception):
@@ -34,20 +34,22 @@ class RpcError(Exception):
 
 
 class RpcRequest(Struct, frozen=True, kw_only=True):
+    """A request, which gets exactly one response."""
+
     id: Id
     method: str
     params: Json = {}
 
 
 class RpcNotification(Struct, frozen=True, kw_only=True):
-    """A notification: nobody waits for an answer."""
+    """A notification, which gets no response."""
 
     method: str
     params: Json = {}
 
 
 class RpcResponse(Struct, frozen=True, kw_only=True):
-    """The client's answer to a request of ours; no result means that it was refused."""
+    """The client's response to one of our requests; the result is None if it answered with an error."""
 
     id: Id
     result: Json | None = None
@@ -74,7 +76,7 @@ _decode = msgspec.json.Decoder(_RawMessage).decode
 
 
 def parse_message(body: bytes) -> Incoming:
-    """Raises RpcError for what is no message of JSON-RPC."""
+    """Return the message in a body. Raise RpcError if it is not a JSON-RPC message."""
     try:
         raw = _decode(body)
     except msgspec.ValidationError as error:
@@ -98,11 +100,11 @@ def build_result(id: Id, value: Json) -> Json:
 
 
 def build_error(id: Id | None, error: RpcError) -> Json:
-    told: Json = {"code": error.code, "message": error.message}
+    error_object: Json = {"code": error.code, "message": error.message}
     if error.data is not None:
-        told["data"] = error.data
-    named: Json = {} if id is None else {"id": id}
-    return {"jsonrpc": "2.0", **named, "error": told}
+        error_object["data"] = error.data
+    id_field: Json = {} if id is None else {"id": id}
+    return {"jsonrpc": "2.0", **id_field, "error": error_object}
 
 
 def build_notification(method: str, params: Json) -> Json:
@@ -129,7 +131,7 @@ def require_text(params: Json, name: str) -> str:
 
 
 def read_object(params: Json, name: str) -> Json:
-    """An object that may be left out."""
+    """Return an optional object of the parameters, empty if it is absent. Raise RpcError if it is not an object."""
     value = params.get(name)
     if value is None:
         return {}

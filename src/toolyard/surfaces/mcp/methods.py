@@ -1,4 +1,4 @@
-"""The methods of MCP, each with what answers it, in both eras. It does not know any transport."""
+"""The MCP methods of both eras and the handlers that answer them, for every transport."""
 
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -31,34 +31,34 @@ Method = Callable[[RpcRequest, Peer], Awaitable[Json]]
 
 
 class Dispatcher:
-    """Knows the methods; each request gets an Exchange of its own."""
+    """Maps methods to handlers; an `ActiveRequest` runs them for one request."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
         self.undecided = UndecidedCalls()
         self.feeds = NotificationFeeds(service)
-        self.passthrough = aside = McpPassthrough(service)
-        both: dict[str, Method] = {
+        self.passthrough = passthrough = McpPassthrough(service)
+        shared: dict[str, Method] = {
             "tools/list": self._list_tools,
-            "resources/list": aside.list_items,
-            "resources/templates/list": aside.list_items,
-            "resources/read": aside.read_resource,
-            "prompts/list": aside.list_items,
-            "prompts/get": aside.get_prompt,
-            "completion/complete": aside.complete,
+            "resources/list": passthrough.list_items,
+            "resources/templates/list": passthrough.list_items,
+            "resources/read": passthrough.read_resource,
+            "prompts/list": passthrough.list_items,
+            "prompts/get": passthrough.get_prompt,
+            "completion/complete": passthrough.complete,
         }
-        self._modern: dict[str, Method] = {"server/discover": self._discover, **both}
+        self._modern: dict[str, Method] = {"server/discover": self._discover, **shared}
         self._legacy: dict[str, Method] = {
             "initialize": self._initialize,
             "ping": self._ping,
             "logging/setLevel": self._set_level,
             "resources/subscribe": self._subscribe,
             "resources/unsubscribe": self._unsubscribe,
-            **both,
+            **shared,
         }
 
     def build_stream_handler(self, request: RpcRequest, peer: Peer) -> ToolCallHandler | SubscriptionHandler | None:
-        """What takes its time, and perhaps more than one message."""
+        """Return the handler of a request whose answer may be several messages, else None."""
         if request.method == "tools/call":
             return ToolCallHandler(self.service, self.undecided, request, peer)
         if request.method == "subscriptions/listen" and peer.modern:
@@ -66,11 +66,11 @@ class Dispatcher:
         return None
 
     def find_method(self, request: RpcRequest, peer: Peer) -> Method:
-        """What answers it with one result. Raises RpcError."""
-        found = (self._modern if peer.modern else self._legacy).get(request.method)
-        if found is None:
+        """Return the handler of a request with a single result. Raise RpcError if the era has no such method."""
+        method = (self._modern if peer.modern else self._legacy).get(request.method)
+        if method is None:
             raise RpcError(METHOD_NOT_FOUND, f"there is no method {request.method[:80]!r} here")
-        return found
+        return method
 
     async def _list_tools(self, request: RpcRequest, peer: Peer) -> Json:
         definition = self.service.mcp_proxy.get_definition
@@ -110,7 +110,7 @@ class Dispatcher:
         uri, watched = require_text(request.params, "uri"), peer.client_state.watched_uris
         if len(watched) >= MAX_WATCHED:
             raise RpcError(INVALID_PARAMS, f"{MAX_WATCHED} resources are watched already; let go of some")
-        watched.add(uri)  # before: what is told at once is not missed
+        watched.add(uri)  # before subscribing, so that an update that follows at once is not missed
         try:
             await self.passthrough.watch(uri, peer)
         except BaseException:
@@ -127,22 +127,22 @@ class Dispatcher:
         return {}
 
     def _build_capabilities(self, peer: Peer) -> Json:
-        """What can be asked of us depends on the servers behind us."""
+        """Return the capabilities of this server for a client, which depend on the MCP servers that it may use."""
         changing: Json = {"listChanged": True}
-        told: Json = {"tools": changing}
+        capabilities: Json = {"tools": changing}
         if self.passthrough.is_offered("resources", peer.caller):
-            told["resources"] = {**changing, "subscribe": True}
+            capabilities["resources"] = {**changing, "subscribe": True}
         if self.passthrough.is_offered("prompts", peer.caller):
-            told["prompts"] = changing
+            capabilities["prompts"] = changing
         if self.passthrough.is_offered("completions", peer.caller):
-            told["completions"] = {}
+            capabilities["completions"] = {}
         if not peer.modern and self.passthrough.is_offered("logging", peer.caller):
-            told["logging"] = {}
-        return told
+            capabilities["logging"] = {}
+        return capabilities
 
 
 class ActiveRequest:
-    """One request on its way: what it is told, and a way to give it up. Every request gets exactly one response."""
+    """A request in progress: its messages, and its cancellation. Every request gets exactly one response."""
 
     def __init__(self, dispatcher: Dispatcher, request: RpcRequest, peer: Peer) -> None:
         self._dispatcher = dispatcher
@@ -150,17 +150,17 @@ class ActiveRequest:
         self._peer = peer
         self._stream_handler: ToolCallHandler | SubscriptionHandler | None = None
         self.cancelled = False
-        """Whether the client wants no answer any more."""
+        """Whether the client has cancelled the request and expects no response."""
 
     async def stream_messages(self) -> AsyncGenerator[Json | None, None]:
-        """The response comes last; None now and then where nothing happens."""
+        """Yield messages, the response last; None for a heartbeat where nothing happens. Errors become responses."""
         try:
             self._stream_handler = self._dispatcher.build_stream_handler(self._request, self._peer)
             if self._stream_handler is None:
                 reject_cursor(self._request)
-                told = await self._dispatcher.find_method(self._request, self._peer)(self._request, self._peer)
+                result = await self._dispatcher.find_method(self._request, self._peer)(self._request, self._peer)
                 yield build_result(
-                    self._request.id, render.finish_result(told, self._request.method, modern=self._peer.modern)
+                    self._request.id, render.finish_result(result, self._request.method, modern=self._peer.modern)
                 )
                 return
             async with aclosing(self._stream_handler.stream_messages()) as messages:
@@ -185,13 +185,13 @@ class ActiveRequest:
             case ToolyardError():
                 return RpcError(INTERNAL_ERROR, str(failure))
             case _:
-                bound = {"correlation_id": self._peer.correlation_id}
-                _log.error("a request over MCP failed", exc_info=failure, extra=bound)
-                said = "something went wrong here; the log knows more by this id"
-                return RpcError(INTERNAL_ERROR, said, bound)
+                details = {"correlation_id": self._peer.correlation_id}
+                _log.error("a request over MCP failed", exc_info=failure, extra=details)
+                message = "internal error; the server's log has the details under this correlation id"
+                return RpcError(INTERNAL_ERROR, message, details)
 
 
 def reject_cursor(request: RpcRequest) -> None:
-    """Lists here have one page."""
+    """Raise RpcError if a request names a page: lists have one page here, so no cursor was ever returned."""
     if request.params.get("cursor") is not None:
         raise RpcError(INVALID_PARAMS, "this list has one page; no cursor was given out for it", {"field": "cursor"})

@@ -1,6 +1,7 @@
-"""What clients are told unasked: that a list is another now, that a resource they watch has changed.
+"""Notifications for clients: a list has changed, a watched resource has changed, a server has logged a line.
 
-A feed holds each piece of news once, however often it came before it could be told: that is its bound.
+A feed holds each notification once, however often it is pushed before it is sent. That bounds a feed that is read
+slowly: by the lists and resources that its client watches, and for log lines by `MAX_WAITING`.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from toolyard.surfaces.mcp.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Json,
 
 HEARTBEAT_S = 15.0
 MAX_WATCHED = 1000
-"""Resources that one client may watch."""
+"""How many resources one client may watch."""
 MAX_FEEDS_PER_CALLER = 64
 LIST_NOTIFICATIONS = {
     "notifications/tools/list_changed": "toolsListChanged",
@@ -24,11 +25,11 @@ LIST_NOTIFICATIONS = {
 RESOURCE_UPDATED = "notifications/resources/updated"
 LOG_MESSAGE = "notifications/message"
 MAX_WAITING = 2000
-"""Pieces of news that wait to be told."""
+"""How many notifications may wait in a feed before log lines are dropped."""
 
 
 class NotificationFeed:
-    """News for one client, of the kinds that it wants."""
+    """The pending notifications of one client, of the kinds that it wants."""
 
     def __init__(self, caller: Caller, lists: frozenset[str], client_state: ClientState) -> None:
         self.caller = caller
@@ -41,10 +42,11 @@ class NotificationFeed:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of news have not been told yet."""
+        """How many notifications have not been sent yet."""
         return len(self._pending)
 
     def push(self, method: str, params: Json) -> None:
+        """Add a notification if the client wants it."""
         uri = str(params.get("uri", ""))
         if (
             (LIST_NOTIFICATIONS.get(method) in self.lists)
@@ -55,7 +57,7 @@ class NotificationFeed:
             self._available.set()
 
     def push_log(self, params: Json) -> None:
-        """A line of a server's log; of very many that wait, the rest is left out."""
+        """Add a server's log line if its level is high enough; drop it while `MAX_WAITING` notifications wait."""
         level = params.get("level")
         serious = level in LOG_LEVELS and LOG_LEVELS.index(level) >= LOG_LEVELS.index(self.client_state.log_level)
         if serious and self.waiting < MAX_WAITING:
@@ -68,21 +70,22 @@ class NotificationFeed:
         self._available.set()
 
     async def iter_notifications(self) -> AsyncGenerator[tuple[str, Json] | None, None]:
-        """Each method with its parameters, as they come; None now and then where nothing happens."""
+        """Yield each method with its parameters; None for a heartbeat where nothing happens."""
         while not self._closed:
             try:
                 async with asyncio.timeout(HEARTBEAT_S):
                     await self._available.wait()
             except TimeoutError:
                 yield None
+            # Cleared together with the swap: what is pushed while the notifications below are sent sets it again.
             self._available.clear()
-            news, self._pending = self._pending, {}
-            for (method, _), params in news.items():
+            pending, self._pending = self._pending, {}
+            for (method, _), params in pending.items():
                 yield method, params
 
 
 class NotificationFeeds:
-    """All feeds, and where their news comes from."""
+    """The open feeds. It subscribes to the sources of notifications while there is at least one feed."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
@@ -90,7 +93,7 @@ class NotificationFeeds:
         self._unsubscribers: list[Callable[[], None]] = []
 
     def open(self, caller: Caller, lists: frozenset[str], client_state: ClientState) -> NotificationFeed:
-        """A new feed of these lists, and of what the client watches; `close` it when the client has gone."""
+        """Open a feed of these lists and of the resources that the client watches; call `close` with it afterwards."""
         if sum(feed.caller.owns(caller) for feed in self._feeds) >= MAX_FEEDS_PER_CALLER:
             raise RpcError(INVALID_REQUEST, f"{MAX_FEEDS_PER_CALLER} streams of yours are open already; close one")
         if not self._feeds:
@@ -119,9 +122,11 @@ class NotificationFeeds:
             feed.push("notifications/tools/list_changed", {})
 
     def _on_notification(self, server: str, method: str, params: Json, caller: Caller | None) -> None:
-        """Of all's tools our own list counts; of the rest, what the servers say. A log line goes to whose call it is.
+        """Pass a notification of an MCP server on to the feeds that it concerns.
 
-        What a caller's own session says is for that caller alone.
+        `caller` is set if it came from the session of one caller, and is then for that caller's feeds only. A change of
+        the shared tools is not passed on: `_on_tools_changed` reports it, once this server's own list has changed. MCP
+        does not say which call a log line belongs to, so it is passed on only while one single call runs on the server.
         """
         feeds = [feed for feed in self._feeds if caller is None or feed.caller.owns(caller)]
         if method == LOG_MESSAGE:
@@ -141,14 +146,14 @@ class NotificationFeeds:
 
 
 def parse_subscription(params: Json) -> tuple[frozenset[str], list[str]]:
-    """What a modern client asks to be told: the lists, and the resources."""
-    asked = params.get("notifications")
-    if not isinstance(asked, dict):
+    """Return the lists and the resource URIs that a modern client subscribes to."""
+    notifications = params.get("notifications")
+    if not isinstance(notifications, dict):
         raise RpcError(INVALID_PARAMS, "params.notifications must be an object", {"field": "notifications"})
-    told = cast(Json, asked)
-    given = told.get("resourceSubscriptions")
-    uris = cast(list[object], given) if isinstance(given, list) else []
+    requested = cast(Json, notifications)
+    subscriptions = requested.get("resourceSubscriptions")
+    uris = cast(list[object], subscriptions) if isinstance(subscriptions, list) else []
     if len(uris) > MAX_WATCHED:
         raise RpcError(INVALID_PARAMS, f"{MAX_WATCHED} resources may be watched at most", {"field": "notifications"})
-    lists = frozenset(name for name in LIST_NOTIFICATIONS.values() if told.get(name) is True)
+    lists = frozenset(name for name in LIST_NOTIFICATIONS.values() if requested.get(name) is True)
     return lists, [uri for uri in uris if isinstance(uri, str)]

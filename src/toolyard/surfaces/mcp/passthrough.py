@@ -1,7 +1,7 @@
-"""Resources, prompts and completions of the servers behind us, as those of one server; what they answer passes whole.
+"""Offer the resources, prompts and completions of all MCP servers as those of one; their answers pass unchanged.
 
-A list is all their lists, one after the other; a server that does not answer is left out of it. What is read is asked
-of the server that listed it. A caller sees the servers that have a tool for that caller, or none at all.
+A list is the lists of all servers, one after the other, without those that do not answer. A single item is requested
+from the server that listed it. A caller sees the servers that have a tool for that caller, and those without any tools.
 """
 
 import asyncio
@@ -42,49 +42,52 @@ LIST_METHODS = {
     "resources/templates/list": ("resources", "resourceTemplates", "uriTemplate"),
     "prompts/list": ("prompts", "prompts", "name"),
 }
-"""For each list: the capability, the field of the answer, and what its items are known by."""
+"""For each list: the capability, the field of the answer, and the key that identifies an item."""
 _log = logging.getLogger("toolyard.mcp")
 
 
 class McpPassthrough:
-    """The servers behind us, for whatever is no tool."""
+    """Requests to the MCP servers for everything but tools."""
 
     def __init__(self, service: Service) -> None:
         self._service = service
         self._owners: dict[tuple[Caller, str, str], str] = {}
-        """Which server listed it last to a caller, by kind and name. Forgotten now and then: a list brings it back."""
+        """The server that listed an item last, by caller, key and name. Dropped when full; the next list refills it."""
 
     async def list_items(self, request: RpcRequest, peer: Peer) -> Json:
         capability, field, key = LIST_METHODS[request.method]
-        found: list[Json] = []
+        items: list[Json] = []
         servers = self._service.find_servers(peer.caller, capability)
-        for server, items in zip(servers, await self._list_all(request.method, field, servers, peer), strict=True):
-            found += self._register_items(peer.caller, server, items, key, {str(one.get(key)) for one in found})
-        return {field: found[:MAX_LISTED]}
+        lists = await self._list_all(request.method, field, servers, peer)
+        for server, listed in zip(servers, lists, strict=True):
+            items += self._register_items(peer.caller, server, listed, key, {str(item.get(key)) for item in items})
+        return {field: items[:MAX_LISTED]}
 
     async def read_resource(self, request: RpcRequest, peer: Peer) -> Json:
-        """A resource: of the server that listed it, or of the first that knows it, whatever becomes of the others."""
+        """Read a resource from the server that listed it, else from the first of the others that has it."""
         uri = require_text(request.params, "uri")
         servers = self._service.find_servers(peer.caller, "resources")
         owner = self._owners.get((peer.caller, "uri", uri))
-        known, others = [one for one in servers if one == owner], [one for one in servers if one != owner]
+        owners = [server for server in servers if server == owner]
+        others = [server for server in servers if server != owner]
         failures: list[RpcError | ToolyardError] = []
-        for some in (known, others):
-            if (found := await self._ask_first(some, request, peer, failures)) is not None:
-                return found
+        for candidates in (owners, others):
+            if (resource := await self._ask_first(candidates, request, peer, failures)) is not None:
+                return resource
         unknown = RpcError(INVALID_PARAMS if peer.modern else RESOURCE_NOT_FOUND, "Resource not found", {"uri": uri})
-        said = failures[:1] if known else [one for one in failures if isinstance(one, RpcError)]
-        raise next(iter([*said, *failures]), unknown)
+        # The owner's failure says most. Without an owner, an answer that refuses the URI says more than an outage.
+        relevant = failures[:1] if owners else [error for error in failures if isinstance(error, RpcError)]
+        raise next(iter([*relevant, *failures]), unknown)
 
     async def _ask_first(
         self, servers: Sequence[str], request: RpcRequest, peer: Peer, failures: list[RpcError | ToolyardError]
     ) -> Json | None:
-        """The first answer of these servers, which are asked all at once; what the others say against it is noted."""
-        found: list[Json] = []
+        """Ask the servers at once and return the first answer, or None; add the errors of the others to `failures`."""
+        answers: list[Json] = []
 
         async def ask_server(server: str) -> None:
             try:
-                found.append(await self._ask(server, request, peer))
+                answers.append(await self._ask(server, request, peer))
                 group.cancel_scope.cancel()
             except (RpcError, ToolyardError) as error:
                 failures.append(error)
@@ -92,7 +95,7 @@ class McpPassthrough:
         async with anyio.create_task_group() as group:
             for server in servers:
                 group.start_soon(ask_server, server)
-        return found[0] if found else None
+        return answers[0] if answers else None
 
     async def get_prompt(self, request: RpcRequest, peer: Peer) -> Json:
         server, name = await self._find_owner("prompts/list", require_text(request.params, "name"), peer)
@@ -107,22 +110,20 @@ class McpPassthrough:
         return await self._ask(server, request, peer)
 
     async def watch_all(self, uris: Iterable[str], peer: Peer, watched: set[str]) -> None:
-        """Have all of them told of that can be, asked for at once; what cannot, or takes too long, is left out.
-
-        They are listed first: a server that does not do so in its time takes none of the time of the others.
-        """
-        uris, few = tuple(uris), asyncio.Semaphore(MAX_CONCURRENT)
+        """Subscribe to the updates of all resources at once, and add those that succeed in time to `watched`."""
+        uris, slots = tuple(uris), asyncio.Semaphore(MAX_CONCURRENT)
+        # List before the timeout starts: each server has its own time there, so a slow one cannot use up the others'.
         if not all(self._lookup_owner("resources/list", uri, peer) for uri in uris):
             await self.list_items(RpcRequest(id=0, method="resources/list"), peer)
 
         async def watch_uri(uri: str) -> None:
-            known = self._lookup_owner("resources/list", uri, peer)
-            if known is None:
+            owner = self._lookup_owner("resources/list", uri, peer)
+            if owner is None:
                 return
-            async with few:
-                watched.add(uri)  # before: what is told at once is not missed
+            async with slots:
+                watched.add(uri)  # before subscribing, so that an update that follows at once is not missed
                 try:
-                    await self._subscribe(known[0], uri, peer)
+                    await self._subscribe(owner[0], uri, peer)
                 except BaseException as error:
                     watched.discard(uri)
                     if not isinstance(error, RpcError | ToolyardError):
@@ -134,7 +135,7 @@ class McpPassthrough:
                     group.start_soon(watch_uri, uri)
 
     async def watch(self, uri: str, peer: Peer) -> None:
-        """Have the server that has this resource tell of its changes. Raises RpcError if none has it, or it cannot."""
+        """Subscribe to the updates of a resource. Raise RpcError if no server has it, or its server refuses."""
         server, _ = await self._find_owner("resources/list", uri, peer)
         await self._subscribe(server, uri, peer)
 
@@ -149,14 +150,17 @@ class McpPassthrough:
         return bool(self._service.mcp_proxy.find_servers(capability, caller))
 
     async def _find_owner(self, method: str, name: str, peer: Peer) -> tuple[str, str]:
-        """The server that lists this, and the name there. A list is asked for if nobody has asked yet."""
-        known = self._lookup_owner(method, name, peer)
-        if known is None:
+        """Return the server that lists an item and the item's name there. Raise RpcError if there is none.
+
+        The lists are requested first if the item is not known yet.
+        """
+        owner = self._lookup_owner(method, name, peer)
+        if owner is None:
             await self.list_items(RpcRequest(id=0, method=method), peer)
-            known = self._lookup_owner(method, name, peer)
-        if known is None:
+            owner = self._lookup_owner(method, name, peer)
+        if owner is None:
             raise RpcError(INVALID_PARAMS, f"there is no {LIST_METHODS[method][0].rstrip('s')} {name[:80]!r} here")
-        return known
+        return owner
 
     def _lookup_owner(self, method: str, name: str, peer: Peer) -> tuple[str, str] | None:
         capability, _, key = LIST_METHODS[method]
@@ -169,7 +173,7 @@ class McpPassthrough:
         return list(await asyncio.gather(*(self._list_server(method, field, server, peer) for server in servers)))
 
     async def _list_server(self, method: str, field: str, server: str, peer: Peer) -> list[Json]:
-        """All pages of one server's list; nothing, and a line in the log, where it does not answer."""
+        """Return all pages of one server's list. If it fails, log that and return the pages received so far."""
         items: list[Json] = []
         params: Json = {}
         try:
@@ -185,30 +189,36 @@ class McpPassthrough:
         return items
 
     def _register_items(
-        self, caller: Caller, server: str, items: Iterable[Json], key: str, taken: set[str]
+        self, caller: Caller, server: str, items: Iterable[Json], key: str, taken_names: set[str]
     ) -> list[Json]:
-        """A prompt whose name another server's has already gets its server's before it; an address is an address."""
-        shown: list[Json] = []
-        for one in items:
-            name = str(one.get(key))
-            if name in taken:
+        """Return the items of a server to list, and remember it as their owner.
+
+        A prompt whose name is taken by another server gets the server's id as a prefix. A URI that is taken is dropped:
+        it names the same resource.
+        """
+        registered: list[Json] = []
+        for item in items:
+            name = str(item.get(key))
+            if name in taken_names:
                 if key != "name":
                     continue
-                name, one = f"{server}__{name}", {**one, "name": f"{server}__{name}"}
+                name, item = f"{server}__{name}", {**item, "name": f"{server}__{name}"}
             if len(self._owners) >= MAX_OWNERS:
                 self._owners.clear()
             self._owners[caller, key, name] = server
-            shown.append(one)
-        return shown
+            registered.append(item)
+        return registered
 
     async def _ask(self, server: str, request: RpcRequest, peer: Peer, **changed: object) -> Json:
+        """Send a client's request to a server. Raise RpcError for its error, Unavailable if it does not answer."""
+        # The client's version, capabilities and progress token are valid between it and us only.
         params = {**request.params, **changed}
         meta = {name: value for name, value in read_object(params, "_meta").items() if name not in STRIPPED_META}
         params.pop("_meta", None)
         try:
             async with asyncio.timeout(REQUEST_TIMEOUT_S):
-                given: Json = {"_meta": meta} if meta else {}
-                sent = {**params, **given}
+                meta_field: Json = {"_meta": meta} if meta else {}
+                sent = {**params, **meta_field}
                 return await self._service.mcp_proxy.ask(server, peer.caller, request.method, sent, peer.client)
         except Declined as error:
             code = INVALID_PARAMS if peer.modern and error.code == RESOURCE_NOT_FOUND else error.code
@@ -219,7 +229,7 @@ class McpPassthrough:
 
 def _select_objects(value: object) -> list[Json]:
     return (
-        [cast(Json, one) for one in cast(list[object], value) if isinstance(one, dict)]
+        [cast(Json, item) for item in cast(list[object], value) if isinstance(item, dict)]
         if isinstance(value, list)
         else []
     )

@@ -1,6 +1,7 @@
-"""Sessions of legacy clients (until 2025-11-25): what a client said when it initialized, and what is under way for it.
+"""Sessions of legacy clients (until 2025-11-25): the capabilities from `initialize`, and the requests in progress.
 
-Bounded in number and in idle time. A session that is gone is told with 404, and a client then initializes anew.
+Sessions are bounded in number and in idle time. A request for a session that is gone gets a 404, upon which the
+protocol has the client initialize again.
 """
 
 import secrets
@@ -14,12 +15,14 @@ from toolyard.surfaces.mcp.methods import ActiveRequest
 
 MAX_SESSIONS = 4096
 MAX_SESSIONS_PER_CALLER = 256
-"""Sessions that one caller may have: the idlest makes room, so that nobody takes it from others."""
+"""How many sessions one caller may have. Beyond that its own idlest one is closed, so that it cannot evict others'."""
 MAX_ACTIVE_REQUESTS = 256
 MAX_IDLE_S = 3600.0
 
 
 class LegacySession:
+    """A session of one caller; only that caller can use it."""
+
     def __init__(self, id: str, caller: Caller, capabilities: Json, version: str) -> None:
         self.id = id
         self.caller = caller
@@ -32,11 +35,12 @@ class LegacySession:
 
     @property
     def busy(self) -> bool:
+        """Whether a request or a listening stream is open; a busy session does not expire."""
         return bool(self._active) or self._listener_count > 0
 
     @contextmanager
     def track_listener(self) -> Generator[None]:
-        """While its client listens it is in use."""
+        """Keep the session busy while its client listens."""
         self._listener_count += 1
         try:
             yield
@@ -44,7 +48,7 @@ class LegacySession:
             self._listener_count -= 1
 
     def build_peer(self, caller: Caller, correlation_id: str, *, accepts_stream: bool = True) -> Peer:
-        """The client, with the roles that its key has now."""
+        """Return the client of a request, with the roles that the caller has now, not at `initialize`."""
         return Peer(
             caller=caller,
             correlation_id=correlation_id,
@@ -54,6 +58,7 @@ class LegacySession:
         )
 
     def add_request(self, id: Id, request: ActiveRequest) -> None:
+        """Register a request, so that it can be cancelled. Raise RpcError for a used id or too many requests."""
         if id in self._active:
             raise RpcError(INVALID_REQUEST, f"a request with the id {str(id)[:80]!r} is under way already")
         if len(self._active) >= MAX_ACTIVE_REQUESTS:
@@ -66,22 +71,25 @@ class LegacySession:
         self._active.pop(id, None)
 
     async def handle_notification(self, notification: RpcNotification) -> None:
-        """A notification. One that we do not know, or that comes too late, is no harm."""
+        """Cancel a request if the notification says so; ignore other notifications and unknown requests."""
         id = notification.params.get("requestId") if notification.method == "notifications/cancelled" else None
-        if isinstance(id, str | int) and (exchange := self._active.get(id)):
-            await exchange.cancel()
+        if isinstance(id, str | int) and (active_request := self._active.get(id)):
+            await active_request.cancel()
 
 
 class LegacySessions:
+    """All sessions of legacy clients over HTTP."""
+
     def __init__(self, now: Callable[[], float]) -> None:
         self._now = now
         self._sessions: dict[str, LegacySession] = {}
-        """The one that was used last stands last."""
+        """Ordered by last use, the least recently used session first."""
 
     def __len__(self) -> int:
         return len(self._sessions)
 
     def open(self, caller: Caller, capabilities: Json, version: str) -> LegacySession:
+        """Open a session, and close the least recently used one if there are too many."""
         self._evict(caller)
         session = LegacySession(secrets.token_urlsafe(24), caller, capabilities, version)
         session.used_at = self._now()
@@ -89,8 +97,9 @@ class LegacySessions:
         return session
 
     def find(self, id: str, caller: Caller) -> LegacySession | None:
-        """The session of that id, if it is this caller's."""
+        """Return the session of this id, or None if there is none of this caller."""
         session = self._sessions.get(id)
+        # A session id is not a credential: it is of no use without its caller's key.
         if session is None or not session.caller.owns(caller):
             return None
         if self._is_expired(session):
@@ -109,8 +118,8 @@ class LegacySessions:
     def _evict(self, caller: Caller) -> None:
         for id in [id for id, session in self._sessions.items() if self._is_expired(session)]:
             del self._sessions[id]
-        own = [id for id, session in self._sessions.items() if session.caller.owns(caller)]
-        if len(own) >= MAX_SESSIONS_PER_CALLER:
-            del self._sessions[own[0]]
+        caller_sessions = [id for id, session in self._sessions.items() if session.caller.owns(caller)]
+        if len(caller_sessions) >= MAX_SESSIONS_PER_CALLER:
+            del self._sessions[caller_sessions[0]]
         elif len(self._sessions) >= MAX_SESSIONS:
             del self._sessions[next(iter(self._sessions))]

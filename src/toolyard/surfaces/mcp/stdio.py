@@ -1,7 +1,6 @@
-"""MCP over a pair of byte streams, as hosts speak it with a child process: one message a line, in both eras.
+"""MCP over a pair of byte streams, as hosts use it with a child process: one message per line, in both eras.
 
-A request with modern metadata is served by what it says itself; `initialize` opens a legacy session for the rest. It
-does not know where the lines come from.
+A request with modern metadata is handled by itself; `initialize` opens a legacy session for the other ones.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -32,17 +31,17 @@ from toolyard.surfaces.mcp.notifications import LIST_NOTIFICATIONS
 from toolyard.surfaces.mcp.sessions import LegacySession
 
 SHUTDOWN_GRACE_S = 2.0
-"""How long answers may still take once the host has closed our input."""
+"""How long requests in progress may still take once the host has closed our input."""
 Write = Callable[[bytes], Awaitable[None]]
 
 
 async def serve_lines(service: Service, caller: Caller, lines: AsyncIterator[bytes], write: Write) -> None:
-    """Answer every line until there are no more; what is under way then has a moment, and is left to the yard."""
-    talk = _StdioConnection(service, caller, write)
+    """Answer every line until the input ends. Requests in progress then have a moment; their runs are not stopped."""
+    connection = _StdioConnection(service, caller, write)
     async with anyio.create_task_group() as group:
         async for line in lines:
             if line.strip():
-                await talk.handle_line(line, group)
+                await connection.handle_line(line, group)
         group.cancel_scope.deadline = anyio.current_time() + SHUTDOWN_GRACE_S
 
 
@@ -56,22 +55,22 @@ class _StdioConnection:
         self._initialized = False
 
     async def handle_line(self, line: bytes, group: anyio.abc.TaskGroup) -> None:
-        heard: Incoming | None = None
+        message: Incoming | None = None
         try:
-            heard = parse_message(line)
-            match heard:
+            message = parse_message(line)
+            match message:
                 case RpcResponse():
-                    await self._session.client_state.questions.resolve(heard)
+                    await self._session.client_state.questions.resolve(message)
                 case RpcNotification():
-                    await self._session.handle_notification(heard)
-                    if heard.method == "notifications/initialized":
+                    await self._session.handle_notification(message)
+                    if message.method == "notifications/initialized":
                         group.start_soon(self._send_notifications, self._session)
                 case RpcRequest():
-                    exchange = ActiveRequest(self._dispatcher, heard, self._build_peer(heard))
-                    self._session.add_request(heard.id, exchange)
-                    group.start_soon(self._respond, heard, exchange)
+                    active_request = ActiveRequest(self._dispatcher, message, self._build_peer(message))
+                    self._session.add_request(message.id, active_request)
+                    group.start_soon(self._respond, message, active_request)
         except RpcError as failure:
-            await self._send(build_error(heard.id if isinstance(heard, RpcRequest) else None, failure))
+            await self._send(build_error(message.id if isinstance(message, RpcRequest) else None, failure))
 
     def _build_peer(self, request: RpcRequest) -> Peer:
         correlation_id = self._service.clock.new_id("trace")
@@ -82,30 +81,30 @@ class _StdioConnection:
             self._session = LegacySession("stdio", self._caller, read_object(request.params, "capabilities"), version)
             self._initialized = True
         elif not self._initialized and request.method != "ping":
-            said = "send initialize first, or with each request the _meta of protocol version 2026-07-28"
-            raise RpcError(INVALID_REQUEST, said)
+            error_text = "send initialize first, or with each request the _meta of protocol version 2026-07-28"
+            raise RpcError(INVALID_REQUEST, error_text)
         return self._session.build_peer(self._caller, correlation_id)
 
-    async def _respond(self, request: RpcRequest, exchange: ActiveRequest) -> None:
-        session = self._session
+    async def _respond(self, request: RpcRequest, active_request: ActiveRequest) -> None:
+        session = self._session  # another `initialize` may replace it before the response is complete
         try:
-            async for message in exchange.stream_messages():
-                if message is not None and not exchange.cancelled:
+            async for message in active_request.stream_messages():
+                if message is not None and not active_request.cancelled:
                     await self._send(message)
         finally:
             session.remove_request(request.id)
 
     async def _send_notifications(self, session: LegacySession) -> None:
-        """What a legacy host is told unasked."""
-        notices = self._dispatcher.feeds
-        feed = notices.open(self._caller, frozenset(LIST_NOTIFICATIONS.values()), session.client_state)
+        """Send notifications to a legacy host until the connection ends."""
+        feeds = self._dispatcher.feeds
+        feed = feeds.open(self._caller, frozenset(LIST_NOTIFICATIONS.values()), session.client_state)
         try:
-            async with aclosing(feed.iter_notifications()) as news:
-                async for one in news:
-                    if one is not None:
-                        await self._send(build_notification(*one))
+            async with aclosing(feed.iter_notifications()) as notifications:
+                async for notification in notifications:
+                    if notification is not None:
+                        await self._send(build_notification(*notification))
         finally:
-            notices.close(feed)
+            feeds.close(feed)
 
     async def _send(self, message: Json) -> None:
         await self._write(encode_message(message) + b"\n")

@@ -1,4 +1,4 @@
-"""`subscriptions/listen`: a modern client is told of changes for as long as it stays."""
+"""`subscriptions/listen`: stream notifications to a modern client for as long as it stays connected."""
 
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
@@ -10,6 +10,8 @@ from toolyard.surfaces.mcp.passthrough import McpPassthrough
 
 
 class SubscriptionHandler:
+    """Handles one `subscriptions/listen` request."""
+
     def __init__(self, feeds: NotificationFeeds, passthrough: McpPassthrough, request: RpcRequest, peer: Peer) -> None:
         self._feeds = feeds
         self._passthrough = passthrough
@@ -23,19 +25,20 @@ class SubscriptionHandler:
             self._feed.close()
 
     async def stream_messages(self) -> AsyncGenerator[Json | None, None]:
-        """First what was agreed to, then the news; None now and then where nothing happens."""
-        standing = ClientState()
-        watched = standing.watched_uris
-        self._feed = feed = self._feeds.open(self._peer.caller, self._lists, standing)
+        """Yield the acknowledgement, then notifications; None for a heartbeat where nothing happens."""
+        client_state = ClientState()
+        watched = client_state.watched_uris
+        self._feed = feed = self._feeds.open(self._peer.caller, self._lists, client_state)
         try:
+            # The feed is open already, so that an update that follows a subscription at once is not missed.
             await self._passthrough.watch_all(self._uris, self._peer, watched)
-            agreed: Json = dict.fromkeys(self._lists, True)
+            acknowledged: Json = dict.fromkeys(self._lists, True)
             if watched:
-                agreed["resourceSubscriptions"] = sorted(watched)
-            yield self._build_notification("notifications/subscriptions/acknowledged", {"notifications": agreed})
-            async with aclosing(feed.iter_notifications()) as news:
-                async for one in news:
-                    yield None if one is None else self._build_notification(*one)
+                acknowledged["resourceSubscriptions"] = sorted(watched)
+            yield self._build_notification("notifications/subscriptions/acknowledged", {"notifications": acknowledged})
+            async with aclosing(feed.iter_notifications()) as notifications:
+                async for notification in notifications:
+                    yield None if notification is None else self._build_notification(*notification)
         finally:
             self._feeds.close(feed)
 

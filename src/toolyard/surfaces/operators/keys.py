@@ -1,4 +1,4 @@
-"""`/keys`: who may come in. For administrators, each within their tenant; a key's secret is told only once."""
+"""`/keys`: list, create and revoke API keys. For administrators, each within their tenant."""
 
 from litestar import delete, get, post
 from litestar.handlers import HTTPRouteHandler
@@ -17,7 +17,7 @@ MAX_NAME_CHARS = 128
 
 
 class NewKey(Struct, forbid_unknown_fields=True, kw_only=True):
-    """A key's name, and the caller it stands for."""
+    """A key's name, and the caller that it authenticates."""
 
     name: str
     user: str
@@ -28,7 +28,7 @@ class NewKey(Struct, forbid_unknown_fields=True, kw_only=True):
 
 
 class KeyView(Struct, kw_only=True):
-    """A key as it is listed: without its secret, which is kept nowhere, and without its hash."""
+    """A key without its secret, which is not stored, and without its hash."""
 
     name: str
     user: str
@@ -61,19 +61,19 @@ class KeyRevoked(Struct, kw_only=True):
 def routes(access: Authenticator) -> list[HTTPRouteHandler]:
     @get("/keys", responses=ERRORS, tags=["keys"])
     async def list_keys(request: HttpRequest) -> KeyList:
-        """The keys that this administrator looks after."""
+        """List the keys that this administrator manages."""
         keys = sorted(_list_visible_keys(_require_key_admin(request), access), key=lambda key: key.name)
         return KeyList(keys=[build_key_view(key) for key in keys], count=len(keys))
 
     @post("/keys", responses=ERRORS, tags=["keys"])
     async def add_key(request: HttpRequest, data: JSONBody[NewKey]) -> NewKeyAnswer:
-        """Make a key. With the first one the server begins to ask everybody for theirs."""
+        """Create a key and return its secret, once. As soon as a key exists, every request needs one."""
         key, secret = await access.add(parse_key(data, _require_key_admin(request)))
         return NewKeyAnswer(key=build_key_view(key), secret=secret)
 
     @delete("/keys/{name:str}", status_code=200, responses=ERRORS, tags=["keys"])
     async def revoke_key(request: HttpRequest, name: FromPath[str]) -> KeyRevoked:
-        """Take a key back; it opens nothing from now on."""
+        """Revoke a key. Requests with it are refused from now on."""
         if all(key.name != name for key in _list_visible_keys(_require_key_admin(request), access)):
             raise NotFound(f"there is no key named {name[:MAX_NAME_CHARS]!r}")
         if len(access.keys()) == 1:
@@ -82,17 +82,20 @@ def routes(access: Authenticator) -> list[HTTPRouteHandler]:
                 "add another one first, or stop the server and revoke this one then"
             )
         await access.revoke(name)
-        return KeyRevoked(name=name, message=f"the key {name!r} opens nothing any more")
+        return KeyRevoked(name=name, message=f"the key {name!r} is revoked")
 
     return [list_keys, add_key, revoke_key]
 
 
 def parse_key(data: NewKey, admin: Caller) -> Key:
-    """The key to be kept. An administrator of one tenant makes keys of that tenant only, with roles of its own."""
+    """Return the key to store. Raise Invalid for bad fields, and Forbidden for what the administrator may not grant.
+
+    An administrator of a tenant grants keys of that tenant only, and only roles that its own key has.
+    """
     wrong = [field for field in ("name", "user") if not 0 < len(getattr(data, field).strip()) <= MAX_NAME_CHARS]
     if wrong or not data.name.isprintable() or "/" in data.name:
-        said = f"a key has a name and a user of 1 to {MAX_NAME_CHARS} characters, and no / in its name"
-        raise Invalid(said, {"field": wrong[0] if wrong else "name"})
+        message = f"a key has a name and a user of 1 to {MAX_NAME_CHARS} characters, and no / in its name"
+        raise Invalid(message, {"field": wrong[0] if wrong else "name"})
     if admin.tenant and data.tenant not in ("", admin.tenant):
         raise Forbidden(f"an administrator of the tenant {admin.tenant!r} makes keys of that tenant only")
     if admin.tenant and (lacking := sorted(data.roles - admin.roles)):
@@ -127,5 +130,5 @@ def _require_key_admin(request: HttpRequest) -> Caller:
 
 
 def _list_visible_keys(admin: Caller, access: Authenticator) -> list[Key]:
-    known = access.keys()
-    return [key for key in known if admin.tenant in ("", key.tenant)]
+    keys = access.keys()
+    return [key for key in keys if admin.tenant in ("", key.tenant)]

@@ -1,4 +1,4 @@
-"""`GET /metrics`: the server's counts and latencies for Prometheus, for operators and administrators of the server."""
+"""`GET /metrics`: counters and latencies for Prometheus, for operators and administrators of the server."""
 
 from litestar import Response, get
 from litestar.handlers import HTTPRouteHandler
@@ -13,7 +13,7 @@ from toolyard.surfaces.roles import require_server_observer
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/metrics", responses=ERRORS, media_type="text/plain", tags=["server"])
     async def metrics(request: HttpRequest) -> Response[str]:
-        """Runs, turns, calls by tool and outcome, latencies, tokens, open streams and waiting runs."""
+        """Return metrics for Prometheus: runs, turns, calls by tool and outcome, latencies, tokens, open streams."""
         require_server_observer(request, "metrics are about all tenants")
         return Response(service.metrics.render(await service.measure_load()), media_type=CONTENT_TYPE)
 

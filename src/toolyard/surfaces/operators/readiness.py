@@ -19,7 +19,7 @@ class Readiness(Struct, kw_only=True):
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/readyz", responses={status: ERRORS[status] for status in (403, 405, 503)}, tags=["server"])
     async def readyz() -> Readiness:
-        """Whether the server can do its work: its store takes a write, and it is not about to stop. Needs no key."""
+        """Return 200 if the server can work: its store accepts writes, and it is not stopping. Needs no key."""
         if reason := await service.find_unreadiness():
             raise Unavailable(reason)
         return Readiness()

@@ -1,6 +1,6 @@
-"""`GET /traces`, `/overview` and `/live`: the runs there were, their figures, and those that are open now.
+"""`GET /traces`, `/overview` and `/live`: list past runs, their statistics, and the runs that are open now.
 
-A user sees their own; operators and approvers may ask for their tenant's.
+Users see their own runs; operators and approvers may ask for those of their tenant.
 """
 
 from collections.abc import Sequence
@@ -27,18 +27,19 @@ from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 PAGE_SIZE = 50
 MAX_SCANNED = 1000
-"""How many conversations one request looks through; a page of the list then leads on."""
+"""How many conversations one request scans; the `next` of a list continues from there."""
 MAX_RUNS_PER_CONVERSATION = 50
-"""How many runs of one conversation a list shows, unless that conversation is asked for: its latest."""
+"""How many runs of one conversation a list shows, the latest ones, unless it is filtered by that conversation."""
 
 Text = Annotated[str, QueryParameter(max_length=500)]
 Whose = Annotated[
-    Literal["mine", "tenant"], QueryParameter(description="`tenant` shows everybody's, for operators and approvers")
+    Literal["mine", "tenant"],
+    QueryParameter(description="`tenant` lists the runs of all users of the tenant, for operators and approvers"),
 ]
 
 
 class RunQuery(Struct, frozen=True, kw_only=True):
-    """Which runs; what is empty is not asked about."""
+    """A filter for runs; an empty field matches every run."""
 
     user: str = ""
     tool: str = ""
@@ -57,7 +58,7 @@ class RunQuery(Struct, frozen=True, kw_only=True):
 
 
 class RunList(Struct, kw_only=True):
-    """By conversation, the one that changed last first. `next` leads to earlier ones."""
+    """Runs by conversation, the most recently changed first. `next` is the `after` of the next page."""
 
     runs: list[RunDigest]
     count: int
@@ -66,7 +67,7 @@ class RunList(Struct, kw_only=True):
 
 
 class OverviewAnswer(Struct, kw_only=True):
-    """`complete` is false if there was more than one request looks through."""
+    """`complete` is false if there were more conversations than one request scans."""
 
     overview: Overview
     complete: bool
@@ -81,7 +82,7 @@ class OpenCall(Struct, kw_only=True):
 
 
 class OpenRun(Struct, kw_only=True):
-    """A run that is at work or waits, with the calls that are open in it."""
+    """A run that is running or waiting, with its open calls."""
 
     conversation: str
     title: str
@@ -94,7 +95,7 @@ class OpenRun(Struct, kw_only=True):
     queued: int
     calls: list[OpenCall]
     may_stop: bool
-    """Whether the caller may: operators look, the owner and the tenant's approvers stop."""
+    """Whether the caller may stop the run: its owner and the approvers of the tenant may, operators may not."""
 
 
 class LiveAnswer(Struct, kw_only=True):
@@ -118,17 +119,17 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         after: Annotated[str, QueryParameter(max_length=1000, description="The `next` of the page before")] = "",
         whose: Whose = "mine",
     ) -> RunList:
-        """The runs there were, by conversation, user, tool, outcome of a call, or ending."""
-        caller, wanted = (
+        """List runs, optionally by conversation, user, tool, outcome of a call, or ending."""
+        caller, query = (
             get_request_context(request.scope).caller,
             RunQuery(user=user, tool=tool, outcome=outcome, ending=ending),
         )
         if conversation:
             card = await service.require_conversation(conversation, caller, "see")
-            runs = [run for run in await digests.list_runs(card) if wanted.matches(run)][:MAX_SCANNED]
+            runs = [run for run in await digests.list_runs(card) if query.matches(run)][:MAX_SCANNED]
             return RunList(runs=runs, count=len(runs), next=None)
         return await find_runs(
-            service, digests, caller, wanted, limit, parse_position(after), everyone=whose == "tenant"
+            service, digests, caller, query, limit, parse_position(after), everyone=whose == "tenant"
         )
 
     @get("/overview", responses=ERRORS, tags=["traces"])
@@ -137,7 +138,7 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
         hours: Annotated[float, QueryParameter(gt=0, le=24 * 90)] = 24.0,
         whose: Whose = "mine",
     ) -> OverviewAnswer:
-        """Runs, errors, tokens and latencies over the last hours, by tool and by model."""
+        """Return runs, errors, tokens and latencies of the last hours, by tool and by model."""
         caller, until = get_request_context(request.scope).caller, service.clock.now()
         since = until - hours * 3600
         runs, complete = await find_runs_since(service, digests, caller, since, everyone=whose == "tenant")
@@ -145,10 +146,10 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
     @get("/live", responses=ERRORS, tags=["traces"])
     async def show_live(request: HttpRequest, whose: Whose = "mine") -> LiveAnswer:
-        """The runs that are at work or wait now."""
+        """List the runs that are running or waiting now."""
         caller = get_request_context(request.scope).caller
         cards = await service.list_open_conversations(caller, everyone=whose == "tenant")
-        runs = [made for card in cards if (made := build_open_run(card, await service.state(card.id), caller))]
+        runs = [run for card in cards if (run := build_open_run(card, await service.state(card.id), caller))]
         runs.sort(key=lambda run: run.started_at)
         return LiveAnswer(runs=runs, count=len(runs))
 
@@ -165,6 +166,7 @@ async def find_runs(
     *,
     everyone: bool,
 ) -> RunList:
+    """Return a page of runs that match. It ends between conversations, so it may have a few more than `limit`."""
     runs: list[RunDigest] = []
     looked_at = 0
     while cards := await _read_next_cards(service, caller, after, everyone=everyone):
@@ -179,7 +181,7 @@ async def find_runs(
 async def find_runs_since(
     service: Service, digests: Digests, caller: Caller, since: float, *, everyone: bool
 ) -> tuple[list[RunDigest], bool]:
-    """The runs of all conversations that changed since then; and whether these were all."""
+    """Return the runs of the conversations that changed since a time, and whether these were all of them."""
     runs: list[RunDigest] = []
     after, looked_at = None, 0
     while cards := await _read_next_cards(service, caller, after, everyone=everyone):
@@ -196,7 +198,7 @@ async def find_runs_since(
 async def _read_next_cards(
     service: Service, caller: Caller, after: ListPosition | None, *, everyone: bool
 ) -> Sequence[ConversationCard]:
-    """Return the next page of conversations, the one that changed last first."""
+    """Return the next page of conversations, the most recently changed first."""
     return await service.list_conversations(caller, after=after, limit=PAGE_SIZE, everyone=everyone, unlisted=True)
 
 

@@ -1,4 +1,7 @@
-"""`PUT /servers/{id}`: another configuration for a server. It knows which values an answer hides, and keeps those."""
+"""`PUT /servers/{id}`: change a server's configuration.
+
+Answers mask secret values. A client may send a masked value back unchanged: the real one is then kept.
+"""
 
 from typing import cast
 
@@ -31,7 +34,7 @@ URL_FIELDS = ("url", "headers", "oauth")
 
 
 class ServerChange(LenientBody, Struct, kw_only=True):
-    """New values for some fields, in `server` or in `config`. One that comes back as an answer hid it stays."""
+    """New values for some fields, in `server` or in `config`. A masked value that is sent back stays unchanged."""
 
     name: DisplayName | None = None
     config: Fields = {}
@@ -41,7 +44,7 @@ class ServerChange(LenientBody, Struct, kw_only=True):
 def routes(servers: Servers) -> list[HTTPRouteHandler]:
     @put("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
     async def change_server(request: HttpRequest, server_id: PathId, data: JSONBody[ServerChange]) -> ServerAnswer:
-        """Change a server's configuration, kept; what is left out stays. One that runs is started anew."""
+        """Change a server's stored configuration; fields that are left out stay. A running server is restarted."""
         admin = require_servers_admin(request)
         card = await servers.change(server_id, parse_change(data, find_server_card(servers, server_id, admin), admin))
         return ServerAnswer(
@@ -53,23 +56,23 @@ def routes(servers: Servers) -> list[HTTPRouteHandler]:
 
 
 def parse_change(data: ServerChange, card: ServerCard, admin: Caller) -> ServerSpec:
-    """Return the server's configuration with the fields that were given. Raise Invalid for what cannot be."""
-    given = {name: value for name, value in {**data.config, **data.server}.items() if value is not None}
+    """Return the server's configuration with the changed fields. Raise Invalid if it is not valid."""
+    changes = {name: value for name, value in {**data.config, **data.server}.items() if value is not None}
     if data.name is not None:
-        given["name"] = data.name
-    if not given:
+        changes["name"] = data.name
+    if not changes:
         raise invalid_field("server", "give the fields to change, as server or as config")
-    if given.get("slug", card.id) != card.id:
+    if changes.get("slug", card.id) != card.id:
         raise invalid_field("slug", "the id of a server stays as it is: remove the server and add it anew")
     current = _to_plain({name: getattr(card.spec, name) for name in NewServerConfig.__struct_fields__})
     hidden = _to_plain(build_config_view(card, admin))
     fields = {
         name: _restore_hidden(value, hidden.get(name), current[name])
-        for name, value in given.items()
+        for name, value in changes.items()
         if name in current
     }
     try:
-        name = msgspec.convert(given.get("name") or given.get("display_name") or card.name, DisplayName)
+        name = msgspec.convert(changes.get("name") or changes.get("display_name") or card.name, DisplayName)
         config = msgspec.convert({**_drop_other_transport(current, fields), **fields}, NewServerConfig)
     except msgspec.ValidationError as error:
         raise invalid_field("server", str(error)) from None
@@ -81,25 +84,26 @@ def _to_plain(fields: Fields) -> Fields:
 
 
 def _drop_other_transport(current: Fields, fields: Fields) -> Fields:
-    """Return the current fields without those of a command where a url is given, and the other way round."""
+    """Return the current fields without those of a command if the change has a URL, and the other way round."""
     unused = COMMAND_FIELDS if fields.get("url") else URL_FIELDS if fields.get("command") else ()
     return {name: value for name, value in current.items() if name not in unused}
 
 
 def _restore_hidden(value: object, hidden: object, current: object) -> object:
-    """Return the current value for one that is as an answer hid it, also inside of lists and tables."""
+    """Return the current value in place of a masked one, also inside lists and objects."""
     if value == hidden:
         return current
     match value, hidden, current:
         case dict(), dict(), dict():
-            shown, real = cast(Fields, hidden), cast(Fields, current)
+            masked, actual = cast(Fields, hidden), cast(Fields, current)
             return {
-                key: _restore_hidden(entry, shown[key], real[key]) if key in shown and key in real else entry
+                key: _restore_hidden(entry, masked[key], actual[key]) if key in masked and key in actual else entry
                 for key, entry in cast(Fields, value).items()
             }
         case list(), list(), list():
-            shown, real = cast(list[object], hidden), cast(list[object], current)
-            pairs = [*zip(shown, real, strict=True)]
+            masked, actual = cast(list[object], hidden), cast(list[object], current)
+            # Entries are matched by their position: a masked entry that was moved stays as it was sent.
+            pairs = [*zip(masked, actual, strict=True)]
             return [
                 _restore_hidden(entry, *pairs[at]) if at < len(pairs) else entry
                 for at, entry in enumerate(cast(list[object], value))

@@ -1,7 +1,8 @@
-"""`/servers/{id}/login`: signing in to a server that wants a person for it. It does not know how that is done.
+"""`/servers/{id}/login`: sign in to an MCP server whose authorization server requires a person.
 
-Two steps, so that a person's browser need not reach this server: the page to open is asked for, and what it sent back
-to the loopback of that person's machine is handed in. `toolyard servers login` does both.
+There are two steps, so that the person's browser need not reach this server: begin, which returns the page to open,
+and finish, with the parameters that the page sent to the loopback of the person's machine. `toolyard servers login`
+does both.
 """
 
 from typing import Annotated
@@ -31,21 +32,21 @@ ShortText = Annotated[str, Meta(max_length=4096)]
 
 class NewSignIn(Struct, forbid_unknown_fields=True, kw_only=True):
     redirect_uri: Annotated[str, Meta(min_length=1, max_length=1000)]
-    """Where the page sends the person back to: an http address of the loopback, where whoever asks this listens."""
+    """Where the page redirects to: an http URL on the loopback of the client's machine, where the client listens."""
 
 
 class SignInPage(Struct, kw_only=True):
     authorization_url: str
     """The page to open in a browser."""
     state: str
-    """What the page's answer must carry; one with another word is not ours."""
+    """The `state` that the redirect must carry; ignore a redirect with another one."""
     expires_at: str | None
     message: str
     success: bool = True
 
 
 class SignInCallback(Struct, forbid_unknown_fields=True, kw_only=True):
-    """What the page sent the person back with, as it stands in the address."""
+    """The parameters of the redirect, as they are in its URL."""
 
     state: ShortText
     code: ShortText = ""
@@ -57,20 +58,20 @@ class SignInCallback(Struct, forbid_unknown_fields=True, kw_only=True):
 def routes(servers: Servers) -> list[HTTPRouteHandler]:
     @post("/servers/{server_id:str}/login", status_code=200, responses=ERRORS, tags=["servers"])
     async def begin_sign_in(request: HttpRequest, server_id: PathId, data: JSONBody[NewSignIn]) -> SignInPage:
-        """Begin to sign in: a page to open. Of a server whose callers have their own sessions, for oneself."""
+        """Begin to sign in and return the page to open. If callers have their own sessions, this is for yours."""
         caller = _require_sign_in_access(request, servers, server_id)
-        begun = await servers.sign_ins.begin(server_id, caller, data.redirect_uri)
-        said = "Open authorization_url, and hand in what it sends to redirect_uri"
+        sign_in = await servers.sign_ins.begin(server_id, caller, data.redirect_uri)
+        message = "Open authorization_url, and hand in what it sends to redirect_uri"
         return SignInPage(
-            authorization_url=begun.url,
-            state=begun.state,
-            expires_at=to_iso_time_or_none(begun.expires_at),
-            message=said,
+            authorization_url=sign_in.url,
+            state=sign_in.state,
+            expires_at=to_iso_time_or_none(sign_in.expires_at),
+            message=message,
         )
 
     @post("/servers/{server_id:str}/login/answer", status_code=200, responses=ERRORS, tags=["servers"])
     async def finish_sign_in(request: HttpRequest, server_id: PathId, data: JSONBody[SignInCallback]) -> ServerAnswer:
-        """Hand in what the page answered; the server is then connected to with the token that it is worth."""
+        """Finish signing in with the parameters of the redirect, and connect to the server with the new token."""
         caller = _require_sign_in_access(request, servers, server_id)
         answer = convert(data, SignInAnswer, from_attributes=True)
         card = await servers.sign_ins.finish(server_id, caller, answer)
@@ -81,7 +82,7 @@ def routes(servers: Servers) -> list[HTTPRouteHandler]:
 
     @delete("/servers/{server_id:str}/login", status_code=200, responses=ERRORS, tags=["servers"])
     async def sign_out(request: HttpRequest, server_id: PathId) -> ServerAnswer:
-        """Sign out: the token that is kept is thrown away."""
+        """Sign out: delete the stored token."""
         caller = _require_sign_in_access(request, servers, server_id)
         card = await servers.sign_ins.forget(server_id, caller)
         return ServerAnswer(
@@ -93,7 +94,7 @@ def routes(servers: Servers) -> list[HTTPRouteHandler]:
 
 
 def _require_sign_in_access(request: HttpRequest, servers: Servers, server_id: str) -> Caller:
-    """Everybody signs in for themselves; where all callers share a session, an administrator of the server does."""
+    """Return the caller if it may sign in: for itself, or as an administrator if all callers share one session."""
     caller = get_request_context(request.scope).caller
     if find_server_card(servers, server_id, caller).spec.auth == "server":
         return require_server_admin(request, "this server has one session for all callers")

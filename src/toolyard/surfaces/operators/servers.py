@@ -1,6 +1,6 @@
-"""`/servers`: the MCP servers, their state and their tools.
+"""`/servers`: list, add, remove, start and stop MCP servers, and review and call their tools.
 
-Callers see and call those that serve their tenant; administrators without a tenant see and change all.
+Callers see and call the servers of their tenant; administrators without a tenant see and change all of them.
 """
 
 import re
@@ -49,7 +49,7 @@ PathId = FromPath[str]
 
 
 class NewServerOAuth(Struct, kw_only=True, omit_defaults=True):
-    """As whom a token is asked for, where the server's authorization server registers nobody."""
+    """OAuth client credentials, for an authorization server without dynamic client registration."""
 
     issuer: Text
     client_id: Text
@@ -59,7 +59,7 @@ class NewServerOAuth(Struct, kw_only=True, omit_defaults=True):
 
 
 class NewServerConfig(Struct, kw_only=True, omit_defaults=True):
-    """A command with its arguments, or a url; as in `[servers.NAME]` of the configuration."""
+    """A command with its arguments, or a URL, with the options of `[servers.NAME]` in the configuration."""
 
     display_name: OptionalName = ""
     command: Text = ""
@@ -76,7 +76,7 @@ class NewServerConfig(Struct, kw_only=True, omit_defaults=True):
     protocol: Literal["auto", "2025-11-25"] = "auto"
     sampling: bool = False
     tenants: list[TenantName] = []
-    """Only callers of these tenants see it and its tools; none named means all."""
+    """Only callers of these tenants see the server and its tools; an empty list means all tenants."""
     connect_s: Seconds = 30.0
     list_s: Seconds = 30.0
     call_s: Seconds = 30.0
@@ -84,14 +84,14 @@ class NewServerConfig(Struct, kw_only=True, omit_defaults=True):
 
 
 class NamedServerConfig(NewServerConfig, kw_only=True):
-    """A configuration that says its name itself. The `slug` is the server's id; without one it is made of the name."""
+    """A configuration with its name. The `slug` is the server's id; by default it is derived from the name."""
 
     name: DisplayName
     slug: ServerId | None = None
 
 
 class NewServer(LenientBody, kw_only=True):
-    """A `name` and a `config`, or both in one as `server`."""
+    """A `name` and a `config`, or both together as `server`."""
 
     name: DisplayName | None = None
     config: NewServerConfig | None = None
@@ -123,7 +123,7 @@ class ServerTools(Struct, kw_only=True):
 
 
 class ToolSelectionBody(Struct, forbid_unknown_fields=True, kw_only=True):
-    """Which tools; none named means all that wait."""
+    """The tools to accept or reject; an empty list means all that wait for review."""
 
     tools: list[str] = []
 
@@ -139,7 +139,7 @@ class ToolAnswer(Struct, kw_only=True):
     tool_name: str
     message: str
     result: str | None = None
-    """What a model would read."""
+    """The result as a model would read it."""
     status: Literal["ended", "waiting"] = "ended"
     outcome: str = ""
     conversation_id: str = ""
@@ -159,20 +159,21 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
 def _read_routes(servers: Servers) -> list[HTTPRouteHandler]:
     @get("/servers", responses=ERRORS, tags=["servers"])
     async def list_servers(request: HttpRequest) -> ServerList:
-        """Every server and its state. What is secret in a configuration is not shown."""
+        """List the servers with their states. Secret values of a configuration are masked."""
         caller = get_request_context(request.scope).caller
-        shown = [build_server_view(card, caller) for card in list_visible_servers(servers, caller)]
-        return ServerList(servers=shown, count=len(shown))
+        views = [build_server_view(card, caller) for card in list_visible_servers(servers, caller)]
+        return ServerList(servers=views, count=len(views))
 
     @get("/servers/{server_id:str}", responses=ERRORS, tags=["servers"])
     async def get_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
+        """Return a server with its state."""
         caller = get_request_context(request.scope).caller
         card = find_server_card(servers, server_id, caller)
         return ServerAnswer(server=build_server_view(card, caller), message=describe_status(card, caller))
 
     @get("/servers/{server_id:str}/tools", responses=ERRORS, tags=["servers"])
     async def list_tools(request: HttpRequest, server_id: PathId) -> ServerTools:
-        """What the server lists, also what is quarantined, with the difference to what was accepted."""
+        """List the tools of a server, also quarantined ones, with the difference to the accepted definition."""
         caller = get_request_context(request.scope).caller
         card = find_server_card(servers, server_id, caller)
         if not caller.administers_server:
@@ -185,7 +186,7 @@ def _read_routes(servers: Servers) -> list[HTTPRouteHandler]:
 def _registration_routes(servers: Servers) -> list[HTTPRouteHandler]:
     @post("/servers", responses=ERRORS, tags=["servers"])
     async def add_server(request: HttpRequest, data: JSONBody[NewServer]) -> ServerAnswer:
-        """Add a server; it is kept, and started at once."""
+        """Add a server. Its configuration is stored, and it is started at once."""
         admin = require_servers_admin(request)
         server_id, spec = parse_new(data)
         card = await servers.add(server_id, spec)
@@ -195,7 +196,7 @@ def _registration_routes(servers: Servers) -> list[HTTPRouteHandler]:
 
     @delete("/servers/{server_id:str}", status_code=200, responses=ERRORS, tags=["servers"])
     async def remove_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
-        """Stop a server and forget it, with what was accepted of its tools."""
+        """Stop a server and remove it, together with the record of its accepted tools."""
         admin = require_servers_admin(request)
         card = await servers.act(server_id, "remove")
         return ServerAnswer(server=build_server_view(card, admin), message=f"Server {server_id!r} removed")
@@ -206,14 +207,14 @@ def _registration_routes(servers: Servers) -> list[HTTPRouteHandler]:
 def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
     @post("/servers/{server_id:str}/start", status_code=200, responses=ERRORS, tags=["servers"])
     async def start_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
-        """Start a server that is stopped, or that has failed, without waiting for its next turn."""
+        """Start a server that is stopped, or that has failed, without waiting for its next automatic restart."""
         admin = require_servers_admin(request)
         card = await servers.act(server_id, "start")
         return ServerAnswer(server=build_server_view(card, admin), message=describe_status(card, admin))
 
     @post("/servers/{server_id:str}/stop", status_code=200, responses=ERRORS, tags=["servers"])
     async def stop_server(request: HttpRequest, server_id: PathId) -> ServerAnswer:
-        """Stop a server; its tools are not offered until it is started again."""
+        """Stop a server. Its tools are not offered until it is started again."""
         admin = require_servers_admin(request)
         card = await servers.act(server_id, "stop")
         return ServerAnswer(server=build_server_view(card, admin), message=f"Server {server_id!r} stopped")
@@ -222,7 +223,7 @@ def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
     async def accept_tools(
         request: HttpRequest, server_id: PathId, data: JSONBody[ToolSelectionBody | None] = None
     ) -> ServerTools:
-        """Accept what a server has changed of its tools since they were accepted last."""
+        """Accept new and changed tools of a server: all that wait for review, or those named."""
         require_servers_admin(request)
         card = await servers.act(server_id, "accept", data.tools if data else ())
         return build_server_tools(card, "Accepted")
@@ -231,7 +232,7 @@ def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
     async def reject_tools(
         request: HttpRequest, server_id: PathId, data: JSONBody[ToolSelectionBody | None] = None
     ) -> ServerTools:
-        """Keep tools out as they are listed now: those that wait, or those named. It is remembered."""
+        """Reject tools in their present form: all that wait for review, or those named. The decision is stored."""
         require_servers_admin(request)
         card = await servers.act(server_id, "reject", data.tools if data else ())
         return build_server_tools(card, "Rejected")
@@ -242,20 +243,20 @@ def _action_routes(servers: Servers) -> list[HTTPRouteHandler]:
 def _call_routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
     @post("/servers/{server_id:str}/tools/call", status_code=200, responses=ERRORS, tags=["servers"])
     async def call_tool(request: HttpRequest, server_id: PathId, data: JSONBody[ToolCallBody]) -> Response[ToolAnswer]:
-        """Call a tool directly: judged, run and journaled as any other call. One that asks first answers 202."""
-        visit = get_request_context(request.scope)
-        card = find_server_card(servers, server_id, visit.caller)
+        """Call a tool directly. It is authorized, run and logged as any other call; the status is 202 if it waits."""
+        context = get_request_context(request.scope)
+        card = find_server_card(servers, server_id, context.caller)
         tool = _find_accepted_tool(card, data.tool_name)
-        mint = service.clock
-        call = Call(id=mint.new_id("call"), at=mint.now(), tool=tool.offered_as, arguments=data.arguments)
+        clock = service.clock
+        call = Call(id=clock.new_id("call"), at=clock.now(), tool=tool.offered_as, arguments=data.arguments)
         start = service.build_start(
-            visit.caller,
+            context.caller,
             (call,),
-            correlation_id=visit.correlation_id,
+            correlation_id=context.correlation_id,
             settings=Settings(title=f"{tool.name} on {server_id}", unlisted=True),
         )
-        headers = await admit_request(service, visit.caller)
-        answer = await _collect_answer(Run(service, mint.new_id("conversation"), start), card, tool)
+        headers = await admit_request(service, context.caller)
+        answer = await _collect_answer(Run(service, clock.new_id("conversation"), start), card, tool)
         return Response(answer, status_code=202 if answer.status == "waiting" else 200, headers=headers)
 
     return [call_tool]
@@ -268,19 +269,19 @@ async def _collect_answer(run: Run, card: ServerCard, tool: ServerTool) -> ToolA
     async for item in run.stream():
         match item:
             case Entry(event=CallEnded(result=result)):
-                well = result.outcome == "ok"
-                said = "Tool executed" if well else (result.error.error if result.error else result.outcome)
+                succeeded = result.outcome == "ok"
+                message = "Tool executed" if succeeded else (result.error.error if result.error else result.outcome)
                 answer = replace(
                     answer,
                     result=result.content,
                     outcome=result.outcome,
-                    success=well,
-                    message=said,
+                    success=succeeded,
+                    message=message,
                     call_id=result.call_id,
                 )
             case Entry(event=RunSuspended(waiting_for=waiting)):
-                said = "it waits: approve, deny or answer it in its conversation"
-                return replace(answer, status="waiting", call_id=next(iter(waiting), ""), message=said)
+                message = "the call waits: approve, deny or answer it in its conversation"
+                return replace(answer, status="waiting", call_id=next(iter(waiting), ""), message=message)
             case Entry(event=RunEnded(detail=detail)):
                 return answer if answer.outcome else replace(answer, success=False, message=detail)
             case _:
@@ -289,7 +290,7 @@ async def _collect_answer(run: Run, card: ServerCard, tool: ServerTool) -> ToolA
 
 
 def parse_new(data: NewServer) -> tuple[str, ServerSpec]:
-    """Return the id of a new server and how it is reached. Raise Invalid for what cannot be."""
+    """Return the id and the configuration of a new server. Raise Invalid if they are not valid."""
     config, name = data.server or data.config, data.server.name if data.server else data.name
     if config is None or name is None:
         raise invalid_field("server", "give a name and a config, or both in one as server")
@@ -299,7 +300,7 @@ def parse_new(data: NewServer) -> tuple[str, ServerSpec]:
 
 
 def build_server_id(name: str) -> str:
-    """Return the name as an id: itself where it can be one, else in small letters with hyphens for what cannot."""
+    """Return the name if it is valid as an id, else in lower case with hyphens for other characters."""
     server_id = name if re.match(SERVER_ID, name) else re.sub(r"[^a-z0-9_.]+", "-", name.lower()).strip("-.")
     if len(server_id) > MAX_ID_CHARS or not re.match(SERVER_ID, server_id):
         raise invalid_field("name", "no id can be made of this name: give a slug of letters, digits, '.', '_' and '-'")

@@ -1,4 +1,4 @@
-"""`GET /traces/{id}` and `GET /conversations/{id}/runs/{id}`: runs with turns, calls and waits. It draws nothing."""
+"""`GET /traces/{id}` and `GET /conversations/{id}/runs/{id}`: runs with their turns, calls and waits."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ from toolyard.surfaces.request_context import HttpRequest, get_request_context
 
 OPERATOR_ROLES = frozenset({"operator", "admin"})
 MAX_RUNS = 100
-"""How many runs of one correlation id are shown: its latest."""
+"""How many runs of one correlation id are returned, the latest ones."""
 
 
 class RunAnswer(Struct, frozen=True, kw_only=True):
@@ -45,7 +45,7 @@ class RecordedTurnAnswer(Struct, frozen=True, kw_only=True):
 def routes(service: Service) -> list[HTTPRouteHandler]:
     @get("/conversations/{conversation_id:str}/runs/{run_id:str}", responses=ERRORS, tags=["traces"])
     async def show_run(request: HttpRequest, conversation_id: PathId, run_id: PathId) -> RunAnswer:
-        """One run: its turns, calls and waits with their times. A run that is still open has open ends."""
+        """Return one run: its turns, calls and waits with their times. Ends are missing while the run is open."""
         await service.require_conversation(conversation_id, get_request_context(request.scope).caller, "see")
         trace = build_trace(await service.read_entries(conversation_id), run_id)
         if trace is None:
@@ -54,42 +54,42 @@ def routes(service: Service) -> list[HTTPRouteHandler]:
 
     @get("/traces/{correlation_id:path}", responses=ERRORS, tags=["traces"])
     async def show_trace(request: HttpRequest, correlation_id: PathId) -> TraceAnswer:
-        """Every run under a correlation id that the caller may see: their own, or their tenant's for its operators."""
-        wanted = correlation_id.removeprefix("/")
-        runs = await find_visible_runs(service, wanted, get_request_context(request.scope).caller)
+        """Return the runs of a correlation id that the caller may see: its own, or its tenant's for operators."""
+        trace_id = correlation_id.removeprefix("/")
+        runs = await find_visible_runs(service, trace_id, get_request_context(request.scope).caller)
         if not runs:
-            raise NotFound(f"there is no trace {wanted[:128]!r}")
+            raise NotFound(f"there is no trace {trace_id[:128]!r}")
         traces = await build_traces(service, runs[-MAX_RUNS:])
-        return TraceAnswer(correlation_id=wanted, runs=traces, earlier=max(0, len(runs) - MAX_RUNS))
+        return TraceAnswer(correlation_id=trace_id, runs=traces, earlier=max(0, len(runs) - MAX_RUNS))
 
     @get("/conversations/{conversation_id:str}/runs/{run_id:str}/turns/{number:int}", responses=ERRORS, tags=["traces"])
     async def show_turn(
         request: HttpRequest, conversation_id: PathId, run_id: PathId, number: FromPath[int]
     ) -> RecordedTurnAnswer:
-        """What was sent to the model for a turn and what came back, where `keep_requests` is on. For operators."""
+        """Return the model request and response of a turn, if `keep_requests` is on. For operators."""
         caller = get_request_context(request.scope).caller
         await service.require_conversation(conversation_id, caller, "see")
         if not caller.roles & OPERATOR_ROLES:
             raise Forbidden("what is sent to models is shown to the roles operator and admin")
-        kept = await service.wire_log.read(conversation_id, run_id, number) if service.wire_log else None
-        if kept is None:
+        turn = await service.wire_log.read(conversation_id, run_id, number) if service.wire_log else None
+        if turn is None:
             raise NotFound("this turn was not kept; set keep_requests = true to keep the next ones")
-        # Where and how the provider is reached is the server's business, which a tenant's operators do not see.
-        return RecordedTurnAnswer(turn=replace(kept, url="", headers={}) if caller.tenant else kept)
+        # The provider's URL and headers are part of the server's configuration, which a tenant's operators do not see.
+        return RecordedTurnAnswer(turn=replace(turn, url="", headers={}) if caller.tenant else turn)
 
     return [show_run, show_trace, show_turn]
 
 
 async def find_visible_runs(service: Service, correlation_id: str, caller: Caller) -> list[tuple[str, str]]:
-    """The conversations and runs of this id that the caller may see."""
-    found: list[tuple[str, str]] = []
-    may: dict[str, bool] = {}
+    """Return the conversations and runs of a correlation id that the caller may see."""
+    visible_runs: list[tuple[str, str]] = []
+    can_see: dict[str, bool] = {}
     for conversation, run_id in await service.find_runs(correlation_id):
-        if conversation not in may:
-            may[conversation] = await _can_see(service, conversation, caller)
-        if may[conversation]:
-            found.append((conversation, run_id))
-    return found
+        if conversation not in can_see:
+            can_see[conversation] = await _can_see(service, conversation, caller)
+        if can_see[conversation]:
+            visible_runs.append((conversation, run_id))
+    return visible_runs
 
 
 async def _can_see(service: Service, conversation: str, caller: Caller) -> bool:
@@ -101,10 +101,10 @@ async def _can_see(service: Service, conversation: str, caller: Caller) -> bool:
 
 
 async def build_traces(service: Service, runs: Sequence[tuple[str, str]]) -> list[Trace]:
-    """Each conversation's log is read once, however many of its runs are asked for."""
+    """Return the traces of runs. The log of each conversation is read once, however many runs it has."""
     logs: dict[str, Sequence[Entry]] = {}
     for conversation, _ in runs:
         if conversation not in logs:
             logs[conversation] = await service.read_entries(conversation)
-    found = (build_trace(logs[conversation], run_id) for conversation, run_id in runs)
-    return [trace for trace in found if trace is not None]
+    traces = (build_trace(logs[conversation], run_id) for conversation, run_id in runs)
+    return [trace for trace in traces if trace is not None]

@@ -1,1 +1,1 @@
-"""The web page, as its build left it in the package."""
+"""The web page, built into the package."""

@@ -1,6 +1,6 @@
-"""`GET /` and `/assets/…`: the web page as its build left it in the package. It is open to all and knows nothing.
+"""`GET /` and `/assets/…`: the web page, built into the package. It is public and holds no data.
 
-Whatever it shows it asks for over the API, with the visitor's own key. Nothing on it comes from another origin.
+The page requests its data over the API with the user's own key, and loads nothing from other origins.
 """
 
 import gzip
@@ -46,14 +46,14 @@ _NAME = re.compile(r"[\w-]+(?:\.[\w-]+)+")
 def routes(folder: Path = PAGE_DIRECTORY) -> list[HTTPRouteHandler]:
     @get("/", include_in_schema=False, media_type="text/html", sync_to_thread=False)
     def index() -> Response[bytes]:
-        """The page, or how to build it where a checkout has none."""
+        """Return the page, or how to build it if a source checkout has none."""
         built = folder / "index.html"
         body = built.read_bytes() if built.is_file() else NOT_BUILT
         return Response(body, media_type="text/html", headers={**HEADERS, "cache-control": "no-cache"})
 
     @get("/assets/{name:str}", include_in_schema=False, sync_to_thread=False)
     def asset(request: HttpRequest, name: PathId) -> Response[bytes]:
-        """A file of the page. Its name changes with its content, so it may be kept for ever."""
+        """Return a file of the page. Its name changes with its content, so it may be cached for ever."""
         path = folder / "assets" / name
         kind = MEDIA_TYPES.get(path.suffix)
         if kind is None or not _NAME.fullmatch(name) or not path.is_file():

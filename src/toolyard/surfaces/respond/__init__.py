@@ -1,1 +1,1 @@
-"""`/ai/respond`: a prompt in, a stream of objects out."""
+"""`/ai/respond`: answer a prompt as a stream of objects."""

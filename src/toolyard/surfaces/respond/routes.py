@@ -1,4 +1,4 @@
-"""`POST /ai/respond`: a prompt in, a stream of objects out; and whether every tool that is offered can be run."""
+"""`POST /ai/respond`: answer a prompt as a stream; `GET /ai/tools/health`: check the tools and the store."""
 
 from typing import Annotated, Literal
 
@@ -27,7 +27,7 @@ from toolyard.surfaces.web_search import WebSearchFields
 
 
 class RespondBody(WebSearchFields, Struct, kw_only=True):
-    """What to answer, and how."""
+    """A prompt, with its history and options."""
 
     prompt: Annotated[str, Meta(min_length=1, max_length=1_000_000)]
     history: list[ChatMessage] = []
@@ -36,12 +36,12 @@ class RespondBody(WebSearchFields, Struct, kw_only=True):
     conversation_id: str = ""
     model: str = ""
     context: dict[str, object] = {}
-    """For the model, beside the prompt, and for the tools. A conversation that this begins keeps it."""
+    """Context for the model, besides the prompt, and for the tools. A new conversation keeps it."""
     tool_choice: str = "auto"
     language: str = ""
-    """Of what the server says itself, in place of the conversation's."""
+    """The language of texts that the server writes itself, in place of the conversation's."""
     keep: bool | None = None
-    """A conversation whose history came along is kept only if a call has to wait, or if this says so."""
+    """Whether to keep a new conversation. By default one that is sent with its history is kept only if a call waits."""
 
 
 class ToolNames(Struct, kw_only=True):
@@ -53,11 +53,11 @@ class ToolNames(Struct, kw_only=True):
     dispatcher_only: list[str]
     total_built_in: int
     built_in_names: list[str]
-    """What comes with the yard or with the model: read_result, find_tools, a provider's own search."""
+    """Tools that come with the server or the model: read_result, find_tools, a provider's own search."""
 
 
 class ServerHealth(Struct, kw_only=True):
-    """How an MCP server is, really."""
+    """The state of an MCP server."""
 
     id: str
     status: ServerStatus
@@ -72,45 +72,46 @@ class ToolsHealth(Struct, kw_only=True):
     tools: ToolNames
     model: str
     store: str
-    """`ok`, or why it takes no write."""
+    """`ok`, or why the store accepts no writes."""
     servers: list[ServerHealth] = []
     warnings: list[str] = []
-    """What an operator should look at, in words."""
+    """Problems that an operator should look at."""
 
 
 def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
     @post("/ai/respond", status_code=200, media_type=EVENT_STREAM, responses=ERRORS, tags=["respond"])
     async def respond(request: HttpRequest, data: JSONBody[RespondBody]) -> Stream:
-        """Answer a prompt as a stream of server-sent events."""
-        visit = get_request_context(request.scope)
+        """Start a run for a prompt and stream its events."""
+        context = get_request_context(request.scope)
         if data.conversation_id:
-            await service.require_conversation(data.conversation_id, visit.caller)
+            await service.require_conversation(data.conversation_id, context.caller)
         input = await read_input(data, service)
-        carries = bool(data.history or data.conversation_history)
+        has_history = bool(data.history or data.conversation_history)
         settings = replace(
             service.default_settings,
             title=build_title(data.prompt),
-            ephemeral=carries if data.keep is None else not data.keep,
+            ephemeral=has_history if data.keep is None else not data.keep,
         )
         start = service.build_start(
-            visit.caller,
+            context.caller,
             input,
-            correlation_id=visit.correlation_id,
+            correlation_id=context.correlation_id,
             tool_choice="none" if data.mode == "chat-only" else data.tool_choice,
             model=data.model,
             web_search=data.search_mode,
+            # A new conversation keeps the context in its settings; an existing one has it for this run only.
             context=data.context if data.conversation_id else {},
             settings=replace(settings, context=to_notes(data.context)),
             language=data.language,
         )
-        headers = await admit_request(service, visit.caller)
+        headers = await admit_request(service, context.caller)
         return await start_and_stream(
             service, data.conversation_id or service.clock.new_id("conversation"), start, headers
         )
 
     @get("/ai/tools/health", responses=ERRORS, tags=["respond"])
     async def tools_health(request: HttpRequest) -> ToolsHealth:
-        """Whether every tool that the caller is offered can be run, the other way round, and the store's state."""
+        """Check that every tool that is offered to the caller can be run, and the reverse, and that the store works."""
         caller = get_request_context(request.scope).caller
         return build_health(service, servers, caller, await service.find_store_problem())
 
@@ -118,14 +119,14 @@ def routes(service: Service, servers: Servers) -> list[HTTPRouteHandler]:
 
 
 async def read_input(data: RespondBody, service: Service) -> list[Item]:
-    """Return the history that came along, then the prompt."""
-    mint = service.clock
-    prompt = UserMessage(id=mint.new_id("item"), at=mint.now(), parts=(TextPart(text=data.prompt),))
-    return [*await read_history([*data.history, *data.conversation_history], mint, add_message), prompt]
+    """Return the history of the request as items, followed by the prompt."""
+    clock = service.clock
+    prompt = UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=data.prompt),))
+    return [*await read_history([*data.history, *data.conversation_history], clock, add_message), prompt]
 
 
 def build_health(service: Service, servers: Servers, caller: Caller, store_problem: str) -> ToolsHealth:
-    """A server that is not as it should be is a warning: what the others offer can be run all the same."""
+    """Return the health report. A failed server is only a warning, because the tools of the others still work."""
     audit = service.audit_tools(caller)
     names = ToolNames(
         total_schemas=len(audit.schemas),

@@ -1,11 +1,11 @@
-"""The title of a conversation whose maker gave none."""
+"""Build a title for a conversation that is created without one."""
 
 MAX_TITLE_CHARS = 60
 MAX_SCANNED_CHARS = 1000
 
 
 def build_title(text: str) -> str:
-    """Return the first words of a text, on one line; `…` says that there were more."""
+    """Return the first words of a text on one line, with `…` if it is longer."""
     line = " ".join(text.lstrip()[:MAX_SCANNED_CHARS].split())
     if len(line) <= MAX_TITLE_CHARS:
         return line
