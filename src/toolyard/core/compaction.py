@@ -74,26 +74,26 @@ def plan_compaction(state: State, run: RunState, until: float) -> Compact | None
 
 def _compute_target(state: State, run: RunState) -> _Target | None:
     history, settings = state.history, run.settings
-    over, min_saved = list[float](), 0.0
+    token_targets, min_saved = list[float](), 0.0
     if run.window and state.tokens > FULL_SHARE * run.window:
         # A target for the history alone: prompt and tools (`surplus`) take their part of the window. A large prompt
         # must not take all of it, so the history keeps a minimum.
-        over.append(max(TARGET_SHARE * run.window - state.surplus, (1 - FULL_SHARE) * run.window))
+        token_targets.append(max(TARGET_SHARE * run.window - state.surplus, (1 - FULL_SHARE) * run.window))
         min_saved = MIN_SAVED_SHARE * run.window
     if run.failure is not None and run.failure.error_type == TOO_LARGE:
-        over.append(TARGET_SHARE * history.tokens)
+        token_targets.append(TARGET_SHARE * history.tokens)
         min_saved = 0.0
-    of_model = bool(over)
+    of_model = bool(token_targets)
     if settings.max_tokens and history.tokens > settings.max_tokens:
-        over.append(TARGET_SHARE * settings.max_tokens)
+        token_targets.append(TARGET_SHARE * settings.max_tokens)
     too_many = settings.max_messages and history.messages > settings.max_messages
-    if not over and not too_many:
+    if not token_targets and not too_many:
         return None
     return _Target(
-        tokens=min(over, default=float(history.tokens)),
+        tokens=min(token_targets, default=float(history.tokens)),
         messages=max(1, int(TARGET_SHARE * settings.max_messages)) if too_many else 0,
         of_model=of_model,
-        min_saved=0.0 if too_many or len(over) > 1 else min_saved,
+        min_saved=0.0 if too_many or len(token_targets) > 1 else min_saved,
     )
 
 

@@ -27,7 +27,7 @@ class OAuth(Struct, frozen=True, kw_only=True, omit_defaults=True):
     client_secret: str = ""
     scope: str = ""
     grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
-    """`authorization_code`: a person signs in. That is also the way for a server that needs a token without `oauth`."""
+    """`authorization_code`: a person signs in. A server that needs a token without `oauth` uses this, too."""
 
 
 class SignIn(Struct, frozen=True, kw_only=True):

@@ -42,14 +42,14 @@ def _count_seal_chars(seal: Seal | None) -> int:
 
 def _estimate_arguments(arguments: dict[str, object]) -> int:
     # A loop, not recursion: arguments may be nested deeper than Python can recurse.
-    size, left = 0, list[object](arguments.values())
-    while left:
-        value = left.pop()
+    size, pending = 0, list[object](arguments.values())
+    while pending:
+        value = pending.pop()
         size += VALUE_BYTES
         if isinstance(value, str):
             size += len(value)
         elif isinstance(value, dict):
-            left += cast(dict[str, object], value).values()
+            pending += cast(dict[str, object], value).values()
         elif isinstance(value, list):
-            left += cast(list[object], value)
+            pending += cast(list[object], value)
     return size

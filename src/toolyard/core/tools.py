@@ -92,5 +92,5 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
 def hash_definition(tool: Tool) -> str:
     """Return a short hash of what the model is shown of a tool: a tool with another description is another tool."""
     options = (tool.options,) if tool.options else ()
-    shown = msgspec.json.encode((tool.name, tool.description, tool.parameters, *options), order="deterministic")
-    return hashlib.blake2b(shown, digest_size=8).hexdigest()
+    definition = msgspec.json.encode((tool.name, tool.description, tool.parameters, *options), order="deterministic")
+    return hashlib.blake2b(definition, digest_size=8).hexdigest()

@@ -14,8 +14,8 @@ def build_system_text(base: str, division: str, settings: Settings, note: str = 
 
 def format_note(note: Note) -> str:
     """Return a note as the model reads it: its name, what it is about, its text."""
-    about = (("keywords", note.keywords), ("files", note.files))
-    listed = "; ".join(f"{label}: {', '.join(values)}" for label, values in about if values)
+    labelled = (("keywords", note.keywords), ("files", note.files))
+    listed = "; ".join(f"{label}: {', '.join(values)}" for label, values in labelled if values)
     return f"{note.name} ({listed}): {note.text}" if listed else f"{note.name}: {note.text}"
 
 

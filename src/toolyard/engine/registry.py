@@ -353,8 +353,8 @@ class Registry:
 
         Where a tool of another venue has the name of a provider's tool, the provider's is left out.
         """
-        taken = {entry.tool.name for entry in elsewhere} if search_plan.native else ()
-        entries = [*(self._native[name] for name in search_plan.native if name not in taken), *elsewhere]
+        used_names = {entry.tool.name for entry in elsewhere} if search_plan.native else ()
+        entries = [*(self._native[name] for name in search_plan.native if name not in used_names), *elsewhere]
         hashes = {entry.tool.name: entry.hash for entry in entries}
         digest = hashlib.blake2b("".join(f"{k}{v}" for k, v in hashes.items()).encode(), digest_size=8).hexdigest()
         # Also cached by content: different callers and states that lead to the same tools share one object.

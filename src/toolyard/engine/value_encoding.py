@@ -48,15 +48,15 @@ def encode_whole(value: object) -> bytes | Problem:
 
 def is_large(value: object, max_chars: int = MAX_INLINE_CHARS) -> bool:
     """Return whether a value takes long to encode, without visiting more of it than needed."""
-    chars, nodes, left = 0, 0, [value]
-    while left:
-        inner = left.pop()
+    chars, nodes, pending = 0, 0, [value]
+    while pending:
+        current = pending.pop()
         nodes += 1
-        if isinstance(inner, str | bytes | bytearray):
-            chars += len(inner)
-        elif (parts := _list_parts(inner)) is not None:
+        if isinstance(current, str | bytes | bytearray):
+            chars += len(current)
+        elif (parts := _list_parts(current)) is not None:
             nodes += len(parts) if len(parts) > MAX_NODES else 0  # large already: the parts need no visit
-            left += parts if nodes <= MAX_NODES else ()
+            pending += parts if nodes <= MAX_NODES else ()
         if chars > max_chars or nodes > MAX_NODES:
             return True
     return False
@@ -107,8 +107,8 @@ def _object_pieces(pairs: dict[object, object]) -> Iterator[bytes]:
 
 
 def _array_pieces(values: Collection[object]) -> Iterator[bytes]:
-    left, separator = iter(values), b"["
-    while chunk := list(islice(left, PIECE_ITEMS)):
+    remaining, separator = iter(values), b"["
+    while chunk := list(islice(remaining, PIECE_ITEMS)):
         if _FLAT.issuperset(map(type, chunk)) or not is_large(chunk, MAX_PIECE_CHARS):
             yield separator + _encode_json(chunk)[1:-1]
         else:

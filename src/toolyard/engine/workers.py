@@ -183,7 +183,7 @@ class Workers:
 
     def recover(self, calls: Sequence[CallState], state: State) -> None:
         """Run again or close the calls that were running when an earlier owner died."""
-        now, events, again = self._deps.clock.now(), list[Durable](), list[CallState]()
+        now, events, repeated = self._deps.clock.now(), list[Durable](), list[CallState]()
         for call in calls:
             entry = self._deps.policy_check.recheck(call, state, now)
             allowed = not isinstance(entry, list)
@@ -192,11 +192,11 @@ class Workers:
             safe = allowed and (entry.tool.venue == "client" or self._deps.policy_check.is_repeatable(call, state))
             # A call that several owners died with may be what killed them.
             if safe and call.owners < MAX_OWNERS:
-                again.append(call)
+                repeated.append(call)
             else:
                 events.append(CallEnded(result=build_unknown_result(call.call, now)))
         self._journal.emit(*events)
-        self.run(again, self._journal.state)
+        self.run(repeated, self._journal.state)
 
     async def stop(self, calls: Sequence[CallState]) -> None:
         """Cancel the turn and these calls, and emit the end of each, whether or not its task has stopped."""

@@ -122,13 +122,13 @@ class Metrics:
 
 
 def _render_gauges(load: Load) -> Iterator[str]:
-    for name, value, about in (
+    for name, value, help_text in (
         ("toolyard_runs_running", load.running, "Runs at work in this process."),
         ("toolyard_runs_waiting", load.waiting, "Runs that wait for a person or for an application."),
         ("toolyard_runs_queued", load.queued, "Runs in line behind another run of their conversation."),
         ("toolyard_open_streams", load.open_streams, "Readers that follow a conversation now."),
     ):
-        yield from _render_head(name, "gauge", about)
+        yield from _render_head(name, "gauge", help_text)
         yield _render_line(name, {}, value)
 
 
@@ -141,8 +141,8 @@ def _render_histogram(name: str, labels: Labels, histogram: Histogram) -> Iterat
     yield _render_line(f"{name}_count", labels, total)
 
 
-def _render_head(name: str, kind: str, about: str) -> Iterable[str]:
-    return f"# HELP {name} {about}", f"# TYPE {name} {kind}"
+def _render_head(name: str, kind: str, help_text: str) -> Iterable[str]:
+    return f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"
 
 
 def _render_line(name: str, labels: Labels, value: float) -> str:

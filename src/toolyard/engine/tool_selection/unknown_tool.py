@@ -22,5 +22,5 @@ def build_unknown_tool_problem(name: str, offered: Iterable[str]) -> Problem:
 
 def _compute_likeness(name: str, other: str) -> float:
     """Return the share of letter pairs that two names have in common."""
-    pairs, others = {*itertools.pairwise(name)}, {*itertools.pairwise(other)}
-    return len(pairs & others) / (len(pairs | others) or 1)
+    pairs, other_pairs = {*itertools.pairwise(name)}, {*itertools.pairwise(other)}
+    return len(pairs & other_pairs) / (len(pairs | other_pairs) or 1)
