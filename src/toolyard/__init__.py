@@ -1,4 +1,4 @@
-"""Toolyard: one loop, four places a tool can run, one durable log."""
+"""Toolyard: a tool-calling server and library with one loop, four venues for tools and one durable log."""
 
 from toolyard.core.caller import Caller
 from toolyard.core.conversation_settings import Settings

@@ -1,4 +1,4 @@
-"""The composition root: names become adapters, adapters become a service. The only place that wires."""
+"""The composition root: turns names into adapters and wires them to a service. No other module does so."""
 
 import asyncio
 import importlib
@@ -60,12 +60,12 @@ AsgiApp = Callable[[Message, Callable[[], Awaitable[Message]], Callable[[Message
 
 
 ModelChoice = str | Model | Sequence[str]
-"""A name, a model, or names in the order in which they are asked until one can be had."""
+"""The name of a model, a model, or a chain of names: each is a fallback for those before it."""
 OFFLINE = "toolyard:offline"
-"""The model of a server that names none: it needs no key and no network, and is no language model."""
+"""The model of a server that configures none: it needs no key and no network, and is not a language model."""
 IDS_PER_DRAW = 16
 MAX_MODELS = 256
-"""That are held at once: a pattern lets requests name any number."""
+"""Models that are kept open. With a pattern, requests could name any number."""
 LOCAL_PREFIX = "local:"
 NO_KEYS: Mapping[str, str] = MappingProxyType({})
 
@@ -77,7 +77,9 @@ class SystemClock:
         self._random_digits = ""
 
     def new_id(self, prefix: str) -> str:
-        """The second, and sixteen random digits: what is made together lies together on the disk, not all over it."""
+        """Return a new id: the prefix, the current second and sixteen random digits."""
+        # The time comes first, so that rows that are written together are neighbours in the store's index. The random
+        # digits are drawn in bulk, as each draw is a system call.
         if not self._random_digits:
             self._random_digits = secrets.token_hex(8 * IDS_PER_DRAW)
         digits, self._random_digits = self._random_digits[:16], self._random_digits[16:]
@@ -87,7 +89,7 @@ class SystemClock:
 
 
 class Models:
-    """Models by name, each made once, when it is first asked for. Of several, the first has the others behind it."""
+    """Models by name, each created on first use. The default may be a chain: its first name stands for all of it."""
 
     def __init__(
         self,
@@ -117,7 +119,7 @@ class Models:
         return model
 
     def native_tools(self, name: str) -> NativeTools:
-        """What the provider of a model runs itself; of a line, what that of the first one does."""
+        """Return the tools that the provider of a model runs itself; for a chain, those of its first model."""
         try:
             model = self._get_model(name)
         except Misconfigured:
@@ -125,15 +127,14 @@ class Models:
         return model.native if isinstance(model, NativeToolsModel) else NativeTools()
 
     def context_window(self, name: str) -> int:
-        """The tokens that a model takes, the least of a line's; 0 where neither the configuration nor we know."""
+        """Return the context window of a model in tokens, the smallest of a chain; 0 if it is unknown."""
         names = self._names if self._fallback is not None and name == self.default else (name,)
-        return min(
-            (tokens for one in names if (tokens := self._windows.get(one) or find_context_window(one))), default=0
-        )
+        windows = (self._windows.get(model) or find_context_window(model) for model in names)
+        return min(filter(None, windows), default=0)
 
     def cards(self, others: Iterable[str]) -> list[ModelCard]:
-        """Return what is known of the line and of the others: the line first, in its order."""
-        # Loaded when somebody asks: it brings a wire along, which a yard with another model does not need.
+        """Return the cards of the default chain, in its order, and of the other models."""
+        # Loaded on demand: the module imports a wire, which a server with another model does not need.
         cards = importlib.import_module("toolyard.models.cards")
         names = (*self._names, *sorted(set(others).difference(self._names)))
         return [
@@ -155,7 +156,7 @@ class Models:
         return ""
 
     def check(self) -> None:
-        """Raises Misconfigured now if a model of the line cannot be had."""
+        """Raise Misconfigured if a model of the default chain cannot be created."""
         for name in self._names:
             self._get_model(name)
 
@@ -165,10 +166,10 @@ class Models:
 
 
 def make_model(name: str, api_keys: Mapping[str, str] = NO_KEYS) -> Model:
-    """The model of a name such as `toolyard:offline`, `openai:gpt-4o-mini`, `ollama:qwen3` or `http://host/v1#model`.
+    """Return the model of a name: `toolyard:offline`, `openai:gpt-4o-mini`, `ollama:qwen3` or `http://host/v1#model`.
 
-    A provider's key, from `api_keys` or its variable, goes to that provider only; a server named by its address gets
-    `TOOLYARD_MODEL_KEY`, if set.
+    A provider's key, from `api_keys` or its environment variable, is sent to that provider only; a server that is named
+    by its address gets `TOOLYARD_MODEL_KEY`, if set.
     """
     if name == OFFLINE:
         return importlib.import_module("toolyard.models.offline").Offline()
@@ -183,32 +184,32 @@ def make_model(name: str, api_keys: Mapping[str, str] = NO_KEYS) -> Model:
         )
     provider, _, model = name.partition(":")
     if provider not in PROVIDERS or not model:
-        known = ", ".join(f"{known}:…" for known in PROVIDERS)
-        raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {known} or http://host/v1#model")
-    known = PROVIDERS[provider]
-    key = api_keys.get(provider) or known.resolve_key(os.environ)
-    base_url = known.resolve_base_url(provider, os.environ)
-    if known.key_variable and not key:
-        raise MissingKey(name, known.key_variable, ", or give it in api_keys")
+        prefixes = ", ".join(f"{prefix}:…" for prefix in PROVIDERS)
+        raise Misconfigured(f"{name!r} is not a model: use {OFFLINE}, one of {prefixes} or http://host/v1#model")
+    preset = PROVIDERS[provider]
+    key = api_keys.get(provider) or preset.resolve_key(os.environ)
+    base_url = preset.resolve_base_url(provider, os.environ)
+    if preset.key_variable and not key:
+        raise MissingKey(name, preset.key_variable, ", or give it in api_keys")
     if not base_url:
-        raise Misconfigured(f"{name!r} needs an address: set the environment variable {known.address_variable}")
-    return make_wired_model(known, base_url=base_url, model=model, api_key=key, provider=provider)
+        raise Misconfigured(f"{name!r} needs an address: set the environment variable {preset.address_variable}")
+    return make_wired_model(preset, base_url=base_url, model=model, api_key=key, provider=provider)
 
 
 def check_api_keys(api_keys: Mapping[str, str]) -> None:
-    """Raise Misconfigured, without showing any key, if one is for something that is no provider."""
+    """Raise Misconfigured for a name that is not a provider's. The message shows no key."""
     for provider in api_keys:
         if provider not in PROVIDERS:
             raise Misconfigured(f"api_keys: {provider!r} is not a provider; those are {', '.join(PROVIDERS)}")
 
 
-def make_wired_model(known: ProviderPreset, **options: object) -> Model:
-    """A model on its provider's wire, which is loaded when it is first needed."""
-    plain = _load_wire(known.wire, options)
-    if known.native_wire in ("", known.wire):
+def make_wired_model(preset: ProviderPreset, **options: object) -> Model:
+    """Return a model that speaks its provider's wire protocol. The wire's module is loaded here."""
+    plain = _load_wire(preset.wire, options)
+    if preset.native_wire in ("", preset.wire):
         return plain
     native_router = importlib.import_module("toolyard.models.native_router")
-    return native_router.NativeToolRouter(plain, lambda: _load_wire(known.native_wire, options))
+    return native_router.NativeToolRouter(plain, lambda: _load_wire(preset.native_wire, options))
 
 
 def _load_wire(wire: str, options: Mapping[str, object]) -> Model:
@@ -217,12 +218,12 @@ def _load_wire(wire: str, options: Mapping[str, object]) -> Model:
 
 
 def make_local_model(name: str) -> Model:
-    """The model of a file, such as `local:/models/qwen.gguf`. Needs the extra `toolyard[local]`."""
+    """Return the model of a file, such as `local:/models/qwen.gguf`. Needs the extra `toolyard[local]`."""
     return importlib.import_module("toolyard.models.local").Local(name.removeprefix(LOCAL_PREFIX))
 
 
 async def open_store(name: str) -> Store:
-    """The store of a name: `memory:`, `sqlite:///relative.db` or `sqlite:////absolute.db`, with `?synchronous=FULL`."""
+    """Open a store: `memory:`, `sqlite:///relative.db` or `sqlite:////absolute.db`, also with `?synchronous=FULL`."""
     if name == "memory:":
         return MemoryStore()
     url = urlsplit(name)
@@ -236,7 +237,7 @@ async def open_store(name: str) -> Store:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wiring:
-    """Everything that a yard is put together from."""
+    """The complete configuration of an App."""
 
     model: ModelChoice
     tools: Sequence[object] = ()
@@ -246,52 +247,55 @@ class Wiring:
     rules: Sequence[Rule] = ()
     system_prompt: str = ""
     language: str = ""
-    """Of the sentences that no model says; empty means the caller's own."""
+    """The language of the server's own messages to users; empty means the caller's."""
     texts: CustomTexts = field(default_factory=lambda: NO_TEXTS)
-    """Sentences in place of the built-in ones."""
+    """Messages that replace the built-in ones."""
     threads: int = 32
     grace_s: float = 5.0
     named_model: Callable[[str], Model] = make_model
-    """How a name becomes a model."""
+    """Creates a model from its name."""
     allowed_models: frozenset[str] | None = None
     """The models that a request may name; None means any."""
     model_patterns: Sequence[str] = ()
-    """Patterns for names of others that it may name."""
+    """Patterns of further model names that a request may name."""
     requests_per_minute: int = 0
     default_settings: Settings = field(default_factory=Settings)
     keys: Sequence[Key] = ()
     verify: VerifyToken | None = None
     cors_origins: frozenset[str] = frozenset()
     keep_requests: bool = False
-    """Whether what goes over the wire to models is kept, for operators to look at."""
+    """Whether requests to models and their responses are recorded for operators."""
     windows: Mapping[str, int] = field(default_factory=dict[str, int])
-    """How many tokens models take, by name, where that is not what is known of them."""
+    """Context windows in tokens, by model name, where they differ from the built-in table."""
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
-    """What models cost, by name: shown, never enforced."""
+    """Prices by model name: shown, never enforced."""
     divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)
     otlp_endpoint: str = ""
-    """Where spans go; empty means wherever the OTEL_ variables say, if they do."""
+    """Where spans are sent; empty means that the OTEL_ variables decide."""
     service_name: str = "toolyard"
     web_search: SearchRules = field(default_factory=SearchRules)
     provider_tools: Sequence[Tool] = ()
-    """What the model's provider may run itself besides a search."""
+    """Tools besides web search that the model's provider may run itself."""
     providers: Sequence[ProviderCard] = ()
-    """Of the models; empty means that nothing is known but the model's name."""
+    """Cards of the configured providers; empty if only the model's name is known."""
     servers: Mapping[str, ServerSpec] = field(default_factory=dict[str, ServerSpec])
-    """MCP servers by id. More can be added while the yard is open."""
+    """MCP servers by id. More can be added at run time."""
     apply_rules: Callable[[Tool], Tool] = lambda tool: tool
-    """A tool that a server lists, with the rules that the configuration sets for it."""
+    """Returns a tool with the rules that the configuration sets for it."""
     observers: Sequence[Observe] = ()
-    """Told of every entry once it is stored; one that fails is logged and does no harm."""
+    """Called with every entry once it is stored. An observer that fails is logged and affects nothing else."""
 
 
 def _load_schemas() -> "Schemas":
-    """Loaded when a tool needs it: it is a third of what a yard of typed functions takes in memory."""
+    """Return the schema validators.
+
+    Loaded on demand: a server of typed functions takes a third less memory without them.
+    """
     return importlib.import_module("toolyard.engine.argument_validation").Schemas()
 
 
 def _load_connector() -> Connector:
-    """Loaded when the first server is started."""
+    """Return the connector to MCP servers, loaded when the first server is started."""
     try:
         return importlib.import_module("toolyard.venues.mcp.connector").SdkConnector()
     except ImportError as error:
@@ -299,7 +303,7 @@ def _load_connector() -> Connector:
 
 
 class App:
-    """A service with everything that it stands on, to be closed together."""
+    """A service with all that it depends on, closed together."""
 
     def __init__(self, wiring: Wiring, models: Models, store: Store, tasks: asyncio.TaskGroup) -> None:
         self.clock = SystemClock()
@@ -360,12 +364,12 @@ class App:
         )
 
     async def start(self) -> None:
-        """Start the servers, then take up what an earlier process left open."""
+        """Start the MCP servers, then resume what an earlier process left open."""
         await self.servers.open()
         await self.service.start()
 
     async def asgi(self) -> "AsgiApp":
-        """The server's surfaces. Needs the extra `toolyard[server]`."""
+        """Return the HTTP surfaces as an ASGI application. Needs the extra `toolyard[server]`."""
         await self.access.load()
         try:
             surfaces = importlib.import_module("toolyard.surfaces.app")
@@ -375,7 +379,8 @@ class App:
         return surfaces.asgi(self.service, self.access, self.servers, self._wiring.cors_origins, cards)
 
     async def close(self) -> None:
-        """Close everything, whatever one part says about it; complaints are raised at the end."""
+        """Close all parts, even if one fails; the error is raised at the end."""
+        # Callbacks run in reverse order: the store closes last, as the other parts may still write to it.
         async with AsyncExitStack() as parts:
             for part in (self._store, self._models, self._function, self._mcp, *self._exporters):
                 parts.push_async_callback(part.close)

@@ -1,4 +1,4 @@
-"""Entries and values to and from JSON. Nobody else knows how they are written."""
+"""Encodes entries and events as JSON and decodes them. No other module defines their stored form."""
 
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -32,17 +32,16 @@ T = TypeVar("T", bound=Struct)
 
 
 def check_encodable(value: T) -> T:
-    """The value, if it can be written and read again as what it says it is. Raises Invalid.
-
-    What comes from outside is checked once, before it enters the log: a log that cannot be read back is lost.
-    """
+    """Return the value if it can be encoded and decoded again as its own type. Raises Invalid."""
+    # Input is checked before it enters the log: a single entry that cannot be decoded would make the conversation
+    # unreadable.
     with _raise_invalid(type(value).__name__):
         msgspec.json.decode(_encoder.encode(value), type=type(value))
     return value
 
 
 def check_items(items: Sequence[Item]) -> None:
-    """Raise Invalid for items that could not be read back, as `checked` does for a whole command."""
+    """Raise Invalid for items that could not be decoded again, as `check_encodable` does for a whole command."""
     with _raise_invalid("Item"):
         _items.decode(_encoder.encode(items))
 

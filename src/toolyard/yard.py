@@ -1,4 +1,4 @@
-"""Toolyard as a library: a yard of tools, a model, and runs to follow. It translates; the service does the work."""
+"""The library interface: `Yard` holds tools, a model and a store, and starts runs. The service does the work."""
 
 import asyncio
 import logging
@@ -45,7 +45,7 @@ LOCAL_CALLER = Caller(user="local", roles=frozenset({"admin"}))
 
 
 class Yard:
-    """Tools, a model and a store, put together. Use it as `async with Yard(…) as yard:`."""
+    """Tools, a model and a store, wired together. Use it as `async with Yard(…) as yard:`."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class Yard:
         threads: int = 32,
         grace_s: float = 5.0,
     ) -> None:
-        """`api_keys` are those of providers by their names, in place of their environment variables."""
+        """`api_keys` are API keys by provider name, used in place of the environment variables."""
         check_api_keys(api_keys)
         if not model:
             raise Misconfigured(
@@ -93,7 +93,7 @@ class Yard:
 
     @classmethod
     def from_wiring(cls, wiring: Wiring) -> Self:
-        """A yard with everything that a server needs besides: keys, defaults, rates."""
+        """Return a yard from a complete Wiring, with what only a server needs: keys, defaults, rate limits."""
         yard = cls.__new__(cls)
         yard._wire(wiring)
         return yard
@@ -123,21 +123,21 @@ class Yard:
     ) -> None:
         try:
             await self._opened_app.close()
-        except Exception as complaint:
+        except Exception as close_error:
             if error is None:
                 raise
-            _log.warning("the yard closed with a complaint of its own: %s", complaint)
+            _log.warning("the yard could not be closed cleanly: %s", close_error)
         finally:
             await self._tasks.__aexit__(None, None, None)
 
     def asgi(self) -> AsgiApp:
-        """The HTTP surfaces, to be served or mounted: `app.mount("/assistant", yard.asgi())`."""
+        """Return the HTTP surfaces, to be served or mounted: `app.mount("/assistant", yard.asgi())`."""
 
         async def app(
             scope: Message, receive: Callable[[], Awaitable[Message]], send: Callable[[Message], Awaitable[None]]
         ) -> None:
             if self._asgi is None:
-                async with self._building:  # it takes long: the first requests, however many, build it once
+                async with self._building:  # building takes long: concurrent first requests share one build
                     self._asgi = self._asgi or await self._opened_app.asgi()
             await self._asgi(scope, receive, send)
 
@@ -160,7 +160,7 @@ class Yard:
         interrupt: bool = False,
         correlation_id: str = "",
     ) -> Run:
-        """A request, begun when it is iterated over: `async for event in yard.run("find flour"):`."""
+        """Return a run, which starts when it is iterated over: `async for event in yard.run("find flour"):`."""
         start = self.service.build_start(
             caller,
             self._to_items(message),
@@ -180,7 +180,7 @@ class Yard:
     async def ask(
         self, message: str | UserMessage | Sequence[Item], *, caller: Caller = LOCAL_CALLER, **more: object
     ) -> str:
-        """The final text. Raises RunWaiting if the run needs a decision or the application, RunFailed if it failed."""
+        """Return the final text. Raises RunWaiting if the run waits for a decision or a result, or RunFailed."""
         return (await self.execute(message, caller=caller, **more)).text  # pyright: ignore[reportArgumentType]
 
     async def execute(
@@ -192,18 +192,18 @@ class Yard:
         metadata: Mapping[str, object] | None = None,
         **more: object,
     ) -> RunResult:
-        """What came of a request: its text, how often the model was asked, the tokens, and where each tool ran.
+        """Return the result of a request: its text, the number of model calls, the tokens, and where each tool ran.
 
-        It takes what `run` takes, and raises what `ask` raises. `metadata` may say with `useWebSearch` and
-        `webSearchPreference` what `web_search` says.
+        It takes the arguments of `run` and raises the errors of `ask`. `metadata` may hold `useWebSearch` and
+        `webSearchPreference` in place of `web_search`.
         """
         more["web_search"] = parse_metadata(metadata, web_search) if metadata else web_search
         run = self.run(content, caller=caller, **more)  # pyright: ignore[reportArgumentType]
-        execution = RunResultBuilder(self._find_tool)
+        builder = RunResultBuilder(self._find_tool)
         async with aclosing(run.stream()) as published:
             async for item in published:
-                if isinstance(item, Entry) and (done := execution.add(item)) is not None:
-                    return done
+                if isinstance(item, Entry) and (result := builder.add(item)) is not None:
+                    return result
         raise RunFailed("the run was left before its end")
 
     def call(
@@ -214,10 +214,10 @@ class Yard:
         caller: Caller = LOCAL_CALLER,
         context: Mapping[str, object] = {},
     ) -> Run:
-        """One tool, called directly: a run that starts with the call and ends with its result."""
-        mint = self._opened_app.clock
-        called = Call(id=mint.new_id("call"), at=mint.now(), tool=tool, arguments=dict(arguments))
-        return self.run((called,), caller=caller, context=context)
+        """Call one tool without a model: return a run that starts with the call and ends with its result."""
+        clock = self._opened_app.clock
+        call = Call(id=clock.new_id("call"), at=clock.now(), tool=tool, arguments=dict(arguments))
+        return self.run((call,), caller=caller, context=context)
 
     async def approve(
         self,
@@ -228,10 +228,12 @@ class Yard:
         remember: Remember = "no",
         caller: Caller = LOCAL_CALLER,
     ) -> None:
+        """Approve a call that asks for a decision, with edited `arguments` if given."""
         edited = None if arguments is None else dict(arguments)
         await self._submit(conversation, Approve(by=caller, call_id=call_id, arguments=edited, remember=remember))
 
     async def deny(self, conversation: str, call_id: str, reason: str = "", *, caller: Caller = LOCAL_CALLER) -> None:
+        """Deny a call that asks for a decision. The model is told the reason."""
         await self._submit(conversation, Deny(by=caller, call_id=call_id, reason=reason))
 
     async def deliver(
@@ -243,7 +245,7 @@ class Yard:
         error: str | ToolError = "",
         caller: Caller = LOCAL_CALLER,
     ) -> None:
-        """The application's result, or its error, for a call that it was handed."""
+        """Record the application's result, or its error, for a call of one of its tools."""
         answer = Failure(problem=_to_problem(error)) if error else Value(value=result)
         await self.service.deliver(conversation, {call_id: answer}, caller)
 
@@ -256,25 +258,27 @@ class Yard:
         reply: Reply = "accepted",
         caller: Caller = LOCAL_CALLER,
     ) -> None:
-        """The answer to a question that a tool asked."""
+        """Answer a question that a tool asked."""
         await self._submit(conversation, Answer(by=caller, call_id=call_id, reply=reply, content=dict(content or {})))
 
     async def change(self, conversation: str, change: SettingsChange, *, caller: Caller = LOCAL_CALLER) -> None:
+        """Change the settings of a conversation, from its next run on."""
         await self._submit(conversation, Change(by=caller, change=change))
 
     async def stop(self, conversation: str, *, call_id: str = "", caller: Caller = LOCAL_CALLER) -> None:
+        """Stop the current run of a conversation, or one call of it."""
         await self._submit(conversation, Stop(by=caller, call_id=call_id))
 
     async def follow(self, conversation: str, after: str = "") -> Reader:
-        """Everything after a cursor and then what happens; `reader.cursor` is the place to come back to."""
+        """Return a reader of everything after a cursor; `reader.cursor` is where to continue later."""
         return await self.service.follow(conversation, parse_cursor(after))
 
     async def history(self, conversation: str) -> History:
-        """All that was said, also what the model is no longer shown."""
+        """Return all items of a conversation, including those that the model is no longer shown."""
         return (await self.service.state(conversation)).full_history
 
     async def result(self, conversation: str, handle: str) -> bytes | None:
-        """What was too large for the model, or has more than it can read: by the handle that the Result has."""
+        """Return a whole result that was too large for the model, or its native form, by a handle of the Result."""
         return await self.service.read_blob(conversation, handle)
 
     @property
@@ -311,8 +315,8 @@ class Yard:
             return (message,)
         if not isinstance(message, str):
             return tuple(message)
-        mint = self._opened_app.clock
-        return (UserMessage(id=mint.new_id("item"), at=mint.now(), parts=(TextPart(text=message),)),)
+        clock = self._opened_app.clock
+        return (UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=message),)),)
 
 
 def _to_problem(error: str | ToolError) -> Problem:

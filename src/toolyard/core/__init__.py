@@ -1,1 +1,1 @@
-"""What Toolyard is made of: words, facts and decisions. No I/O and no clock."""
+"""The domain: items, events, state, ports, and the pure functions that decide. No I/O and no clock."""

@@ -1,9 +1,9 @@
-"""Who asks. It does not know how a caller was authenticated."""
+"""Callers and what they may see and decide. `engine.authentication` makes callers from keys and tokens."""
 
 from msgspec import Struct
 
 BUILT_IN_ROLES = frozenset({"admin", "operator", "approver"})
-"""Roles that mean something to Toolyard itself. Any other role means only what the rules of tools make of it."""
+"""Roles that Toolyard itself uses. Any other role has a meaning only in the rules of tools."""
 
 
 class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -17,22 +17,22 @@ class Caller(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def administers_server(self) -> bool:
-        """Whether this caller may change what all tenants share: an administrator who belongs to none of them."""
+        """Return whether this caller may change what all tenants share: an administrator without a tenant."""
         return "admin" in self.roles and not self.tenant
 
     @property
     def observes_server(self) -> bool:
-        """Whether this caller may read figures that are about all tenants together."""
+        """Return whether this caller may read statistics of all tenants together."""
         return not self.tenant and bool(self.roles & {"admin", "operator"})
 
     def owns(self, other: "Caller") -> bool:
-        """Whether this is the same user of the same tenant."""
+        """Return whether this is the same user of the same tenant."""
         return (self.user, self.tenant) == (other.user, other.tenant)
 
     def may_see(self, owner: "Caller") -> bool:
-        """What belongs to somebody else is seen by the operators and approvers of the tenant."""
+        """Return whether this caller may see what `owner` owns: their own things, or as an operator or approver."""
         return self.owns(owner) or (self.tenant == owner.tenant and bool(self.roles & {"operator", "approver"}))
 
     def may_decide_for(self, owner: "Caller") -> bool:
-        """Deciding a call is open to the conversation's owner and to the approvers of the tenant."""
+        """Return whether this caller may decide a call of `owner`: their own calls, or as an approver of the tenant."""
         return self.owns(owner) or (self.tenant == owner.tenant and "approver" in self.roles)

@@ -1,4 +1,4 @@
-"""What comes in from outside. Whether it is accepted is `decide`'s business."""
+"""The commands that surfaces submit. `decide` accepts or refuses them."""
 
 from msgspec import Struct
 
@@ -19,7 +19,7 @@ class _Command(Struct, frozen=True, kw_only=True):
 
 
 class Start(_Command, frozen=True, kw_only=True):
-    """A request: messages for the model, or calls that somebody makes directly."""
+    """Start a run: with messages for the model, or with calls that run without a model."""
 
     run_id: str
     input: tuple[Item, ...]
@@ -29,64 +29,72 @@ class Start(_Command, frozen=True, kw_only=True):
     limits: Limits | None = None
     web_search: SearchMode = ""
     context: dict[str, Note] = {}
-    """Named context of this request alone."""
+    """Named context of this request only."""
     language: str = ""
     settings: Settings = Settings()
-    """What the conversation is set to if this opens it."""
+    """The settings of the conversation if this command opens it."""
     queue_limit: int = 16
     interrupt: bool = False
     mcp_client: McpClient | None = None
-    """The MCP client that makes the request, if it is one."""
+    """The MCP client that makes the request; None for any other client."""
 
 
 class Open(_Command, frozen=True, kw_only=True):
-    """A conversation without a message yet."""
+    """Open a conversation without a message."""
 
     settings: Settings = Settings()
 
 
 class AddMessage(_Command, frozen=True, kw_only=True):
-    """The items of one message: a text, a text with calls, or the result of a call that has none yet."""
+    """Add the items of one message: a text, a text with calls, or the result of a call that has none yet."""
 
     items: tuple[Item, ...]
     settings: Settings = Settings()
 
 
 class RemoveMessage(_Command, frozen=True, kw_only=True):
-    """The items that make up a message; a call among them takes its result along, and the other way round."""
+    """Remove the items of a message. A call is removed with its result, and a result with its call."""
 
     ids: frozenset[str]
 
 
 class Change(_Command, frozen=True, kw_only=True):
+    """Change the settings of the conversation."""
+
     change: SettingsChange
 
 
 class Approve(_Command, frozen=True, kw_only=True):
+    """Approve a call, with edited arguments if given."""
+
     call_id: str
     arguments: dict[str, object] | None = None
     remember: Remember = "no"
 
 
 class Deny(_Command, frozen=True, kw_only=True):
+    """Deny a call."""
+
     call_id: str
     reason: str = ""
 
 
 class Deliver(_Command, frozen=True, kw_only=True):
-    """The application's result for a call that it was handed."""
+    """Record the application's result for a call of one of its tools."""
 
     result: Result
 
 
 class Answer(_Command, frozen=True, kw_only=True):
+    """Answer a question that a tool asked."""
+
     call_id: str
     reply: Reply = "accepted"
     content: dict[str, object] = {}
 
 
 class Stop(_Command, frozen=True, kw_only=True):
-    """Of one call, of one run, or (neither named) of the run in front."""
+    """Stop a call, a run, or the current run if neither is named."""
 
     call_id: str = ""
     run_id: str = ""

@@ -1,6 +1,6 @@
-"""Whether a conversation is near what its model takes, and what then makes room. Pure.
+"""Decides whether a history is too long for its model, and which items to leave out. Pure.
 
-Room is made rarely and in large pieces: between two times a request only grows, so that providers can cache it.
+Compactions are rare and large: in between a request only grows at its end, so that providers can cache its beginning.
 """
 
 import math
@@ -16,42 +16,42 @@ from toolyard.core.token_estimate import estimate_tokens
 from toolyard.core.window import count_saved_tokens, find_blocks
 
 FULL_SHARE = 0.8
-"""Of what a model takes: from here on room is made, as its answer needs some, too."""
+"""The share of the context window from which on the history is compacted: the answer needs room, too."""
 TARGET_SHARE = 0.5
-"""Of any bound: what is left when room was made."""
+"""The share of a bound that a compaction leaves."""
 HOPELESS_SHARE = 1.5
-"""Of what a model takes: our estimate may err, but not by so much."""
+"""The share of the context window above which a request is hopeless, even if our estimate is wrong."""
 MIN_SAVED_TOKENS = 16
-"""Tokens that a result must give to be left out."""
+"""Tokens that leaving out a result must save."""
 MIN_SAVED_SHARE = 0.1
-"""Of what a model takes: for less it is not worth to give up what a provider has cached."""
+"""The share of the context window that a compaction must save: less is not worth the loss of the provider's cache."""
 TOO_LARGE = "too_large"
-"""What a request that its model cannot take fails with."""
+"""The error type of a request that exceeds the model's context window."""
 
 
 class Compact(Struct, frozen=True, kw_only=True):
-    """Make room: leave out the results that are named, or else all through an item, with or without a summary."""
+    """A step: leave out the results in `dropped`, or else all items up to `through`, with or without a summary."""
 
     through: str
     dropped: tuple[str, ...] = ()
     kept_items: tuple[Item, ...] = ()
-    """What stays of it in any case: the instructions, and the request that is being worked on."""
+    """The items up to `through` that stay: the instructions, and the request that is being answered."""
     summarise: bool = False
     tell_model: bool = False
-    """The model is told that something is missing; where somebody set a window, that is what they asked for."""
+    """Whether the model is told that items are missing. Not where a setting limits the history: that is expected."""
     until: float = 0.0
 
 
 class _Target(Struct, frozen=True, kw_only=True):
-    """What the history may come to."""
+    """The size that a compaction has to reach."""
 
     tokens: float
     messages: int = 0
     """0 means any number."""
     of_model: bool = False
-    """The model's own bound was reached, not one that somebody set."""
+    """Whether the model's context window was reached, rather than a limit of the settings."""
     min_saved: float = 0.0
-    """What must be saved at least: where the prompt and the tools alone fill a window, leaving out words is no help."""
+    """Tokens to save at least: where prompt and tools alone fill the window, leaving out messages does not help."""
 
 
 def is_full(state: State, run: RunState) -> bool:
@@ -61,7 +61,7 @@ def is_full(state: State, run: RunState) -> bool:
 
 
 def plan_compaction(state: State, run: RunState, until: float) -> Compact | None:
-    """What to leave out; None if there is nothing, or too little to be worth it."""
+    """Return what to leave out, or None if that would save too little."""
     target = _compute_target(state, run)
     if target is None:
         return None
@@ -74,31 +74,33 @@ def plan_compaction(state: State, run: RunState, until: float) -> Compact | None
 
 def _compute_target(state: State, run: RunState) -> _Target | None:
     history, settings = state.history, run.settings
-    over, least = list[float](), 0.0
+    token_targets, min_saved = list[float](), 0.0
     if run.window and state.tokens > FULL_SHARE * run.window:
-        over.append(max(TARGET_SHARE * run.window - state.surplus, (1 - FULL_SHARE) * run.window))
-        least = MIN_SAVED_SHARE * run.window
+        # A target for the history alone: prompt and tools (`surplus`) take their part of the window. A large prompt
+        # must not take all of it, so the history keeps a minimum.
+        token_targets.append(max(TARGET_SHARE * run.window - state.surplus, (1 - FULL_SHARE) * run.window))
+        min_saved = MIN_SAVED_SHARE * run.window
     if run.failure is not None and run.failure.error_type == TOO_LARGE:
-        over.append(TARGET_SHARE * history.tokens)
-        least = 0.0
-    of_model = bool(over)
+        token_targets.append(TARGET_SHARE * history.tokens)
+        min_saved = 0.0
+    of_model = bool(token_targets)
     if settings.max_tokens and history.tokens > settings.max_tokens:
-        over.append(TARGET_SHARE * settings.max_tokens)
-    crowd = settings.max_messages and history.messages > settings.max_messages
-    if not over and not crowd:
+        token_targets.append(TARGET_SHARE * settings.max_tokens)
+    too_many = settings.max_messages and history.messages > settings.max_messages
+    if not token_targets and not too_many:
         return None
     return _Target(
-        tokens=min(over, default=float(history.tokens)),
-        messages=max(1, int(TARGET_SHARE * settings.max_messages)) if crowd else 0,
+        tokens=min(token_targets, default=float(history.tokens)),
+        messages=max(1, int(TARGET_SHARE * settings.max_messages)) if too_many else 0,
         of_model=of_model,
-        min_saved=0.0 if crowd or len(over) > 1 else least,
+        min_saved=0.0 if too_many or len(token_targets) > 1 else min_saved,
     )
 
 
 def _plan_dropped_results(
     state: State, items: Sequence[Item], starts: Sequence[int], target: _Target
 ) -> Compact | None:
-    """Old results go first, if that is enough: what was asked and answered stays word for word."""
+    """Leave out old tool results, if that is enough: messages and answers stay word for word."""
     if target.messages:
         return None
     recent = _find_cut(items, starts, target.tokens / 2, 0)
@@ -112,24 +114,25 @@ def _plan_dropped_results(
 def _plan_dropped_turns(
     state: State, run: RunState, items: Sequence[Item], starts: Sequence[int], target: _Target, until: float
 ) -> Compact | None:
-    """The oldest turns go; what stands for earlier ones goes with them, never alone."""
+    """Leave out the oldest turns. An earlier summary goes with them, never alone."""
     movable = [start for start in starts if start > state.window.head]
     if not movable:
         return None
     cut = _find_cut(items, movable, target.tokens / (2 if target.of_model else 1), target.messages)
-    asked = [at for at in movable if at >= cut and isinstance(items[at], UserMessage)]
-    if asked and not target.of_model:
-        cut = asked[0]
-    gone = items[:cut]
-    request = [item for item in gone if isinstance(item, UserMessage)][-1:] if not asked else []
-    kept = (*(item for item in gone if isinstance(item, SystemText)), *request)
-    left_out = [item for item in gone[state.window.head :] if item not in kept]
+    request_starts = [at for at in movable if at >= cut and isinstance(items[at], UserMessage)]
+    if request_starts and not target.of_model:
+        cut = request_starts[0]
+    before_cut = items[:cut]
+    request = [item for item in before_cut if isinstance(item, UserMessage)][-1:] if not request_starts else []
+    kept_items = (*(item for item in before_cut if isinstance(item, SystemText)), *request)
+    left_out = [item for item in before_cut[state.window.head :] if item not in kept_items]
     if not left_out or sum(map(estimate_tokens, left_out)) < target.min_saved:
         return None
-    fits = not run.window or sum(map(estimate_tokens, gone)) + state.surplus <= run.window
+    # The model must be able to read all that it summarises in one request.
+    fits = not run.window or sum(map(estimate_tokens, before_cut)) + state.surplus <= run.window
     return Compact(
-        through=gone[-1].id,
-        kept_items=kept,
+        through=before_cut[-1].id,
+        kept_items=kept_items,
         summarise=target.of_model and fits and not run.settings.ephemeral,
         tell_model=target.of_model,
         until=until,
@@ -137,19 +140,19 @@ def _plan_dropped_turns(
 
 
 def _find_cut(items: Sequence[Item], starts: Sequence[int], tokens: float, messages: int) -> int:
-    """The first place from which all that follows is within the bounds; the last place if none is.
+    """Return the first start from which the remaining items are within the bounds; the last start if there is none.
 
-    What goes is counted from the beginning and in steps: where the same history comes again and again, a little longer
-    each time, it is cut at the same place for a while.
+    The excess is rounded up to steps. A client that sends its whole history each time, a little longer than before,
+    then gets the same cut for a while, and the provider's cache stays valid.
     """
     excess = _round_up(sum(map(estimate_tokens, items)) - tokens, tokens / 2)
-    many = _round_up(count_messages(items) - messages, max(1, messages // 2)) if messages else 0
+    excess_messages = _round_up(count_messages(items) - messages, max(1, messages // 2)) if messages else 0
     begin, size, count = 0, 0, 0
     for start in starts:
         size += sum(map(estimate_tokens, items[begin:start]))
         count += count_messages(items[begin:start])
         begin = start
-        if size >= excess and count >= many:
+        if size >= excess and count >= excess_messages:
             return start
     return starts[-1]
 

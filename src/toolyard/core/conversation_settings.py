@@ -1,4 +1,4 @@
-"""What a conversation is set to. A change holds from the next run on; disabling a tool binds at once."""
+"""The settings of a conversation. A change applies from the next run on; disabling a tool applies at once."""
 
 from msgspec import UNSET, Struct, UnsetType
 from msgspec.structs import asdict, replace
@@ -9,34 +9,35 @@ from toolyard.core.web_search import SearchMode
 
 
 class Settings(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The settings of a conversation, as its owner set them."""
+
     title: str = ""
     description: str = ""
     system_prompt: str = ""
     context: dict[str, Note] = {}
-    """By id."""
+    """Notes by id."""
     model: str = ""
     limits: Limits | None = None
     tools: frozenset[str] | None = None
-    """The tools this conversation may use; None means all that its caller may."""
+    """The tools that this conversation may use; None means all that its caller may use."""
     max_messages: int = 0
     max_tokens: int = 0
-    """How much of the history the model is shown at most; zero means no bound."""
+    """How much of the history the model is shown at most; zero means no limit."""
     web_search: SearchMode = ""
-    """Where its searches run, unless a request says otherwise."""
+    """Where web searches run, unless a request says otherwise."""
     language: str = ""
-    """Of the sentences that no model says, unless a request says otherwise."""
+    """The language of the server's own messages, unless a request says otherwise."""
     ephemeral: bool = False
-    """Its requests carry their history with them: it is forgotten when it rests, unless a call had to wait."""
-
+    """Whether to delete it once its run has ended, as its requests bring their history; not if a call had to wait."""
     unlisted: bool = False
-    """A program made it for one call: people's lists leave it out, traces and runs do not."""
+    """Whether a program made it for one call: lists for people leave it out, traces and runs do not."""
 
     def allows(self, tool: str) -> bool:
         return self.tools is None or tool in self.tools
 
 
 class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """New values for some of the settings; what is unset stays as it is."""
+    """New values for some settings; unset ones stay as they are."""
 
     title: str | UnsetType = UNSET
     description: str | UnsetType = UNSET
@@ -51,5 +52,6 @@ class SettingsChange(Struct, frozen=True, kw_only=True, omit_defaults=True):
     language: str | UnsetType = UNSET
 
     def apply_to(self, settings: Settings) -> Settings:
-        given = {name: value for name, value in asdict(self).items() if value is not UNSET}
-        return replace(settings, **given)
+        """Return the settings with the new values."""
+        new_values = {name: value for name, value in asdict(self).items() if value is not UNSET}
+        return replace(settings, **new_values)

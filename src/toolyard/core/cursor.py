@@ -1,4 +1,4 @@
-"""Where a reader is: the last entry it saw and, inside a turn in progress, how much of the text. Opaque to clients."""
+"""A position in the stream of a conversation. Clients treat it as opaque."""
 
 from msgspec import Struct
 
@@ -6,10 +6,12 @@ from toolyard.core.errors import Invalid
 
 
 class Cursor(Struct, frozen=True, gc=False):
+    """The number of the last entry that a reader got and, inside a turn in progress, how much of the turn's text."""
+
     seq: int = 0
     turn: int = 0
     seen: int = 0
-    """UTF-8 bytes of that turn's text that were seen."""
+    """UTF-8 bytes of the turn's text that the reader got."""
 
     def __str__(self) -> str:
         return f"{self.seq}.{self.turn}.{self.seen}" if self.turn else str(self.seq)
@@ -19,7 +21,7 @@ START = Cursor()
 
 
 def parse_cursor(text: str) -> Cursor:
-    """The cursor that was given out as `text`; an empty text is the beginning."""
+    """Return the cursor of a text; an empty text is the beginning. Raises Invalid."""
     if not text:
         return START
     parts = text.split(".")

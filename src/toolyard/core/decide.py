@@ -1,4 +1,4 @@
-"""Whether a command fits the state, and the events that it becomes. Pure; Refused is the 409."""
+"""Decides commands: returns the events of a command that fits the state, or raises Refused (HTTP 409). Pure."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -44,6 +44,7 @@ Events = tuple[Durable, ...]
 
 
 def decide(state: State, command: Command, now: float) -> Events:
+    """Return the events that the command leads to. Raises Refused."""
     match command:
         case Start():
             return _start(state, command, now)
@@ -81,7 +82,7 @@ def _decide_settings(state: State, command: Open | Change) -> Events:
 def _start(state: State, command: Start, now: float) -> Events:
     opening = _open_if_new(state, command.by, command.settings)
     _require_new_items(state, command.input)
-    waiting = len(state.queue) - (0 if state.run else 1)  # the first in line does not wait when nothing runs
+    waiting = len(state.queue) - (0 if state.run else 1)  # without a current run, the first in the queue starts next
     if waiting >= command.queue_limit:
         raise Refused(f"{waiting} requests wait in this conversation already; wait for one to end, or stop the run")
     if command.run_id in {run.id for run in (*state.queue, *((state.run,) if state.run else ()))}:
@@ -118,7 +119,10 @@ def _edit_history(state: State, command: AddMessage | RemoveMessage, now: float)
 
 
 def _prepare_message(state: State, items: Sequence[Item], now: float) -> Events:
-    """Return what must come before a message: a result needs its call, and anything else leaves no call open."""
+    """Return the events before a message is added. Raises Refused for a result without an open call.
+
+    A message of any other kind closes the calls that are still open.
+    """
     answered = [item.call_id for item in items if isinstance(item, Result)]
     if not answered:
         return _close_trailing_calls(state, now)
@@ -129,9 +133,9 @@ def _prepare_message(state: State, items: Sequence[Item], now: float) -> Events:
 
 
 def _close_trailing_calls(state: State, now: float) -> Events:
-    """Return a result for each call that was added by hand and has none: no model would take the history otherwise.
+    """Return a result for each call that a client added without one: no model would accept the history otherwise.
 
-    While a run is open its calls are its own business, and nothing can have been added.
+    While a run is open, its calls are open rightly, and no client can have added any.
     """
     if state.run is not None or state.queue:
         return ()
@@ -139,14 +143,14 @@ def _close_trailing_calls(state: State, now: float) -> Events:
 
 
 def _expand_removal(state: State, ids: frozenset[str]) -> frozenset[str]:
-    """These items, and what cannot stay without them: a call goes with its result."""
-    whole = state.full_history
-    items = [item for item in whole if item.id in ids]
+    """Return these ids and those that go with them: a call is removed with its result, and a result with its call."""
+    full_history = state.full_history
+    items = [item for item in full_history if item.id in ids]
     missing = ids.difference(item.id for item in items)
     if missing or not ids:
         raise Refused(f"there is no message {', '.join(sorted(missing))!r} in this conversation")
     calls = {item.id if isinstance(item, Call) else item.call_id for item in items if isinstance(item, Call | Result)}
-    results = {item.id for item in whole if isinstance(item, Result) and item.call_id in calls}
+    results = {item.id for item in full_history if isinstance(item, Result) and item.call_id in calls}
     return ids | calls | results
 
 
@@ -157,6 +161,7 @@ def _decide_call(state: State, command: Approve | Deny, now: float) -> Events:
     if now >= call.expires_at:
         raise Refused(f"call {command.call_id!r} asked until {call.expires_at:.0f}; the time to decide is over")
     _require_decider(state, command.by)
+    # A remembered approval would let later calls of the tool run unasked, and `confirm` asks for each one.
     if isinstance(command, Approve) and command.remember != "no" and call.call.confirm == "ask":
         raise Refused("this call has to be confirmed each time: approve it without `remember`")
     if isinstance(command, Deny):
@@ -196,16 +201,16 @@ def _stop(state: State, command: Stop) -> Events:
 
 
 def _interrupt(state: State, command: Start) -> Events:
-    """The run in front is stopped; one that has not begun yet leaves the line."""
+    """Stop the current run, or remove the first queued run if it has not started."""
     if state.run is not None:
         return (StopRequested(by=command.by.user),) if state.run.stopped_by is None else ()
     return _end_queued_run(state, state.queue[0].id, command.by) if state.queue else ()
 
 
 def _withdraw_proposals(state: State, command: Start, now: float) -> Events:
-    """A message that comes while a proposal waits for a yes takes the proposal's place: the run in front ends.
+    """End the current run if it only waits for proposals to be confirmed: the new message replaces the confirmation.
 
-    Whether the message itself says yes is for the model to read.
+    The model reads from the message whether it confirms.
     """
     run, waiting = state.run, [call for call in state.calls.values() if call.phase != "closed"]
     if run is None or run.stopped_by is not None or not waiting:
@@ -235,10 +240,10 @@ def _require_ownership(state: State, by: Caller) -> None:
 
 
 def _require_new_items(state: State, items: Sequence[Item]) -> None:
-    """An item is in the log once: a message that is sent again is refused, not said twice."""
+    """Raise Refused for an item that is in the log already: a message that is sent again is not added twice."""
     ids = {item.id for item in items}
-    if past := state.history.shared_ids(ids) | state.window.past.shared_ids(ids):
-        raise Refused(f"{', '.join(sorted(past))} is in this conversation already")
+    if existing := state.history.shared_ids(ids) | state.window.past.shared_ids(ids):
+        raise Refused(f"{', '.join(sorted(existing))} is in this conversation already")
     if queued := {item.id for run in state.queue for item in run.request.input if item.id in ids}:
         raise Refused(f"{', '.join(sorted(queued))} waits in this conversation already")
 

@@ -1,4 +1,4 @@
-"""What holds for the callers of one division or one tenant, in place of what holds for everybody."""
+"""Settings for the callers of a division or a tenant, in place of the server's."""
 
 from collections.abc import Mapping
 
@@ -9,25 +9,27 @@ from toolyard.core.limits import Limits
 
 
 class Division(Struct, frozen=True, kw_only=True):
+    """The prompt, tools and limits of a division or a tenant."""
+
     prompt: str = ""
-    """Comes after the base prompt."""
+    """Added after the base prompt."""
     tools: frozenset[str] | None = None
-    """Of the server's own tools those that it may use; None means all. The application's tools are its own."""
+    """The server's tools that it may use; None means all. An application's tools are not restricted."""
     limits: Limits | None = None
     requests_per_minute: int | None = None
     language: str = ""
-    """Of the sentences that no model says."""
+    """The language of the server's own messages to users."""
 
 
 Divisions = Mapping[tuple[str, str], Division]
-"""By tenant and division; an empty name stands for any."""
+"""By tenant and division; an empty name means any."""
 DEFAULT_DIVISION = Division()
 NO_DIVISIONS: Divisions = {}
 
 
 def find_division(caller: Caller, divisions: Divisions) -> Division | None:
-    """What holds for a caller: what is said of their division in their tenant, of the tenant, or of the division."""
-    for place in ((caller.tenant, caller.division), (caller.tenant, ""), ("", caller.division)):
-        if place in divisions:
-            return divisions[place]
+    """Return the most specific entry for a caller: of their division and tenant, of the tenant, or of the division."""
+    for key in ((caller.tenant, caller.division), (caller.tenant, ""), ("", caller.division)):
+        if key in divisions:
+            return divisions[key]
     return None

@@ -1,27 +1,27 @@
-"""Every error that Toolyard raises on purpose, and the one that a tool's author raises.
+"""The errors that Toolyard raises on purpose, and ToolError, which authors of tools raise.
 
 ToolyardError
   + Refused        the command does not fit the state of the conversation (HTTP 409)
   + Invalid        the input is wrong; `details` names each field (HTTP 422)
-  + Unauthenticated  nobody is named, or the name cannot be believed (HTTP 401)
+  + Unauthenticated  the request has no valid key or token (HTTP 401)
   + Forbidden      the caller is known and may not do this (HTTP 403)
-  + NotFound       no such conversation, run, call or tool, as far as this caller may know (HTTP 404)
-  + RateLimited    too many new requests; `retry_after_s` says when to come again (HTTP 429)
-  + Unavailable    this process begins nothing new: it is about to stop (HTTP 503)
-  + Misconfigured  the yard was put together wrongly; the message says what to change
-  + Fenced         another owner took the conversation over; this one must let go
+  + NotFound       the conversation, run, call or tool does not exist for this caller (HTTP 404)
+  + RateLimited    too many new requests; `retry_after_s` is the time to wait (HTTP 429)
+  + Unavailable    the request cannot be served now, for example while the server is stopping (HTTP 503)
+  + Misconfigured  the configuration is wrong; the message says what to change
+  + Fenced         another owner has claimed the conversation; this one must stop writing
   + StoreDown      the store cannot be read or written; nothing that was committed is lost
-  + Declined       an MCP server answered a request with an error of its own, passed on as it came
-  + RunWaiting     `ask` cannot answer: the run waits for a decision or for the application
-  + RunFailed      `ask` cannot answer: the run ended as failed
-ToolError          raised inside a tool: a failure that the model is told about
+  + Declined       an MCP server answered a request with an error, which is passed on unchanged
+  + RunWaiting     `ask` has no answer: the run waits for a decision or for the application
+  + RunFailed      `ask` has no answer: the run failed
+ToolError          raised by a tool: the model is told about the failure
 """
 
 from collections.abc import Mapping, Sequence
 
 
 class ToolyardError(Exception):
-    """Base of every error this package raises on purpose."""
+    """The base of all errors that this package raises on purpose."""
 
 
 class Refused(ToolyardError):
@@ -62,7 +62,7 @@ class Misconfigured(ToolyardError):
 
 
 class MissingKey(Misconfigured):
-    """A model cannot be used because an environment variable does not hold its key."""
+    """A model cannot be used because the environment variable of its key is not set."""
 
     def __init__(self, model: str, variable: str, hint: str = "") -> None:
         super().__init__(f"{model!r} needs a key: set the environment variable {variable}{hint}")
@@ -74,7 +74,7 @@ class Fenced(ToolyardError):
 
 
 class StoreDown(ToolyardError):
-    """`reason` is the message without the place of the store: what callers of a server may read."""
+    """The store cannot be used. `reason` is the message without the store's path, for callers of a server."""
 
     def __init__(self, reason: str, *, place: str = "") -> None:
         super().__init__(f"{place}: {reason}" if place else reason)
@@ -100,7 +100,7 @@ class RunFailed(ToolyardError):
 
 
 class ToolError(Exception):
-    """A tool's own failure. The model sees the message, the type and the details, and can act on them."""
+    """A failure that a tool reports. The model sees the message, the type and the details, and can act on them."""
 
     def __init__(
         self, message: str, error_type: str = "execution_error", details: Mapping[str, object] | None = None
@@ -112,5 +112,5 @@ class ToolError(Exception):
 
 
 def install_command(extra: str) -> str:
-    """Return how to install an extra of this package. There is no release yet, so that a clone comes first."""
+    """Return how to install an extra of this package: from a clone, as there is no release yet."""
     return f"pip install -e '.[{extra}]' in a clone of Toolyard (once it is released: pip install 'toolyard[{extra}]')"

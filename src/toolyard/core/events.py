@@ -1,7 +1,7 @@
-"""Everything that can happen in a conversation, once. Names are `noun.past_participle`.
+"""The events of a conversation. Their wire names are `noun.past_participle`.
 
-Durable events are the log: folding them gives the state. Fleeting events are a courtesy to live readers and are
-never stored; each names its stream and its offset, so that applying one twice changes nothing.
+Durable events are the log: folding them gives the state. Fleeting events are for live readers and are never stored;
+each names its stream and its offset, so that applying one twice changes nothing.
 """
 
 from typing import Literal
@@ -18,7 +18,7 @@ from toolyard.core.tools import Tool
 from toolyard.core.web_search import SearchMode
 
 FORMAT = 1
-"""The format that is written today; every earlier one stays readable."""
+"""The format of new entries. Every earlier format stays readable."""
 Ending = Literal["done", "limit", "cancelled", "failed"]
 Finish = Literal["stop", "calls", "length", "refused", "paused", "cancelled"]
 Decision = Literal["allow", "ask", "deny"]
@@ -45,33 +45,33 @@ class MessageAdded(_Event, frozen=True, kw_only=True, tag="message.added"):
 
 
 class MessageRemoved(_Event, frozen=True, kw_only=True, tag="message.removed"):
-    """The items that went: a call goes with its result."""
+    """Items were removed; a call goes with its result."""
 
     ids: frozenset[str]
 
 
 class HistoryCompacted(_Event, frozen=True, kw_only=True, tag="history.compacted"):
-    """To make room, the model is shown less: the items up to and with `through` were replaced by these.
+    """The model is shown less of the history: `items` replace the items up to and including `through`.
 
-    Where `dropped` names results, those alone were replaced, each by a word that it was there.
+    Where `dropped` names results, only those were replaced, each by a note that it was left out.
     """
 
     through: str
     items: tuple[Item, ...] = ()
     dropped: tuple[str, ...] = ()
     summarised: bool = False
-    """The items hold a summary that the model made."""
+    """Whether the items hold a summary by the model."""
     problem: Problem | None = None
-    """Why there is none although one was wanted."""
+    """Why there is no summary although one was requested."""
     usage: Usage = Usage()
-    """What the summary took."""
+    """The tokens of the summary request."""
     tokens_before: int = 0
     tokens_after: int = 0
-    """Of the history, by estimate."""
+    """Estimated tokens of the history, before and after."""
 
 
 class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
-    """A request joined the line, with all that it needs to be driven later and by another owner."""
+    """A request was queued, with all that another owner needs to run it later."""
 
     caller: Caller
     input: tuple[Item, ...]
@@ -81,41 +81,41 @@ class RunQueued(_Event, frozen=True, kw_only=True, tag="run.queued"):
     limits: Limits | None = None
     web_search: SearchMode = ""
     context: dict[str, Note] = {}
-    """Named context of this request alone, beside the conversation's."""
+    """Named context of this request only, besides the conversation's."""
     language: str = ""
     mcp_client: McpClient | None = None
 
 
 class RunStarted(_Event, frozen=True, kw_only=True, tag="run.started"):
-    """The first in line began, with the model and the limits that hold for it."""
+    """The first queued run started, with the model and the limits that apply to it."""
 
     model: str
     limits: Limits
     window: int = 0
-    """How many tokens the model takes, if anybody knows: near it, history is compacted."""
+    """The model's context window in tokens, near which the history is compacted; 0 if it is unknown."""
     language: str = ""
-    """In which its caller is told what no model says; empty in logs of earlier versions."""
+    """The language of the server's own messages; empty in logs of earlier versions."""
 
 
 class TurnStarted(_Event, frozen=True, kw_only=True, tag="turn.started"):
-    """A model request began; a second one with the same number means that the first one's owner died."""
+    """A model request started. A second event with the same number means that the owner of the first one died."""
 
     number: int
     epoch: int
     offer: str = ""
-    """The digest of the tools offered; `added` and `removed` say how they differ from the turn before."""
+    """The digest of the offered tools; `added` and `removed` are the differences to the turn before."""
     offered: int = 0
     added: dict[str, str] = {}
     removed: tuple[str, ...] = ()
     search: str = ""
-    """Where a search of the web runs, and why there, if anybody spoke of one."""
+    """Where a web search runs and why; empty if no search mode is set."""
 
     def apply_to(self, offered: dict[str, str]) -> dict[str, str]:
-        """What is offered from this turn on: the same object where nothing changed."""
+        """Return the tools offered from this turn on: the same object if nothing changed."""
         if not (self.added or self.removed):
             return offered
-        gone = frozenset(self.removed)
-        return {name: digest for name, digest in offered.items() if name not in gone} | self.added
+        removed = frozenset(self.removed)
+        return {name: digest for name, digest in offered.items() if name not in removed} | self.added
 
 
 class TurnEnded(_Event, frozen=True, kw_only=True, tag="turn.ended"):
@@ -157,7 +157,7 @@ class CallStarted(_Event, frozen=True, kw_only=True, tag="call.started"):
 
 
 class CallParked(_Event, frozen=True, kw_only=True, tag="call.parked"):
-    """The result, or an answer to a question, will come from outside."""
+    """A call waits for its result, or for the answer to a question, from outside."""
 
     call_id: str
     kind: ParkedKind
@@ -178,21 +178,23 @@ class CallEnded(_Event, frozen=True, kw_only=True, tag="call.ended"):
 
 
 class StopRequested(_Event, frozen=True, kw_only=True, tag="stop.requested"):
-    """Of one call, or of the whole run."""
+    """A call or the whole run is to stop."""
 
     by: str
     call_id: str = ""
     detail: str = ""
-    """Why, where it was not simply asked for."""
+    """The reason, if it was not a plain request to stop."""
 
 
 class RunSuspended(_Event, frozen=True, kw_only=True, tag="run.suspended"):
+    """The run only waits for people or for the application."""
+
     waiting_for: tuple[str, ...]
     wake_at: float
 
 
 class RunEnded(_Event, frozen=True, kw_only=True, tag="run.ended"):
-    """The run in front ended; or one that was stopped while it stood in line, which is then named."""
+    """The current run ended; or, if `run_id` is set, a queued run that was stopped before it started."""
 
     ending: Ending
     detail: str = ""
@@ -201,7 +203,7 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run.ended"):
 
     @property
     def problem(self) -> Problem | None:
-        """Return why the run failed, None for every other ending. `plan` writes the type before the words."""
+        """Return why the run failed, or None for any other ending. In `detail` the error type comes before the text."""
         if self.ending != "failed":
             return None
         error_type, _, error = self.detail.partition(": ")
@@ -209,7 +211,7 @@ class RunEnded(_Event, frozen=True, kw_only=True, tag="run.ended"):
 
 
 class TextAppended(_Event, frozen=True, kw_only=True, tag="text.appended"):
-    """A piece of the answer. `offset` counts the UTF-8 bytes of the turn's text before it."""
+    """A delta of the answer. `offset` is the number of UTF-8 bytes of the turn's text before it."""
 
     turn: int
     offset: int
@@ -223,7 +225,7 @@ class ReasoningAppended(_Event, frozen=True, kw_only=True, tag="reasoning.append
 
 
 class ArgumentsAppended(_Event, frozen=True, kw_only=True, tag="arguments.appended"):
-    """A piece of the arguments of the turn's call number `index`, as the model writes them."""
+    """A delta of the arguments of the turn's call number `index`, as the model writes them."""
 
     turn: int
     index: int
@@ -233,7 +235,7 @@ class ArgumentsAppended(_Event, frozen=True, kw_only=True, tag="arguments.append
 
 
 class CallProgressed(_Event, frozen=True, kw_only=True, tag="call.progressed"):
-    """How far a running call is; `offset` numbers the reports of one call."""
+    """A progress report of a running call; `offset` numbers the reports of a call."""
 
     call_id: str
     offset: int
@@ -253,7 +255,7 @@ Event = Durable | Fleeting
 
 
 class Entry(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """One durable event as the log keeps it: stamped and numbered."""
+    """A durable event as the log stores it, with its number, time, run and owner."""
 
     conversation: str
     seq: int
@@ -262,11 +264,11 @@ class Entry(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     run: str = ""
     correlation_id: str = ""
     epoch: int = 0
-    """Of the owner that wrote it."""
+    """The epoch of the owner that wrote the entry."""
     format: int = 1
-    """An entry that does not say is of the first format."""
+    """Entries without this field are of format 1."""
 
 
 def event_name(event: Event) -> str:
-    """The event's wire name, such as `call.ended`."""
+    """Return the wire name of an event, such as `call.ended`."""
     return str(type(event).__struct_config__.tag)

@@ -1,6 +1,6 @@
-"""The items of a conversation as an append-only sequence that many states can point into.
+"""The items of a conversation as an append-only sequence that many states share.
 
-Extending costs what is added, never what is there: two histories share one list and differ in length.
+Extending a history costs only what is added: the old and the new history share one list and differ in length.
 """
 
 from collections import Counter
@@ -12,7 +12,7 @@ from toolyard.core.token_estimate import estimate_tokens
 
 
 class History(Sequence[Item]):
-    """An immutable view of the first `length` items of a list that only grows, and what they come to."""
+    """An immutable view of the first items of a list that only grows, with their token and message counts."""
 
     __slots__ = ("_ids", "_items", "_length", "_sums")
 
@@ -20,12 +20,14 @@ class History(Sequence[Item]):
         self._items = list(items)
         self._ids = {item.id for item in self._items}
         self._length = len(self._items)
-        self._sums = [0], [0]  # of tokens and of messages, before each item
+        self._sums = [0], [0]  # tokens and messages before each item, computed on demand
 
     def plus(self, items: Sequence[Item]) -> "History":
-        """This history with the items after it. Only a fork copies: one that another extension overtook."""
+        """Return this history extended by the items."""
         if not items:
             return self
+        # Only a view of the whole list may append to it in place. If another history has extended the list already,
+        # this one is a fork and copies its items.
         longer = self if 0 < self._length == len(self._items) else History(self._items[: self._length])
         longer._items.extend(items)
         longer._ids.update([item.id for item in items])
@@ -36,7 +38,7 @@ class History(Sequence[Item]):
 
     @property
     def tokens(self) -> int:
-        """By estimate."""
+        """Return the estimated tokens of all items."""
         return self.sum_first(self._length)[0]
 
     @property
@@ -44,29 +46,31 @@ class History(Sequence[Item]):
         return self.sum_first(self._length)[1]
 
     def sum_first(self, length: int) -> tuple[int, int]:
-        """The tokens and messages of the first items: each item is looked at once, when somebody first asks."""
+        """Return the tokens and messages of the first `length` items. Each item is counted once, on first use."""
         sums, counts, items = *self._sums, self._items
         start = len(sums) - 1
         if start < length:
             tokens, messages = sums[start], counts[start]
-            shown = (type(items[at]) for at in range(start - 1, -1, -1) if type(items[at]) is not Reasoning)
-            before = next(shown, None)
+            kinds = (type(items[at]) for at in range(start - 1, -1, -1) if type(items[at]) is not Reasoning)
+            previous_kind = next(kinds, None)
             for item in items[start:length]:
                 tokens += estimate_tokens(item)
                 kind = type(item)
                 if kind is not Reasoning:
-                    messages += not (kind is Call and before in (ModelText, Call))
-                    before = kind
+                    messages += not (kind is Call and previous_kind in (ModelText, Call))
+                    previous_kind = kind
                 sums.append(tokens)
                 counts.append(messages)
         return sums[length], counts[length]
 
     def shared_ids(self, ids: set[str]) -> set[str]:
-        """Return those of the ids that `has` is true of."""
+        """Return the ids for which `contains_id` is true."""
         return self._ids & ids
 
     def contains_id(self, item_id: str) -> bool:
-        """Whether an item of that id is here (or was taken back a moment ago): such an id is not used again."""
+        """Return whether an item has that id."""
+        # The set is shared by all views of the list, so that it may also hold ids of a longer view, or of an event that
+        # was refused after its items were added. Such ids count as used.
         return item_id in self._ids
 
     def without(self, ids: frozenset[str]) -> "History":
@@ -77,7 +81,9 @@ class History(Sequence[Item]):
 
     @property
     def root(self) -> object:
-        """Histories with one root agree on every item that both have: what was encoded for one holds for the other."""
+        """Return the identity of the list. Histories with one root agree on all items that both have, so that the
+        encoded form of one can be used for the other.
+        """
         return self._items
 
     def __len__(self) -> int:
@@ -104,7 +110,7 @@ class History(Sequence[Item]):
 
 
 def count_messages(items: Iterable[Item], before: Item | None = None) -> int:
-    """As how many chat messages the items are told: what the model says and calls in one go is one."""
+    """Return the number of chat messages that the items make: a text of the model and its calls are one."""
     count = 0
     for item in items:
         if isinstance(item, Reasoning):
@@ -116,9 +122,9 @@ def count_messages(items: Iterable[Item], before: Item | None = None) -> int:
 
 
 def find_open_calls(items: Sequence[Item]) -> list[Call]:
-    """Return the calls that wait for a result at the end of a request's input.
+    """Return the calls without a result at the end of a request's input.
 
-    Only the end can hold any (see `faults`), so a long history before it is not looked at.
+    Only the end can have any (see `find_faults`), so that the rest of a long input is not read.
     """
     calls: list[Call] = []
     answered: set[str] = set()
@@ -133,9 +139,9 @@ def find_open_calls(items: Sequence[Item]) -> list[Call]:
 
 
 def find_trailing_calls(history: History) -> list[Call]:
-    """Return the calls at the end of the history that have no result: a client added them, and no result since.
+    """Return the calls without a result at the end of the history: a client added them, and no result since.
 
-    Only the calls and results at the end are looked at; before the last other item every call has its result.
+    Only the calls and results at the end are read; before the last other item every call has its result.
     """
     calls: list[Call] = []
     answered: set[str] = set()
@@ -151,37 +157,38 @@ def find_trailing_calls(history: History) -> list[Call]:
 
 
 def find_faults(items: Iterable[Item], *, open_end: bool = False) -> list[str]:
-    """What a strict provider would refuse: orphans, doubles, and results that do not follow their calls.
+    """Return the reasons for which a strict provider would reject the items: duplicate ids, calls without results,
+    and results that do not follow their calls.
 
-    With an open end the last calls may still wait for their results.
+    With `open_end` the last calls may lack their results.
     """
     items = items if isinstance(items, Sequence) else list(items)
-    found = _find_duplicate_ids(items)
+    faults = _find_duplicate_ids(items)
     waiting: dict[str, None] = {}
     answering = False
     for item in items:
-        # Compared by type, not by `isinstance`: a request may bring thousands of items, and each comes by here.
+        # Compared by type, not by `isinstance`, for speed: a request may bring thousands of items.
         if type(item) is Result:
             if item.ran_at:
-                continue  # the provider's own business: a call that it has paused may be without a result
+                continue  # the provider ran the call, and may have paused one without a result
             answering = True
             if item.call_id in waiting:
                 del waiting[item.call_id]
             else:
-                found.append(f"result {item.id!r} answers no open call")
+                faults.append(f"result {item.id!r} answers no open call")
             continue
         is_call = type(item) is Call
         if is_call and item.ran_at:
             continue
         if waiting and (answering or not is_call):
-            found.append(f"calls {list(waiting)} have no result before {item.id!r}")
+            faults.append(f"calls {list(waiting)} have no result before {item.id!r}")
             waiting = {}
         answering = False
         if is_call:
             waiting[item.id] = None
     if waiting and not (open_end and not answering):
-        found.append(f"calls {list(waiting)} have no result")
-    return found
+        faults.append(f"calls {list(waiting)} have no result")
+    return faults
 
 
 def _find_duplicate_ids(items: Sequence[Item]) -> list[str]:

@@ -1,4 +1,4 @@
-"""What a conversation is made of: a flat list of items, oldest first. It does not know any provider."""
+"""The items of a conversation, a flat list, oldest first, independent of any provider."""
 
 from typing import Literal
 
@@ -11,7 +11,7 @@ Confirm = Literal["no", "ask", "given"]
 
 
 class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A failure as data: what happened in words, its type, and what is known about it."""
+    """A failure as data: a message, an error type and details."""
 
     error: str
     error_type: str
@@ -23,13 +23,13 @@ class TextPart(Struct, frozen=True, gc=False, kw_only=True, tag="text"):
 
 
 class ImagePart(Struct, frozen=True, gc=False, kw_only=True, tag="image"):
-    """An image by address; a `data:` address carries it inline."""
+    """An image by URL; a `data:` URL holds it inline."""
 
     url: str
 
 
 class FilePart(Struct, frozen=True, gc=False, kw_only=True, tag="file"):
-    """A file by address; a `data:` address carries it inline."""
+    """A file by URL; a `data:` URL holds it inline."""
 
     url: str
     name: str = ""
@@ -39,14 +39,14 @@ Part = TextPart | ImagePart | FilePart
 
 
 class Seal(Struct, frozen=True, gc=False, kw_only=True):
-    """What a provider wants back as it sent it. Nobody else reads it, and it goes to no other provider."""
+    """Opaque data that a provider wants back unchanged. It is sent to no other provider."""
 
     provider: str
     data: str
 
 
 class Citation(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """Where a piece of a text comes from. `start` and `end` count the characters of the text."""
+    """The source of a part of a text. `start` and `end` are character offsets in the text."""
 
     start: int
     end: int
@@ -73,7 +73,7 @@ class UserMessage(_Item, frozen=True, kw_only=True, tag="user_message"):
 
 
 class Suggestion(Struct, frozen=True, gc=False, kw_only=True):
-    """A reply that a person may pick instead of writing one: what it is called, and what is then sent."""
+    """A reply that the user can pick: its label, and the text that is then sent."""
 
     label: str
     text: str
@@ -87,7 +87,7 @@ class ModelText(_Item, frozen=True, kw_only=True, tag="model_text"):
 
 
 class Reasoning(_Item, frozen=True, kw_only=True, tag="reasoning"):
-    """What the model thought; sent back only to the provider that signed it."""
+    """The model's reasoning. It is sent back only to the provider that signed it."""
 
     text: str
     provider: str = ""
@@ -95,50 +95,50 @@ class Reasoning(_Item, frozen=True, kw_only=True, tag="reasoning"):
 
 
 class Call(_Item, frozen=True, kw_only=True, tag="call"):
-    """The model asks for one tool to be run. `id` is ours, unique in the log; `provider_id` is what the model sent."""
+    """A call of a tool. `id` is Toolyard's and unique in the log; `provider_id` is the id that the model sent."""
 
     tool: str
     arguments: dict[str, object]
     provider_id: str = ""
     unreadable: str = ""
-    """Why the arguments could not be read, if so; such a call is never run."""
+    """Why the arguments could not be parsed. A call with this set never runs."""
     ran_at: str = ""
-    """The provider that ran it itself, if one did: its result comes from there too, and it never opens."""
+    """The provider that ran the call itself. Its result comes from there, too, so that the call is never open here."""
     seal: Seal | None = None
     confirm: Confirm = "no"
-    """Whether a person has to confirm it whatever the policy says (`ask`), or has done so in a message (`given`).
+    """`ask`: a person must confirm the call whatever the policy says. `given`: the user has confirmed it in a message.
 
-    Only a model of ours says so: a wire never does.
+    Only Toolyard's own models set this. A wire never does, so that no provider's answer can skip an approval.
     """
 
 
 class Result(_Item, frozen=True, kw_only=True, tag="result"):
-    """What a call came to. Every call gets exactly one, whatever happened."""
+    """The result of a call. Every call gets exactly one, whatever happened."""
 
     call_id: str
     tool: str
     outcome: Outcome
     content: str
-    """What the model is told: a text, or JSON as text."""
+    """The text, or the JSON text, that the model reads."""
     error: Problem | None = None
     handle: str = ""
-    """Where the whole result is kept if the model was given only its head and tail."""
+    """The handle of the whole result, if the content has only its head and tail."""
     whole_bytes: int = 0
     duration_ms: float = 0.0
     ran_at: str = ""
-    """As in its call."""
+    """As in `Call`."""
     seal: Seal | None = None
     parts: tuple[Part, ...] = ()
-    """Images and files that came with it; the content names each. A wire whose model can look at them may send them."""
+    """Images and files of the result; the content names each. A wire may send them to a model that can read them."""
     native: str = ""
-    """Where the whole answer is kept, as JSON and in its venue's own form, if that holds more than the content."""
+    """The handle of the whole answer as JSON in the venue's own format, if that holds more than the content."""
 
 
 Item = SystemText | UserMessage | ModelText | Reasoning | Call | Result
 
 
 class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """Tokens of one turn or of one run, as the provider counted them."""
+    """Tokens of a turn or a run, as the provider counted them."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -157,5 +157,5 @@ class Usage(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
 
 
 def result_id(call_id: str) -> str:
-    """A call has one result, so the result's id follows from the call's."""
+    """Return the id of a call's result, derived from the call's id as every call has exactly one result."""
     return f"{call_id}.result"

@@ -1,11 +1,11 @@
-"""How far a run may go."""
+"""Limits of runs and of the tools shown to a model."""
 
 from msgspec import Struct
 from msgspec.structs import asdict
 
 
 class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Bounds of one run and of its conversation. Zero tokens means no bound."""
+    """Limits of a run and of its conversation. Zero tokens means no limit."""
 
     turns_per_request: int = 50
     turns_per_conversation: int = 200
@@ -16,14 +16,16 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
     queued_messages: int = 16
 
     def cap_to(self, other: "Limits") -> "Limits":
-        """These, but nowhere more than the others allow."""
-        least = {name: min(value, getattr(other, name)) for name, value in asdict(self).items() if name != "run_tokens"}
+        """Return these limits, each reduced to that of `other` where it is larger."""
+        capped = {
+            name: min(value, getattr(other, name)) for name, value in asdict(self).items() if name != "run_tokens"
+        }
         tokens = [tokens for tokens in (self.run_tokens, other.run_tokens) if tokens]
-        return Limits(**least, run_tokens=min(tokens, default=0))
+        return Limits(**capped, run_tokens=min(tokens, default=0))
 
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How many of a yard's tools a model is shown unasked; where there are more, it can ask for the others."""
+    """How many tools a model is shown at once; it can find further ones with `find_tools`."""
 
     tools: int = 64
     schema_bytes: int = 40 * 1024

@@ -1,11 +1,11 @@
-"""Hides the credentials that an address carries. It is pure, and the only place that knows where they stand in one."""
+"""Masks the credentials in addresses. Pure. No other module knows where an address carries them."""
 
 import re
 
 MASK = "***"
 _ADDRESS = re.compile(r"\b(?P<scheme>[a-z][a-z0-9+.-]{0,20})://[^\s'\"<>`]+", re.IGNORECASE)
 _USERINFO = re.compile(r"(?<=://)[^/?#]*@")
-"""Up to the last @ of the authority: a password may hold one itself."""
+"""Up to the last @ of the authority, as a password may contain one."""
 _PARAMETER = re.compile(r"(?<=[?&#])(?P<name>[^=&#?]{1,100})=[^&#]+")
 _SECRET_NAME = re.compile(r"key|token|secret|pass|pwd|auth|credential|signature|\bsig\b|\bcode\b", re.IGNORECASE)
 _WEB_SCHEMES = frozenset({"http", "https", "ws", "wss"})

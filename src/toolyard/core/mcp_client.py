@@ -1,4 +1,4 @@
-"""What the MCP client behind a request speaks and can do. It does not know how the client is reached."""
+"""The protocol version and the capabilities of the MCP client behind a request."""
 
 from typing import Literal
 
@@ -11,6 +11,6 @@ class McpClient(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An MCP client that uses this server."""
 
     modern: bool = False
-    """Whether it speaks 2026-07-28; otherwise 2025-11-25 or older."""
+    """Whether it speaks 2026-07-28, rather than 2025-11-25 or older."""
     capabilities: frozenset[Capability] = frozenset()
-    """What it can be asked for."""
+    """What the client can be asked for."""

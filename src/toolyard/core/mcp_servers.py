@@ -1,4 +1,4 @@
-"""What an MCP server is, as it is configured, and as it is told of. It does not know how one is reached."""
+"""MCP servers as data: their configuration and their status. `venues.mcp` connects to them."""
 
 from typing import Literal
 
@@ -7,32 +7,31 @@ from msgspec import Struct
 from toolyard.core.caller import Caller
 
 INPUT_RESPONSES = "io.modelcontextprotocol/inputResponses"
-"""In the content of an answer: what a client said to each of a question's `requests`, in place of one form's fields."""
+"""The key, in the content of an answer, of a client's responses to each of a question's `requests`."""
 ServerStatus = Literal["stopped", "starting", "running", "idle", "restarting", "failed"]
-"""`idle` until the next call; `restarting` between two attempts; `failed` when so many failed that it is tried only now
-and then."""
+"""`idle` until the next call; `restarting` between two attempts; `failed` after many failures, with rare attempts."""
 STDERR_LABEL = "; its last words: "
-"""In the error of a server that ended: what follows is what it said itself."""
+"""Comes before the last stderr lines in the error of a server that ended."""
 ServerAction = Literal["start", "stop", "accept", "reject", "remove"]
 ToolState = Literal["accepted", "new", "changed", "rejected", "unusable"]
-"""`new` and `changed` since the last time somebody accepted them: quarantined, no model is shown them. `rejected` once
-somebody has said no to what is listed now; it waits for nobody, and stays out until it is listed as something else."""
+"""`new` and `changed` since the tools were last accepted: quarantined, no model is shown them. `rejected` once an
+administrator has rejected the listed definition; the tool stays hidden until its definition changes."""
 
 
 class OAuth(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """As whom a token for a server is asked for, where the server cannot be asked to make somebody up for us."""
+    """The OAuth client of a server, where the authorization server does not register clients dynamically."""
 
     issuer: str
-    """The authorization server that they belong to: they are shown to no other."""
+    """The authorization server that the credentials belong to: they are sent to no other."""
     client_id: str
     client_secret: str = ""
     scope: str = ""
     grant: Literal["client_credentials", "authorization_code"] = "client_credentials"
-    """`authorization_code`: a person signs in. Without any `oauth` a server that wants a token gets one that way."""
+    """`authorization_code`: a person signs in. A server that needs a token without `oauth` uses this, too."""
 
 
 class SignIn(Struct, frozen=True, kw_only=True):
-    """A sign-in that somebody has begun: the page to open, and what its answer is known by."""
+    """A sign-in under way: the page to open, and the `state` that identifies its answer."""
 
     url: str
     state: str
@@ -40,7 +39,7 @@ class SignIn(Struct, frozen=True, kw_only=True):
 
 
 class SignInAnswer(Struct, frozen=True, kw_only=True):
-    """What the page sent the person back with."""
+    """The parameters of the redirect after a sign-in."""
 
     state: str
     code: str = ""
@@ -50,10 +49,10 @@ class SignInAnswer(Struct, frozen=True, kw_only=True):
 
 
 class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A server as somebody configured it: a child process (command), or one that is reached over HTTP (url)."""
+    """The configuration of a server: a child process (`command`), or a server that is reached over HTTP (`url`)."""
 
     display_name: str = ""
-    """What people call it, where that is more than its id says."""
+    """A name for people; the id if it is empty."""
     command: str = ""
     args: tuple[str, ...] = ()
     env: dict[str, str] = {}
@@ -62,25 +61,25 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
     headers: dict[str, str] = {}
     oauth: OAuth | None = None
     auth: Literal["server", "caller"] = "server"
-    """`caller`: a session for each user of each tenant, never shared; `{user}` and `{tenant}` in env and headers."""
+    """`caller`: each user of each tenant has their own session; env and headers may hold `{user}` and `{tenant}`."""
     names: dict[str, str] = {}
-    """For tools that are to be offered under another name: what they are called there, and here."""
+    """Aliases: the name of a tool on the server, and the name to offer it under."""
     trust: bool = False
     pin: Literal["on", "off"] = "on"
     protocol: Literal["auto", "2025-11-25"] = "auto"
-    """`2025-11-25` keeps to the old era, without asking the server for the new one."""
+    """`2025-11-25` uses that version without asking the server for a newer one."""
     sampling: bool = False
-    """It may ask for a model's words, and for roots. Only an MCP client that uses us has them: it is asked."""
+    """Whether the server may ask for sampling and roots. Such requests go to the MCP client that made the call."""
     tenants: tuple[str, ...] = ()
-    """Only callers of these tenants see it and its tools; empty means all callers."""
+    """Only callers of these tenants see the server and its tools; empty means all callers."""
     connect_s: float = 30.0
     list_s: float = 30.0
     call_s: float = 30.0
     idle_s: float = 0.0
-    """How long a session without a call is kept; zero means for ever (ten minutes for a caller's own)."""
+    """How long a session without calls is kept; zero means for ever (ten minutes for a session of one caller)."""
 
     def serves(self, caller: Caller) -> bool:
-        """Whether this caller may know of the server and use its tools."""
+        """Return whether this caller may know of the server and use its tools."""
         return not self.tenants or caller.tenant in self.tenants
 
     @property
@@ -89,22 +88,22 @@ class ServerSpec(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ServerTool(Struct, frozen=True, kw_only=True):
-    """A tool as its server lists it, and what became of it here."""
+    """A tool as its server lists it, and whether it is offered."""
 
     name: str
     offered_as: str
-    """The name that a model sees."""
+    """The name that models see."""
     definition: dict[str, object]
-    """As the server sent it, with fields that nobody here knows."""
+    """The definition as the server sent it, unknown fields included."""
     state: ToolState = "accepted"
     why: str = ""
-    """For a quarantined one the difference to what was accepted, line by line; for an unusable one the reason."""
+    """For a quarantined tool a line diff to the accepted definition, for an unusable one the reason."""
     callers: int = 0
-    """How many get it so, where that is not all: then it is nobody else's business, but an administrator's."""
+    """How many callers get this version; 0 means all. A version of single callers is shown to administrators only."""
 
 
 class ServerCard(Struct, frozen=True, kw_only=True):
-    """What is told of one server."""
+    """A server with its status and tools."""
 
     id: str
     spec: ServerSpec
@@ -116,12 +115,12 @@ class ServerCard(Struct, frozen=True, kw_only=True):
     process_id: int | None = None
     protocol: str = ""
     configured: bool = False
-    """It stands in the configuration file, and can be removed only there."""
+    """Whether the server is in the configuration file, and can be removed only there."""
     restarts: int = 0
     sessions: int = 0
     tools: tuple[ServerTool, ...] = ()
     log: tuple[str, ...] = ()
-    """What it said last beside the protocol."""
+    """The last lines that the server wrote outside of the protocol, such as to stderr."""
 
     @property
     def name(self) -> str:

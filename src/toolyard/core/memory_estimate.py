@@ -1,4 +1,4 @@
-"""How much memory items take, by estimate: texts are what counts, and their length is known without reading them."""
+"""Estimates the memory that items take, by the lengths of their texts."""
 
 from collections.abc import Iterable
 from typing import cast
@@ -6,13 +6,13 @@ from typing import cast
 from toolyard.core.items import Call, Item, ModelText, Part, Reasoning, Result, Seal, SystemText, TextPart, UserMessage
 
 ITEM_BYTES = 500
-"""What an item takes besides its texts."""
+"""The memory of an item without its texts."""
 VALUE_BYTES = 80
-"""What a value inside arguments takes besides its text."""
+"""The memory of a value inside arguments without its text."""
 
 
 def estimate_bytes(items: Iterable[Item]) -> int:
-    """Return what the items take."""
+    """Return the estimated bytes of the items."""
     return sum(map(_estimate_item, items))
 
 
@@ -41,15 +41,15 @@ def _count_seal_chars(seal: Seal | None) -> int:
 
 
 def _estimate_arguments(arguments: dict[str, object]) -> int:
-    """Arguments may be nested deeper than Python may recurse, so this does not."""
-    size, left = 0, list[object](arguments.values())
-    while left:
-        value = left.pop()
+    # A loop, not recursion: arguments may be nested deeper than Python can recurse.
+    size, pending = 0, list[object](arguments.values())
+    while pending:
+        value = pending.pop()
         size += VALUE_BYTES
         if isinstance(value, str):
             size += len(value)
         elif isinstance(value, dict):
-            left += cast(dict[str, object], value).values()
+            pending += cast(dict[str, object], value).values()
         elif isinstance(value, list):
-            left += cast(list[object], value)
+            pending += cast(list[object], value)
     return size

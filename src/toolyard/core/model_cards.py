@@ -1,4 +1,4 @@
-"""What is shown of a model that can be chosen."""
+"""The description of a model that users can choose."""
 
 from typing import Literal
 
@@ -11,21 +11,21 @@ InputKind = Literal["text", "image", "file"]
 
 
 class ModelCard(Struct, frozen=True, kw_only=True):
-    """A model by its name, what it takes, and why it cannot be used if it cannot."""
+    """A model, what it accepts, and the reason if it cannot be used."""
 
     id: str
     provider: str
     name: str
     default: bool
     context_tokens: int | None
-    """None where nobody knows."""
+    """None if it is unknown."""
     input: list[InputKind]
     native_tools: list[str]
-    """What its provider runs itself."""
+    """Tools that the provider runs itself."""
     available: bool
     reason: str | UnsetType = UNSET
 
 
 def describe_model_problem(error: Misconfigured) -> str:
-    """Return in a few words why a model cannot be used."""
+    """Return a short reason why a model cannot be used."""
     return f"needs {error.variable}" if isinstance(error, MissingKey) else mask_addresses(str(error))

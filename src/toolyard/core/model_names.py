@@ -1,4 +1,4 @@
-"""Names of models that a request may use: those that are listed, and those that fit a pattern."""
+"""Patterns for the names of models that a request may use."""
 
 import re
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 _WILDCARDS = frozenset("*?[")
 _PROVIDER = re.compile(r"(?!(?:https?|local|toolyard):)[\w-]+:.+")
 _SAFE = re.compile(r"[\w.:/@+-]{1,200}", re.ASCII)
-"""What a pattern may match. Some wires put the name into a path: it must not leave its place there."""
+"""Names that a pattern may match. Some wires put the name into a URL path, which it must not escape from."""
 
 
 def is_pattern(name: str) -> bool:
@@ -15,7 +15,7 @@ def is_pattern(name: str) -> bool:
 
 
 def is_safe_pattern(pattern: str) -> bool:
-    """Return whether the pattern opens models of one provider, not addresses or files."""
+    """Return whether the pattern names models of one provider, not addresses or files."""
     return _PROVIDER.fullmatch(pattern) is not None
 
 

@@ -1,4 +1,4 @@
-"""What the model and the tools are told beside a conversation: named texts, and the values that they stand for."""
+"""Named context for the model and for tools: notes, and the values that they were made from."""
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -12,23 +12,23 @@ MAX_NOTES = 100
 MAX_NAME_CHARS = 500
 MAX_NOTE_CHARS = 100_000
 MAX_CONTEXT_CHARS = 1_000_000
-"""Of all notes of one request together."""
+"""The limit for all notes of a request together."""
 
 
 class Note(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A named text that is given to the model beside the prompt."""
+    """A named text that the model gets after the system prompt."""
 
     name: str
     text: str
     json: bool = False
-    """Whether the text is the JSON of a value that was no text."""
+    """Whether the text is JSON of a value that was not a string."""
     keywords: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
-    """What it is about, by the words of whoever gave it."""
+    """What the note is about, as its author described it."""
 
 
 def to_notes(context: Mapping[str, object], prefix: str = "") -> dict[str, Note]:
-    """Return one note for each field of a request's context, by its id. Raises Invalid for what is too large."""
+    """Return a note for each field of a request's context, by id. Raises Invalid for a context that is too large."""
     if len(context) > MAX_NOTES:
         raise _invalid("context", f"has {len(context)} fields; at most {MAX_NOTES} are taken")
     notes = {f"{prefix}{name}": _build_note(name, value) for name, value in context.items()}
@@ -51,7 +51,7 @@ def _build_note(name: str, value: object) -> Note:
 
 
 def to_fields(notes: Iterable[Note]) -> Mapping[str, object]:
-    """Return the values that notes stand for, by their names. Of two with one name the later counts."""
+    """Return the values that the notes were made from, by name. Of two notes with one name the later counts."""
     return MappingProxyType({note.name: msgspec.json.decode(note.text) if note.json else note.text for note in notes})
 
 

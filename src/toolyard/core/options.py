@@ -1,4 +1,4 @@
-"""How a model is asked to answer, whatever its provider calls it. What is not given is left to the provider."""
+"""Options for a model's answer, independent of the provider. Unset options are left to the provider."""
 
 from typing import Literal
 
@@ -6,19 +6,21 @@ from msgspec import Struct
 
 Effort = Literal["low", "medium", "high"]
 Thinking = int | Literal["", "adaptive"] | Effort
-"""How much a model may think before it answers: tokens, an effort, or as much as it likes; empty is its own way."""
+"""How much a model may think before it answers: tokens, an effort, or `adaptive`; empty is the provider's default."""
 THINKING_BUDGETS: dict[str, int] = {"low": 2_048, "medium": 8_192, "high": 24_576}
 
 
 class Options(Struct, frozen=True, kw_only=True):
+    """How a model is to answer."""
+
     max_tokens: int = 0
-    """What an answer may have."""
+    """The limit for an answer; 0 is the provider's default."""
     temperature: float | None = None
     thinking: Thinking = ""
 
     @property
     def effort(self) -> Effort | None:
-        """For providers that know no number of tokens."""
+        """Return the effort, for providers that take no number of tokens."""
         match self.thinking:
             case "low" | "medium" | "high":
                 return self.thinking
@@ -35,7 +37,7 @@ class Options(Struct, frozen=True, kw_only=True):
 
     @property
     def budget(self) -> int:
-        """For providers that know no effort: tokens; 0 where it is not for us to say."""
+        """Return the tokens, for providers that take no effort; 0 if the provider decides."""
         return self.thinking if isinstance(self.thinking, int) else THINKING_BUDGETS.get(self.thinking, 0)
 
 

@@ -1,4 +1,4 @@
-"""The one decision of the system: given where a conversation stands, what is next? Pure."""
+"""Decides the next step of a conversation from its state. Pure."""
 
 from msgspec import Struct
 
@@ -10,7 +10,7 @@ from toolyard.core.state import State
 
 WAITING = ("asking", "parked")
 MAX_OWNERS = 3
-"""A turn or a repeatable call that was started by this many owners that died is given up."""
+"""How many owners may start a turn or a repeatable call. If each of them died, it may be what killed them."""
 
 
 class BeginRun(Struct, frozen=True):
@@ -18,10 +18,12 @@ class BeginRun(Struct, frozen=True):
 
 
 class AskModel(Struct, frozen=True):
-    """Begin the next turn, or begin the turn again whose owner died."""
+    """Start the next turn, or restart a turn whose owner died."""
 
 
 class GiveUpTurn(Struct, frozen=True):
+    """Fail a turn that too many owners died in."""
+
     owners: int
 
 
@@ -34,15 +36,19 @@ class RunCalls(Struct, frozen=True):
 
 
 class Recover(Struct, frozen=True):
+    """Run again or close calls that were running when their owner died."""
+
     calls: list[CallState]
 
 
 class Expire(Struct, frozen=True):
+    """Close calls whose approval or result did not come in time."""
+
     calls: list[CallState]
 
 
 class StopWork(Struct, frozen=True):
-    """Stop the turn, if there is one, and these calls."""
+    """Cancel the turn, if there is one, and these calls."""
 
     calls: list[CallState]
 
@@ -52,6 +58,8 @@ class Wait(Struct, frozen=True):
 
 
 class Suspend(Struct, frozen=True):
+    """Record that the run only waits for people or for the application."""
+
     waiting_for: tuple[str, ...]
     wake_at: float
 
@@ -72,10 +80,12 @@ Step = (
 
 
 def plan(state: State, epoch: int, now: float) -> Step:
-    """What to do next, in this order: stop, recover, expire, judge, run, wait, suspend, end, compact, ask."""
+    """Return the next step, in this order: stop, recover, expire, judge, run, wait, suspend, end, compact, ask."""
     run = state.run
     if run is None:
         return BeginRun(state.queue[0]) if state.queue else Rest()
+    # An owner that has written nothing yet measures the run's time up to the last entry of the previous owner. The time
+    # in between, while nobody drove the run, does not count: `state` adds it to the run's waits with the first entry.
     if halt := _plan_halt(state, run, now if state.epoch == epoch else state.last_at):
         return halt
     if state.calls:
@@ -88,8 +98,9 @@ def plan(state: State, epoch: int, now: float) -> Step:
 
 
 def _plan_halt(state: State, run: RunState, now: float) -> Step | None:
-    late = run.active_s(now) >= run.limits.run_seconds
-    if run.stopped_by is None and not late:
+    """Return the step of a run or call that is stopped, or of a run that is out of time; None for any other."""
+    out_of_time = run.active_s(now) >= run.limits.run_seconds
+    if run.stopped_by is None and not out_of_time:
         stopping = [call for call in state.calls.values() if call.stopping and call.phase != "closed"]
         return StopWork(stopping) if stopping else None
     if state.turn is not None or state.calls:
@@ -102,11 +113,12 @@ def _plan_halt(state: State, run: RunState, now: float) -> Step | None:
 def _plan_calls(state: State, run: RunState, epoch: int, now: float) -> Step:
     open_calls = list(state.calls.values())
     running = [call for call in open_calls if call.phase == "running"]
+    # A running call of another epoch has lost its task: its owner died, or was fenced and has stopped writing.
     if lost := [call for call in running if call.epoch != epoch]:
         return Recover(lost)
     waiting = [call for call in open_calls if call.phase in WAITING]
-    if over := [call for call in waiting if now >= call.expires_at]:
-        return Expire(over)
+    if expired := [call for call in waiting if now >= call.expires_at]:
+        return Expire(expired)
     if requested := [call for call in open_calls if call.phase == "requested"]:
         return Judge(requested)
     if chosen := _select_runnable(open_calls, running, run.limits.parallel_calls):
@@ -122,7 +134,10 @@ def _plan_calls(state: State, run: RunState, epoch: int, now: float) -> Step:
 
 
 def _select_runnable(calls: list[CallState], running: list[CallState], max_parallel: int) -> list[CallState]:
-    """The next ones in the model's order; an exclusive one waits until it is alone, and the later ones wait for it."""
+    """Return the calls to start, in the model's order.
+
+    An exclusive call waits until no other call runs, and later calls wait for it.
+    """
     chosen: list[CallState] = []
     for call in calls:
         if call.phase != "allowed":
@@ -137,8 +152,10 @@ def _select_runnable(calls: list[CallState], running: list[CallState], max_paral
 
 def _plan_turn(state: State, run: RunState, now: float) -> Step:
     if run.failure is not None:
-        room = plan_compaction(state, run, _compute_deadline(run, now)) if run.failure.error_type == TOO_LARGE else None
-        return room or End("failed", f"{run.failure.error_type}: {run.failure.error}")
+        compaction = (
+            plan_compaction(state, run, _compute_deadline(run, now)) if run.failure.error_type == TOO_LARGE else None
+        )
+        return compaction or End("failed", f"{run.failure.error_type}: {run.failure.error}")
     if run.direct:
         return End("done")
     last = state.history[-1] if state.history else None
@@ -155,8 +172,8 @@ def _plan_turn(state: State, run: RunState, now: float) -> Step:
 
 
 def _plan_full_window(state: State, run: RunState, now: float) -> Step:
-    if room := plan_compaction(state, run, _compute_deadline(run, now)):
-        return room
+    if compaction := plan_compaction(state, run, _compute_deadline(run, now)):
+        return compaction
     if run.window and state.tokens > HOPELESS_SHARE * run.window:
         size = f"about {state.tokens:,} tokens, and {run.model} takes {run.window:,}"
         return End("failed", f"too_large: this message with all that it needs is {size}; send less of it")

@@ -1,4 +1,4 @@
-"""The seams. Each is one small protocol; each implementation is one file, wired in `app.py`."""
+"""The ports of the engine: protocols of models, venues, policies and MCP servers. `app` wires the implementations."""
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from typing import Protocol, runtime_checkable
@@ -17,7 +17,7 @@ from toolyard.core.web_search import NativeTools
 
 
 class Clock(Protocol):
-    """Where ids and times come from: the only source of both."""
+    """The only source of ids and times."""
 
     def new_id(self, prefix: str) -> str: ...
 
@@ -25,23 +25,23 @@ class Clock(Protocol):
 
 
 class Offer(Struct, frozen=True, kw_only=True, eq=False, weakref=True):
-    """The tools that one turn shows to the model. The same object as long as they are the same."""
+    """The tools that a turn shows to the model: the same object as long as they are the same."""
 
     tools: tuple[Tool, ...]
     digest: str
     hashes: dict[str, str]
     note: str = ""
-    """What the model is told about them besides."""
+    """A note about the tools, added to the system text."""
     search: str = ""
-    """Where a search of the web runs, and why there, if anybody spoke of one."""
+    """Where a web search runs and why; empty if no search mode is set."""
 
 
 RECORDED_TURN_PREFIX = "turn."
-"""How the handles of what was kept of a turn begin: they are for operators, not for a model to read."""
+"""The prefix of the handles of recorded turns, which are for operators: no tool reads them for a model."""
 
 
 class WireExchange(Struct, frozen=True, kw_only=True):
-    """What was sent to a provider for one turn and what came back, as it went over the wire. No key is in it."""
+    """The HTTP request and response of one turn, without keys."""
 
     url: str
     headers: dict[str, str]
@@ -61,11 +61,11 @@ class ModelRequest(Struct, frozen=True, kw_only=True):
     clock: Clock
     correlation_id: str = ""
     memo: dict[str, object] = {}
-    """The conversation's scratch pad: a wire keeps what it has encoded here, under its own name."""
+    """The conversation's cache for wires: each keeps its encoded history here, under its own name."""
     record_exchange: "Callable[[WireExchange], None] | None" = None
-    """Told what went over the wire, if somebody wants to look at it."""
+    """Called with the request and its response, if turns are recorded."""
     fail_fast: bool = False
-    """Another model is asked if this one cannot answer now: it is not worth a wait."""
+    """Fail at once instead of waiting and retrying: another model will be asked."""
 
 
 class Model(Protocol):
@@ -85,7 +85,7 @@ class NativeToolsModel(Protocol):
 
 
 class Context(Struct, frozen=True, kw_only=True):
-    """What a tool may know about the call that it serves."""
+    """What a tool is told about its call."""
 
     caller: Caller
     conversation: str
@@ -93,34 +93,34 @@ class Context(Struct, frozen=True, kw_only=True):
     call_id: str
     correlation_id: str
     idempotency_key: str
-    """The same for every attempt of this call and for no other call: hand it to whatever you write to."""
+    """The same for every attempt of this call and for no other call: pass it on to the systems that you write to."""
     attempt: int
     deadline: float
-    """The time (as `time.time()` tells it) at which this attempt is given up."""
+    """The time, as of `time.time()`, at which this attempt is cancelled."""
     progress: Callable[..., None]
     """`progress(0.4)`, `progress(2, total=5, message="…")`: shown to live readers, never stored."""
     fields: Mapping[str, object] = {}
-    """The context of the request and of the conversation, by name. The caller says so: nobody has checked it."""
+    """The context of the request and of the conversation, by name. It comes from the caller and is not verified."""
     answer: dict[str, object] | None = None
     resume_token: str = ""
     may_use: Callable[[Tool], bool] = lambda _: False
-    """Whether the caller may use another tool in this conversation, as things stand."""
+    """Returns whether the caller may use another tool in this conversation now."""
     mcp_client: McpClient | None = None
-    """The MCP client that made the request, if it is one."""
+    """The MCP client that made the request; None for any other client."""
 
 
 class Value(Struct, frozen=True, kw_only=True):
-    """A venue's answer when the tool came to a value: anything that can be written as JSON."""
+    """A venue's answer if the tool returned a value: anything that can be encoded as JSON."""
 
     value: object
     parts: tuple[Part, ...] = ()
-    """Images and files that came with it."""
+    """Images and files that belong to the value."""
     native: bytes = b""
-    """The whole answer as JSON in the venue's own form, where that holds more than the value."""
+    """The whole answer as JSON in the venue's own format, if that holds more than the value."""
 
 
 class Failure(Struct, frozen=True, kw_only=True):
-    """A venue's answer when the tool failed. `passing` says that trying again may help."""
+    """A venue's answer if the tool failed. `retryable` means that another attempt may succeed."""
 
     problem: Problem
     retryable: bool = False
@@ -128,7 +128,7 @@ class Failure(Struct, frozen=True, kw_only=True):
 
 
 class Pending(Struct, frozen=True, kw_only=True):
-    """A venue's answer when the result, or an answer that it needs, will come from outside."""
+    """A venue's answer if the result, or an answer that the tool needs, will come from outside."""
 
     kind: ParkedKind
     question: dict[str, object] = {}
@@ -140,9 +140,10 @@ ValidateHook = Callable[[dict[str, object]], Problem | None]
 
 
 class ToolHooks(Struct, frozen=True, kw_only=True):
-    """What a tool itself has to say, if anything: who may use it, and whether arguments fit it.
+    """A tool's own checks: who may use it, and whether arguments are valid.
 
-    The gate is asked at offer and at call. Without a check the tool's JSON Schema is what arguments are held to.
+    `authorize` is asked when tools are offered and when one is called. Without `validate` arguments are checked
+    against the tool's JSON Schema.
     """
 
     authorize: AuthorizeHook | None = None
@@ -163,47 +164,49 @@ class Venue(Protocol):
 
 @runtime_checkable
 class Monitored(Protocol):
-    """A venue that can tell when something is wrong with it."""
+    """A venue that reports problems to operators."""
 
     def warnings(self) -> Sequence[str]:
-        """Return a sentence for each thing that an operator should look at."""
+        """Return a sentence for each problem."""
         ...
 
 
 class CallerTools(Struct, frozen=True, eq=False):
-    """Where a caller gets other tools than the rest: by name the tool as it is for this caller, or None for none."""
+    """Tools that a caller gets instead of everybody's, by name; None where the caller does not get the tool."""
 
     tools: Mapping[str, Tool | None]
 
 
 @runtime_checkable
 class CallerToolsVenue(Venue, Protocol):
-    """A venue of which some callers get other tools than the rest."""
+    """A venue that gives some callers other tools than everybody else."""
 
     def caller_tools(self, caller: Caller) -> tuple[CallerTools, ...]:
-        """The same objects as long as nothing changes for this caller."""
+        """Return the caller's own tools: the same objects as long as nothing changes for this caller."""
         ...
 
     def knows_tool(self, tool: Tool, caller: Caller) -> bool:
-        """Whether it is known that this caller gets the tool so; else it is as those get it of whom nothing is."""
+        """Return whether the venue knows this caller's version of the tool; until then it is everybody's."""
         ...
 
     def can_dispatch(self, tool: Tool, caller: Caller) -> bool:
-        """Whether a call of this tool by this caller would be run now, rather than wait for its server or fail."""
+        """Return whether a call of this tool by this caller would run now, rather than wait for its server or fail."""
         ...
 
     def unavailable_tools(self, caller: Caller) -> Sequence[Tool]:
-        """Return the tools of this caller's servers that are stopped or failed, as they were listed last."""
+        """Return the last listed tools of this caller's servers that are stopped or failed."""
         ...
 
 
 class Verdict(Struct, frozen=True):
+    """A decision about a tool or a call, and the rule that made it."""
+
     decision: Decision
     rule: str
 
 
 class PolicyRequest(Struct, frozen=True, kw_only=True):
-    """What a rule is asked: may this caller use this tool here? `arguments` is None when tools are listed."""
+    """The input of a rule: may this caller use this tool? `arguments` is None when tools are listed."""
 
     tool: Tool
     caller: Caller
@@ -216,19 +219,19 @@ Rule = Callable[[PolicyRequest], Verdict | None]
 
 
 class Policy(Protocol):
-    """Answers allow, ask or deny, always: a rule that fails denies."""
+    """Judges every request as allow, ask or deny. A rule that fails denies."""
 
     cacheable: bool
-    """Whether its verdict depends on the question alone, so that an offer may be used again."""
+    """Whether the verdict depends on the request alone, so that offers can be cached."""
 
     def judge(self, request: PolicyRequest) -> Verdict: ...
 
 
 class SignIns(Protocol):
-    """Signing in to servers that want a person for it: the server's token, or the caller's own."""
+    """Sign-ins to MCP servers that need a person: for the server's token, or for the caller's own."""
 
     async def begin(self, id: str, caller: Caller, redirect_uri: str) -> SignIn:
-        """Raises NotFound, Refused or Unavailable."""
+        """Begin a sign-in. Raises NotFound, Refused or Unavailable."""
         ...
 
     async def finish(self, id: str, caller: Caller, answer: SignInAnswer) -> ServerCard: ...
@@ -237,38 +240,38 @@ class SignIns(Protocol):
 
 
 class Servers(Protocol):
-    """The MCP servers, as a surface may see and change them."""
+    """The MCP servers, for surfaces that list and change them."""
 
     sign_ins: SignIns
 
     def cards(self) -> Sequence[ServerCard]: ...
 
     async def add(self, id: str, spec: ServerSpec) -> ServerCard:
-        """Raises Refused if there is one of that id."""
+        """Add a server. Raises Refused if the id is taken."""
         ...
 
     async def change(self, id: str, spec: ServerSpec) -> ServerCard:
-        """Give a server another configuration. Raises NotFound, or Refused for one of the configuration file."""
+        """Replace the configuration of a server. Raises NotFound, or Refused for a server of the configuration file."""
         ...
 
     async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
-        """Raises NotFound, or Refused for what cannot be done."""
+        """Carry out an action on a server or some of its tools. Raises NotFound or Refused."""
         ...
 
 
 NotificationHandler = Callable[[str, str, dict[str, object], Caller | None], None]
-"""Told what a server says unasked: the server, the method, the parameters, and whose session it was, if not all's."""
+"""Called with a notification: server, method, parameters, and the caller whose session it came from, or None."""
 
 
 class McpProxy(Protocol):
-    """What MCP servers have besides tools: resources, prompts, completions. Requests and answers pass as they came."""
+    """Access to what MCP servers have besides tools: resources, prompts, completions. Messages pass unchanged."""
 
     def find_servers(self, capability: str, caller: Caller) -> Mapping[str, bool]:
-        """The servers for this caller that run now and can do this, and whether each has tools for anybody."""
+        """Return this caller's running servers with the capability, and whether each has tools for anybody."""
         ...
 
     def get_definition(self, server: str, tool: str, caller: Caller) -> dict[str, object]:
-        """A tool as its server lists it for this caller, with fields that nobody here knows; empty if it does not."""
+        """Return a tool as its server lists it for this caller, unknown fields included; empty if it is not listed."""
         ...
 
     async def ask(
@@ -279,9 +282,9 @@ class McpProxy(Protocol):
         params: dict[str, object],
         client: McpClient | None = None,
     ) -> dict[str, object]:
-        """Raises Declined with the server's own error, or Unavailable."""
+        """Send a request to a server and return its answer. Raises Declined with the server's error, or Unavailable."""
         ...
 
     def subscribe(self, handler: NotificationHandler) -> Callable[[], None]:
-        """Be told what servers say unasked; what this gives back ends it."""
+        """Call `handler` for each notification of a server. Return a function that unsubscribes it."""
         ...

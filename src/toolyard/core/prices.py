@@ -1,4 +1,4 @@
-"""What a model's tokens cost. It does not know any model."""
+"""Prices of tokens."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ PerMillion = Annotated[float, Meta(ge=0, le=1_000_000)]
 
 
 class Price(Struct, frozen=True, kw_only=True):
-    """For a million tokens each; cached ones cost as much as others where nothing else is said."""
+    """Prices per million tokens. Cached tokens cost as much as other input unless `cached` is set."""
 
     input: PerMillion
     output: PerMillion

@@ -1,4 +1,4 @@
-"""What may be told of a model's provider: everything but its key."""
+"""Descriptions of model providers, without their keys."""
 
 from collections.abc import Sequence
 
@@ -6,30 +6,30 @@ from msgspec import Struct
 
 
 class ProviderCard(Struct, frozen=True, kw_only=True):
-    """A provider that some configured model is of."""
+    """A provider of configured models."""
 
     id: str
     base_url: str = ""
     models: tuple[str, ...]
-    """Their names as the provider has them, the one that is used first in front."""
+    """The provider's names of the models, the default first."""
     has_key: bool = False
 
 
 def build_provider_card(name: str) -> ProviderCard:
-    """Return what a model's name tells of its provider, where nothing else is known."""
+    """Return a card from the name of a model, where nothing else is configured."""
     provider, _, model = name.rpartition(":")
     return ProviderCard(id=provider or name, models=(model,))
 
 
 def add_model(cards: Sequence[ProviderCard], card: ProviderCard) -> tuple[ProviderCard, ...]:
-    """Return the cards with one more, its models added to those of the same provider."""
-    for at, known in enumerate(cards):
-        if known.id == card.id:
+    """Return the cards with `card` added, merged with the card of the same provider if there is one."""
+    for at, existing in enumerate(cards):
+        if existing.id == card.id:
             merged = ProviderCard(
-                id=known.id,
-                base_url=known.base_url,
-                models=tuple(dict.fromkeys((*known.models, *card.models))),
-                has_key=known.has_key or card.has_key,
+                id=existing.id,
+                base_url=existing.base_url,
+                models=tuple(dict.fromkeys((*existing.models, *card.models))),
+                has_key=existing.has_key or card.has_key,
             )
             return (*cards[:at], merged, *cards[at + 1 :])
     return (*cards, card)

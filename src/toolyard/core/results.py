@@ -1,4 +1,4 @@
-"""How a call that did not come to a value is told to the model: one structured error for every outcome."""
+"""Results of calls that returned no value: one structured error for each outcome."""
 
 from collections.abc import Mapping
 
@@ -8,32 +8,34 @@ from toolyard.core.items import Call, Outcome, Problem, Result, result_id
 
 
 def format_problem(problem: Problem) -> str:
-    """What the model reads of a failure."""
-    told = {"ok": False, "error": problem.error, "error_type": problem.error_type, "details": problem.details}
-    return msgspec.json.encode(told).decode()
+    """Return a failure as the JSON text that the model reads."""
+    fields = {"ok": False, "error": problem.error, "error_type": problem.error_type, "details": problem.details}
+    return msgspec.json.encode(fields).decode()
 
 
 def replace_surrogates(text: str) -> str:
-    """The text without what cannot be written: half characters, as names of files may have them."""
+    """Return the text without lone surrogates, which cannot be encoded and which file names may contain."""
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def find_char_boundary(body: bytes, at: int) -> int:
-    """The place at or before `at` where no character is cut in two."""
+    """Return the last index up to `at` that is not inside a UTF-8 character."""
     while 0 < at < len(body) and body[at] & 0b1100_0000 == 0b1000_0000:
         at -= 1
     return at
 
 
 def to_problem(error: object, error_type: object, details: Mapping[str, object] | None = None) -> Problem:
-    """A problem made of what somebody else raised: whatever it holds, it can be written."""
-    known: dict[str, object]
+    """Return a problem made from foreign values, reduced to what can be encoded as JSON."""
+    encodable: dict[str, object]
     try:
-        known = msgspec.json.decode(msgspec.json.encode(dict(details or {}), enc_hook=str), type=dict[str, object])
+        encodable = msgspec.json.decode(msgspec.json.encode(dict(details or {}), enc_hook=str), type=dict[str, object])
     except (ValueError, TypeError, RecursionError):
-        known = {"details": replace_surrogates(str(details))[:1000]}
+        encodable = {"details": replace_surrogates(str(details))[:1000]}
     return Problem(
-        error=replace_surrogates(str(error))[:4000], error_type=replace_surrogates(str(error_type))[:100], details=known
+        error=replace_surrogates(str(error))[:4000],
+        error_type=replace_surrogates(str(error_type))[:100],
+        details=encodable,
     )
 
 
@@ -51,11 +53,11 @@ def build_failed_result(call: Call, outcome: Outcome, problem: Problem, at: floa
 
 
 UNKNOWN_TOOL = "(unknown)"
-"""What figures call every tool that was not there when it was called."""
+"""The name that statistics use for all tools that did not exist when they were called."""
 
 
 def is_unknown_tool(error: Problem | None, duration_ms: float | None) -> bool:
-    """Return whether a call asked for a tool that was not there: it never ran, unlike one that says so itself."""
+    """Return whether the called tool did not exist. A tool that reports such an error itself has a duration."""
     return error is not None and error.error_type == "unknown_tool" and not duration_ms
 
 
@@ -66,12 +68,12 @@ def build_rule_denied_result(call: Call, rule: str, at: float) -> Result:
 
 
 def build_user_denied_result(call: Call, reason: str, at: float) -> Result:
-    said = f"the user declined: {reason}" if reason else "the user declined this call"
-    return build_failed_result(call, "denied", Problem(error=said, error_type="denied_by_user"), at)
+    error = f"the user declined: {reason}" if reason else "the user declined this call"
+    return build_failed_result(call, "denied", Problem(error=error, error_type="denied_by_user"), at)
 
 
 def build_expired_result(call: Call, at: float, *, awaiting_approval: bool) -> Result:
-    """Nobody approved it in time, or the application it was handed to gave no answer."""
+    """Return the result of a call that was not approved in time, or whose application did not answer in time."""
     if awaiting_approval:
         problem = Problem(error="nobody approved this call in time", error_type="approval_expired")
         return build_failed_result(call, "expired", problem, at)
@@ -79,18 +81,18 @@ def build_expired_result(call: Call, at: float, *, awaiting_approval: bool) -> R
 
 
 def build_cancelled_result(call: Call, at: float, *, may_have_run: bool) -> Result:
-    said = "cancelled; it had started and may have taken effect" if may_have_run else "cancelled"
-    return build_failed_result(call, "cancelled", Problem(error=said, error_type="cancelled"), at)
+    error = "cancelled; it had started and may have taken effect" if may_have_run else "cancelled"
+    return build_failed_result(call, "cancelled", Problem(error=error, error_type="cancelled"), at)
 
 
 def build_unanswered_result(call: Call, at: float) -> Result:
-    """Return the result of a call that a client added without ever adding what it came to."""
+    """Return the result of a call that a client added without a result."""
     problem = Problem(error="no result was given for this call before the conversation went on", error_type="cancelled")
     return build_failed_result(call, "cancelled", problem, at)
 
 
 WITHDRAWN = "withdrawn"
-"""The error type of a proposal that nobody decided on because the next message was about something else."""
+"""The error type of a proposal that was not decided because another message came first."""
 
 
 def build_withdrawn_result(call: Call, at: float) -> Result:

@@ -1,4 +1,4 @@
-"""What is open in a conversation: the run in front, its turn, its calls, and the runs in line. Data only."""
+"""The open parts of a conversation: the current run, its turn, its calls, and the queued runs. Data only."""
 
 from typing import Literal
 
@@ -13,7 +13,7 @@ Phase = Literal["requested", "asking", "allowed", "running", "parked", "closed"]
 
 
 class CallState(Struct, frozen=True, gc=False, kw_only=True):
-    """One call of the open turn, until the last one of the turn closes."""
+    """A call of the last turn, until all calls of the turn have closed."""
 
     call: Call
     phase: Phase = "requested"
@@ -22,7 +22,7 @@ class CallState(Struct, frozen=True, gc=False, kw_only=True):
     epoch: int = 0
     attempt: int = 0
     owners: int = 0
-    """How many owners have started it: all but the last one died."""
+    """How many owners have started the call: all but the last one died."""
     approved: CallApproved | None = None
     parked: CallParked | None = None
     answer: CallAnswered | None = None
@@ -31,7 +31,7 @@ class CallState(Struct, frozen=True, gc=False, kw_only=True):
 
     @property
     def arguments(self) -> dict[str, object]:
-        """What to run it with: what the model asked for, or what the approver made of it."""
+        """Return the arguments to run the call with: the model's, or those that the approver edited."""
         edited = self.approved.arguments if self.approved else None
         return self.call.arguments if edited is None else edited
 
@@ -45,13 +45,15 @@ class TurnState(Struct, frozen=True, gc=False, kw_only=True):
 
 
 class QueuedRun(Struct, frozen=True, kw_only=True):
+    """A run that has not started yet."""
+
     id: str
     correlation_id: str
     request: RunQueued
 
 
 class RunState(Struct, frozen=True, gc=False, kw_only=True):
-    """The run in front."""
+    """The current run of a conversation."""
 
     id: str
     correlation_id: str
@@ -62,7 +64,7 @@ class RunState(Struct, frozen=True, gc=False, kw_only=True):
     language: str = ""
     started_at: float
     direct: bool = False
-    """It began with calls instead of a question, and ends when they close."""
+    """Whether the run started with calls instead of a message: it ends when they close, without a model."""
     tool_turns: int = 0
     usage: Usage = Usage()
     finish: Finish | None = None
@@ -70,12 +72,12 @@ class RunState(Struct, frozen=True, gc=False, kw_only=True):
     stopped_by: str | None = None
     stop_detail: str = ""
     settings: Settings
-    """What the conversation was set to when it began: a change holds from the next run on."""
+    """The conversation's settings when the run started: a change applies from the next run on."""
     pauses: int = 0
     suspended_at: float | None = None
     waited_s: float = 0.0
 
     def active_s(self, now: float) -> float:
-        """How long it has run, waits left out."""
+        """Return how long the run has been active, without its waits."""
         end = now if self.suspended_at is None else self.suspended_at
         return end - self.started_at - self.waited_s

@@ -1,7 +1,7 @@
-"""Where a conversation stands: the fold of its durable events. It refuses what cannot have happened.
+"""The state of a conversation: the fold of its durable events. An event that does not fit the state is refused.
 
-States are immutable and share their history, so that a step costs what it adds. No I/O, no clock: times come with
-the entries.
+States are immutable and share their history, so that applying an entry costs what it adds. No I/O and no clock: times
+come with the entries.
 """
 
 from collections.abc import Iterable, Sequence
@@ -47,13 +47,15 @@ from toolyard.core.window import Window, apply_compaction, remove_items
 
 
 class State(Struct, frozen=True, gc=False, kw_only=True):
+    """A conversation after some entry of its log."""
+
     owner: Caller | None = None
     settings: Settings = Settings()
     history: History = History()
-    """What the model is shown."""
+    """The items that the model is shown."""
     window: Window = Window()
     counted: int = 0
-    """Tokens that a provider counted last, for the prompt, the tools and the first `counted_items` of the history."""
+    """Tokens by the provider's last count: prompt, tools and the first `counted_items` items of the history."""
     counted_items: int = 0
     queue: tuple[QueuedRun, ...] = ()
     run: RunState | None = None
@@ -64,40 +66,41 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
     offer: str = ""
     offered: dict[str, str] = {}
     looked: int = 0
-    """How many items of the history the last offer was made for."""
+    """The length of the history when the last turn started: later items may need more tools."""
     remembered: frozenset[str] = frozenset()
-    """Tools that were approved for good in this conversation; `*` for all."""
+    """Tools that are approved for the whole conversation; `*` means all."""
     has_handles: bool = False
     epoch: int = 0
-    """The owner that wrote last, and when."""
+    """The owner that wrote the last entry."""
     last_at: float = 0.0
+    """The time of the last entry."""
 
     def calls_in(self, *phases: Phase) -> list[CallState]:
         return [call for call in self.calls.values() if call.phase in phases]
 
     @property
     def full_history(self) -> History:
-        """All that was said, whether the model is still shown it or not."""
+        """Return all items, including those that the model is no longer shown."""
         return self.window.join_past(self.history)
 
     @property
     def surplus(self) -> int:
-        """What a provider counts beyond our estimate of the history: the prompt, the tools, and by how much we err."""
+        """Return by how much the provider's count exceeds our estimate of the history: prompt, tools and our error."""
         return self.counted - self.history.sum_first(self.counted_items)[0]
 
     @property
     def tokens(self) -> int:
-        """What the next request takes, as the provider counted the last one and we estimate the rest."""
+        """Return the tokens of the next request: the provider's last count, and our estimate of what came since."""
         return self.history.tokens + self.surplus
 
     @property
     def is_disposable(self) -> bool:
-        """Nothing in it is open, and nobody asked to keep it."""
+        """Return whether the conversation is ephemeral and has no open or queued run."""
         return self.settings.ephemeral and self.run is None and not self.queue
 
     @property
     def wake_at(self) -> float | None:
-        """When its owner must look at it again: 0 at once, None never."""
+        """Return when an owner must drive the conversation again: 0 means at once, None never."""
         if self.run is None:
             return 0.0 if self.queue or self.is_disposable else None
         if self.run.suspended_at is None:
@@ -106,11 +109,12 @@ class State(Struct, frozen=True, gc=False, kw_only=True):
 
 
 def apply(state: State, entry: Entry) -> State:
+    """Return the state after the entry. Raises Refused if the event does not fit the state."""
     return replace(_apply_event(_discount_ownerless_time(state, entry), entry), epoch=entry.epoch, last_at=entry.at)
 
 
 def _discount_ownerless_time(state: State, entry: Entry) -> State:
-    """Between one owner's last word and the next one's first nobody drove the run: that time is not its own."""
+    """Count the time between the last entry of one owner and the first of the next as waiting: nobody drove the run."""
     run = state.run
     if run is None or run.suspended_at is not None or entry.epoch == state.epoch:
         return state
@@ -119,7 +123,7 @@ def _discount_ownerless_time(state: State, entry: Entry) -> State:
 
 def _apply_event(state: State, entry: Entry) -> State:
     event = entry.event
-    match event:  # the frequent ones first
+    match event:  # frequent events first
         case CallEnded() | CallStarted() | CallJudged() | CallParked() | CallApproved() | CallDenied() | CallAnswered():
             return _apply_call_event(_resume_run(state, entry.at), event)
         case TurnStarted() | TurnEnded() | TurnFailed():
@@ -133,6 +137,7 @@ def _apply_event(state: State, entry: Entry) -> State:
 
 
 def fold(entries: Iterable[Entry]) -> State:
+    """Return the state after all entries of a log."""
     state = State()
     for entry in entries:
         state = apply(state, entry)
@@ -195,7 +200,7 @@ def _apply_run_event(state: State, event: RunEvent, entry: Entry) -> State:
 
 def _start_run(state: State, event: RunStarted, at: float) -> State:
     _require(state.run is None and bool(state.queue), "no run is waiting to start")
-    first, *rest = state.queue
+    first, *queue = state.queue
     calls = {call.id: CallState(call=call) for call in find_open_calls(first.request.input) if not call.ran_at}
     settings = state.settings
     if first.request.context:
@@ -212,7 +217,7 @@ def _start_run(state: State, event: RunStarted, at: float) -> State:
         started_at=at,
         direct=bool(calls),
     )
-    return replace(state, queue=tuple(rest), run=run, calls=calls, history=state.history.plus(first.request.input))
+    return replace(state, queue=tuple(queue), run=run, calls=calls, history=state.history.plus(first.request.input))
 
 
 def _request_stop(state: State, event: StopRequested) -> State:
@@ -227,8 +232,9 @@ def _apply_turn_event(state: State, event: TurnEvent) -> State:
     match event:
         case TurnStarted():
             _require(not state.calls, "a turn cannot start while calls are open")
-            again = state.turn is not None
-            _require(event.number == state.turns + (0 if again else 1), f"turn {event.number} is out of order")
+            # A turn that is still open was started by an owner that died: it starts again under the same number.
+            restarts = state.turn is not None
+            _require(event.number == state.turns + (0 if restarts else 1), f"turn {event.number} is out of order")
             owners = state.turn.owners + 1 if state.turn else 1
             return replace(
                 state,
@@ -254,19 +260,20 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
         len(set(ids)) == len(ids) and not any(map(state.history.contains_id, ids)), "an id in this turn is used already"
     )
     calls = _collect_open_calls(event.items)
-    own = 1 if calls else 0
+    tool_turns = 1 if calls else 0
     run = replace(
         run,
         usage=run.usage.plus(event.usage),
         finish=event.finish,
-        tool_turns=run.tool_turns + own,
+        tool_turns=run.tool_turns + tool_turns,
         pauses=run.pauses + (event.finish == "paused"),
         failure=None,
     )
     history = state.history.plus(event.items)
     counted, items = state.counted, state.counted_items
     if event.usage.input_tokens and not any(isinstance(item, Result) for item in event.items):
-        # A turn in which the provider ran tools is several requests, counted together: that says nothing of one.
+        # A turn in which the provider ran tools counts several requests together: it tells nothing about the size of
+        # one request.
         counted, items = event.usage.total, len(history)
     return replace(
         state,
@@ -274,14 +281,14 @@ def _end_turn(state: State, run: RunState, event: TurnEnded) -> State:
         run=run,
         calls=calls,
         history=history,
-        tool_turns=state.tool_turns + own,
+        tool_turns=state.tool_turns + tool_turns,
         counted=counted,
         counted_items=items,
     )
 
 
 def _collect_open_calls(items: Sequence[Item]) -> dict[str, CallState]:
-    """The calls that came without their result. One that its provider runs never opens, even if it is not over yet."""
+    """Return the calls that came without a result. Calls that the provider runs are never open here."""
     answered = {item.call_id for item in items if isinstance(item, Result)}
     calls = [item for item in items if isinstance(item, Call) and not item.ran_at]
     return {call.id: CallState(call=call) for call in calls if call.id not in answered}
@@ -304,7 +311,7 @@ def _apply_call_event(state: State, event: CallEvent) -> State:
             return _put_call(state, _require_call(state, event.call_id, "asking"))
         case CallParked():
             call = _require_call(state, event.call_id, "running")
-            # Whoever runs it next is a first owner again: this one did not die.
+            # The count of owners starts again: the owner that parked the call did not die with it.
             parked = replace(call, phase="parked", parked=event, expires_at=event.expires_at, epoch=0, owners=0)
             return _put_call(_make_durable(state), parked)
         case CallAnswered():
@@ -325,7 +332,7 @@ def _judge_call(state: State, event: CallJudged) -> State:
 def _start_call(state: State, event: CallStarted) -> State:
     call = _require_call(state, event.call_id, "allowed", "running")
     _require(event.attempt == call.attempt + 1, f"attempt {event.attempt} of call {event.call_id!r} is out of order")
-    owners = call.owners + (event.epoch != call.epoch)
+    owners = call.owners + (event.epoch != call.epoch)  # a retry by the same owner does not count
     return _put_call(state, replace(call, phase="running", epoch=event.epoch, attempt=event.attempt, owners=owners))
 
 
@@ -334,6 +341,8 @@ def _close_call(state: State, result: Result) -> State:
     state = _put_call(state, replace(call, phase="closed", result=result))
     if result.handle:
         state = replace(state, has_handles=True)
+    # Results join the history together, in the order of the calls, when the last call has closed: providers require all
+    # results of a turn right after its calls.
     results = [call.result for call in state.calls.values() if call.result is not None]
     if len(results) < len(state.calls):
         return state
@@ -341,7 +350,7 @@ def _close_call(state: State, result: Result) -> State:
 
 
 def _resume_run(state: State, at: float) -> State:
-    """Something happened to a run that was suspended: the wait is over and does not count as its time."""
+    """End the suspension of the run, if it is suspended, and count it as waiting."""
     run = state.run
     if run is None or run.suspended_at is None:
         return state
@@ -350,7 +359,7 @@ def _resume_run(state: State, at: float) -> State:
 
 
 def _make_durable(state: State) -> State:
-    """Somebody outside was given an id that must lead back here."""
+    """Keep an ephemeral conversation: people or an application hold the id of a call that they must find again."""
     return replace(state, settings=replace(state.settings, ephemeral=False)) if state.settings.ephemeral else state
 
 

@@ -1,4 +1,4 @@
-"""The seams of a store. Each is one small protocol; a store that keeps everything has them all."""
+"""The ports of a store: small protocols, and `Store`, which combines them."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ from toolyard.core.events import Entry
 
 
 class FutureLike(Protocol):
-    """What was begun, as a future tells it."""
+    """The part of a future that the journal uses."""
 
     def done(self) -> bool: ...
 
@@ -19,35 +19,38 @@ class FutureLike(Protocol):
 
 
 class Log(Protocol):
-    """Where the entries of conversations are kept."""
+    """The append-only logs of conversations."""
 
     def begin_append(
         self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None
     ) -> FutureLike | None:
-        """Begin to `append`. None, and nothing begun, where there is no room."""
+        """Start an append and return its future, or None without starting it if the store has no room."""
         ...
 
     async def append(self, conversation: str, epoch: int, entries: Sequence[Entry], wake_at: float | None) -> None:
-        """Commit the batch whole, together with when its owner must look again. Raises Fenced or StoreDown."""
+        """Commit the entries and the next wake-up time in one transaction, if `epoch` is current.
+
+        Raises Fenced if another owner has claimed the conversation, or StoreDown.
+        """
         ...
 
     async def read(self, conversation: str, after: int = 0, limit: int = 0) -> Sequence[Entry]: ...
 
 
 class Claims(Protocol):
-    """Who drives a conversation."""
+    """The ownership of conversations."""
 
     async def claim(self, conversation: str) -> int:
-        """Become its owner; the new epoch fences every earlier owner's appends."""
+        """Become the owner and return the new epoch. Appends of every earlier owner are rejected from now on."""
         ...
 
     async def due(self, now: float) -> tuple[Sequence[str], float | None]:
-        """The conversations whose owner must look at them now, and when the next one is due."""
+        """Return the conversations that must be driven now, and when the next one is due."""
         ...
 
 
 class Blobs(Protocol):
-    """Whole results, by random handle, scoped to a conversation."""
+    """Whole results by random handle, scoped to a conversation and deleted with it."""
 
     async def put(self, conversation: str, handle: str, body: bytes) -> None: ...
 
@@ -55,11 +58,11 @@ class Blobs(Protocol):
 
 
 ListPosition = tuple[float, str]
-"""Where a conversation stands in a list: when it changed last and, among those of one moment, its id."""
+"""The position of a conversation in a list: the time of its last change, then its id."""
 
 
 class ConversationCard(Struct, frozen=True, kw_only=True):
-    """What a list of conversations shows of one."""
+    """A conversation as a list shows it."""
 
     id: str
     user: str
@@ -69,7 +72,7 @@ class ConversationCard(Struct, frozen=True, kw_only=True):
     created_at: float
     updated_at: float
     unlisted: bool = False
-    """Not for people's lists."""
+    """Whether lists for people leave it out."""
 
     @property
     def position(self) -> ListPosition:
@@ -77,37 +80,37 @@ class ConversationCard(Struct, frozen=True, kw_only=True):
 
 
 class CatalogQuery(Struct, frozen=True, kw_only=True):
-    """Which conversations: of one tenant, of one user or (empty) of all its users, newest change first."""
+    """A query for conversations of a tenant and of one user, or of all users if `user` is empty. Newest first."""
 
     tenant: str
     user: str = ""
     text: str = ""
-    """In the title, the description or a message, in upper or lower case; empty means any."""
+    """Text in the title, the description or a message, ignoring case; empty means any."""
     after: ListPosition | None = None
-    """Only those that come later in the list; the `place` of a page's last card leads to the next page."""
+    """Only conversations after this position: the `position` of a page's last card leads to the next page."""
     limit: int = 50
     unlisted: bool = False
-    """Whether those that are not for people's lists are wanted as well."""
+    """Whether to include unlisted conversations."""
 
 
 class Catalog(Protocol):
-    """What there is, as projections that are written together with the entries they come from."""
+    """Projections of the logs, written in the same transaction as the entries."""
 
     async def card(self, conversation: str) -> ConversationCard | None: ...
 
     async def cards(self, query: CatalogQuery) -> Sequence[ConversationCard]: ...
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
-        """The conversations and runs that carry this id, oldest first."""
+        """Return the conversations and runs with this correlation id, oldest first."""
         ...
 
     async def forget(self, conversation: str) -> None:
-        """Delete a conversation with everything that belongs to it; whoever owns it is fenced."""
+        """Delete a conversation with everything that belongs to it, and fence its owner."""
         ...
 
 
 class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An API key as it is kept: never itself, only its hash, and the caller it stands for."""
+    """An API key as it is stored: its hash, never the key itself, and the caller that it stands for."""
 
     name: str
     hash: str
@@ -116,26 +119,28 @@ class Key(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tenant: str = ""
     divisions: frozenset[str] = frozenset()
     trusted: bool = False
-    """It may name the end user it speaks for."""
+    """Whether requests with this key may name the end user whom they are made for."""
     created_at: float = 0.0
 
     def administers(self, tenant: str) -> bool:
-        """Whether this is the key of an administrator of the tenant, or of the whole server."""
+        """Return whether this is the key of an administrator of the tenant or of the whole server."""
         return "admin" in self.roles and self.tenant in ("", tenant)
 
 
 class Keys(Protocol):
+    """The API keys that were added at run time."""
+
     async def keys(self) -> Sequence[Key]: ...
 
     async def save_key(self, key: Key) -> None: ...
 
     async def revoke_key(self, name: str) -> bool:
-        """Whether there was such a key."""
+        """Delete a key. Return whether it existed."""
         ...
 
 
 class Allowance(Struct, frozen=True, kw_only=True):
-    """What is left of a rate limit; not `granted` means that nothing was taken."""
+    """The answer of the limiter. If it is not `granted`, the request did not count."""
 
     granted: bool
     remaining: int
@@ -143,16 +148,16 @@ class Allowance(Struct, frozen=True, kw_only=True):
 
 
 class Limiter(Protocol):
-    """Requests per minute by caller, exact at the boundary (GCRA)."""
+    """Limits requests per minute by caller, exact at the boundary (GCRA)."""
 
     async def take(self, who: str, per_minute: int, now: float) -> Allowance: ...
 
 
 class KeyValue(Protocol):
-    """Small records by kind and name; what is in one, only whoever put it there knows: servers, pins, tokens."""
+    """Small records by kind and name, such as servers, pins and tokens. Their content is opaque to the store."""
 
     async def list_records(self, kind: str) -> Sequence[tuple[str, bytes]]:
-        """All of a kind, in the order in which they were put there first."""
+        """Return all records of a kind, in the order in which they were first set."""
         ...
 
     async def set(self, kind: str, name: str, body: bytes) -> None: ...
@@ -161,6 +166,6 @@ class KeyValue(Protocol):
 
 
 class Store(Log, Claims, Blobs, Catalog, Keys, Limiter, KeyValue, Protocol):
-    """All the ports that one place keeps."""
+    """All ports of a store."""
 
     async def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Examples with slots: `add {item} to groceries` says in people's own words what a tool is for. Pure."""
+"""Example requests with slots, such as `add {item} to groceries`, in users' words. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +13,7 @@ _CHINESE = re.compile("[\u4e00-\u9fff]")
 
 
 def split_template(example: str) -> Iterator[tuple[str, str]]:
-    """Yield each text of an example with the slot that follows it; the slot after the last text is empty."""
+    """Yield each piece of text of an example with the slot that follows it; the last slot is empty."""
     at = 0
     for match in _SLOT.finditer(example):
         yield example[at : match.start()], match[1]
@@ -22,19 +22,19 @@ def split_template(example: str) -> Iterator[tuple[str, str]]:
 
 
 def find_unknown_slots(tool: Tool) -> list[str]:
-    """Return the slots of a tool's examples that are none of its parameters."""
+    """Return the slots of a tool's examples that are not parameters of the tool."""
     names = _as_mapping(tool.parameters.get("properties"))
     return [slot for example in tool.examples for slot in _SLOT.findall(example) if slot not in names]
 
 
 def check_slots(tool: Tool) -> None:
-    """Raise Invalid if an example of a tool has a slot that is none of its parameters."""
+    """Raise Invalid if an example of a tool has a slot that is not a parameter."""
     if slots := find_unknown_slots(tool):
         raise Invalid(f"its examples have a slot {slots[0]!r}, which is no parameter")
 
 
 def fill_examples(tool: Tool) -> list[str]:
-    """Return a tool's examples as people are shown them: with a value in each slot."""
+    """Return a tool's examples for display, with a value in each slot."""
     schemas = _as_mapping(tool.parameters.get("properties"))
     return [
         "".join(
@@ -46,7 +46,7 @@ def fill_examples(tool: Tool) -> list[str]:
 
 
 def _pick_sample(name: str, schema: object, example: str) -> str:
-    """Return words that may stand in a slot: one of the parameter's own examples, or what its type suggests."""
+    """Return a value for a slot: one of the parameter's examples, or a value that suits its type."""
     branches = _as_mapping(schema).get("anyOf")
     for branch in (schema, *(cast("Sequence[object]", branches) if isinstance(branches, list) else ())):
         if value := _sample_by_type(_as_mapping(branch), example):

@@ -1,4 +1,4 @@
-"""The sentences that people read where no model has words for them: built-in ones, and an operator's own."""
+"""The server's own messages to users, by language: built-in ones, and an operator's."""
 
 import re
 from collections.abc import Mapping
@@ -15,16 +15,16 @@ ENGLISH = "en"
 
 
 class Texts(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An operator's own sentences in one language; those that are empty stay as they are."""
+    """An operator's messages in one language; empty ones are replaced by the built-in ones."""
 
     limit: str = ""
-    """A run reached a limit, whichever it was."""
+    """Shown when a run reached any limit."""
     max_tool_turns: str = ""
-    """It took more turns with tools than one request may; `limit` where this is empty."""
+    """Shown when a request took too many turns with tools; `limit` if this is empty."""
     max_session_turns: str = ""
-    """The conversation took more than it may altogether; `limit` where this is empty."""
+    """Shown when a conversation took too many turns with tools; `limit` if this is empty."""
     failed: str = ""
-    """The model gave no answer."""
+    """Shown when the model gave no answer."""
 
 
 CustomTexts = Mapping[str, Texts]
@@ -69,7 +69,7 @@ BUILT_IN_TEXTS: CustomTexts = {
 
 
 def get_text(name: TextName, language: str, custom: CustomTexts = NO_TEXTS) -> str:
-    """Return a sentence in a language, or else in English. An operator's own comes before the built-in one."""
+    """Return a message in a language, or else in English. An operator's message comes before the built-in one."""
     tags = _list_tags(language)
     for texts in (
         *_find_texts(custom, tags),
@@ -83,20 +83,20 @@ def get_text(name: TextName, language: str, custom: CustomTexts = NO_TEXTS) -> s
 
 
 def has_texts(language: str, custom: CustomTexts = NO_TEXTS) -> bool:
-    """Return whether any sentence is there in this language."""
+    """Return whether there is any message in this language."""
     tags = _list_tags(language)
     return bool(_find_texts(custom, tags) or _find_texts(BUILT_IN_TEXTS, tags))
 
 
 def check_language(language: str) -> None:
-    """Raise Invalid for what cannot be a language; empty means that none is named."""
+    """Raise Invalid for a text that is not a language tag; an empty text is accepted."""
     if language and not re.match(LANGUAGE, language):
         why = f"{language[:40]!r} is not a language: write a tag such as en, zh or pt-BR"
         raise Invalid(f"language: {why}", {"fields": [{"key": "language", "message": why}]})
 
 
 def _list_tags(language: str) -> list[str]:
-    """Return the tag as it is compared, then the language alone."""
+    """Return the normalised tag, then its language without a region."""
     tag = language.replace("_", "-").lower()
     return list(dict.fromkeys((tag, tag.partition("-")[0])))
 

@@ -1,4 +1,4 @@
-"""How many tokens items take, by estimate: what a provider counted is better, and corrects it. No tokenizer."""
+"""Estimates the tokens of items without a tokenizer. The provider's own counts correct the estimate."""
 
 from toolyard.core.items import (
     Call,
@@ -15,13 +15,13 @@ from toolyard.core.items import (
 )
 
 ITEM_TOKENS = 4
-"""What the frame around an item takes."""
+"""Tokens of the structure around an item."""
 IMAGE_TOKENS = 1200
-"""What providers take for an image of ordinary size, and for a file that is named by its address."""
+"""Tokens of an image of ordinary size, and of a file that is named by its address."""
 
 
 def estimate_text_tokens(text: str) -> int:
-    """English takes about four letters a token; other scripts take more, and more bytes as well."""
+    """Return the estimate for a text: four letters a token for ASCII, three bytes a token for other scripts."""
     return len(text) // 4 if text.isascii() else len(text.encode(errors="replace")) // 3
 
 

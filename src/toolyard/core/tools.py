@@ -1,4 +1,4 @@
-"""What a tool is. Data only: running one is a venue's business."""
+"""The definition of a tool. Data only: venues run tools."""
 
 import hashlib
 import re
@@ -12,7 +12,7 @@ Approval = Literal["never", "ask", "always"]
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 PROVIDER_TOOLS = ("web_search", "code_execution", "file_search")
-"""The names that tools of the venue `provider` have; a wire offers those that its provider has."""
+"""The names of tools of the venue `provider`; a wire offers those that its provider has."""
 
 EMPTY_OBJECT: dict[str, object] = {"type": "object", "properties": {}}
 
@@ -23,24 +23,24 @@ class UserLocation(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=Tr
     city: str = ""
     region: str = ""
     country: str = ""
-    """Two letters, as ISO 3166-1 has them."""
+    """Two letters, as in ISO 3166-1."""
     timezone: str = ""
 
 
 class ProviderOptions(Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """How a provider's own tool is to be used. A wire says it in its provider's words, as far as those go."""
+    """Options of a provider's own tool. A wire translates those that its provider supports."""
 
     max_uses: int = 0
-    """In one turn; zero means as often as the provider allows."""
+    """The limit for one turn; zero means the provider's limit."""
     allowed_domains: tuple[str, ...] = ()
     blocked_domains: tuple[str, ...] = ()
     user_location: UserLocation | None = None
     stores: tuple[str, ...] = ()
-    """The ids, at the provider, of the collections that `file_search` looks in."""
+    """The provider's ids of the collections that `file_search` searches."""
 
 
 class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A name, what it does, what it takes, where it runs, and its rules."""
+    """A tool: its name, description, parameters, venue and rules."""
 
     name: str
     description: str = ""
@@ -48,48 +48,49 @@ class Tool(Struct, frozen=True, kw_only=True, omit_defaults=True):
     venue: VenueName = "function"
     enabled: bool = True
     roles: frozenset[str] = frozenset()
-    """Who may use it; empty means everybody."""
+    """The roles that may use the tool; empty means everybody."""
     own_check: bool = False
-    """It has a check of its own besides, which may deny whom the roles allow."""
+    """Whether the tool also has an `authorize` hook, which may deny callers whom the roles allow."""
     divisions: frozenset[str] = frozenset()
     approval: Approval = "never"
     timeout_s: float = 30.0
     approval_s: float = 86_400.0
     client_s: float = 600.0
     retries: int = 2
-    """How often a failed attempt is tried again, if the tool may be repeated."""
+    """How often a failed attempt is repeated, if the tool is repeatable."""
     read_only: bool = False
-    """It changes nothing. Unset means that it may change something."""
+    """Whether the tool changes nothing."""
     destructive: bool = False
-    """It may overwrite or delete what cannot be brought back, so it never runs beside another call."""
+    """Whether the tool may overwrite or delete data for good: it never runs in parallel with another call."""
     open_world: bool = False
-    """It reaches beyond this system: the web, other people."""
+    """Whether the tool reaches beyond this system, such as the web or other people."""
     idempotent: bool = False
-    """The same call twice has the effect of one. It says nothing about whether there is an effect."""
+    """Whether repeating a call has no further effect."""
     exclusive: bool = False
-    """Must not run beside other calls of its conversation."""
+    """Whether the tool must not run in parallel with other calls of its conversation."""
     max_result_bytes: int = 16_384
     examples: tuple[str, ...] = ()
     built_in: bool = False
-    """Ours, and not for a conversation to choose or leave out."""
+    """Whether the tool comes with Toolyard, so that conversations cannot enable or disable it."""
     sources: dict[str, str] = {}
-    """For a parameter whose value comes from another tool, that tool's name."""
+    """The names of other tools that values of parameters come from, by parameter."""
     options: ProviderOptions | None = None
-    """Only of a provider's own tool, which is named for what it does: one of `PROVIDER_TOOLS`."""
+    """Only for a provider's own tool, whose name is one of `PROVIDER_TOOLS`."""
     server: str = ""
-    """Which of its venue's servers it runs on, and its name there."""
+    """The MCP server that the tool runs on."""
     remote: str = ""
+    """The name of the tool on its server."""
     alias: str = ""
-    """The name that the configuration gives it. `name` is another where the alias was taken."""
+    """The name that the configuration sets. `name` differs from it if the alias was taken."""
 
     @property
     def repeatable(self) -> bool:
-        """Whether a call may be run again when it is not known how it ended."""
+        """Return whether a call may run again if its outcome is unknown."""
         return self.read_only or self.idempotent
 
 
 def hash_definition(tool: Tool) -> str:
-    """What the model is shown of a tool, as a short hash: a changed description is a changed tool."""
+    """Return a short hash of what the model is shown of a tool: a tool with another description is another tool."""
     options = (tool.options,) if tool.options else ()
-    shown = msgspec.json.encode((tool.name, tool.description, tool.parameters, *options), order="deterministic")
-    return hashlib.blake2b(shown, digest_size=8).hexdigest()
+    definition = msgspec.json.encode((tool.name, tool.description, tool.parameters, *options), order="deterministic")
+    return hashlib.blake2b(definition, digest_size=8).hexdigest()

@@ -1,6 +1,6 @@
-"""Where a request's web searches run: at the model's provider, on a server of our own, or nowhere. Pure.
+"""Decides where a request's web searches run: at the model's provider, on an MCP server, or nowhere. Pure.
 
-The one rule is `decided`; docs/how-to/web-search.md has its table.
+The rule is `choose_search`; docs/how-to/web-search.md has its table.
 """
 
 from collections.abc import Mapping
@@ -13,68 +13,69 @@ from toolyard.core.errors import Invalid
 from toolyard.core.tools import ProviderOptions, Tool
 
 SEARCH_TOOL = "web_search"
-"""What a search tool is called, wherever it runs."""
+"""The name of a search tool, wherever it runs."""
 SearchMode = Literal["", "auto", "native", "mcp", "duckduckgo", "off"]
-"""Where a search shall run; empty where nobody has said so."""
+"""Where a search is to run; empty if it is not set."""
 Preference = Literal["ai-web-search", "mcp", "duckduckgo"]
 NO_SEARCH_NOTE = "You cannot search the web here. Where an answer needs something newer than what you know, say so."
 
 
 class NativeTools(Struct, frozen=True, kw_only=True):
-    """What a model's provider runs itself."""
+    """The tools that a model's provider runs itself."""
 
     tools: frozenset[str] = frozenset()
-    """Those of `PROVIDER_TOOLS` that there are."""
+    """The names, out of `PROVIDER_TOOLS`."""
     options: frozenset[str] = frozenset()
-    """The fields of `ProviderOptions` that a search can be told. A limit that cannot be told leaves it out."""
+    """The fields of `ProviderOptions` that its search supports. If a limit is set that is not among them, the search is
+    not offered."""
     beside_functions: bool = True
-    """Whether they may be offered in one request with tools that run elsewhere."""
+    """Whether a request may offer them together with tools that run elsewhere."""
 
 
 class SearchRules(Struct, frozen=True, kw_only=True):
-    """What a yard has set for searches. A conversation, and before it a request, may wish for another place."""
+    """The server's settings for searches. A request, or else its conversation, may set another mode."""
 
     prefer: SearchMode = ""
     custom_control: bool = False
     full_logging: bool = False
     options: ProviderOptions = ProviderOptions()
     tools: frozenset[str] = frozenset()
-    """Other names, here or on their servers, of tools of our own that search the web."""
+    """Further names, here or on their servers, of tools that search the web."""
 
     def is_search(self, tool: Tool) -> bool:
-        """Return whether any of a tool's names is one of a search, whichever of them a model is shown."""
+        """Return whether any of a tool's names is that of a search tool, whichever the model is shown."""
         names = {tool.name, tool.remote, tool.alias}
         return SEARCH_TOOL in names or not names.isdisjoint(self.tools)
 
 
 class SearchFacts(Struct, frozen=True, kw_only=True):
-    """All that the rule looks at. A text says why something cannot be had; empty means that it can."""
+    """The input of the rule. A text is the reason why something is unavailable; empty means that it is available."""
 
     no_native: str = ""
-    """Why the model's provider cannot search for this caller, within the limits that are set."""
+    """Why the model's provider cannot search for this caller within the set limits."""
     no_own: str = ""
-    """Why none of our own tools can."""
+    """Why no tool of this server or of the application can search."""
     beside: bool = True
-    """Whether the provider takes its own tools together with others."""
+    """Whether the provider accepts its own tools together with others."""
     others: bool = False
-    """Whether there are others to offer."""
+    """Whether there are other tools to offer."""
     control: bool = False
-    """Custom control or full logging is required."""
+    """Whether custom control or full logging is required."""
 
 
 class SearchChoice(Struct, frozen=True, kw_only=True):
-    """Where a search runs, and why there."""
+    """Where a search runs, and why."""
 
     where: Literal["native", "mcp", "off"]
     why: str
     alone: bool = False
-    """The provider's tools go without any other."""
+    """Whether the provider's tools are offered without any others."""
     refused: bool = False
-    """What was asked for by name cannot be had."""
+    """Whether the requested mode is unavailable."""
 
 
 def choose_search(mode: Literal["auto", "native", "mcp", "duckduckgo", "off"], facts: SearchFacts) -> SearchChoice:
-    """The rule of where a search runs."""
+    """Return where a search runs."""
     match mode:
         case "off":
             return SearchChoice(where="off", why="no search is wanted")
@@ -104,23 +105,23 @@ def _choose_automatically(facts: SearchFacts) -> SearchChoice:
 
 
 class SearchMetadata(Struct, frozen=True, kw_only=True, rename="camel"):
-    """What an older client says of searching, among other things."""
+    """The search fields in the metadata of older clients."""
 
     use_web_search: bool | None = None
     web_search_preference: Preference | None = None
 
 
 def parse_metadata(metadata: Mapping[str, object], mode: SearchMode = "") -> SearchMode:
-    """Raises Invalid for what cannot be understood."""
+    """Return the search mode that the metadata sets, or else `mode`. Raises Invalid."""
     try:
-        said = msgspec.convert(dict(metadata), SearchMetadata)
+        parsed = msgspec.convert(dict(metadata), SearchMetadata)
     except msgspec.ValidationError as error:
         raise Invalid(f"metadata: {error}", {"field": "metadata"}) from None
-    return merge_modes(mode, said.use_web_search, said.web_search_preference)
+    return merge_modes(mode, parsed.use_web_search, parsed.web_search_preference)
 
 
 def merge_modes(mode: SearchMode = "", use: bool | None = None, preference: Preference | None = None) -> SearchMode:
-    """One wish from the ways to say it: `web_search`, or `useWebSearch` with `webSearchPreference`."""
+    """Return one mode from `web_search`, or from `useWebSearch` and `webSearchPreference`. Raises Invalid for both."""
     if mode and (use is not None or preference is not None):
         raise Invalid("say web_search, or useWebSearch and webSearchPreference, not both", {"field": "web_search"})
     if use is False:

@@ -1,6 +1,6 @@
-"""What of a conversation its model is shown: the history, less what had to make room. Pure; it decides nothing.
+"""The part of a conversation that the model is shown: the history without the items that were compacted. Pure.
 
-Whatever was left out or summarised is still there for people to read. A call and its result are never parted.
+People can still read items that were left out or summarised. A call and its result are never separated.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -16,18 +16,20 @@ from toolyard.core.token_estimate import estimate_tokens
 
 
 class Window(Struct, frozen=True, gc=False, kw_only=True):
+    """The items that a compaction took out of the history, and how many items stand in their place."""
+
     past: History = History()
-    """What was said in place of the head of the history."""
+    """The original items that the head of the history replaces."""
     head: int = 0
-    """How many items at the beginning of the history stand for the past."""
+    """How many items at the beginning of the history stand for `past`."""
 
     def join_past(self, history: History) -> History:
-        """All that was said, whether the model is still shown it or not."""
+        """Return all items, including those that the model is no longer shown."""
         return History((*self.past, *history.items_from(self.head))) if self.past else history
 
 
 def apply_compaction(history: History, window: Window, event: HistoryCompacted) -> tuple[History, Window]:
-    """The history and the window after room was made. Raises Refused if there is nothing of that name."""
+    """Return the history and the window after a compaction. Raises Refused if `event.through` is unknown."""
     at = next((i for i, item in enumerate(history) if item.id == event.through), None)
     if at is None:
         raise Refused(f"no item {event.through!r} to compact through")
@@ -40,17 +42,18 @@ def apply_compaction(history: History, window: Window, event: HistoryCompacted) 
 
 
 def remove_items(history: History, window: Window, ids: frozenset[str]) -> tuple[History, Window]:
-    """Without these items. If one of them made room already, all is shown again: a summary would still tell of it."""
+    """Return the history and the window without these items."""
+    # A summary may still mention an item that was compacted. Removing such an item undoes the compaction, so that the
+    # model sees the original items without it.
     if any(map(window.past.contains_id, ids)):
         return window.join_past(history).without(ids), Window()
     return history.without(ids), window
 
 
 def stub_result(result: Result) -> Result:
-    """What stands for a result that made room. Whatever it was kept under stays readable."""
-    kept = f'; read_result(handle="{result.handle}") reads it' if result.handle else ""
-    said = f"[this result was left out to make room{kept}]"
-    return replace(result, content=said, parts=())
+    """Return a short result in place of one that is left out. A stored whole result stays readable by its handle."""
+    hint = f'; read_result(handle="{result.handle}") reads it' if result.handle else ""
+    return replace(result, content=f"[this result was left out to make room{hint}]", parts=())
 
 
 def _stub_results(items: Iterable[Item], ids: Collection[str]) -> tuple[Item, ...]:
@@ -58,12 +61,12 @@ def _stub_results(items: Iterable[Item], ids: Collection[str]) -> tuple[Item, ..
 
 
 def count_saved_tokens(result: Result) -> int:
-    """How many tokens it gives to leave a result out. What a provider sealed is not ours to change."""
+    """Return the tokens that leaving out a result saves; 0 for a provider's result, which must stay as it was sent."""
     return 0 if result.seal or result.ran_at else estimate_tokens(result) - estimate_tokens(stub_result(result))
 
 
 def find_blocks(items: Sequence[Item]) -> list[int]:
-    """Where each piece begins that may be left out without the one before or after it: a message, or a turn."""
+    """Return the start of each block that can be left out on its own: a message, or a turn with its results."""
     starts, unanswered = list[int](), set[str]()
     for at, item in enumerate(items):
         if not unanswered and (at == 0 or _starts_block(items[at - 1], item)):

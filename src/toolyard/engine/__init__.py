@@ -1,1 +1,1 @@
-"""The loop and what it stands on: journal, workers, registry, service."""
+"""The engine: the loop that drives conversations, its journal, workers and tool registry, and the service in front."""

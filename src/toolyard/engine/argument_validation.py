@@ -1,6 +1,6 @@
-"""Checks arguments against a tool's JSON Schema and tells the model which field was wrong and what was expected.
+"""Validates arguments against a tool's JSON Schema, with an error for the model that names each wrong field.
 
-It does not know venues: the same check holds wherever a tool runs. Nothing is ever fetched to resolve a reference.
+The check is the same for every venue. References in a schema are never fetched.
 """
 
 from itertools import islice
@@ -16,27 +16,28 @@ MAX_VALIDATORS = 10_000
 
 
 class Schemas:
-    """Compiled validators, one for each distinct schema."""
+    """A cache of compiled validators, one for each distinct tool definition."""
 
     def __init__(self) -> None:
         self._validators: dict[str, jsonschema_rs.Validator] = {}
 
     def compile(self, tool: Tool, key: str) -> jsonschema_rs.Validator:
-        """The validator of a tool whose definition hashes to `key`. Raises Misconfigured for a broken schema."""
+        """Return the validator of a tool whose definition hashes to `key`. Raises Misconfigured if it is invalid."""
         validator = self._validators.get(key)
         if validator is None:
             if len(self._validators) >= MAX_VALIDATORS:
-                self._validators.clear()  # those still in use are compiled again when they are asked for
+                self._validators.clear()  # validators that are still in use are compiled again on demand
             validator = self._validators[key] = _compile_schema(tool)
         return validator
 
     def validate(self, tool: Tool, key: str, arguments: dict[str, object]) -> Problem | None:
+        """Return what is wrong with the arguments, field by field, or None."""
         validator = self.compile(tool, key)
         if validator.is_valid(arguments):
             return None
-        found = [_describe_error(error) for error in islice(validator.iter_errors(arguments), MAX_ERRORS)]
-        named = "; ".join(f"{fault['field']}: {fault['problem']}" for fault in found)
-        return Problem(error=f"wrong arguments: {named}", error_type="validation_error", details={"fields": found})
+        errors = [_describe_error(error) for error in islice(validator.iter_errors(arguments), MAX_ERRORS)]
+        summary = "; ".join(f"{fault['field']}: {fault['problem']}" for fault in errors)
+        return Problem(error=f"wrong arguments: {summary}", error_type="validation_error", details={"fields": errors})
 
 
 def _compile_schema(tool: Tool) -> jsonschema_rs.Validator:

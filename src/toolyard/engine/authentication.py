@@ -1,7 +1,7 @@
-"""Who a request comes from: a key or a token becomes a Caller. It does not know HTTP beyond the names of headers.
+"""Authenticates requests: turns an API key or a token in the headers into a Caller.
 
-Without any key the yard is local: the caller is the administrator of this machine, and the surface lets nobody in from
-elsewhere.
+Without any key the server is local: every caller is the administrator, and the surfaces accept requests from this
+machine only.
 """
 
 import hashlib
@@ -23,11 +23,14 @@ VerifyToken = Callable[[str], Caller]
 
 
 def hash_key(secret: str) -> str:
-    """Keys are long and random, so one round of a fast hash keeps them as well as a slow one."""
+    """Return the hash under which a key is stored."""
+    # Keys are long and random, so a slow password hash would not make guessing them any harder.
     return hashlib.sha256(secret.encode("utf-8", "replace")).hexdigest()
 
 
 class Authenticator:
+    """The configured keys, the stored keys and the token verifier of a server."""
+
     def __init__(
         self, store: Keys, clock: Clock, *, configured: Sequence[Key] = (), verify: VerifyToken | None = None
     ) -> None:
@@ -42,21 +45,21 @@ class Authenticator:
 
     @property
     def is_local(self) -> bool:
-        """Whether nobody has been given a key: then only this machine may come in."""
+        """Return whether there are no keys and no token verifier: then only requests from this machine are accepted."""
         return not (self._configured or self._stored_keys or self._verify)
 
     def keys(self) -> list[Key]:
         return [*self._configured.values(), *self._stored_keys.values()]
 
     async def add(self, key: Key) -> tuple[Key, str]:
-        """Keep a new key; the secret itself is given out once and kept nowhere."""
-        if any(known.name == key.name for known in self.keys()):
+        """Store a new key and return it with its secret, which is stored nowhere."""
+        if any(existing.name == key.name for existing in self.keys()):
             raise Refused(f"there is a key named {key.name!r} already; revoke it first or choose another name")
         secret = f"ty_{secrets.token_urlsafe(32)}"
-        kept = replace(key, hash=hash_key(secret), created_at=self._clock.now())
-        await self._store.save_key(kept)
-        self._stored_keys[kept.hash] = kept
-        return kept, secret
+        stored_key = replace(key, hash=hash_key(secret), created_at=self._clock.now())
+        await self._store.save_key(stored_key)
+        self._stored_keys[stored_key.hash] = stored_key
+        return stored_key, secret
 
     async def revoke(self, name: str) -> None:
         if any(key.name == name for key in self._configured.values()):
@@ -67,10 +70,10 @@ class Authenticator:
         self._stored_keys = {digest: key for digest, key in self._stored_keys.items() if key.name != name}
 
     def _require_another_admin(self, name: str) -> None:
-        """Raise Refused if without this key nobody could administer what it administers.
+        """Raise Refused if without this key no administrator of its tenant, or of the server, would be left.
 
-        Tokens may name administrators, so with a verifier nobody is locked out. Neither is anybody where no key is left
-        at all: then the server asks for none, and whoever is on this machine administers it.
+        With a token verifier nobody is locked out, as tokens may name administrators. Nor is anybody when the last key
+        goes: the server is local then, and every caller on this machine administers it.
         """
         key = next((key for key in self.keys() if key.name == name), None)
         others = [other for other in self.keys() if other.name != name]
@@ -84,7 +87,10 @@ class Authenticator:
             )
 
     def authenticate(self, headers: Mapping[str, str]) -> Caller:
-        """The caller of a request with these headers (names in lower case). Raises Unauthenticated or Forbidden."""
+        """Return the caller of a request with these headers, whose names are in lower case.
+
+        Raises Unauthenticated or Forbidden.
+        """
         secret = _read_secret(headers)
         if self.is_local:
             return _apply_delegation(LOCAL_ADMIN, headers, None)
@@ -97,7 +103,7 @@ class Authenticator:
         return _apply_delegation(caller, headers, key)
 
     def authenticate_in_division(self, headers: Mapping[str, str], division: str) -> Caller:
-        """The same caller in a division that the request names in its body. Raises Forbidden if it is not theirs."""
+        """Return the caller in a division that the request's body names. Raises Forbidden for a division of others."""
         caller = self.authenticate(headers)
         if division == caller.division:
             return caller
@@ -106,16 +112,16 @@ class Authenticator:
         return replace(caller, division=division)
 
     def _allowed_divisions(self, headers: Mapping[str, str]) -> frozenset[str]:
-        """Those that a body may name: the key's, unless a header has named one. A token has the one that it names."""
+        """Return the divisions that a body may name: those of the key, unless a header or a token names one."""
         secret = _read_secret(headers)
         if "x-division" in headers or (self._verify is not None and secret.count(".") == 2):
             return frozenset()
         return self._find_key(hash_key(secret)).divisions
 
     def _find_key(self, digest: str) -> Key:
-        for known in self.keys():
-            if hmac.compare_digest(known.hash, digest):
-                return known
+        for key in self.keys():
+            if hmac.compare_digest(key.hash, digest):
+                return key
         raise Unauthenticated("this API key is not known here; it may have been revoked")
 
 
@@ -125,7 +131,7 @@ def _read_secret(headers: Mapping[str, str]) -> str:
 
 
 def _apply_delegation(caller: Caller, headers: Mapping[str, str], key: Key | None) -> Caller:
-    """A trusted key names the end user it speaks for; from any other the headers are refused, not ignored.
+    """Return the end user whom a trusted key speaks for. Raises Forbidden for such headers with any other key.
 
     An end user never inherits the roles of the backend that names them.
     """

@@ -1,6 +1,6 @@
-"""One call, from its first attempt to what it came to. Does not know where tools run: a venue does that.
+"""Runs one call: its attempts, retries and deadline. The venue of the tool does the work.
 
-A venue answers with a value, a failure, or that the result will come later.
+A venue answers with a value, with a failure, or with Pending: the result will come later.
 """
 
 import asyncio
@@ -41,16 +41,16 @@ SELF_CANCELLED = Problem(
 
 @dataclass(frozen=True, slots=True)
 class CallControl:
-    """What the owner of a call's task says about it while the call runs."""
+    """The hooks by which a running call and the owner of its task know of each other."""
 
     abandon: Callable[[], None]
-    """Called for a tool that does not let itself be cancelled at its deadline."""
+    """Called when a tool does not end although it was cancelled at its deadline."""
     is_stopped: Callable[[], bool]
-    """Whether the owner has cancelled the task; any other cancellation is the tool's own doing."""
+    """Returns whether the owner has cancelled the task; any other cancellation comes from the tool."""
 
 
 class CallRunner:
-    """Runs the calls of one conversation, each again only where that is safe."""
+    """Runs the calls of one conversation, and retries those that are safe to repeat."""
 
     def __init__(self, journal: Journal, deps: Deps) -> None:
         self._journal = journal
@@ -58,7 +58,7 @@ class CallRunner:
         self._loop = asyncio.get_running_loop()
 
     async def run(self, call: CallState, entry: RegisteredTool, control: "CallControl") -> CallParked | CallEnded:
-        """The event that it comes to."""
+        """Run a call and return the event that records its result, or that it waits for one."""
         tool, deps, began = entry.tool, self._deps, perf_counter()
         answer = await self._run_attempts(call, entry, control)
         if isinstance(answer, Pending):
@@ -70,20 +70,22 @@ class CallRunner:
                 question=answer.question,
                 resume_token=answer.resume_token,
             )
-        took = (perf_counter() - began) * 1000
+        duration_ms = (perf_counter() - began) * 1000
         result = await deps.result_encoder.encode(
-            call.call, tool, answer, conversation=self._journal.conversation, duration_ms=took
+            call.call, tool, answer, conversation=self._journal.conversation, duration_ms=duration_ms
         )
         return CallEnded(result=mention_edit(result, call))
 
     async def _run_attempts(
         self, call: CallState, entry: RegisteredTool, control: "CallControl"
     ) -> Value | Failure | Pending:
-        """Run it; if it may be repeated and the failure may pass, run it again."""
+        """Run the call; retry while its tool is repeatable, the failure is retryable and retries are left."""
         tool, attempt, backoff_s = entry.tool, call.attempt, FIRST_BACKOFF_S
         tries_left = tool.retries if tool.repeatable else 0
         while True:
-            await self._journal.wait_committed()  # journal before effect
+            # Journal before effect: `call.started` is stored before the tool runs. After a crash the log then shows
+            # which calls may have taken effect, and no other call can have.
+            await self._journal.wait_committed()
             answer = await self._run_attempt(call, entry, attempt, control)
             if tries_left <= 0 or not (isinstance(answer, Failure) and answer.retryable):
                 return answer
@@ -99,10 +101,10 @@ class CallRunner:
         tool = entry.tool
         context = self._build_context(call, attempt, tool.timeout_s)
         correlation.set(context.correlation_id)
-        asked = call.call if call.approved is None else replace(call.call, arguments=call.arguments)
+        approved_call = call.call if call.approved is None else replace(call.call, arguments=call.arguments)
         deadline = Deadline(self._loop, tool.timeout_s, control.abandon, control.is_stopped)
         try:
-            answer = await entry.venue.run(asked, tool, context)
+            answer = await entry.venue.run(approved_call, tool, context)
             await deadline.absorb_pending()
             return answer
         except BaseException as error:
@@ -114,29 +116,32 @@ class CallRunner:
                 )
             if isinstance(error, asyncio.CancelledError):
                 raise
-            about = {"correlation_id": context.correlation_id}
-            _log.error("venue %s failed", tool.venue, exc_info=error, extra=about)
-            said = f"{type(error).__name__}: {error}"
-            return Failure(problem=to_problem(said, "execution_error"), retryable=True)
+            log_fields = {"correlation_id": context.correlation_id}
+            _log.error("venue %s failed", tool.venue, exc_info=error, extra=log_fields)
+            error_text = f"{type(error).__name__}: {error}"
+            return Failure(problem=to_problem(error_text, "execution_error"), retryable=True)
         finally:
             deadline.finish()
 
     def _build_context(self, call: CallState, attempt: int, timeout_s: float) -> Context:
         run, call_id, journal = self._journal.state.run, call.call.id, self._journal
         assert run is not None
-        loop, home, reports = self._loop, threading.get_ident(), itertools.count()
+        loop, loop_thread, report_numbers = self._loop, threading.get_ident(), itertools.count()
 
-        def tell(event: CallProgressed) -> None:
+        def publish(event: CallProgressed) -> None:
+            # A tool, or a thread that it left behind, may report after its call has ended.
             current = journal.state.calls.get(call_id)
             if current is not None and current.phase == "running":
                 journal.publish_fleeting(event)
 
         def progress(done: float, total: float | None = None, message: str = "") -> None:
-            event = CallProgressed(call_id=call_id, offset=next(reports), progress=done, total=total, message=message)
-            if threading.get_ident() == home:
-                tell(event)
+            number = next(report_numbers)
+            event = CallProgressed(call_id=call_id, offset=number, progress=done, total=total, message=message)
+            # A synchronous tool runs in a worker thread, and the journal may be used from the loop's thread only.
+            if threading.get_ident() == loop_thread:
+                publish(event)
             else:
-                loop.call_soon_threadsafe(tell, event)
+                loop.call_soon_threadsafe(publish, event)
 
         answer = call.answer
         return Context(
@@ -158,10 +163,10 @@ class CallRunner:
 
 
 def build_timeout_problem(tool: Tool) -> Problem:
-    """What the model is told of a tool that did not answer in its time."""
-    rest = "" if tool.read_only else "; it was stopped, but may have taken effect"
+    """Return the problem that tells the model that a tool did not answer before its deadline."""
+    effect = "" if tool.read_only else "; it was stopped, but may have taken effect"
     return Problem(
-        error=f"no answer within {tool.timeout_s:g} s{rest}",
+        error=f"no answer within {tool.timeout_s:g} s{effect}",
         error_type="timeout",
         details={"timeout_s": tool.timeout_s},
     )

@@ -1,4 +1,4 @@
-"""What of a command can only be checked with the yard's tools and models at hand, and so cannot be left to `decide`."""
+"""Checks of a command that need the server's tools and models. `core.decide` checks it against the state."""
 
 from msgspec.structs import replace
 
@@ -17,7 +17,7 @@ from toolyard.engine.tool_selection.unknown_tool import build_unknown_tool_probl
 
 
 def check_command(command: Command, state: State, deps: Deps) -> None:
-    """Raises Invalid for what does not fit this yard."""
+    """Raise Invalid for a command that this server cannot carry out."""
     if isinstance(command, Open | AddMessage | Start):
         _check_model(command.settings.model, deps)
         check_language(command.settings.language)
@@ -52,13 +52,12 @@ def _check_start(command: Start, deps: Deps) -> None:
 
 
 def _check_search(command: Start, state: State, deps: Deps) -> None:
-    """Raises Invalid for a search that was asked for by name and cannot be had."""
+    """Raise Invalid if the command names a kind of web search that is not available."""
     settings = state.settings if state.owner else command.settings
     if not (command.web_search or settings.web_search):
         return
-    request = RunQueued(
-        caller=command.by, input=(), app_tools=command.app_tools, web_search=command.web_search
-    )  # as the run would begin now
+    # The plan of a search depends on a run, so it is made for the run that this command would start.
+    request = RunQueued(caller=command.by, input=(), app_tools=command.app_tools, web_search=command.web_search)
     run = RunState(
         id=command.run_id,
         correlation_id="",
@@ -78,8 +77,8 @@ def _check_model(model: str, deps: Deps) -> None:
     if not model or allowed is None:
         return
     if model not in allowed and not matches_any(model, deps.model_patterns):
-        known = mask_addresses(", ".join((*sorted(allowed), *deps.model_patterns)), every_parameter=True)
-        raise Invalid(f"the model {model[:80]!r} is not one of: {known}", {"field": "model"})
+        names = mask_addresses(", ".join((*sorted(allowed), *deps.model_patterns)), every_parameter=True)
+        raise Invalid(f"the model {model[:80]!r} is not one of: {names}", {"field": "model"})
     try:
         deps.models(model)
     except Misconfigured as error:

@@ -1,6 +1,6 @@
-"""Makes room in a history: asks the model for a summary of what is to go, and says what stands in its place.
+"""Carries out a compaction: asks the model for a summary of the items to remove, and builds the event.
 
-A summary that cannot be had is done without. It decides nothing: what goes and what stays was planned.
+`core.compaction` decides which items go. If the model gives no summary, the items are removed without one.
 """
 
 import asyncio
@@ -37,17 +37,21 @@ class Summary(Struct, frozen=True, kw_only=True):
     text: str = ""
     usage: Usage = Usage()
     problem: Problem | None = None
-    """Why there is no text."""
+    """The reason, if there is no text."""
 
 
 async def summarise(models: Callable[[str], Model], request: ModelRequest, step: Compact) -> Summary:
-    """What the model makes of all that is to go. It reads it as it read it before, so that its cache of it holds."""
-    mint = request.clock
+    """Return the model's summary of the items up to `step.through`.
+
+    The request is the same as that of an ordinary turn but for its end, so that the provider's prompt cache applies.
+    """
+    clock = request.clock
     at = next(i for i, item in enumerate(request.history) if item.id == step.through)
-    ask = UserMessage(id=mint.new_id("item"), at=mint.now(), parts=(TextPart(text=SUMMARY_PROMPT),))
+    ask = UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=SUMMARY_PROMPT),))
     history = History((*request.history.items_from(0)[: at + 1], ask))
     try:
         async with asyncio.timeout(SUMMARY_TIMEOUT_S):
+            # A memo of its own: encoding this copy would replace the encoding cache of the conversation's history.
             return await _ask_model(models, replace(request, history=history, tool_choice="none", memo={}))
     except TimeoutError:
         problem = to_problem(f"the summary took longer than {SUMMARY_TIMEOUT_S:g} s", "timeout")
@@ -63,9 +67,9 @@ async def _ask_model(models: Callable[[str], Model], request: ModelRequest) -> S
             if isinstance(event, TurnFailed):
                 return Summary(problem=event.problem)
             if isinstance(event, TurnEnded):
-                said = "\n".join(item.text for item in event.items if isinstance(item, ModelText)).strip()
-                if said and event.finish != "refused":
-                    return Summary(text=said[:MAX_SUMMARY_CHARS], usage=event.usage)
+                text = "\n".join(item.text for item in event.items if isinstance(item, ModelText)).strip()
+                if text and event.finish != "refused":
+                    return Summary(text=text[:MAX_SUMMARY_CHARS], usage=event.usage)
                 problem = to_problem(f"the model gave no summary ({event.finish})", "model_error")
                 return Summary(usage=event.usage, problem=problem)
     return Summary(problem=to_problem("the model gave neither an end nor a failure", "model_error"))
@@ -74,7 +78,7 @@ async def _ask_model(models: Callable[[str], Model], request: ModelRequest) -> S
 def build_compaction_event(
     step: Compact, state: State, clock: Clock, summary: Summary | None = None
 ) -> HistoryCompacted:
-    """The event that a step comes to, with or without a summary."""
+    """Return the event of a compaction, with or without a summary."""
     text = f"{SUMMARY_HEADER}\n{summary.text}" if summary and summary.text else OMISSION_NOTE if step.tell_model else ""
     event = HistoryCompacted(
         through=step.through,
@@ -90,7 +94,7 @@ def build_compaction_event(
 
 
 def _build_replacement(step: Compact, text: str, clock: Clock) -> tuple[Item, ...]:
-    """The instructions, then what is told of the rest, then the request that is being worked on."""
-    told = (UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=text),)),) if text else ()
+    """Return the items that replace the removed ones: the instructions, the summary, and the current request."""
+    summary = (UserMessage(id=clock.new_id("item"), at=clock.now(), parts=(TextPart(text=text),)),) if text else ()
     instructions = tuple(item for item in step.kept_items if not isinstance(item, UserMessage))
-    return (*instructions, *told, *(item for item in step.kept_items if isinstance(item, UserMessage)))
+    return (*instructions, *summary, *(item for item in step.kept_items if isinstance(item, UserMessage)))

@@ -1,18 +1,18 @@
-"""The deadline of one attempt of a call: one timer while all is well, and a second one for what ignores the first."""
+"""The deadline of one attempt of a call: a timer that cancels it, and a second timer for a tool that ignores that."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 
 CANCEL_GRACE_S = 1.0
-"""How long something that was cancelled may take to notice before it is let go of."""
+"""How long a cancelled task may take to end before it is abandoned."""
 
 
 class Deadline:
-    """Cancels the task that made it after a while; if that does not help, calls `give_up`. End it with `over`.
+    """Cancels the task that created it after `after_s`; if the task goes on, calls `give_up`. End it with `finish`.
 
-    `is_stopped` says whether the task's owner wants it to end. Counting cancellations cannot say so: a tool may cancel
-    the task that it runs in, any number of times.
+    `is_stopped` returns whether the task's owner wants the task to end. `Task.cancelling()` does not tell: a tool may
+    cancel the task that it runs in, any number of times.
     """
 
     __slots__ = ("_give_up", "_is_stopped", "_loop", "_task", "_timer", "passed")
@@ -31,14 +31,16 @@ class Deadline:
         self._timer = loop.call_later(after_s, self._expire)
 
     def absorb_cancellation(self, error: BaseException) -> bool:
-        """Return whether this is a cancellation that the owner did not ask for. Then the task may go on."""
+        """Return whether the error is a cancellation that the owner did not ask for, and if so undo it."""
         if not isinstance(error, asyncio.CancelledError) or self._is_stopped():
             return False
         self._forget_cancellations()
         return True
 
     async def absorb_pending(self) -> None:
-        """Take in a cancellation that the work asked for last: it would strike whatever is awaited next."""
+        """Undo a cancellation that was requested but not raised yet."""
+        # `Task.cancel` raises at the next await. A tool that cancelled its task just before it returned would
+        # otherwise cancel the storing of its own result, so the exception is raised and dropped here.
         if self._task.cancelling() and not self._is_stopped():
             with suppress(asyncio.CancelledError):
                 await asyncio.sleep(0)
@@ -47,7 +49,9 @@ class Deadline:
 
     def finish(self) -> None:
         self._timer.cancel()
-        if self.passed:  # the task took no notice and ended all the same
+        # The tool may have swallowed the cancellation, or raised something else in its place: without this the task
+        # would still count as being cancelled.
+        if self.passed:
             self._task.uncancel()
 
     def _forget_cancellations(self) -> None:
@@ -61,6 +65,6 @@ class Deadline:
 
 
 def is_own_cancellation(error: BaseException) -> bool:
-    """Whether somebody stops this task; a CancelledError that comes from inside is a failure like any other."""
+    """Return whether the error cancels the current task. A CancelledError that other code raised is a plain failure."""
     task = asyncio.current_task()
     return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0

@@ -1,4 +1,4 @@
-"""What the loop needs, wired once."""
+"""The dependencies of the engine, wired once in `app`."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -20,6 +20,8 @@ from toolyard.observability.wire_log import WireLog
 
 @dataclass(slots=True, kw_only=True)
 class Deps:
+    """What the service, the loop and the workers use."""
+
     registry: Registry
     policy: Policy
     policy_check: PolicyCheck
@@ -29,37 +31,38 @@ class Deps:
     limits: Limits
     default_model: str
     windows: Callable[[str], int] = lambda _: 0
-    """How many tokens a model takes; 0 where nobody knows."""
+    """Returns the context window of a model in tokens; 0 if it is unknown."""
     allowed_models: frozenset[str] | None = None
     """The models that a request may name; None means any."""
     model_patterns: Sequence[str] = ()
-    """Patterns for names of others that it may name."""
+    """Patterns of further model names that a request may name."""
     model_cards: Callable[[], list[ModelCard]] = list[ModelCard]
-    """What is known of each model that is configured."""
+    """Returns a card for each configured model."""
     default_settings: Settings = field(default_factory=Settings)
-    """What a new conversation is set to unless its caller says otherwise."""
+    """The settings of a new conversation unless its caller gives others."""
     requests_per_minute: int = 0
-    """New requests that one caller may make; zero means no bound."""
+    """New requests that one caller may make; zero means no limit."""
     system_prompt: str = ""
     language: str = ""
-    """Of the sentences that no model says; empty means the caller's own."""
+    """The language of the server's own messages to users; empty means the caller's."""
     texts: CustomTexts = field(default_factory=lambda: NO_TEXTS)
     prices: Mapping[str, Price] = field(default_factory=dict[str, Price])
     wire_log: WireLog | None = None
-    """Keeps what goes over the wire; None where nobody asked for it."""
+    """Records requests to models and their responses; None if recording is off."""
     divisions: Divisions = field(default_factory=lambda: NO_DIVISIONS)
-    """What holds for a division or a tenant in place of what holds for everybody."""
+    """Settings that apply to a division or a tenant in place of the server's."""
     unwrap_delivered: Callable[[Value | Failure], Value | Failure] = lambda answer: answer
-    """Reads a result that an application delivers in a form other than its own, such as MCP's."""
+    """Converts a delivered result that came in another form, such as an MCP result."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     draining: bool = field(default=False)
-    """Set when the process is about to stop: nothing new is begun."""
+    """Set when the process is about to stop: nothing new is started."""
     abandoned: set["asyncio.Task[None]"] = field(default_factory=set["asyncio.Task[None]"])
 
     def division_for(self, caller: Caller) -> Division:
         return find_division(caller, self.divisions) or DEFAULT_DIVISION
 
     def abandon(self, task: "asyncio.Task[None]") -> None:
-        """Keep hold of a task that does not end, so that it is not lost without a trace; nobody waits for it."""
+        """Keep a reference to a task that does not end. Nobody waits for it any more."""
+        # The event loop holds tasks weakly: without a reference the task could be collected while it runs.
         self.abandoned.add(task)
         task.add_done_callback(self.abandoned.discard)

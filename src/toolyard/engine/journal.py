@@ -1,7 +1,8 @@
-"""The log of one conversation while this process owns it: events are checked by the fold, stored, then seen.
+"""The log of one conversation while this process owns it: events are validated by the fold, stored, then published.
 
-`emit` folds at once and returns; what was emitted in one go is stored in one commit. `state` is the tip, `committed`
-waits until it is stored: whoever is about to cause an effect waits for it. Readers see stored entries only.
+`emit` folds its events at once and returns; events that are emitted in one step of the event loop are stored in one
+commit. `state` includes events that are not stored yet. Code that is about to cause an effect awaits `wait_committed`
+first. Readers see stored entries only.
 """
 
 import asyncio
@@ -23,11 +24,14 @@ from toolyard.engine.readers import Reader, Readers
 Spawn = Callable[[Coroutine[None, None, None]], None]
 Observe = Callable[[Entry], None]
 TIMER_TOLERANCE_S = 0.001
-"""Two moments so close are one: a timer for the one serves the other."""
+"""Two deadlines this close are the same: `plan` computes a deadline from the current time, so that it varies by
+rounding."""
 _log = logging.getLogger("toolyard.journal")
 
 
 class Journal:
+    """The writable log of one conversation, valid for one epoch of ownership."""
+
     def __init__(
         self,
         conversation: str,
@@ -43,7 +47,8 @@ class Journal:
         self.epoch = epoch
         self.state: State = fold(entries)
         self.memo: dict[str, object] = {}
-        # Not a method of this object: what refers to itself keeps its memory until the garbage collector comes by.
+        # A partial of the log, not a method of this object: a reference cycle would hold the memory of an evicted
+        # journal until the next garbage collection.
         self.readers = Readers(partial(log.read, conversation), entries[-1].seq if entries else 0)
         self.broken: ToolyardError | None = None
         self._log = log
@@ -59,29 +64,29 @@ class Journal:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = 0.0
         self._last_estimate: tuple[object, int, int] = (None, 0, 0)
-        """The root, the length and the bytes of the history that was weighed last."""
+        """The root, the length and the bytes of the history at the last call of `estimate_size`."""
 
     def require_state(self) -> State:
-        """The tip. Raises Fenced or StoreDown if the store no longer follows it."""
+        """Return the state after the last emitted event. Raises Fenced or StoreDown if the journal is broken."""
         if self.broken:
             raise self.broken
         return self.state
 
     def emit(self, *events: Durable, run: str = "", correlation_id: str = "") -> None:
-        """Fold the events onto the tip, all or none, and have them stored together. Raises Refused.
+        """Apply the events to the state, all or none, and store them in one commit. Raises Refused.
 
-        An event belongs to the run in front; `run` and `correlation_id` are for what belongs to none yet.
+        An event belongs to the current run; `run` and `correlation_id` are for events without one, such as RunQueued.
         """
         state, entries, now = self.require_state(), list[Entry](), self._clock.now()
         for number, event in enumerate(events, self._seq + 1):
-            about = _find_run(event, state)
+            run_of_event = _find_run(event, state)
             entry = Entry(
                 conversation=self.conversation,
                 seq=number,
                 at=now,
                 event=event,
-                run=about.id if about else run,
-                correlation_id=about.correlation_id if about else correlation_id,
+                run=run_of_event.id if run_of_event else run,
+                correlation_id=run_of_event.correlation_id if run_of_event else correlation_id,
                 epoch=self.epoch,
                 format=FORMAT,
             )
@@ -90,20 +95,24 @@ class Journal:
         self.state = state
         self._seq += len(entries)
         self._staged += entries
-        self.notify()  # first the driver, which may add to this commit; then the commit
+        # Wake the driver before the flush is scheduled: callbacks run in order, so what the driver emits in response
+        # joins the same commit.
+        self.notify()
+        # One append is under way at a time. Events that are emitted meanwhile stay in `_staged` and go with the next
+        # one, so that entries reach the store in the order of their numbers.
         if not self._flushing:
             self._flushing = True
             asyncio.get_running_loop().call_soon(self._begin_flush)
 
     def publish_fleeting(self, event: Fleeting) -> None:
-        """Show a fleeting event to live readers, never before the entries that were emitted before it."""
+        """Publish a fleeting event to live readers, after all entries that were emitted before it."""
         if self._seq > self.readers.stored:
             self._held.append((self._seq, event))
         else:
             self.readers.publish(event)
 
     async def wait_committed(self) -> None:
-        """Everything emitted so far is stored. Raises Fenced or StoreDown if it cannot be."""
+        """Wait until everything emitted so far is stored. Raises Fenced or StoreDown if it cannot be stored."""
         self.require_state()
         if self._seq > self.readers.stored:
             future = asyncio.get_running_loop().create_future()
@@ -111,11 +120,13 @@ class Journal:
             await future
 
     async def wait_changed(self, seen: State, until: float) -> None:
-        """Wait until the state is another than the one seen, or until that time."""
+        """Wait until the state differs from `seen`, or until that time."""
         if self.state is not seen or self.broken:
             return
         loop = asyncio.get_running_loop()
         self._change = loop.create_future()
+        # The timer outlives this wait. A run waits many times for the same deadline, so the timer is replaced only
+        # when the deadline has moved.
         if self._timer is None or abs(self._timer_at - until) > TIMER_TOLERANCE_S:
             self.cancel_timer()
             self._timer_at = until
@@ -123,7 +134,7 @@ class Journal:
         await self._change
 
     def cancel_timer(self) -> None:
-        """Nobody waits any more."""
+        """Cancel the timer of `wait_changed`, once no driver waits any more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -141,21 +152,23 @@ class Journal:
 
     @property
     def is_busy(self) -> bool:
-        """Whether anything is on its way to the store or to a reader."""
+        """Return whether an append is under way or a reader is attached."""
         return self._flushing or self.readers.attached > 0
 
     def estimate_size(self) -> int:
-        """Return about how many bytes this holds in memory. Only what was added since the last time is looked at."""
+        """Return roughly how many bytes this conversation takes in memory. Only new items are counted each time."""
         history, (root, length, size) = self.state.history, self._last_estimate
         if history.root is not root or len(history) < length:
             length, size = 0, 0
         size += estimate_bytes(history.items_from(length))
         self._last_estimate = (history.root, len(history), size)
-        return size * 2 if self.memo else size  # what a wire has encoded is about as much again
+        return size * 2 if self.memo else size  # the encoded form of the history takes about as much again
 
     def _begin_flush(self) -> None:
-        """Store what was emitted in this go, and go on when that is done; a task is made only to wait for room."""
+        """Append the staged entries without a task; a task is created only where the store has no room yet."""
         try:
+            # The store compares the epoch with the conversation's current one, and raises Fenced if another owner has
+            # claimed the conversation since. Only this check keeps two owners from both writing to the log.
             stored = self._log.begin_append(self.conversation, self.epoch, self._staged, self.state.wake_at)
         except Exception as error:
             self._fail_flush(error)
@@ -183,7 +196,7 @@ class Journal:
             self._flushing = False
 
     async def _flush(self) -> None:
-        """Wait for the store to have room."""
+        """Append the staged entries, waiting until the store has room."""
         batch, self._staged = self._staged, []
         try:
             await self._log.append(self.conversation, self.epoch, batch, self.state.wake_at)
@@ -193,7 +206,7 @@ class Journal:
         self._finish_flush(batch)
 
     def _fail_flush(self, error: BaseException) -> None:
-        """Nothing that cannot be written may end more than its conversation."""
+        """Break this journal after a failed append. An entry that cannot be written ends its own conversation only."""
         self._flushing = False
         if not isinstance(error, Fenced | StoreDown):
             _log.error("conversation %s cannot be written", self.conversation, exc_info=error)
@@ -201,6 +214,7 @@ class Journal:
         self.fail(error)
 
     def _publish(self, batch: Sequence[Entry]) -> None:
+        """Publish stored entries, each followed by the fleeting events that were held back for it."""
         for entry in batch:
             self.readers.publish(entry)
             while self._held and self._held[0][0] <= entry.seq:
@@ -214,7 +228,9 @@ class Journal:
                 future.set_result(None)
 
     def fail(self, error: ToolyardError) -> None:
-        """What is in memory cannot go on: everybody is told why. Whoever comes next claims and reads anew."""
+        """Stop using this journal: readers, the driver and all who wait for a commit get the error."""
+        # The state may be ahead of the store now. It is never repaired: the next use of the conversation claims it
+        # again and folds the stored log.
         self.broken = error
         self.readers.fail(error)
         for _, future in self._commits:

@@ -1,4 +1,4 @@
-"""The loop. It decides nothing and keeps nothing: `plan` decides, the journal keeps, workers do."""
+"""The loop that drives a conversation: `plan` decides each step, workers carry it out, the journal records it."""
 
 from collections.abc import Sequence
 from typing import assert_never
@@ -35,10 +35,10 @@ _LIMIT_TEXTS: dict[str, TextName] = {
 
 
 async def drive(journal: Journal, deps: Deps) -> None:
-    """Advance a conversation until it rests. Safe to call again at any time, from any owner.
+    """Advance a conversation until it rests. Safe to call again at any time, by any owner.
 
-    Nothing long is awaited here: turns and calls are workers that end by emitting, so that an approval, a client's
-    result or a stop is dealt with while others run.
+    Turns and calls run in workers that end by emitting, so that an approval, a client's result or a stop is handled
+    while they run.
     """
     async with Workers(journal, deps) as workers:
         judged: State | None = None
@@ -54,10 +54,12 @@ async def drive(journal: Journal, deps: Deps) -> None:
                     workers.ask(state)
                 case Compact():
                     workers.compact(step, state)
+                    # Returns at once if no summary was needed: the state has changed already.
                     await journal.wait_changed(state, step.until)
                 case BeginRun() | GiveUpTurn() | Judge() | Expire() | Suspend() | End():
                     workers.cancel_compaction()
                     journal.emit(*build_events(step, state, deps))
+                    # Calls that start in exactly this state were judged in it, and need no second check.
                     judged = journal.state if isinstance(step, Judge) else None
                 case Recover(calls):
                     workers.recover(calls, state)
@@ -72,14 +74,14 @@ async def drive(journal: Journal, deps: Deps) -> None:
 def build_events(
     step: BeginRun | GiveUpTurn | Judge | Expire | Suspend | End, state: State, deps: Deps
 ) -> Sequence[Durable]:
-    """The steps that need nobody's work: what they come to."""
+    """Return the events of a step that needs no worker."""
     now = deps.clock.now()
     match step:
         case BeginRun():
             return (build_run_started(state, deps),)
         case GiveUpTurn(owners):
-            said = f"the server stopped {owners} times during this turn; it is not tried again"
-            return (TurnFailed(problem=Problem(error=said, error_type="unavailable")),)
+            error = f"the server stopped {owners} times during this turn; it is not tried again"
+            return (TurnFailed(problem=Problem(error=error, error_type="unavailable")),)
         case Judge(calls):
             return deps.policy_check.judge(calls, state, now)
         case Expire(calls):
@@ -96,23 +98,26 @@ def build_events(
 
 
 def build_run_started(state: State, deps: Deps) -> RunStarted:
-    """What holds for the first in line: its own wishes, then the conversation's, then the yard's.
+    """Return the start of the first queued run, with the model, limits and language that apply to it.
 
-    A division's limits are never exceeded.
+    The request's own values come first, then the conversation's, the division's and the server's. A division's limits
+    also cap the others.
     """
     request, settings = state.queue[0].request, state.settings
     division = deps.division_for(request.caller)
-    own = division.limits
-    limits = request.limits or settings.limits or own or deps.limits
+    limits = request.limits or settings.limits or division.limits or deps.limits
     model = request.model or settings.model or deps.default_model
     language = request.language or settings.language or division.language or deps.language or request.caller.locale
     return RunStarted(
-        model=model, limits=limits.cap_to(own) if own else limits, window=deps.windows(model), language=language
+        model=model,
+        limits=limits.cap_to(division.limits) if division.limits else limits,
+        window=deps.windows(model),
+        language=language,
     )
 
 
 def build_run_ended(step: End, state: State, deps: Deps) -> RunEnded:
-    """A limit is never silent and never empty: the caller is told in their language."""
+    """Return the end of the run. A run that reached a limit ends with a message in the caller's language."""
     assert state.run is not None
     cut_short = step.detail == "length" and isinstance(state.history[-1], ModelText)
     message = None

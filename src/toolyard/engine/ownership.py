@@ -1,5 +1,7 @@
-"""The conversations that this process owns: claimed when somebody asks, driven while there is something to do, woken
-when a wait is over, let go of when idle. What goes wrong with one never reaches another. It knows no command.
+"""The conversations that this process owns.
+
+A conversation is claimed on first use, driven while it has something to do, woken when a wait is over, and evicted
+from memory when it is idle. A failure in one conversation never affects another. Commands are left to `service`.
 """
 
 import asyncio
@@ -16,7 +18,7 @@ from toolyard.engine.loop import drive
 
 MAX_IDLE = 1024
 MAX_IDLE_BYTES = 64 * 1024 * 1024
-"""What the conversations that are kept in memory may hold together; those at work are never let go of."""
+"""Memory of all cached conversations together. Conversations with a driver or a reader are never evicted."""
 MAX_SLEEP_S = 3600.0
 STORE_RETRY_S = 5.0
 STOPPING = "the server is about to stop; come back in a moment, with the last event's id if you follow a stream"
@@ -25,6 +27,8 @@ _log = logging.getLogger("toolyard.owner")
 
 
 class Owner:
+    """Claims, drives, wakes and evicts conversations: one journal and at most one driver task for each."""
+
     def __init__(self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, observe: Observe) -> None:
         self._deps = deps
         self._store = store
@@ -35,21 +39,26 @@ class Owner:
         self._drivers: dict[str, asyncio.Task[None]] = {}
         self._alarm = asyncio.Event()
         self._watching: asyncio.Task[None] | None = None
-        self._room = MAX_IDLE
+        self._max_journals = MAX_IDLE
         self._sizes: dict[Journal, int] = {}
-        """By journal the bytes that it held when it came to rest."""
+        """The estimated bytes of each journal, as of when it last came to rest."""
         self._held_bytes = 0
-        self._room_bytes = MAX_IDLE_BYTES
+        self._max_bytes = MAX_IDLE_BYTES
 
     def start(self) -> None:
-        """Take up every run that an earlier process left open, and keep watch over waits."""
+        """Resume every run that an earlier process left open, and wake runs when their waits are over."""
         self._watching = self._tasks.create_task(self._watch())
 
     def __iter__(self) -> Iterator[Journal]:
         return iter(list(self._journals.values()))
 
     async def open_journal(self, conversation: str) -> Journal:
-        """The journal of a conversation, claimed and folded if this process did not own it. Raises StoreDown."""
+        """Return the journal of a conversation, claiming the conversation if this process has no working journal of it.
+
+        Raises StoreDown, or Unavailable while the server is stopping.
+        """
+        # Concurrent requests share one claim: a second one would raise the epoch again and fence the journal that the
+        # first one returned.
         while opening := self._opening.get(conversation):
             await opening.wait()
         journal = self._journals.get(conversation)
@@ -57,7 +66,8 @@ class Owner:
             return journal
         if self._deps.draining:
             raise Unavailable(STOPPING)
-        self._evict_idle()  # before it is here: nobody is attached to it yet, and it would pass for idle
+        # Evict before the new journal is added: without a driver or a reader it would itself count as idle.
+        self._evict_idle()
         self._opening[conversation] = opened = asyncio.Event()
         try:
             journal = await self._claim(conversation)
@@ -74,7 +84,7 @@ class Owner:
             self._drivers[journal.conversation] = self._tasks.create_task(self._drive(journal))
 
     async def forget(self, conversation: str, why: ToolyardError) -> None:
-        """Stop what runs in it and let go of it; whoever follows it is told why."""
+        """Stop the driver of a conversation and drop its journal. Readers get `why`."""
         journal = self._drop(conversation)
         if driver := self._drivers.get(conversation):
             driver.cancel()
@@ -83,7 +93,7 @@ class Owner:
             journal.fail(why)
 
     async def close(self, grace_s: float) -> None:
-        """Begin nothing new, let running work end for a while, then let go. What was cut off is taken up later."""
+        """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
         self._deps.draining = True
         if self._watching:
             self._watching.cancel()
@@ -98,9 +108,12 @@ class Owner:
             for driver in drivers:
                 driver.cancel()
             await asyncio.gather(*drivers, return_exceptions=True)
+            # What was emitted just before the cancellation is still on its way to the store.
             await asyncio.gather(*(journal.wait_committed() for journal in self), return_exceptions=True)
 
     async def _claim(self, conversation: str) -> Journal:
+        # Claim first, then read: the new epoch fences the previous owner, so that no entry can be added to the log
+        # after it was read. The first epoch of a conversation has no log to read.
         epoch = await self._store.claim(conversation)
         entries = await self._store.read(conversation) if epoch > 1 else ()
         try:
@@ -114,25 +127,25 @@ class Owner:
                 observe=self._observe,
             )
         except Refused as error:
-            raise StoreDown(
-                f"the log of conversation {conversation!r} tells what cannot have happened: {error}"
-            ) from None
+            raise StoreDown(f"the log of conversation {conversation!r} is inconsistent: {error}") from None
 
     def _spawn(self, work: Coroutine[None, None, None]) -> None:
         self._tasks.create_task(work)
 
     async def _drive(self, journal: Journal) -> None:
         try:
+            # `wake` starts no second driver, so a command that is emitted while this one finishes must be seen here:
+            # there is no await between the last check and the removal from `_drivers`.
             while not self._is_at_rest(journal):
                 await drive(journal, self._deps)
-                await journal.wait_committed()  # meanwhile a command may have come: look again
+                await journal.wait_committed()
         except asyncio.CancelledError:
             raise
-        except BaseException as error:  # this conversation is let go of; whoever asks for it next claims it anew
+        except BaseException as error:  # ends this conversation only; its next use claims it again
             if not journal.broken:
                 _log.error("conversation %s could not be driven", journal.conversation, exc_info=error)
                 journal.fail(_find_cause(error))
-            _log.warning("conversation %s is let go of: %s", journal.conversation, journal.broken)
+            _log.warning("conversation %s was released: %s", journal.conversation, journal.broken)
         finally:
             del self._drivers[journal.conversation]
             self._finish_driving(journal)
@@ -146,7 +159,8 @@ class Owner:
         current = self._journals.get(journal.conversation)
         if current is not journal:
             if current is not None:
-                self.wake(current)  # it was claimed anew while this driver still let go
+                # The conversation was claimed again while this driver was ending, and `wake` found it still registered.
+                self.wake(current)
         elif journal.broken:
             self._drop(journal.conversation)
         else:
@@ -160,7 +174,7 @@ class Owner:
         self._evict_idle()
 
     def _forget_when_idle(self, journal: Journal) -> None:
-        """Forget what nobody asked to keep, as soon as nobody reads it any more."""
+        """Delete an ephemeral conversation once its last reader has gone."""
         if journal.is_busy:
             journal.readers.on_idle = partial(self._forget_when_idle, journal)
         elif journal.state.is_disposable and journal.conversation not in self._drivers:
@@ -170,22 +184,24 @@ class Owner:
     async def _forget_stored(self, conversation: str) -> None:
         try:
             await self._store.forget(conversation)
-        except StoreDown as error:  # it is still due: the next look finds it again
-            _log.warning("conversation %s could not be forgotten: %s", conversation, error)
+        except StoreDown as error:  # the conversation stays due, so that `_wake_due` tries again
+            _log.warning("conversation %s could not be deleted: %s", conversation, error)
             return
         await self.forget(conversation, NotFound("the conversation was not kept"))
 
     def _evict_idle(self) -> None:
-        """Let go of idle ones, the oldest first, when they are many or large. Looks again only after some more."""
-        if len(self._journals) <= self._room and self._held_bytes <= self._room_bytes:
+        """Drop idle journals, oldest first, when there are too many or they are too large."""
+        if len(self._journals) <= self._max_journals and self._held_bytes <= self._max_bytes:
             return
-        idle = [key for key, one in self._journals.items() if key not in self._drivers and not one.is_busy]
+        idle = [key for key, journal in self._journals.items() if key not in self._drivers and not journal.is_busy]
         for key in idle:
             if len(self._journals) <= MAX_IDLE // 2 and self._held_bytes <= MAX_IDLE_BYTES // 2:
                 break
             self._drop(key)
-        self._room = max(MAX_IDLE, len(self._journals) + MAX_IDLE // 4)
-        self._room_bytes = max(MAX_IDLE_BYTES, self._held_bytes + MAX_IDLE_BYTES // 4)
+        # Where most journals are busy this pass frees little. The bounds rise, so that the next full scan comes only
+        # after a quarter more has been added, not with each conversation that is opened.
+        self._max_journals = max(MAX_IDLE, len(self._journals) + MAX_IDLE // 4)
+        self._max_bytes = max(MAX_IDLE_BYTES, self._held_bytes + MAX_IDLE_BYTES // 4)
 
     def _update_size(self, journal: Journal) -> None:
         size = journal.estimate_size()
@@ -199,13 +215,14 @@ class Owner:
         return journal
 
     async def _watch(self) -> None:
-        """Wake the conversations whose time has come; sleep until the next one's."""
+        """Wake the conversations that are due, and sleep until the next one is."""
         while True:
+            # Cleared before the store is asked: an alarm that is set meanwhile must end the sleep below.
             self._alarm.clear()
             try:
                 nap_s = await self._wake_due()
             except StoreDown as error:
-                _log.warning("the store cannot be asked which runs are due: %s", error)
+                _log.warning("the due runs could not be read from the store: %s", error)
                 nap_s = STORE_RETRY_S
             try:
                 async with asyncio.timeout(nap_s):
@@ -214,20 +231,23 @@ class Owner:
                 pass
 
     async def _wake_due(self) -> float:
-        """How long until the next one is due. One that cannot be opened costs a line in the log, and nobody else."""
+        """Wake the due conversations and return the seconds until the next one is due.
+
+        A conversation that cannot be opened is logged and does not keep the others from being woken.
+        """
         now = self._deps.clock.now()
         due, next_at = await self._store.due(now)
         for conversation in due:
             try:
                 self.wake(await self.open_journal(conversation))
             except Exception as error:
-                ours = not isinstance(error, ToolyardError)  # then where it happened matters, too
-                _log.error("conversation %s cannot be taken up: %s", conversation, error, exc_info=ours)
+                is_bug = not isinstance(error, ToolyardError)
+                _log.error("conversation %s could not be resumed: %s", conversation, error, exc_info=is_bug)
         return MAX_SLEEP_S if next_at is None else min(MAX_SLEEP_S, max(0.0, next_at - now))
 
 
 def _find_cause(error: BaseException) -> ToolyardError:
-    """Why a driver stopped: the store's own words if it was the store, else that it was a fault of ours."""
+    """Return why a driver stopped: the store's error, or Unavailable for a bug of our own."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return error if isinstance(error, StoreDown) else Unavailable("this conversation cannot go on; the log says why")
+    return error if isinstance(error, StoreDown) else Unavailable("this conversation cannot go on; see the log")

@@ -1,4 +1,4 @@
-"""Judges calls: is there such a tool, do the arguments fit, does the policy allow it? It runs nothing."""
+"""Judges calls: does the tool exist, do the arguments match its schema, does the policy allow it?"""
 
 from collections.abc import Sequence
 
@@ -17,12 +17,14 @@ MAX_PROPOSAL_S = 600.0
 
 
 class PolicyCheck:
+    """Checks calls against the registry and the policy, once when they are requested and again before they run."""
+
     def __init__(self, registry: Registry, policy: Policy) -> None:
         self._registry = registry
         self._policy = policy
 
     def judge(self, calls: Sequence[CallState], state: State, now: float) -> list[Durable]:
-        """The events for calls that were requested: allowed, asking, or closed with the reason."""
+        """Return the events for requested calls: allowed, asking for approval, or ended with the reason."""
         position = {call_id: number for number, call_id in enumerate(state.calls)}
         events: list[Durable] = []
         for call in calls:
@@ -30,7 +32,7 @@ class PolicyCheck:
         return events
 
     def recheck(self, call: CallState, state: State, now: float) -> RegisteredTool | list[Durable]:
-        """Before a call runs, perhaps long after it was judged: its tool, or what becomes of it instead."""
+        """Check a call again before it runs. Return its tool, or the events to emit instead of running it."""
         entry = self._registry.lookup(call, state)
         if entry is None:
             return [
@@ -39,12 +41,13 @@ class PolicyCheck:
         if problem := self._registry.validate(entry, call.arguments):
             return [CallEnded(result=build_failed_result(call.call, "error", problem, now))]
         verdict = self._ask_policy(entry, call, state)
+        # An approval answers "ask" and nothing else: a rule that denies by now still stops an approved call.
         if verdict.decision == "allow" or (verdict.decision == "ask" and call.approved is not None):
             return entry
         return _build_judgement(call, entry, verdict, now)
 
     def check_arguments(self, call: CallState, state: State, arguments: dict[str, object]) -> Problem | None:
-        """Whether edited arguments fit the tool."""
+        """Return what is wrong with edited arguments, or None."""
         entry = self._registry.lookup(call, state)
         return self._registry.validate(entry, arguments) if entry else None
 
@@ -64,10 +67,10 @@ class PolicyCheck:
         return build_unknown_tool_problem(call.call.tool, state.offered)
 
     def _find_problem(self, call: CallState, position: int, state: State) -> Problem | None:
-        most = state.run.limits.calls_per_turn if state.run else 0
-        if position >= most:
-            said = f"only the first {most} calls of a turn are run; ask for fewer at once"
-            return Problem(error=said, error_type="too_large", details={"calls_per_turn": most})
+        max_calls = state.run.limits.calls_per_turn if state.run else 0
+        if position >= max_calls:
+            error = f"only the first {max_calls} calls of a turn are run; ask for fewer at once"
+            return Problem(error=error, error_type="too_large", details={"calls_per_turn": max_calls})
         if call.call.unreadable:
             return Problem(error=call.call.unreadable, error_type="json_parse_error")
         if state.run and state.run.request.tool_choice == "none" and not state.run.direct:
@@ -77,32 +80,32 @@ class PolicyCheck:
         return None
 
     def is_repeatable(self, call: CallState, state: State) -> bool:
-        """Whether it does no harm to run a call once more: not if it is not certain which tool its caller got."""
+        """Return whether a call may run again: its tool is repeatable, and certain to be the caller's version of it."""
         entry = self._registry.lookup(call, state)
         return entry is not None and entry.tool.repeatable and is_certain(entry, get_caller(state))
 
     def _ask_policy(self, entry: RegisteredTool, call: CallState, state: State) -> Verdict:
-        question = self._registry.build_policy_request(entry.tool, state, call.arguments)
-        verdict = self._policy.judge(question)
+        request = self._registry.build_policy_request(entry.tool, state, call.arguments)
+        verdict = self._policy.judge(request)
         if verdict.decision == "deny":
             return verdict
-        return find_denial(entry.hooks.authorize, question.caller) or _apply_confirmation(verdict, call.call)
+        return find_denial(entry.hooks.authorize, request.caller) or _apply_confirmation(verdict, call.call)
 
 
 def _apply_confirmation(verdict: Verdict, call: Call) -> Verdict:
-    """Apply what the call itself says about confirmation: a floor under the policy, or a person's yes to its question.
-
-    The caller who said yes started this run, so the conversation is theirs to decide in.
-    """
+    """Apply the `confirm` field of the call to the verdict of the policy."""
+    # A floor: "ask" turns allow into ask, so that no rule and no remembered approval lets a proposal run unconfirmed.
+    # A denial never gets here.
     if call.confirm == "ask" and verdict.decision == "allow":
         return Verdict("ask", "it was proposed and has to be confirmed")
+    # The user confirmed in the message that started this run, and may decide in their own conversation.
     if call.confirm == "given" and verdict.decision == "ask":
         return Verdict("allow", "confirmed in the message")
     return verdict
 
 
 def _decision_timeout_s(call: Call, tool: Tool) -> float:
-    """How long a decision is waited for: a proposal is part of a dialogue and goes stale with it."""
+    """Return how long to wait for a decision. A proposal belongs to the current dialogue and expires sooner."""
     return min(tool.approval_s, MAX_PROPOSAL_S) if call.confirm == "ask" else tool.approval_s
 
 

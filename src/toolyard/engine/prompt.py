@@ -1,4 +1,4 @@
-"""What the model is asked: the history, the system text, the tools, and how freely it may choose among them. Pure."""
+"""Builds the request to the model from the state: history, system text, tools and tool choice. Pure."""
 
 from toolyard.core.conversation_settings import Note, Settings
 from toolyard.core.ports import Clock, ModelRequest, Offer
@@ -7,20 +7,20 @@ from toolyard.core.state import State
 
 
 def build_system_text(base: str, division: str, settings: Settings, note: str = "") -> str:
-    """The base prompt, the division's, the conversation's own as their extension, its named context, then a note."""
+    """Join the base prompt, the division's, the conversation's, its named context and a note about the tools."""
     notes = map(format_note, settings.context.values())
     return "\n\n".join(part for part in (base, division, settings.system_prompt, *notes, note) if part)
 
 
 def format_note(note: Note) -> str:
     """Return a note as the model reads it: its name, what it is about, its text."""
-    about = (("keywords", note.keywords), ("files", note.files))
-    listed = "; ".join(f"{label}: {', '.join(values)}" for label, values in about if values)
+    labelled = (("keywords", note.keywords), ("files", note.files))
+    listed = "; ".join(f"{label}: {', '.join(values)}" for label, values in labelled if values)
     return f"{note.name} ({listed}): {note.text}" if listed else f"{note.name}: {note.text}"
 
 
 def resolve_tool_choice(run: RunState, offer: Offer) -> str:
-    """A forced choice holds for the first turn only: forced for ever, the run could not end."""
+    """Return the tool choice of the next turn. A forced one applies to the first turn only: else no run could end."""
     choice = run.request.tool_choice
     if choice in ("auto", "none") or run.tool_turns or run.finish:
         return "none" if choice == "none" else "auto"
@@ -30,7 +30,7 @@ def resolve_tool_choice(run: RunState, offer: Offer) -> str:
 def build_request(
     state: State, run: RunState, offer: Offer, system: str, clock: Clock, memo: dict[str, object]
 ) -> ModelRequest:
-    """The request of the next turn, or of the one in flight again."""
+    """Return the request of the next turn, or of the turn in flight if its owner died."""
     return ModelRequest(
         model=run.model,
         turn=state.turn.number if state.turn else state.turns + 1,

@@ -1,7 +1,7 @@
-"""Live readers of one conversation. Publications lie in one shared ring and a reader is a position in it.
+"""Live readers of one conversation. What is published goes into one shared ring, and a reader is a position in it.
 
-A reader that is too slow is overrun and catches up from the log by itself: it costs nothing and misses nothing. Text of
-a turn in progress comes from the live buffer, from the byte where the reader's cursor stands.
+A reader that falls behind the ring catches up from the log: it holds up nobody and misses nothing. The text of a turn
+in progress comes from a live buffer, starting at the byte where the reader's cursor is.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ from toolyard.core.items import ModelText
 RING_SIZE = 1024
 PAGE_SIZE = 500
 BATCH_SIZE = 128
-"""How much a reader takes in one go: what it has taken it holds until it is handed out."""
+"""Items that a reader takes from the ring at once: it holds them in memory until they are handed out."""
 
 Published = Entry | Fleeting
 TURN_EVENTS = (TurnStarted, TurnEnded, TurnFailed)
@@ -32,19 +32,19 @@ ReadLog = Callable[[int, int], Awaitable[Sequence[Entry]]]
 
 
 class Readers:
-    """What was published lately, and the streams of the turn in progress."""
+    """The ring of recent publications, and the fleeting events of the turn in progress."""
 
     def __init__(self, read_log: ReadLog, stored: int) -> None:
         self.read_log = read_log
         self.stored = stored
         self.attached = 0
         self.argument_readers = 0
-        """How many of the attached want the pieces of arguments, too."""
+        """How many of the attached readers want argument deltas."""
         self.broken: Exception | None = None
         self.on_idle: Callable[[], None] | None = None
-        """Told when the last reader has gone."""
+        """Called when the last reader has detached."""
         self.base = 0
-        """The position of the oldest that is still there."""
+        """The position of the oldest item in the ring."""
         self._ring: list[Published] = []
         self._live: list[Fleeting] = []
         self.waiting: list[Reader] = []
@@ -61,11 +61,14 @@ class Readers:
         elif not isinstance(item, CallProgressed):
             self._live.append(item)
         if not self.attached:
+            # Nothing is buffered without readers. The position moves on as if the item had been dropped, so that a
+            # position from before is behind the base and its reader goes to the log.
             self.base, self._ring = self.end + 1, []
             return
         if not self.argument_readers and isinstance(item, ArgumentsAppended):
-            return  # nobody is woken for what nobody wants
+            return
         self._ring.append(item)
+        # Let the ring grow to twice its size and drop half: moving the list once per item would cost too much.
         if len(self._ring) > 2 * RING_SIZE:
             del self._ring[:RING_SIZE]
             self.base += RING_SIZE
@@ -73,7 +76,7 @@ class Readers:
             self.wake()
 
     def fail(self, error: Exception) -> None:
-        """No more will come: readers are told why."""
+        """Raise the error in every reader once it has read what was published before."""
         self.broken = error
         self.wake()
 
@@ -83,7 +86,7 @@ class Readers:
             reader.wake(published=True)
 
     def read_from(self, position: int) -> list[Published]:
-        """What was published at that position and next after it."""
+        """Return up to BATCH_SIZE items from that position on."""
         start = position - self.base
         return self._ring[start : start + BATCH_SIZE]
 
@@ -91,24 +94,25 @@ class Readers:
         return list(self._live)
 
     def live_text(self) -> str:
-        """The answer so far of the turn in progress."""
+        """Return the text of the turn in progress so far."""
         return "".join(event.text for event in self._live if isinstance(event, TextAppended))
 
 
 class Reader:
     """An endless iterator over entries and fleeting events after a cursor.
 
-    `cursor` is the place right after what was handed out last: come back with it, and nothing is missed or repeated.
+    `cursor` is the position after the last item that was handed out. A new reader that starts there misses and repeats
+    nothing.
     """
 
     def __init__(self, readers: Readers, after: Cursor, *, include_argument_deltas: bool = True) -> None:
-        """`keen` means that the pieces of arguments are wanted, too."""
-        self.cursor = self._place = after
+        """Attach to `readers`. Argument deltas are skipped unless `include_argument_deltas` is set."""
+        self.cursor = self._last_cursor = after
         self._readers = readers
         self._position = -1
         self._ready: list[tuple[Published, Cursor]] = []
         self._next: deque[tuple[Published, Cursor]] = deque()
-        """What was taken to be handed out one by one."""
+        """Items of the last batch that `__anext__` has not returned yet."""
         self._seq, self._turn, self._seen = after.seq, after.turn, after.seen
         self._detached = False
         self._include_argument_deltas = include_argument_deltas
@@ -131,7 +135,7 @@ class Reader:
         return item
 
     async def read_batch(self, timeout_s: float | None = None) -> list[tuple[Published, Cursor]]:
-        """All that is there, each with its cursor, as soon as there is something; nothing if that takes too long."""
+        """Return the next items, each with its cursor, as soon as there are any; an empty list after `timeout_s`."""
         while not self._ready:
             if self._position < self._readers.base:
                 await self._catch_up()
@@ -143,17 +147,17 @@ class Reader:
                 raise self._readers.broken
             if not await self._wait_for_more(timeout_s):
                 break
-        found, self._ready = self._ready, []
-        if found:
-            self.cursor = found[-1][1]
-        return found
+        batch, self._ready = self._ready, []
+        if batch:
+            self.cursor = batch[-1][1]
+        return batch
 
     def detach(self) -> None:
         if not self._detached:
             self._detached = True
             self._readers.attached -= 1
             self._readers.argument_readers -= self._include_argument_deltas
-            self._readers.wake()
+            self._readers.wake()  # a `read_batch` of this reader that is waiting returns
             if self._timer is not None:
                 self._timer.cancel()
                 self._timer = None
@@ -165,12 +169,13 @@ class Reader:
             self._waiter.set_result(published)
 
     async def _wait_for_more(self, timeout_s: float | None) -> bool:
-        """Wait until something is published: True; or for that long: False. One timer serves wait after wait."""
+        """Return True as soon as something is published, False after `timeout_s`."""
         loop = asyncio.get_running_loop()
         self._waiter = loop.create_future()
         self._readers.waiting.append(self)
         if timeout_s is not None:
             self._due = loop.time() + timeout_s
+            # One timer serves many waits: when it fires early for the current wait, `_on_timer` sets it again.
             if self._timer is None:
                 self._timer = loop.call_at(self._due, self._on_timer, loop)
         try:
@@ -188,16 +193,18 @@ class Reader:
             self.wake(published=False)
 
     def _drain(self) -> None:
-        """Take what the ring holds from here on, a bounded piece of it."""
-        found = self._readers.read_from(self._position)
-        for item in found:
+        """Take the next batch from the ring."""
+        batch = self._readers.read_from(self._position)
+        for item in batch:
             self._take(item)
-        self._position += len(found)
+        self._position += len(batch)
 
     async def _catch_up(self) -> None:
-        """Read the log up to what is stored now; then the turn in progress; then go on from the ring."""
+        """Read the next page of the log, or join the ring if nothing is missing."""
         if self._try_join_ring():
             return
+        # Entries that are stored later may not be published yet: they are left to the next page or to the ring, where
+        # they come in order with the fleeting events around them.
         stored = self._readers.stored
         for entry in await self._readers.read_log(self._seq, PAGE_SIZE):
             if entry.seq > stored:
@@ -205,7 +212,7 @@ class Reader:
             self._take(entry)
 
     def _try_join_ring(self) -> bool:
-        """If nothing of the log is missing, take what the turn in progress said so far, and go on from the ring."""
+        """Go on from the end of the ring, after the events of the turn in progress, unless entries are missing."""
         if self._seq < self._readers.stored:
             return False
         self._position = self._readers.end
@@ -226,6 +233,8 @@ class Reader:
         if isinstance(event, TurnStarted):
             self._turn, self._seen = event.number, 0
         elif isinstance(event, TurnEnded):
+            # The entry holds the whole text of the turn. The part that this reader has not seen is handed out first, so
+            # that a client which only appends deltas has all of it.
             if text := "".join([item.text for item in event.items if isinstance(item, ModelText)]):
                 self._take_text(TextAppended(turn=self._turn, offset=0, text=text))
             self._seen = 0
@@ -233,20 +242,22 @@ class Reader:
         self._hand_out(entry)
 
     def _take_text(self, event: TextAppended) -> None:
-        """Only what was not seen yet; a piece after a gap waits for the end of the turn, which has it all."""
+        """Hand out the part of a delta that was not seen yet. Skip a delta after a gap: TurnEnded has the text."""
         if event.turn != self._turn or event.offset > self._seen:
             return
         end = event.offset + (len(event.text) if event.text.isascii() else len(event.text.encode()))
         if end <= self._seen:
             return
         if event.offset < self._seen:
-            rest = event.text.encode()[self._seen - event.offset :].decode(errors="ignore")
-            event = TextAppended(turn=event.turn, offset=self._seen, text=rest)
+            # Offsets count UTF-8 bytes. Every delta ends with a whole character, so only a cursor that a client made up
+            # points into one; the broken character is left out.
+            unseen = event.text.encode()[self._seen - event.offset :].decode(errors="ignore")
+            event = TextAppended(turn=event.turn, offset=self._seen, text=unseen)
         self._seen = end
         self._hand_out(event)
 
     def _hand_out(self, item: Published) -> None:
-        place = self._place
-        if place.seq != self._seq or place.seen != self._seen:
-            place = self._place = Cursor(self._seq, self._turn, self._seen) if self._seen else Cursor(self._seq)
-        self._ready.append((item, place))
+        cursor = self._last_cursor
+        if cursor.seq != self._seq or cursor.seen != self._seen:
+            cursor = self._last_cursor = Cursor(self._seq, self._turn, self._seen) if self._seen else Cursor(self._seq)
+        self._ready.append((item, cursor))

@@ -1,4 +1,4 @@
-"""Whether this process can do its work: the store takes a write in time. It does not know who asks."""
+"""The readiness probe: checks that the store accepts a write in time."""
 
 import asyncio
 import logging
@@ -7,13 +7,13 @@ from toolyard.core.errors import StoreDown
 from toolyard.core.store import KeyValue
 
 MAX_WRITE_S = 1.0
-"""How long a write may take; whoever probes a server usually waits no longer."""
+"""How long a write may take. Load balancers usually wait no longer for a probe."""
 _KIND, _NAME = "readiness", "probe"
 _log = logging.getLogger("toolyard.readiness")
 
 
 class StoreProbe:
-    """Writes one small record, and says why it cannot. However many ask at once, one write is under way."""
+    """Writes one small record to the store. Concurrent probes share one write."""
 
     def __init__(self, store: KeyValue, tasks: asyncio.TaskGroup, max_write_s: float = MAX_WRITE_S) -> None:
         self._store = store
@@ -22,11 +22,11 @@ class StoreProbe:
         self._writing: asyncio.Task[str] | None = None
 
     async def find_problem(self) -> str:
-        """Return why the store takes no write, in words without paths; empty when it does."""
+        """Return why the store accepts no write, without paths; empty if it does."""
         writing = self._writing
         if writing is None or writing.done():
             writing = self._writing = self._tasks.create_task(self._write())
-        # Not cancelled when it is late: the next to ask wait for the same write, so a stuck store is asked only once.
+        # A late write is not cancelled: later probes wait for the same one, so that a stuck store gets only one.
         done, _ = await asyncio.wait({writing}, timeout=self._max_write_s)
         return writing.result() if done else f"the store took no write within {self._max_write_s:g} s"
 

@@ -1,7 +1,7 @@
-"""Which tools there are, where each runs, and which of them a caller is offered.
+"""The registry of tools: which tools exist, where each runs, and which of them a run is offered.
 
-It decides nothing about permission: the policy does. An offer is the same object as long as nothing changed, so that
-what was encoded for it can be used again.
+The policy decides on permission. An offer is the same object as long as nothing changed, so that a wire can use its
+encoded form again.
 """
 
 import hashlib
@@ -30,16 +30,18 @@ from toolyard.engine.tool_selection.offers import ToolSelector
 from toolyard.engine.tool_selection.web_search import NO_SEARCH_PLAN, SearchPlan, SearchPlanner, SearchRequest
 from toolyard.tool_index.find_tools_result import estimate_tool_bytes
 
-if TYPE_CHECKING:  # loaded by name, where it is wired: typed functions do without
+if TYPE_CHECKING:  # loaded by `app` when a tool first needs it: typed functions bring their own validation
     from toolyard.engine.argument_validation import Schemas
 
 MAX_OFFERS = 512
 TOO_MANY_TOOLS = Offer(tools=(), digest="", hashes={})
-"""Stands for an offer of more tools than are shown."""
+"""Cached in place of an offer where there are more tools than the budget allows."""
 _log = logging.getLogger("toolyard.registry")
 
 
 class Registry:
+    """The tools of all venues, and the offers that are built from them."""
+
     def __init__(
         self,
         policy: Policy,
@@ -55,28 +57,29 @@ class Registry:
         self._client = client
         self._tools: dict[str, RegisteredTool] = {}
         self._native: dict[str, RegisteredTool] = {}
-        """What providers run themselves: such a tool may have the name of another."""
+        """Tools that providers run themselves. A tool of another venue may have the same name."""
         self._more_native = False
-        """Whether providers run more than a search."""
+        """Whether there are tools in `_native` besides web search."""
         self._search_tools: list[str] = []
         self._authorize_hooks: dict[str, AuthorizeHook] = {}
         self._venues: list[Venue] = []
         self._tables = ToolTables(self._try_register)
         self._version = 0
         self.listeners: list[Callable[[], None]] = []
-        """Told when the tools are others than before."""
+        """Called when the registered tools have changed."""
         self._offers: dict[object, Offer] = {}
         self._selector = ToolSelector(budget)
         self._indexed: object = None
 
     def add(self, venue: Venue, *, on_demand: Availability = "always") -> None:
+        """Register the tools of a venue. Raises Misconfigured for a tool that cannot be offered."""
         for tool in venue.tools():
             entry = RegisteredTool(
                 tool=tool, venue=venue, hooks=venue.hooks(tool.name), hash=hash_definition(tool), on_demand=on_demand
             )
-            there = self._native if tool.venue == "provider" else self._tools
-            self._check(entry, there)
-            there[tool.name] = entry
+            table = self._native if tool.venue == "provider" else self._tools
+            self._check(entry, table)
+            table[tool.name] = entry
             if entry.hooks.authorize:
                 self._authorize_hooks[tool.name] = entry.hooks.authorize
         self._venues.append(venue)
@@ -84,19 +87,19 @@ class Registry:
         self._on_change()
 
     def refresh(self, venue: Venue) -> None:
-        """Take what a venue lists now in place of what it listed before. What cannot be offered is left out, and told.
+        """Replace the tools of a venue by those that it lists now. A tool that cannot be offered is skipped and logged.
 
-        What is as it was stays the same entry, and in the venue's order: an offer of the same tools stays the same.
+        Unchanged tools keep their entries, in the venue's order, so that an offer of the same tools stays the same.
         """
-        kept = {name: entry for name, entry in self._tools.items() if entry.venue is not venue}
+        tools = {name: entry for name, entry in self._tools.items() if entry.venue is not venue}
         for tool in venue.tools():
             before = self._tools.get(tool.name)
             if before is not None and before.venue is venue and before.tool is tool:
-                kept[tool.name] = before
+                tools[tool.name] = before
                 continue
-            if (entry := self._try_register(tool, venue, kept)) is not None:
-                kept[tool.name] = entry
-        self._tools = kept
+            if (entry := self._try_register(tool, venue, tools)) is not None:
+                tools[tool.name] = entry
+        self._tools = tools
         self._on_change()
 
     def _try_register(self, tool: Tool, venue: Venue, others: Mapping[str, RegisteredTool]) -> RegisteredTool | None:
@@ -117,17 +120,17 @@ class Registry:
         self._tables.clear()
         self._more_native = bool(self._native.keys() - {SEARCH_TOOL})
         self._search_tools = [name for name, entry in self._tools.items() if self._search_planner.is_search(entry.tool)]
-        for told in list(self.listeners):
-            told()
+        for listener in list(self.listeners):
+            listener()
 
     @property
     def schemas(self) -> "Schemas":
-        """Made when the first tool comes that has only a schema to hold arguments to."""
+        """Return the schema validators, created for the first tool without a validation hook."""
         self._schemas = self._schemas or self._make_schemas()
         return self._schemas
 
     def validate(self, entry: RegisteredTool, arguments: dict[str, object]) -> Problem | None:
-        """What is wrong with the arguments, field by field."""
+        """Return what is wrong with the arguments, field by field, or None."""
         check = entry.hooks.validate
         return check(arguments) if check else self.schemas.validate(entry.tool, entry.hash, arguments)
 
@@ -135,63 +138,63 @@ class Registry:
         return list(self._tools)
 
     def usable_tools(self, caller: Caller) -> list[Tool]:
-        """What this caller may use in a conversation where everything is enabled."""
-        ours = [
+        """Return the tools that this caller may use in a conversation where everything is enabled."""
+        registered = [
             entry.tool
             for entry in self._table_for(caller).values()
             if entry.on_demand == "always" and not find_denial(entry.hooks.authorize, caller)
         ]
-        return self._filter_permitted((*ours, *self.native_tools()), caller)
+        return self._filter_permitted((*registered, *self.native_tools()), caller)
 
     def unavailable_tools(self, caller: Caller) -> list[Tool]:
-        """Return what this caller may use once its servers run again."""
+        """Return the tools that this caller may use once their servers run again."""
         return self._filter_permitted(self._tables.unavailable_tools(caller), caller)
 
     def _filter_permitted(self, tools: Iterable[Tool], caller: Caller) -> list[Tool]:
-        questions = (PolicyRequest(tool=tool, caller=caller, settings=Settings()) for tool in tools)
-        return [question.tool for question in questions if self._policy.judge(question).decision != "deny"]
+        requests = (PolicyRequest(tool=tool, caller=caller, settings=Settings()) for tool in tools)
+        return [request.tool for request in requests if self._policy.judge(request).decision != "deny"]
 
     def native_tools(self) -> list[Tool]:
-        """What the provider of the usual model runs itself."""
+        """Return the tools that the provider of the default model runs itself."""
         return self._search_planner.native_tools(entry.tool for entry in self._native.values())
 
     def list_registered(self, caller: Caller) -> tuple[list[RegisteredTool], list[tuple[Tool, Venue]]]:
-        """What is registered as this caller gets it; and what venues list besides, which could not be registered."""
+        """Return the registered tools of this caller, and the listed tools that could not be registered."""
         refused = [(tool, venue) for venue in self._venues for tool in venue.tools() if tool.name not in self._tools]
         return list(self._table_for(caller).values()), refused
 
     def warnings(self) -> list[str]:
-        """Return what the venues say that is wrong with them."""
+        """Return the warnings of all venues that report any."""
         venues = {id(entry.venue): entry.venue for entry in self._tools.values()}
         return [line for venue in venues.values() if isinstance(venue, Monitored) for line in venue.warnings()]
 
     def find(self, name: str, app_tools: Iterable[Tool] = (), caller: Caller | None = None) -> RegisteredTool | None:
-        """The tool of that name: the server's own, then the application's, then one that providers run.
+        """Return the tool of that name: the server's, else the application's, else a provider's.
 
-        It is as this caller gets it; without a caller, as all do.
+        The tool is this caller's version of it or, without a caller, everybody's.
         """
         return self._find_non_native(name, app_tools, caller) or self._native.get(name)
 
     def lookup(self, call: CallState, state: State) -> RegisteredTool | None:
-        """The tool of a call, as the caller of its run gets it."""
+        """Return the tool of a call, in the version of the run's caller."""
         request = state.run.request if state.run else None
         return self.find(call.call.tool, request.app_tools, request.caller) if request else self.find(call.call.tool)
 
     def is_taken(self, name: str, caller: Caller) -> bool:
-        """Whether the server has a tool of its own by that name, as far as this caller may know."""
+        """Return whether the server has a tool of that name for this caller."""
         return name in self._table_for(caller)
 
     def _find_non_native(self, name: str, app_tools: Iterable[Tool], caller: Caller | None) -> RegisteredTool | None:
-        """The tool of that name that runs anywhere but at a provider."""
-        if found := (self._table_for(caller) if caller else self._tools).get(name):
-            return found
+        """Return the tool of that name that does not run at a provider."""
+        if entry := (self._table_for(caller) if caller else self._tools).get(name):
+            return entry
         app_tool = next((tool for tool in app_tools if tool.name == name), None)
         if app_tool is None:
             return None
         return RegisteredTool(tool=app_tool, venue=self._client, hooks=ToolHooks(), hash=hash_definition(app_tool))
 
     def check_app_tools(self, tools: Sequence[Tool]) -> None:
-        """Raises Misconfigured for an application's tool that cannot be offered."""
+        """Raise Misconfigured for an application's tool that cannot be offered."""
         seen: set[str] = set()
         for tool in tools:
             self._check_name(tool, tool.name in seen)
@@ -199,83 +202,91 @@ class Registry:
             self.schemas.compile(tool, hash_definition(tool))
 
     def build_offer(self, state: State) -> Offer:
-        """The tools for the next turn of this conversation's run."""
+        """Return the tools for the next turn of this conversation's run."""
         run = state.run
         if run is None or run.request.tool_choice == "none":
             return self._make_offer(())
         caller = run.request.caller
-        sought = self.web_search_plan(state)
-        gated = self._list_denied(caller) | sought.left_out
+        search_plan = self.web_search_plan(state)
+        denied = self._list_denied(caller) | search_plan.left_out
+        # Everything that an offer depends on. A policy with rules of the user may depend on anything, so its offers are
+        # not looked up.
         basis = (
             self._version,
             caller,
             self._tables.caller_tools(caller),
             effective_settings(state).tools,
             state.has_handles,
-            gated,
-            sought,
+            denied,
+            search_plan,
         )
+        # The application's tools are not hashable and belong to one request: the run's id stands for them.
         key: object = (basis, run.id) if run.request.app_tools else basis
         if self._policy.cacheable and (offer := self._offers.get(key)):
-            return offer if offer is not TOO_MANY_TOOLS else self._build_narrowed_offer(key, state, gated, sought)
-        few = [] if sought.alone else self._list_within_budget(state, gated)
-        if few is None:
+            return offer if offer is not TOO_MANY_TOOLS else self._build_narrowed_offer(key, state, denied, search_plan)
+        within_budget = [] if search_plan.alone else self._list_within_budget(state, denied)
+        if within_budget is None:
             self._cache_offer(key, TOO_MANY_TOOLS)
-            return self._build_narrowed_offer(key, state, gated, sought)
-        app_tools = [] if sought.alone else self._list_app_tools(state, gated)
-        return self._cache_offer(key, self._make_offer([*few, *app_tools], sought))
+            return self._build_narrowed_offer(key, state, denied, search_plan)
+        app_tools = [] if search_plan.alone else self._list_app_tools(state, denied)
+        return self._cache_offer(key, self._make_offer([*within_budget, *app_tools], search_plan))
 
     def web_search_plan(self, state: State) -> SearchPlan:
-        """Where the searches of this conversation's run go, and what its provider runs itself."""
+        """Return where the searches of this conversation's run go, and which tools its provider runs itself."""
         run = state.run
-        wish = self._search_planner.choose_mode(run.request.web_search or run.settings.web_search) if run else ""
-        if run is None or not (wish or self._more_native):
+        mode = self._search_planner.choose_mode(run.request.web_search or run.settings.web_search) if run else ""
+        if run is None or not (mode or self._more_native):
             return NO_SEARCH_PLAN
-        request, gated = run.request, self._list_denied(run.request.caller)
+        request, denied = run.request, self._list_denied(run.request.caller)
 
         def judge(tool: Tool) -> Decision:
             return self._policy.judge(self.build_policy_request(tool, state, None)).decision
 
         table = self._table_for(request.caller)
-        apart = (tools.tools.items() for tools in self._tables.caller_tools(request.caller))
-        personal = (name for name, tool in itertools.chain(*apart) if tool and self._search_planner.is_search(tool))
+        own_tools = (tools.tools.items() for tools in self._tables.caller_tools(request.caller))
+        personal = (name for name, tool in itertools.chain(*own_tools) if tool and self._search_planner.is_search(tool))
         names = dict.fromkeys((*self._search_tools, *personal))
-        ours = [table[name].tool for name in names if name in table and name not in gated]
+        registered = [table[name].tool for name in names if name in table and name not in denied]
         return self._search_planner.plan(
             SearchRequest(
                 model=run.model,
-                mode=wish,
+                mode=mode,
                 native=[entry.tool for entry in self._native.values()],
-                search_tools=[*ours, *filter(self._search_planner.is_search, request.app_tools)],
-                has_others=lambda: self._has_other_tools(state, gated),
+                search_tools=[*registered, *filter(self._search_planner.is_search, request.app_tools)],
+                has_others=lambda: self._has_other_tools(state, denied),
                 judge=judge,
             )
         )
 
     def _list_denied(self, caller: Caller) -> frozenset[str]:
-        return frozenset(name for name, gate in self._authorize_hooks.items() if find_denial(gate, caller))
+        return frozenset(name for name, authorize in self._authorize_hooks.items() if find_denial(authorize, caller))
 
-    def _has_other_tools(self, state: State, gated: Container[str]) -> bool:
-        """Whether any tool would be offered that is no search."""
+    def _has_other_tools(self, state: State, denied: Container[str]) -> bool:
+        """Return whether any tool other than a search tool would be offered."""
         table = self._table_for(get_caller(state))
-        entries = (entry for name, entry in table.items() if name not in gated)
-        every = itertools.chain(self._list_app_tools(state), entries)
-        return any(not self._search_planner.is_search(entry.tool) and self._is_offered(entry, state) for entry in every)
+        entries = (entry for name, entry in table.items() if name not in denied)
+        entries_to_offer = itertools.chain(self._list_app_tools(state), entries)
+        return any(
+            not self._search_planner.is_search(entry.tool) and self._is_offered(entry, state)
+            for entry in entries_to_offer
+        )
 
-    def _list_within_budget(self, state: State, gated: Container[str]) -> list[RegisteredTool] | None:
-        """All that may be used, unless that is more than the budget."""
-        few, left = list[RegisteredTool](), self._selector.budget.schema_bytes
+    def _list_within_budget(self, state: State, denied: Container[str]) -> list[RegisteredTool] | None:
+        """Return all tools that may be used, or None if they exceed the budget."""
+        selected, bytes_left = list[RegisteredTool](), self._selector.budget.schema_bytes
         for name, entry in self._table_for(get_caller(state)).items():
-            if name in gated or not self._is_offered(entry, state):
+            if name in denied or not self._is_offered(entry, state):
                 continue
-            few.append(entry)
-            left -= estimate_tool_bytes(entry.tool)
-            if left < 0 or len(few) > self._selector.budget.tools:
+            selected.append(entry)
+            bytes_left -= estimate_tool_bytes(entry.tool)
+            if bytes_left < 0 or len(selected) > self._selector.budget.tools:
                 return None
-        return few
+        return selected
 
-    def _build_narrowed_offer(self, key: object, state: State, gated: Container[str], sought: SearchPlan) -> Offer:
-        """Some of very many. The same object as long as they are the same."""
+    def _build_narrowed_offer(
+        self, key: object, state: State, denied: Container[str], search_plan: SearchPlan
+    ) -> Offer:
+        """Return an offer of selected tools: the same object as long as the selection is the same."""
         if (
             self._policy.cacheable
             and ToolSelector.is_unchanged(state)
@@ -287,28 +298,28 @@ class Registry:
 
         def usable(name: str) -> Tool | None:
             entry = self._find_non_native(name, app_tools, caller)
-            return entry.tool if entry and name not in gated and self._is_offered(entry, state, many=True) else None
+            return entry.tool if entry and name not in denied and self._is_offered(entry, state, many=True) else None
 
-        whole = dict.fromkeys(entry.tool.name for entry in self._list_app_tools(state, gated))
-        names = self._selector.select_names(state, usable, whole)
+        always = dict.fromkeys(entry.tool.name for entry in self._list_app_tools(state, denied))
+        names = self._selector.select_names(state, usable, always)
         entries = (self._find_non_native(name, app_tools, caller) for name in names)
-        offer = self._make_offer([entry for entry in entries if entry], sought)
+        offer = self._make_offer([entry for entry in entries if entry], search_plan)
         return self._cache_offer((key, offer.digest), offer)
 
     def search(self, query: str, caller: Caller, allowed: Callable[[Tool], bool]) -> list[Tool]:
-        """The tools that fit some words best, as this caller gets them, of those that may be used."""
+        """Return this caller's tools that match the query best, among those that are allowed."""
         self._update_index(caller)
         return self._selector.search(query, allowed)
 
     def may_use(self, tool: Tool, state: State) -> bool:
-        """Whether this conversation's caller may use one of the yard's tools, as things stand."""
+        """Return whether this conversation's caller may use one of the server's tools now."""
         entry = self._table_for(get_caller(state)).get(tool.name)
         if entry is None or state.run is None or find_denial(entry.hooks.authorize, state.run.request.caller):
             return False
         return self._is_offered(entry, state) and tool.name not in self.web_search_plan(state).left_out
 
     def _update_index(self, caller: Caller) -> None:
-        """Only what is another for this caller than for the one before is read anew."""
+        """Bring the search index up to date for this caller. Only tools that differ are indexed again."""
         basis = (self._version, self._tables.caller_tools(caller))
         if self._indexed != basis:
             always = (entry.tool for entry in self._table_for(caller).values() if entry.on_demand == "always")
@@ -325,30 +336,31 @@ class Registry:
         )
 
     def _is_offered(self, entry: RegisteredTool, state: State, *, many: bool = False) -> bool:
-        wanted = {"always": True, "cut": state.has_handles, "many": many}
-        if not wanted[entry.on_demand]:
+        available = {"always": True, "cut": state.has_handles, "many": many}
+        if not available[entry.on_demand]:
             return False
         return self._policy.judge(self.build_policy_request(entry.tool, state, None)).decision != "deny"
 
-    def _list_app_tools(self, state: State, gated: Container[str] = ()) -> list[RegisteredTool]:
+    def _list_app_tools(self, state: State, denied: Container[str] = ()) -> list[RegisteredTool]:
         tools = state.run.request.app_tools if state.run else ()
         table = self._table_for(get_caller(state)) if tools else self._tools
-        wanted = (tool.name for tool in tools if tool.name not in table and tool.name not in gated)
-        found = (self._find_non_native(name, tools, None) for name in wanted)
-        return [entry for entry in found if entry and self._is_offered(entry, state)]
+        names = (tool.name for tool in tools if tool.name not in table and tool.name not in denied)
+        entries = (self._find_non_native(name, tools, None) for name in names)
+        return [entry for entry in entries if entry and self._is_offered(entry, state)]
 
-    def _make_offer(self, elsewhere: Sequence[RegisteredTool], sought: SearchPlan = NO_SEARCH_PLAN) -> Offer:
-        """A provider must be told of its own tools before it can use any: they are always shown, and first.
+    def _make_offer(self, elsewhere: Sequence[RegisteredTool], search_plan: SearchPlan = NO_SEARCH_PLAN) -> Offer:
+        """Return the offer of these tools, after the provider's own ones, which must be declared to be used at all.
 
-        A name stands for one tool: where another has it, the provider's is left out.
+        Where a tool of another venue has the name of a provider's tool, the provider's is left out.
         """
-        taken = {entry.tool.name for entry in elsewhere} if sought.native else ()
-        entries = [*(self._native[name] for name in sought.native if name not in taken), *elsewhere]
+        used_names = {entry.tool.name for entry in elsewhere} if search_plan.native else ()
+        entries = [*(self._native[name] for name in search_plan.native if name not in used_names), *elsewhere]
         hashes = {entry.tool.name: entry.hash for entry in entries}
         digest = hashlib.blake2b("".join(f"{k}{v}" for k, v in hashes.items()).encode(), digest_size=8).hexdigest()
-        key, tools = (digest, sought.note, sought.summary), tuple(entry.tool for entry in entries)
+        # Also cached by content: different callers and states that lead to the same tools share one object.
+        key, tools = (digest, search_plan.note, search_plan.summary), tuple(entry.tool for entry in entries)
         return self._offers.get(key) or self._cache_offer(
-            key, Offer(tools=tools, digest=digest, hashes=hashes, note=sought.note, search=sought.summary)
+            key, Offer(tools=tools, digest=digest, hashes=hashes, note=search_plan.note, search=search_plan.summary)
         )
 
     def _cache_offer(self, key: object, offer: Offer) -> Offer:
@@ -381,16 +393,16 @@ def get_caller(state: State) -> Caller:
 
 
 def effective_settings(state: State) -> Settings:
-    """What the run began with; but a tool that was disabled since is disabled at once."""
-    run, now = state.run, state.settings
-    if run is None or run.settings is now or now.tools is None:
-        return now if run is None else run.settings
-    began = run.settings.tools
-    return replace(run.settings, tools=now.tools if began is None else began & now.tools)
+    """Return the settings that the run started with, without the tools that were disabled since."""
+    run, current = state.run, state.settings
+    if run is None or run.settings is current or current.tools is None:
+        return current if run is None else run.settings
+    enabled_at_start = run.settings.tools
+    return replace(run.settings, tools=current.tools if enabled_at_start is None else enabled_at_start & current.tools)
 
 
 def find_denial(authorize: AuthorizeHook | None, caller: Caller) -> Verdict | None:
-    """The denial of a tool's own check, if it denies. One that fails denies, and the log says why."""
+    """Return the denial of a tool's `authorize` hook, or None. A hook that fails denies."""
     if authorize is None:
         return None
     try:

@@ -1,7 +1,4 @@
-"""Turns what a tool came to into a Result of bounded size; the whole is kept where the model can read it on.
-
-It does not know how a tool ran.
-"""
+"""Turns a venue's answer into a Result of bounded size. A larger value is stored whole, for the model to read on."""
 
 import asyncio
 import logging
@@ -21,11 +18,13 @@ from toolyard.core.tools import Tool
 from toolyard.engine.value_encoding import encode_text, encode_whole, is_large
 
 ENCODING_THREADS = 2
-_log = logging.getLogger("toolyard.governor")
+_log = logging.getLogger("toolyard.results")
 _OUTCOMES: dict[str, Outcome] = {"timeout": "timeout", "unknown_outcome": "unknown", "cancelled": "cancelled"}
 
 
 class ResultEncoder:
+    """Encodes answers of tools as results, and stores what is too large for the model."""
+
     def __init__(self, blobs: Blobs, clock: Clock) -> None:
         self._blobs = blobs
         self._clock = clock
@@ -34,22 +33,23 @@ class ResultEncoder:
     async def encode(
         self, call: Call, tool: Tool, answer: Value | Failure, *, conversation: str, duration_ms: float = 0.0
     ) -> Result:
+        """Return the result of a call. It never raises for what the tool returned."""
         now = self._clock.now()
         native = await self._store_native(conversation, answer.native) if answer.native else ""
         if isinstance(answer, Failure):
             outcome = _OUTCOMES.get(answer.problem.error_type, "error")
-            told = build_failed_result(call, outcome, answer.problem, now, duration_ms)
-            return replace(told, native=native) if native else told
-        written = await self._encode_value(answer.value, tool.max_result_bytes)
-        if isinstance(written, Problem):
-            return build_failed_result(call, "error", written, now, duration_ms)
-        content, handle, size = written.content, written.handle, len(written.whole)
+            result = build_failed_result(call, outcome, answer.problem, now, duration_ms)
+            return replace(result, native=native) if native else result
+        encoded = await self._encode_value(answer.value, tool.max_result_bytes)
+        if isinstance(encoded, Problem):
+            return build_failed_result(call, "error", encoded, now, duration_ms)
+        content, handle, size = encoded.content, encoded.handle, len(encoded.whole)
         if handle:
             try:
-                await self._blobs.put(conversation, handle, written.whole)
+                await self._blobs.put(conversation, handle, encoded.whole)
             except StoreDown as error:
-                said = f"the tool ran, but its result of {size:,} bytes could not be kept: {error.reason}"
-                return build_failed_result(call, "error", to_problem(said, "unavailable"), now, duration_ms)
+                error_text = f"the tool ran, but its result of {size:,} bytes could not be kept: {error.reason}"
+                return build_failed_result(call, "error", to_problem(error_text, "unavailable"), now, duration_ms)
         return Result(
             id=result_id(call.id),
             at=now,
@@ -65,7 +65,7 @@ class ResultEncoder:
         )
 
     async def _encode_value(self, value: object, max_bytes: int) -> "EncodedValue | Problem":
-        """Return a value as text. What is large is written in a thread, so that nobody else waits for it."""
+        """Return a value as text. A large value is encoded in a thread, so that the event loop is not held up."""
         if is_large(value):
             loop, handle = asyncio.get_running_loop(), self._clock.new_id("result")
             return await loop.run_in_executor(self._threads, encode_large, value, max_bytes, handle)
@@ -80,7 +80,7 @@ class ResultEncoder:
         )
 
     async def _store_native(self, conversation: str, native: bytes) -> str:
-        """Where the venue's own answer is kept. What the model is told does not hang on it."""
+        """Store the answer in the venue's own form and return its handle; empty if the store is down."""
         handle = self._clock.new_id("native")
         try:
             await self._blobs.put(conversation, handle, native)
@@ -91,7 +91,7 @@ class ResultEncoder:
 
 
 class EncodedValue(NamedTuple):
-    """A value as the model is told of it and, if that is not all, the whole and where it is to be kept."""
+    """The text for the model and, if that is not all, the whole value with the handle to store it under."""
 
     content: str
     whole: bytes = b""
@@ -110,7 +110,7 @@ def truncate(whole: bytes, max_bytes: int, handle: str) -> EncodedValue:
 
 
 def _join_head_and_tail(whole: bytes, max_bytes: int, handle: str) -> str:
-    room = max(0, max_bytes - 300)
+    room = max(0, max_bytes - 300)  # the note in the middle takes less than 300 bytes
     head, tail = find_char_boundary(whole, room * 2 // 3), room // 3
     first = whole[:head].decode(errors="ignore")
     last = whole[len(whole) - tail :].decode(errors="ignore")
@@ -123,7 +123,7 @@ def _join_head_and_tail(whole: bytes, max_bytes: int, handle: str) -> str:
 
 
 def mention_edit(result: Result, call: CallState) -> Result:
-    """If a person changed the arguments, the model must know with which ones the call ran."""
+    """Add a note for the model if a person changed the arguments that the call ran with."""
     if call.approved is None or call.approved.arguments is None:
         return result
     edited = msgspec.json.encode(call.approved.arguments).decode()

@@ -1,4 +1,4 @@
-"""One request on its way, as somebody who waits for it sees it. It does not know who that is."""
+"""A request and its events, for a caller that iterates over them."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
@@ -11,7 +11,10 @@ from toolyard.engine.service import Service
 
 
 class Run:
-    """One request on its way: iterate over its events. Leaving the iteration does not stop the run; `stop` does."""
+    """A request: iterating over it starts it and yields its events.
+
+    Leaving the iteration does not stop the run; `stop` does.
+    """
 
     def __init__(self, service: Service, conversation: str, start: Start) -> None:
         self.conversation = conversation
@@ -23,13 +26,14 @@ class Run:
         self._begun = False
 
     async def __aiter__(self) -> AsyncIterator[Event]:
-        """Every event of this run, durable and fleeting, through all its waits to its end."""
+        """Yield every event of this run, durable and fleeting, through all its waits to its end."""
         async with aclosing(self.stream()) as published:
             async for item in published:
                 yield item.event if isinstance(item, Entry) else item
 
     async def stream(self) -> AsyncGenerator[Published, None]:
-        """The same, with the durable events as the log keeps them: stamped and numbered."""
+        """Yield the same events, the durable ones as log entries."""
+        # Attach before the run is started, so that none of its events is missed.
         reader = await self._service.follow(self.conversation, self._from)
         try:
             if self._from is None and not self._begun:
@@ -49,13 +53,13 @@ class Run:
         finally:
             reader.detach()
 
-    async def _begin(self, place: Cursor) -> None:
+    async def _begin(self, cursor: Cursor) -> None:
         try:
             await self._service.submit(self.conversation, self._start)
         except BaseException:
-            self._begun = False  # it was refused: whoever iterates again tries again
+            self._begun = False  # the command was refused: the next iteration submits it again
             raise
-        self._from = place
+        self._from = cursor
 
     async def stop(self, call_id: str = "") -> None:
         """Stop the whole run, or one call of it."""

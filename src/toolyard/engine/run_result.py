@@ -1,4 +1,4 @@
-"""What came of a request, counted from its entries: the text, the model calls, the tokens and where each tool ran."""
+"""The result of a request, built from its entries: text, model calls, tokens and where each tool ran."""
 
 from collections.abc import Callable
 
@@ -21,11 +21,11 @@ from toolyard.core.tools import Tool, VenueName
 
 
 class ToolRun(Struct, frozen=True, kw_only=True):
-    """One call that is over."""
+    """A call that has ended."""
 
     tool: str
     ran: VenueName | None
-    """The venue; None for a tool that is not there."""
+    """The venue; None for an unknown tool."""
     at: str = ""
     """The MCP server, or the provider."""
     outcome: Outcome
@@ -38,15 +38,15 @@ class RunResult(Struct, frozen=True, kw_only=True):
     run_id: str
     ending: Ending
     model_calls: int
-    """How often a model was asked, for a summary of what was said before as well."""
+    """How many requests were made to models, including those for a summary."""
     usage: Usage
     tools: tuple[ToolRun, ...] = ()
     citations: tuple[Citation, ...] = ()
-    """Where the text comes from, as far as the provider tells."""
+    """The sources of the text, where the provider names them."""
 
 
 class RunResultBuilder:
-    """A request on its way to what came of it."""
+    """Collects the entries of a run into its RunResult."""
 
     def __init__(self, find_tool: Callable[[str], Tool | None]) -> None:
         self._find_tool = find_tool
@@ -56,7 +56,7 @@ class RunResultBuilder:
         self._tools: list[ToolRun] = []
 
     def add(self, entry: Entry) -> RunResult | None:
-        """What came of it, once it is over. Raises RunWaiting if it waits for somebody, RunFailed if it failed."""
+        """Return the result once the run has ended, else None. Raises RunWaiting for a suspended run, or RunFailed."""
         match entry.event:
             case TurnEnded(items=items, usage=usage):
                 self._add_turn(items, usage)
@@ -100,7 +100,7 @@ class RunResultBuilder:
 
     def _build_result(self, entry: Entry, ending: Ending, texts: list[ModelText]) -> RunResult:
         return RunResult(
-            text="".join(one.text for one in texts),
+            text="".join(text.text for text in texts),
             conversation=entry.conversation,
             run_id=entry.run,
             ending=ending,
@@ -112,10 +112,10 @@ class RunResultBuilder:
 
 
 def merge_citations(texts: list[ModelText]) -> tuple[Citation, ...]:
-    """The citations of texts as those of all of them joined."""
-    found: list[Citation] = []
-    before = 0
+    """Return the citations of the texts, with offsets into the joined text."""
+    merged: list[Citation] = []
+    offset = 0
     for text in texts:
-        found += [replace(one, start=one.start + before, end=one.end + before) for one in text.citations]
-        before += len(text.text)
-    return tuple(found)
+        merged += [replace(cited, start=cited.start + offset, end=cited.end + offset) for cited in text.citations]
+        offset += len(text.text)
+    return tuple(merged)

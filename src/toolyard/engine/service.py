@@ -1,6 +1,6 @@
-"""What a surface may ask of the engine: submit a command, follow a conversation, look at its state, see what there is.
+"""The engine's interface for surfaces: submit commands, follow conversations, read their state, list what exists.
 
-It does not know any wire protocol, nor how a conversation is driven.
+Wire protocols are left to the surfaces, and driving conversations to `ownership`.
 """
 
 import asyncio
@@ -52,11 +52,14 @@ from toolyard.observability.telemetry import Observers
 from toolyard.observability.wire_log import WireLog
 
 MAX_ITEMS_PER_CHECK = 250
-"""Items that are checked before others get their turn: well under a millisecond."""
+"""Items that are checked before the event loop runs other tasks: well under a millisecond."""
 MAX_OPEN = 200
+"""Conversations that `list_open_conversations` returns."""
 
 
 class Service:
+    """What surfaces call. Methods raise errors of `core.errors`, which the surfaces map to their protocols."""
+
     def __init__(
         self, deps: Deps, store: Store, tasks: asyncio.TaskGroup, mcp_proxy: McpProxy, observers: Sequence[Observe] = ()
     ) -> None:
@@ -69,16 +72,17 @@ class Service:
         self._probe = StoreProbe(store, tasks)
 
     async def start(self) -> None:
-        """Take up every run that an earlier process left open, and keep watch over waits."""
+        """Resume every run that an earlier process left open, and wake runs when their waits are over."""
         self._owner.start()
 
     async def submit(self, conversation: str, command: Command) -> None:
-        """Have a command decided. When this returns its events are stored. Raises Refused or Invalid."""
+        """Decide a command and store its events before returning. Raises Refused or Invalid."""
         if self._deps.draining:
             raise Unavailable(STOPPING)
         await _check_in_pieces(command)
         journal = await self._owner.open_journal(conversation)
         check_command(command, journal.state, self._deps)
+        # No await between `decide` and `emit`: the state that the command was decided on is the one it is applied to.
         events = decide(journal.state, command, self._deps.clock.now())
         run_id = command.run_id if isinstance(command, Start) else ""
         journal.emit(*events, run=run_id, correlation_id=command.correlation_id)
@@ -88,7 +92,7 @@ class Service:
     async def change(
         self, conversation: str, by: Caller, edit: Callable[[Settings], SettingsChange], *, correlation_id: str = ""
     ) -> Settings:
-        """Change the settings from what they are at this moment: of two who change at once, both count."""
+        """Change the settings by a function of the current ones, so that concurrent changes do not undo each other."""
         settings = (await self._owner.open_journal(conversation)).state.settings
         change = edit(settings)
         await self.submit(conversation, Change(by=by, correlation_id=correlation_id, change=change))
@@ -111,12 +115,12 @@ class Service:
         interrupt: bool = False,
         mcp_client: McpClient | None = None,
     ) -> Start:
-        """A Start with an id of its own and what this yard gives by default. Raises Invalid for too large a context."""
-        mint = self._deps.clock
+        """Return a Start with a new run id and this server's defaults. Raises Invalid if the context is too large."""
+        clock = self._deps.clock
         return Start(
             by=caller,
-            correlation_id=correlation_id or mint.new_id("trace"),
-            run_id=mint.new_id("run"),
+            correlation_id=correlation_id or clock.new_id("trace"),
+            run_id=clock.new_id("run"),
             input=tuple(input),
             app_tools=tuple(app_tools),
             tool_choice=tool_choice,
@@ -144,7 +148,7 @@ class Service:
         return self._deps.default_settings
 
     def limits_for(self, caller: Caller) -> Limits:
-        """Those of the caller's division or the yard's own: from them a conversation's are made."""
+        """Return the limits of the caller's division, or else the server's: the defaults of a conversation."""
         return self._deps.division_for(caller).limits or self._deps.limits
 
     @property
@@ -152,7 +156,7 @@ class Service:
         return self._deps.wire_log
 
     def model_cards(self) -> list[ModelCard]:
-        """Return what is known of each model that is configured."""
+        """Return a card for each configured model."""
         return self._deps.model_cards()
 
     @property
@@ -168,11 +172,11 @@ class Service:
         return self._deps.prices
 
     def requests_per_minute(self, caller: Caller) -> int:
-        own = self._deps.division_for(caller).requests_per_minute
-        return self._deps.requests_per_minute if own is None else own
+        of_division = self._deps.division_for(caller).requests_per_minute
+        return self._deps.requests_per_minute if of_division is None else of_division
 
     def list_tools(self, caller: Caller, *, include_native: bool = True) -> list[Tool]:
-        """What this caller may use where everything is enabled; `hosted` are tools that only a provider can call."""
+        """Return the tools that this caller may use; `include_native` adds tools that only a provider can call."""
         usable = self._deps.registry.usable_tools(caller)
         return usable if include_native else [tool for tool in usable if tool.venue != "provider"]
 
@@ -181,17 +185,17 @@ class Service:
         return self._deps.registry.unavailable_tools(caller)
 
     def list_taken_names(self, names: Iterable[str], caller: Caller) -> list[str]:
-        """Those that are names of the server's own tools: an application's tool of such a name is not offered."""
+        """Return the names that the server's own tools have: an application's tool of such a name is not offered."""
         return [name for name in names if self._deps.registry.is_taken(name, caller)]
 
     def on_tools_changed(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Be told when the yard's tools are others than before; what this gives back ends it."""
+        """Call `listener` whenever the server's tools change. Return a function that unsubscribes it."""
         listeners = self._deps.registry.listeners
         listeners.append(listener)
         return lambda: listeners.remove(listener)
 
     def find_servers(self, caller: Caller, capability: str) -> list[str]:
-        """Of the MCP servers that can do this, those that have a tool for this caller, or no tools at all."""
+        """Return the MCP servers with this capability that have a tool for this caller, or no tools at all."""
         usable = {tool.server for tool in self._deps.registry.usable_tools(caller)}
         offering = self.mcp_proxy.find_servers(capability, caller)
         return [server for server, has_tools in offering.items() if server in usable or not has_tools]
@@ -206,14 +210,15 @@ class Service:
         everyone: bool = False,
         unlisted: bool = False,
     ) -> Sequence[ConversationCard]:
-        """The caller's own, newest change first; `everyone` is for those who may see what is another user's.
+        """Return the caller's conversations, newest change first.
 
-        Those that a program made for one call come only with `unlisted`.
+        `everyone` includes those of other users and needs a role that may see them. `unlisted` includes conversations
+        that a program made for one call.
         """
         if everyone:
             _require_overseer(caller)
         if not everyone and not caller.user:
-            return ()  # an empty user would select everybody's
+            return ()  # an empty user would select the conversations of everybody
         user = "" if everyone else caller.user
         return await self._store.cards(
             CatalogQuery(tenant=caller.tenant, user=user, text=text, after=after, limit=limit, unlisted=unlisted)
@@ -222,52 +227,56 @@ class Service:
     async def require_conversation(
         self, conversation: str, caller: Caller, permission: Literal["see", "decide", "own"] = "own"
     ) -> ConversationCard:
-        """The card of a conversation in which this caller may do so much. Raises NotFound for any other."""
+        """Return the card of a conversation in which this caller has the permission. Raises NotFound otherwise."""
         card = await self._store.card(conversation)
         if card is not None:
             owner = Caller(user=card.user, tenant=card.tenant)
             allowed = {"see": caller.may_see, "decide": caller.may_decide_for, "own": caller.owns}[permission]
             if allowed(owner):
                 return card
+        # The same error whether the conversation is missing or another user's: it must not reveal which ids exist.
         raise NotFound(f"there is no conversation {conversation[:80]!r}")
 
     def audit_tools(self, caller: Caller) -> ToolAudit:
-        """Return what this caller is offered, and what would be run for it."""
+        """Return the tools that this caller is offered, and those that would run for it."""
         return audit_tools(self._deps.registry, self._deps.policy, caller)
 
     async def find_unreadiness(self) -> str:
-        """Return why this process can do no work now, in words without paths; empty when it can."""
+        """Return why this process is not ready, without paths; empty if it is ready."""
         return STOPPING if self._deps.draining else await self._probe.find_problem()
 
     async def find_store_problem(self) -> str:
-        """Return why the store takes no write, in words without paths; empty when it does."""
+        """Return why the store accepts no write, without paths; empty if it does."""
         return await self._probe.find_problem()
 
     def warnings(self) -> list[str]:
-        """Return what an operator should look at in the venues, in words."""
+        """Return the warnings of the venues, for operators."""
         return self._deps.registry.warnings()
 
     async def forget(self, conversation: str) -> None:
-        """Stop what runs in it and delete it, with everything that belongs to it."""
-        await self._store.forget(conversation)  # first: whoever is due to take up a stopped run must not find it
+        """Delete a conversation with everything that belongs to it, and stop what runs in it."""
+        # Delete first: that fences the appends of this process, and the run is no longer due, so that it is not claimed
+        # again as soon as its driver has stopped.
+        await self._store.forget(conversation)
         await self._owner.forget(conversation, NotFound("the conversation was deleted"))
 
     async def admit(self, caller: Caller) -> Allowance:
-        """Count a new request of this caller. Raises RateLimited with the time to come again."""
+        """Count a new request of this caller. Raises RateLimited with the time to wait."""
         per_minute = self.requests_per_minute(caller)
         if not per_minute:
             return Allowance(granted=True, remaining=0, retry_after_s=0.0)
-        own = f"/{caller.division}" if self._deps.division_for(caller).requests_per_minute is not None else ""
-        allowance = await self._store.take(f"{caller.tenant}/{caller.user}{own}", per_minute, self._deps.clock.now())
+        # A user counts once for the server's limit, and separately in each division that has a limit of its own.
+        suffix = f"/{caller.division}" if self._deps.division_for(caller).requests_per_minute is not None else ""
+        allowance = await self._store.take(f"{caller.tenant}/{caller.user}{suffix}", per_minute, self._deps.clock.now())
         if not allowance.granted:
-            said = f"more than {per_minute} requests in a minute; come again in {allowance.retry_after_s:.0f} s"
-            raise RateLimited(said, retry_after_s=allowance.retry_after_s, per_minute=per_minute)
+            message = f"more than {per_minute} requests in a minute; come again in {allowance.retry_after_s:.0f} s"
+            raise RateLimited(message, retry_after_s=allowance.retry_after_s, per_minute=per_minute)
         return allowance
 
     async def deliver(self, conversation: str, answers: Mapping[str, Value | Failure], by: Caller) -> None:
-        """Hand in the application's results for calls that it was given: all of them, or none and Refused.
+        """Record the application's results for calls that wait for it: all of them, or none.
 
-        Refused is any but the first result for a call.
+        Raises Refused, for example for a second result of a call.
         """
         if self._deps.draining:
             raise Unavailable(STOPPING)
@@ -278,9 +287,9 @@ class Service:
             await self._deps.result_encoder.encode(call.call, tool, unwrap(answers[call_id]), conversation=conversation)
             for call_id, (call, tool) in calls.items()
         ]
-        journal = await self._owner.open_journal(
-            conversation
-        )  # another device may have been first while results were kept
+        # Encoding may have stored large results meanwhile. `decide` below checks again whether each call still waits:
+        # another device may have delivered first.
+        journal = await self._owner.open_journal(conversation)
         commands = [check_encodable(Deliver(by=by, result=result)) for result in results]
         now = self._deps.clock.now()
         journal.emit(*(event for command in commands for event in decide(journal.state, command, now)))
@@ -288,7 +297,7 @@ class Service:
         await journal.wait_committed()
 
     def _require_awaited(self, state: State, call_id: str, by: Caller) -> tuple[CallState, Tool]:
-        """The call, if this caller may hand in its result now: asked before anything is kept. Raises Refused."""
+        """Return a call that waits for this caller's result, and its tool. Raises Refused before anything is stored."""
         call = state.calls.get(call_id)
         tool = self._find_tool(call, state) if call else None
         if call is None or tool is None:
@@ -300,9 +309,9 @@ class Service:
     async def follow(
         self, conversation: str, after: Cursor | None = None, *, include_argument_deltas: bool = True
     ) -> Reader:
-        """Every entry after the cursor, or from now on, then what happens, without end. Detach it when done.
+        """Return a reader of the entries after the cursor, or from now on, and of everything that follows.
 
-        Who is not `keen` is not woken for pieces of arguments.
+        Detach the reader when done. Argument deltas are skipped unless `include_argument_deltas` is set.
         """
         if self._deps.draining:
             raise Unavailable(STOPPING)
@@ -313,44 +322,44 @@ class Service:
         return journal.follow(Cursor(end) if after is None else after, include_argument_deltas=include_argument_deltas)
 
     async def read_entries(self, conversation: str, *, after: int = 0, until: int = 0) -> Sequence[Entry]:
-        """The stored entries after one and up to another, or up to the last."""
+        """Return the stored entries after number `after` and up to `until`, or up to the last."""
         return await self._store.read(conversation, after, max(0, until - after))
 
     async def read_blob(self, conversation: str, handle: str) -> bytes | None:
-        """A whole result, or a venue's own form of it, by the handle that its Result has."""
+        """Return a whole result, or its form in the venue's own format, by a handle of its Result."""
         return await self._store.get(conversation, handle)
 
     async def find_runs(self, correlation_id: str) -> Sequence[tuple[str, str]]:
-        """The conversations and runs that carry this id, whoever may see them."""
+        """Return the conversations and runs with this correlation id. Permission is not checked here."""
         return await self._store.find_runs(correlation_id)
 
     async def list_open_conversations(self, caller: Caller, *, everyone: bool = False) -> list[ConversationCard]:
-        """Those with a run that is at work or waits, as far as this caller may see them; not more than MOST_OPEN."""
+        """Return up to MAX_OPEN conversations with an open run, among those that this caller may see."""
         if everyone:
             _require_overseer(caller)
         sees = caller.may_see if everyone else caller.owns
         conversations, _ = await self._store.due(math.inf)
-        found: list[ConversationCard] = []
+        cards: list[ConversationCard] = []
         for conversation in conversations:
             card = await self._store.card(conversation)
             if card is not None and sees(Caller(user=card.user, tenant=card.tenant)):
-                found.append(card)
-            if len(found) >= MAX_OPEN:
+                cards.append(card)
+            if len(cards) >= MAX_OPEN:
                 break
-        return found
+        return cards
 
     def find_only_call(self, server: str) -> str:
-        """The one call that runs on an MCP server now; empty if none does, or several."""
-        running = [(call, one.state) for one in self._owner for call in one.state.calls_in("running")]
-        found = [
+        """Return the id of the call that runs on an MCP server now; empty if none or several run there."""
+        running = [(call, journal.state) for journal in self._owner for call in journal.state.calls_in("running")]
+        call_ids = [
             call.call.id
             for call, state in running
             if (tool := self._find_tool(call, state)) is not None and tool.server == server
         ]
-        return found[0] if len(found) == 1 else ""
+        return call_ids[0] if len(call_ids) == 1 else ""
 
     async def measure_load(self) -> Load:
-        """What is going on now. The waiting ones are counted in the store: most of them no process holds."""
+        """Return the current load. Waiting runs are counted in the store: most of them are in no process's memory."""
         states = [journal.state for journal in self._owner]
         waiting, _ = await self._store.due(math.inf)
         due, _ = await self._store.due(self._deps.clock.now())
@@ -365,7 +374,7 @@ class Service:
         return (await self._owner.open_journal(conversation)).state
 
     async def close(self, grace_s: float) -> None:
-        """Begin nothing new, let running work end for a while, then let go. What was cut off is taken up later."""
+        """Start nothing new, give running work `grace_s` to end, then cancel it. The next process resumes such work."""
         await self._owner.close(grace_s)
 
     def _find_tool(self, call: CallState, state: State) -> Tool | None:
@@ -374,7 +383,10 @@ class Service:
 
 
 async def _check_in_pieces(command: Command) -> None:
-    """Raise Invalid for what could not be read back from the log. A long input is checked in pieces: others run."""
+    """Raise Invalid for a command that could not be read back from the log.
+
+    A long input is checked in pieces, so that other tasks can run in between.
+    """
     if not isinstance(command, Start) or len(command.input) <= MAX_ITEMS_PER_CHECK:
         check_encodable(command)
         return
@@ -385,6 +397,6 @@ async def _check_in_pieces(command: Command) -> None:
 
 
 def _require_overseer(caller: Caller) -> None:
-    """Raises Forbidden for a caller who may see only what is theirs."""
+    """Raise Forbidden for a caller who may see only their own conversations."""
     if not caller.may_see(Caller(user="", tenant=caller.tenant)):
         raise Forbidden("the conversations of other users are listed for operators and approvers only")

@@ -1,4 +1,4 @@
-"""One model turn: what it begins with, and what the model's stream comes to. Whatever the model does, it ends."""
+"""One model turn: its start event, its stream and its end. Whatever the model does, the turn ends with one event."""
 
 import logging
 from collections.abc import Callable
@@ -12,14 +12,14 @@ from toolyard.core.state import State
 from toolyard.engine.deadline import is_own_cancellation
 
 MAX_CALLS = 1000
-"""A turn that asks for more fails; up to here each call over the limit is answered by itself."""
+"""A turn with more calls fails as a whole. Below this, each call over `calls_per_turn` gets an error result."""
 _END_EVENTS = (TurnEnded, TurnFailed)
 
 _log = logging.getLogger("toolyard.turn")
 
 
 def build_turn_started(number: int, epoch: int, offer: Offer, state: State) -> TurnStarted:
-    """Of the tools only what is another than at the turn before."""
+    """Return the start of a turn, with only the tools that differ from those of the turn before."""
     same = offer.digest == state.offer
     return TurnStarted(
         number=number,
@@ -35,7 +35,7 @@ def build_turn_started(number: int, epoch: int, offer: Offer, state: State) -> T
 async def stream_turn(
     request: ModelRequest, models: Callable[[str], Model], tell: Callable[[ModelDelta], None]
 ) -> TurnEnded | TurnFailed:
-    """How the turn ended; what comes before that is told as it comes."""
+    """Pass each delta to `tell` as it arrives, and return the event that ends the turn."""
     try:
         async with aclosing(models(request.model).stream(request)) as events:
             async for event in events:
@@ -46,8 +46,8 @@ async def stream_turn(
     except BaseException as error:  # a model's failure ends the run, not the process
         if is_own_cancellation(error):
             raise
-        about = {"correlation_id": request.correlation_id}
-        _log.error("model %s failed", request.model, exc_info=error, extra=about)
+        log_fields = {"correlation_id": request.correlation_id}
+        _log.error("model %s failed", request.model, exc_info=error, extra=log_fields)
         why = f"{type(error).__name__}: {error}"
     return TurnFailed(problem=build_model_problem(request.model, why))
 

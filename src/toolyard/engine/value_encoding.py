@@ -1,7 +1,7 @@
-"""Writes what a tool returned: text as it is, everything else as JSON.
+"""Encodes what a tool returned: text as it is, everything else as JSON.
 
-A large value is written in pieces, in a thread. The thread alone would not help: one call into the encoder holds the
-interpreter until it returns, so no call may be given much at once. It does not know what becomes of the text.
+A large value is encoded in pieces, in a thread. The thread alone would not help: a call into the encoder holds the
+interpreter lock until it returns, so each call gets a small piece.
 """
 
 from collections.abc import Collection, Iterator
@@ -15,11 +15,11 @@ from toolyard.core.items import Problem
 from toolyard.core.results import to_problem
 
 MAX_BYTES = 64 * 1024 * 1024
-"""Of one result."""
+"""The limit for one result."""
 MAX_INLINE_CHARS = 1024 * 1024
 MAX_PIECE_CHARS = 256 * 1024
 MAX_NODES = 1000
-"""How many values are looked at to find out whether something is large, and written in one go."""
+"""A value with more nested values than this is large."""
 PIECE_ITEMS = 250
 _FLAT = frozenset({int, float, bool, type(None)})
 
@@ -28,12 +28,12 @@ def encode_text(value: object) -> str | Problem:
     """Return a value of ordinary size as the model will read it."""
     try:
         return _replace_surrogates(value) if isinstance(value, str) else _encode_json(value).decode()
-    except Exception as error:  # whatever the value's own code raises
+    except Exception as error:  # the value's own code may raise anything
         return _build_unwritable_problem(value, error)
 
 
 def encode_whole(value: object) -> bytes | Problem:
-    """Return a value of any size as the model will read it, in UTF-8. Meant for a thread."""
+    """Return a value of any size as the model will read it, in UTF-8. Meant to run in a thread."""
     pieces, size = list[bytes](), 0
     try:
         for piece in _text_pieces(value) if isinstance(value, str) else _json_pieces(value):
@@ -41,29 +41,29 @@ def encode_whole(value: object) -> bytes | Problem:
             if size > MAX_BYTES:
                 return _build_too_large_problem(size)
             pieces.append(piece)
-    except Exception as error:  # whatever the value's own code raises
+    except Exception as error:  # the value's own code may raise anything
         return _build_unwritable_problem(value, error)
     return b"".join(pieces)
 
 
 def is_large(value: object, max_chars: int = MAX_INLINE_CHARS) -> bool:
-    """Return whether writing this takes long. It looks only at as much as it takes to know."""
-    chars, nodes, left = 0, 0, [value]
-    while left:
-        inner = left.pop()
+    """Return whether a value takes long to encode, without visiting more of it than needed."""
+    chars, nodes, pending = 0, 0, [value]
+    while pending:
+        current = pending.pop()
         nodes += 1
-        if isinstance(inner, str | bytes | bytearray):
-            chars += len(inner)
-        elif (parts := _list_parts(inner)) is not None:
-            nodes += len(parts) if len(parts) > MAX_NODES else 0  # enough to know, without taking them up
-            left += parts if nodes <= MAX_NODES else ()
+        if isinstance(current, str | bytes | bytearray):
+            chars += len(current)
+        elif (parts := _list_parts(current)) is not None:
+            nodes += len(parts) if len(parts) > MAX_NODES else 0  # large already: the parts need no visit
+            pending += parts if nodes <= MAX_NODES else ()
         if chars > max_chars or nodes > MAX_NODES:
             return True
     return False
 
 
 def _list_parts(value: object) -> Collection[object] | None:
-    """Return what a value holds, if it holds anything that can be seen from outside."""
+    """Return the values inside a container, a struct or an object with attributes; None for any other value."""
     if isinstance(value, dict):
         return cast(dict[object, object], value).values()
     if isinstance(value, list | tuple | set | frozenset):
@@ -98,25 +98,25 @@ def _json_pieces(value: object) -> Iterator[bytes]:
 
 
 def _object_pieces(pairs: dict[object, object]) -> Iterator[bytes]:
-    before = b"{"
+    separator = b"{"
     for name, value in pairs.items():
-        yield before + _encode_json({name: 0})[1:-2]  # `"name":`, by the rules that the encoder has for names
+        yield separator + _encode_json({name: 0})[1:-2]  # `"name":`, as the encoder itself writes a key of this type
         yield from _json_pieces(value)
-        before = b","
+        separator = b","
     yield b"}"
 
 
 def _array_pieces(values: Collection[object]) -> Iterator[bytes]:
-    left, before = iter(values), b"["
-    while some := list(islice(left, PIECE_ITEMS)):
-        if _FLAT.issuperset(map(type, some)) or not is_large(some, MAX_PIECE_CHARS):
-            yield before + _encode_json(some)[1:-1]
+    remaining, separator = iter(values), b"["
+    while chunk := list(islice(remaining, PIECE_ITEMS)):
+        if _FLAT.issuperset(map(type, chunk)) or not is_large(chunk, MAX_PIECE_CHARS):
+            yield separator + _encode_json(chunk)[1:-1]
         else:
-            for value in some:
-                yield before
+            for value in chunk:
+                yield separator
                 yield from _json_pieces(value)
-                before = b","
-        before = b","
+                separator = b","
+        separator = b","
     yield b"]"
 
 
@@ -129,7 +129,7 @@ def _replace_surrogates(text: str) -> str:
 
 
 def _dump_model(value: object) -> object:
-    """Return a pydantic model by its own way of writing itself."""
+    """Return what `model_dump` of a pydantic model gives. Raises TypeError for any other object."""
     dump = getattr(value, "model_dump", None)
     dumped = dump(mode="json") if callable(dump) else None
     if not isinstance(dumped, dict | list | str | int | float):

@@ -1,6 +1,6 @@
-"""What runs now for one conversation: a model turn, or calls side by side. Each ends by emitting; none decides.
+"""The tasks that run for one conversation: a model turn, a compaction, or calls in parallel.
 
-One that is about to cause an effect first waits until the intent is stored.
+Each task ends by emitting an event; `plan` decides what follows. A call starts only after its `call.started` is stored.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ _log = logging.getLogger("toolyard.workers")
 
 
 class Workers:
-    """The tasks of one conversation. They end with it; one that cannot be stopped is let go of, and said so."""
+    """The tasks of one conversation. They end with its driver; a task that ignores its cancellation is abandoned."""
 
     def __init__(self, journal: Journal, deps: Deps) -> None:
         self._journal = journal
@@ -51,7 +51,7 @@ class Workers:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        """What still runs may end, unless something went wrong or somebody stops this: then it is stopped, too."""
+        """Wait for the running tasks; cancel them if the driver failed or was cancelled."""
         tasks = [*self._calls.values(), *(task for task in (self._turn, self._compaction) if task)]
         if not tasks:
             return
@@ -70,15 +70,15 @@ class Workers:
         return task
 
     def _on_task_done(self, task: "asyncio.Task[None]") -> None:
-        """A worker ends by emitting. One that fails instead is a fault of ours, or the store's: nothing can go on."""
+        """Break the journal if a task failed: it emitted no event, so the conversation would wait for ever."""
         error = None if task.cancelled() else task.exception()
         if error is not None and not self._journal.broken:
             _log.error("a worker of conversation %s failed", self._journal.conversation, exc_info=error)
-            known = error if isinstance(error, ToolyardError) else Unavailable("this conversation cannot go on")
-            self._journal.fail(known)
+            reason = error if isinstance(error, ToolyardError) else Unavailable("this conversation cannot go on")
+            self._journal.fail(reason)
 
     def ask(self, state: State) -> None:
-        """Begin a model turn."""
+        """Start a model turn."""
         run, deps = state.run, self._deps
         assert run is not None
         offer = deps.registry.build_offer(state)
@@ -87,6 +87,8 @@ class Workers:
         if deps.wire_log:
             request = replace(request, record_exchange=exchanges.append)
         self._journal.emit(build_turn_started(request.turn, self._journal.epoch, offer, state))
+        # The turn does not wait for the commit of `turn.started`. A turn whose owner died is asked again whether its
+        # start was stored or not, so waiting would only delay the first token.
         self._turn = self._start(self._run_turn(request, run.id, exchanges))
 
     def _build_request(self, state: State, offer: Offer) -> ModelRequest:
@@ -98,7 +100,7 @@ class Workers:
         return build_request(state, run, offer, system, deps.clock, self._journal.memo)
 
     def compact(self, step: Compact, state: State) -> None:
-        """Make room in the history, once; where the model has to be asked for a summary, that takes a while."""
+        """Compact the history: at once, or in a task if the model is to write a summary."""
         if not step.summarise:
             self._journal.emit(build_compaction_event(step, state, self._deps.clock))
         elif self._compaction is None or self._compaction.done():
@@ -108,11 +110,11 @@ class Workers:
         await self._journal.wait_committed()
         request = self._build_request(state, self._deps.registry.build_offer(state))
         summary = await summarise(self._deps.models, request, step)
-        if self._compaction is asyncio.current_task():
+        if self._compaction is asyncio.current_task():  # else it was cancelled, too late to stop the model
             self._journal.emit(build_compaction_event(step, state, self._deps.clock, summary))
 
     def cancel_compaction(self) -> None:
-        """Room is no longer wanted: the run ends before its next turn."""
+        """Cancel the compaction: another step comes before the next turn, for example the end of the run."""
         if self._compaction is not None:
             self._compaction.cancel()
             self._compaction = None
@@ -122,19 +124,23 @@ class Workers:
         if exchanges and self._deps.wire_log:
             await self._deps.wire_log.record(self._journal.conversation, run_id, request.turn, exchanges[-1])
         if self._turn is not asyncio.current_task():
-            return  # it was stopped, and let go of too late to say anything
+            return  # the turn was stopped, and `stop` emits its end
         try:
             self._journal.emit(event)
         except Refused as error:
             self._journal.emit(TurnFailed(problem=build_model_problem(request.model, str(error))))
 
     def run(self, calls: Sequence[CallState], state: State, *, just_judged: bool = False) -> None:
-        """Start the calls whose time has come; what may not run any more is closed instead."""
+        """Start the calls, and end those that may no longer run.
+
+        `just_judged` means that the policy allowed the calls in this very state. Otherwise they are checked again: an
+        approval may have taken hours, and the tool or the caller's rights may have changed.
+        """
         events: list[Durable] = []
         started: list[tuple[CallState, RegisteredTool]] = []
         for call in calls:
-            known = self._deps.registry.lookup(call, state) if just_judged else None
-            entry = known or self._deps.policy_check.recheck(call, state, self._deps.clock.now())
+            allowed_tool = self._deps.registry.lookup(call, state) if just_judged else None
+            entry = allowed_tool or self._deps.policy_check.recheck(call, state, self._deps.clock.now())
             if isinstance(entry, list):
                 events += entry
                 continue
@@ -148,43 +154,52 @@ class Workers:
 
     async def _run_call(self, call: CallState, entry: RegisteredTool) -> None:
         call_id = call.call.id
-        hold = CallControl(lambda: self._abandon(call, entry.tool), lambda: self._closing or call_id not in self._calls)
-        event = await self._call_runner.run(call, entry, hold)
+        control = CallControl(
+            abandon=lambda: self._abandon(call, entry.tool),
+            # `stop` removes a call before it cancels the task: a call that is still listed was cancelled by its tool.
+            is_stopped=lambda: self._closing or call_id not in self._calls,
+        )
+        event = await self._call_runner.run(call, entry, control)
         current = self._journal.state.calls.get(call_id)
+        # A call can end here, in `_close_cancelled`, in `_abandon` or in `stop`. Whichever removes it from `_calls`
+        # emits its end, so that every call gets exactly one result.
         if current is not None and current.phase == "running" and self._calls.pop(call_id, None):
             self._journal.emit(event)
 
     def _close_cancelled(self, call: CallState, task: "asyncio.Task[None]") -> None:
-        """End a call whose task was cancelled by anybody but us, such as a cancel scope that its tool left open."""
+        """End a call whose task was cancelled from elsewhere, such as by a cancel scope that its tool left open."""
         if task.cancelled() and not self._closing and self._calls.pop(call.call.id, None) and not self._journal.broken:
             self._journal.emit(
                 CallEnded(result=build_failed_result(call.call, "cancelled", SELF_CANCELLED, self._deps.clock.now()))
             )
 
     def _abandon(self, call: CallState, tool: Tool) -> None:
-        """A tool that does not even let itself be cancelled: its call ends without it."""
+        """End a call whose tool ignores its cancellation. The task stays alive, but its result is not used."""
         if (task := self._calls.pop(call.call.id, None)) is not None:
             _log.warning("tool %s ignores its deadline; it was abandoned", tool.name)
             self._deps.abandon(task)
-            over = build_failed_result(call.call, "timeout", build_timeout_problem(tool), self._deps.clock.now())
-            self._journal.emit(CallEnded(result=over))
+            result = build_failed_result(call.call, "timeout", build_timeout_problem(tool), self._deps.clock.now())
+            self._journal.emit(CallEnded(result=result))
 
     def recover(self, calls: Sequence[CallState], state: State) -> None:
-        """An owner died with these in flight. Run again what is safe to run again; own up to the rest."""
-        now, events, again = self._deps.clock.now(), list[Durable](), list[CallState]()
+        """Run again or close the calls that were running when an earlier owner died."""
+        now, events, repeated = self._deps.clock.now(), list[Durable](), list[CallState]()
         for call in calls:
             entry = self._deps.policy_check.recheck(call, state, now)
-            known = not isinstance(entry, list)
-            safe = known and (entry.tool.venue == "client" or self._deps.policy_check.is_repeatable(call, state))
+            allowed = not isinstance(entry, list)
+            # Starting a call of the application only hands it over, so repeating that has no effect of its own. Any
+            # other call may have taken effect already: unless its tool is repeatable, its outcome is unknown.
+            safe = allowed and (entry.tool.venue == "client" or self._deps.policy_check.is_repeatable(call, state))
+            # A call that several owners died with may be what killed them.
             if safe and call.owners < MAX_OWNERS:
-                again.append(call)
+                repeated.append(call)
             else:
                 events.append(CallEnded(result=build_unknown_result(call.call, now)))
         self._journal.emit(*events)
-        self.run(again, self._journal.state)
+        self.run(repeated, self._journal.state)
 
     async def stop(self, calls: Sequence[CallState]) -> None:
-        """Stop the turn and these calls; whatever they did until now, each gets its end."""
+        """Cancel the turn and these calls, and emit the end of each, whether or not its task has stopped."""
         tasks = [task for call in calls if (task := self._calls.pop(call.call.id, None))]
         if self._journal.state.turn is not None and self._turn is not None:
             tasks.append(self._turn)
@@ -194,13 +209,13 @@ class Workers:
         if tasks:
             _, stubborn = await asyncio.wait(tasks, timeout=CANCEL_GRACE_S)
             for task in stubborn:
-                _log.warning("something in conversation %s ignores being stopped", self._journal.conversation)
+                _log.warning("a task of conversation %s ignores its cancellation", self._journal.conversation)
                 self._deps.abandon(task)
         state, now, events = self._journal.state, self._deps.clock.now(), list[Durable]()
         if state.turn is not None:
-            text = self._journal.readers.live_text()
-            said = (ModelText(id=self._deps.clock.new_id("item"), at=now, text=text),) if text else ()
-            events.append(TurnEnded(items=said, finish="cancelled"))
+            text = self._journal.readers.live_text()  # the part that was streamed stays in the history
+            items = (ModelText(id=self._deps.clock.new_id("item"), at=now, text=text),) if text else ()
+            events.append(TurnEnded(items=items, finish="cancelled"))
         for call in calls:
             current = state.calls.get(call.call.id)
             if current is not None and current.phase != "closed":

@@ -1,4 +1,4 @@
-"""What happened, for people and other systems: logs, traces, metrics, figures and recorded turns.
+"""Logs, traces, metrics, statistics and recorded turns, all made from stored entries.
 
-It reads committed entries. It decides nothing, and nothing waits for it.
+The engine neither waits for this package nor depends on its results.
 """

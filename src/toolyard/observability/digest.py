@@ -1,6 +1,6 @@
-"""What a list of runs and their figures need of each run, made from the logs and kept while these do not change.
+"""Digests of runs for lists and statistics, made from the logs and cached until a conversation changes.
 
-Nothing is counted while runs go on: whoever looks pays, and finds the same after a restart. It draws nothing.
+Nothing is counted while runs go on: the reader pays, and gets the same figures after a restart.
 """
 
 from collections import OrderedDict, defaultdict
@@ -32,13 +32,13 @@ class CallDigest(Struct, frozen=True, kw_only=True):
     outcome: Outcome | None
     took_ms: float | None
     error: str = ""
-    """The beginning of what it said went wrong."""
+    """The first MAX_ERROR_CHARS of the error."""
     unknown: bool = False
-    """Whether there was no such tool: one that has the name later did not fail."""
+    """Whether the tool did not exist: a tool that gets this name later did not fail."""
 
 
 class RunDigest(Struct, frozen=True, kw_only=True):
-    """One run in a line."""
+    """A run as a list shows it."""
 
     run_id: str
     conversation: str
@@ -49,7 +49,7 @@ class RunDigest(Struct, frozen=True, kw_only=True):
     model: str
     queued_at: float
     took_ms: float
-    """Up to now for a run that goes on; waits and all."""
+    """From queueing to the end, waits included; to the last entry for an open run."""
     ending: Ending | None
     detail: str
     usage: Usage
@@ -58,29 +58,30 @@ class RunDigest(Struct, frozen=True, kw_only=True):
 
 
 class Digests:
-    """Runs by conversation, folded once as long as the conversation does not change."""
+    """A cache of the runs of conversations, valid until a conversation changes."""
 
     def __init__(self, read: Callable[[str], Awaitable[Sequence[Entry]]]) -> None:
         self._read = read
         self._cached: OrderedDict[str, tuple[float, list[RunDigest]]] = OrderedDict()
 
     async def list_runs(self, card: ConversationCard) -> list[RunDigest]:
-        """The runs of a conversation, newest first."""
-        kept = self._cached.get(card.id)
-        if kept is None or kept[0] != card.updated_at:
-            kept = card.updated_at, digest_runs(await self._read(card.id), card)
-            self._cached[card.id] = kept
+        """Return the runs of a conversation, newest first."""
+        cached = self._cached.get(card.id)
+        if cached is None or cached[0] != card.updated_at:
+            cached = card.updated_at, digest_runs(await self._read(card.id), card)
+            self._cached[card.id] = cached
         self._cached.move_to_end(card.id)
         while len(self._cached) > MAX_CACHED:
             self._cached.popitem(last=False)
-        return kept[1]
+        return cached[1]
 
 
 def digest_runs(entries: Sequence[Entry], card: ConversationCard) -> list[RunDigest]:
+    """Return the digests of a conversation's runs, newest first."""
     by_run: defaultdict[str, list[Entry]] = defaultdict(list)
     for entry in entries:
         by_run[entry.run].append(entry)
-    traces = (build_trace(own, run_id) for run_id, own in by_run.items() if run_id)
+    traces = (build_trace(run_entries, run_id) for run_id, run_entries in by_run.items() if run_id)
     return [_digest_run(trace, card) for trace in reversed([trace for trace in traces if trace is not None])]
 
 

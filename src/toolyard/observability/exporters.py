@@ -1,4 +1,4 @@
-"""Which other systems are told of every entry. It loads what tells them only when there is one to tell."""
+"""Exporters of entries to other systems. An exporter's module is loaded only if it is configured."""
 
 import importlib
 import logging
@@ -13,7 +13,7 @@ _log = logging.getLogger("toolyard.app")
 
 
 class Exporter(Protocol):
-    """Tells another system of every entry."""
+    """An observer that sends entries to another system."""
 
     def observe(self, entry: Entry) -> None: ...
 
@@ -21,10 +21,12 @@ class Exporter(Protocol):
 
 
 def find_exporters(otlp_endpoint: str, service_name: str) -> Sequence[Exporter]:
-    """Return OpenTelemetry's, if a collector is configured. Needs the extra `toolyard[otel]`."""
-    named = any(os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT") for signal in ("", "TRACES_"))
-    off = os.environ.get("OTEL_SDK_DISABLED") == "true" or os.environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp"
-    if not otlp_endpoint and (off or not named):
+    """Return the OpenTelemetry exporter if a collector is configured. Needs the extra `toolyard[otel]`."""
+    has_endpoint = any(os.environ.get(f"OTEL_EXPORTER_OTLP_{signal}ENDPOINT") for signal in ("", "TRACES_"))
+    is_disabled = (
+        os.environ.get("OTEL_SDK_DISABLED") == "true" or os.environ.get("OTEL_TRACES_EXPORTER", "otlp") != "otlp"
+    )
+    if not otlp_endpoint and (is_disabled or not has_endpoint):
         return ()
     try:
         otel = importlib.import_module("toolyard.observability.otel")

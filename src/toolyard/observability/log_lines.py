@@ -1,4 +1,4 @@
-"""Log lines: a correlation id, redacted and bounded fields, and what happened. No value can forge a line of its own.
+"""Log lines with a correlation id, redacted and bounded fields, and an event. No value can forge a line of its own.
 
 The library only logs, to loggers below `toolyard`; `configure_logging` is for programs, such as `toolyard serve`.
 """
@@ -17,22 +17,22 @@ from toolyard.observability.telemetry import MASK, SECRET_KEY, correlation, mask
 
 MAX_VALUE_CHARS = 500
 MAX_VALUES = 100
-"""How many values of one field are shown, however they are nested."""
+"""Values of one field that are shown, nested ones included."""
 MAX_DEPTH = 8
 PIPE_BYTES = 4096
-"""A pipe that is ready takes as much without blocking (POSIX PIPE_BUF is at least 512, and 4096 on Linux)."""
+"""A pipe that is ready takes this much without blocking (POSIX PIPE_BUF is at least 512, and 4096 on Linux)."""
 NOISY_LOGGERS = ("httpx", "httpx2", "mcp", "uvicorn")
-"""Libraries that report every request at INFO; ours are logged once already."""
+"""Libraries that log every request at INFO; Toolyard logs each request once itself."""
 _PLAIN = re.compile(r"[\w.:/@+,*#%-]+")
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-"""Characters that end a line, steer a terminal, turn the direction of writing, or cannot be encoded."""
+"""Characters that end a line, control a terminal, change the direction of writing, or cannot be encoded."""
 _SHORT_ESCAPES = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 LogFormat = Literal["text", "json"]
 
 
 class LogLine:
-    """A message that is put into words only when a handler writes it, so that a disabled line costs nothing."""
+    """A log message that is formatted only when a handler writes it, so that a disabled line costs nothing."""
 
     __slots__ = ("_fields", "correlation_id", "event")
 
@@ -43,7 +43,7 @@ class LogLine:
 
     @property
     def fields(self) -> dict[str, object]:
-        """Return the fields that say something, redacted and bounded."""
+        """Return the fields that are not empty, redacted and bounded."""
         return {name: redact(value) for name, value in self._fields.items() if not _is_empty(value)}
 
     def __str__(self) -> str:
@@ -52,7 +52,7 @@ class LogLine:
 
 
 def log_line(logger: logging.Logger, level: int, correlation_id: str, event: str, /, **fields: object) -> None:
-    """Log what happened. Handlers of other programs find the id as `record.correlation_id`."""
+    """Log an event with its fields. Handlers of other programs find the id as `record.correlation_id`."""
     if logger.isEnabledFor(level):
         logger.log(level, LogLine(correlation_id, event, fields), extra={"correlation_id": correlation_id})
 
@@ -85,26 +85,26 @@ class _Redaction:
         return shorten_text(str(value))
 
     def _redact_mapping(self, value: Mapping[object, object], depth: int) -> dict[str, object]:
-        shown: dict[str, object] = {}
+        redacted: dict[str, object] = {}
         for key, item in value.items():
             name = shorten_text(str(key))
-            shown[name] = MASK if SECRET_KEY.search(name) else self.apply(item, depth + 1)
+            redacted[name] = MASK if SECRET_KEY.search(name) else self.apply(item, depth + 1)
             if self._left < 0:
                 break
-        return shown
+        return redacted
 
     def _redact_sequence(self, value: Iterable[object], depth: int) -> list[object]:
-        shown: list[object] = []
+        redacted: list[object] = []
         for item in value:
-            shown.append(self.apply(item, depth + 1))
+            redacted.append(self.apply(item, depth + 1))
             if self._left < 0:
                 break
-        return shown
+        return redacted
 
 
 def shorten_text(text: str) -> str:
     """Return the text without secrets, cut to `MAX_VALUE_CHARS`."""
-    # Twice the length is masked before the cut: half a secret would not be recognised as one.
+    # Mask before the cut, and more than is shown: half a secret would not be recognised as one.
     clean = str(mask_secrets(text[: 2 * MAX_VALUE_CHARS]))
     return clean if len(clean) <= MAX_VALUE_CHARS else f"{clean[:MAX_VALUE_CHARS]}…"
 
@@ -158,7 +158,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class StderrHandler(logging.Handler):
-    """Writes to standard error, and never waits for its reader: lines that a full pipe cannot take are counted."""
+    """Writes to standard error without waiting for its reader: lines that a full pipe cannot take are dropped."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -176,10 +176,10 @@ class StderrHandler(logging.Handler):
 
     @staticmethod
     def _write(text: str) -> bool:
-        """Write a text if its reader can take it now. A long one may be cut off."""
+        """Return whether the text was written. A long text may be written in part."""
         try:
             descriptor = sys.stderr.fileno()
-        except (AttributeError, OSError, ValueError):  # replaced by something that is no file
+        except (AttributeError, OSError, ValueError):  # stderr was replaced by an object that is not a file
             sys.stderr.write(text)
             return True
         data = text.encode(errors="backslashreplace")
@@ -191,13 +191,13 @@ class StderrHandler(logging.Handler):
 
 
 def configure_logging(level: str = "info", format: LogFormat = "text") -> None:
-    """Write log lines to standard error, each with its correlation id. It replaces the handlers of the root."""
+    """Write log lines with correlation ids to standard error, in place of the root logger's handlers."""
     handler = StderrHandler()
     handler.setFormatter(JsonFormatter() if format == "json" else LineFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     root = logging.getLogger()
     logging.getLogger("toolyard").setLevel(root.level)
-    root.setLevel(max(root.level, logging.INFO))  # the debug lines of every library would bury ours
+    root.setLevel(max(root.level, logging.INFO))  # debug lines of all libraries would bury Toolyard's
     for name in NOISY_LOGGERS:
         logging.getLogger(name).setLevel(max(root.level, logging.WARNING))
 

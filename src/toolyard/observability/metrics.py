@@ -1,6 +1,6 @@
-"""Counts and latencies of what was committed, in Prometheus' text format. It does not know who reads them.
+"""Counts and latencies of stored entries, in Prometheus' text format.
 
-Labels are bounded: a tool that this server does not have, whatever the model or an application called it, is one label.
+Labels are bounded: all tools that this server does not have share one label, whatever name was called.
 """
 
 from bisect import bisect_left
@@ -17,13 +17,13 @@ CONTENT_TYPE = "text/plain; version=0.0.4"
 PROVIDER = "(provider)"
 BOUNDS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 MAX_TURNS = 100_000
-"""Beyond so many turns in flight their beginnings are forgotten: some never end here, as another owner has them."""
+"""Beyond this number of open turns their start times are dropped: some end in another process, never here."""
 
 Labels = Mapping[str, str]
 
 
 class Load(Struct, frozen=True, kw_only=True):
-    """What is going on at this moment."""
+    """The current load of the server."""
 
     running: int
     waiting: int
@@ -32,7 +32,7 @@ class Load(Struct, frozen=True, kw_only=True):
 
 
 class Histogram:
-    """How many observations fell below each bound."""
+    """A histogram with the buckets of BOUNDS_S."""
 
     def __init__(self) -> None:
         self.counts = [0] * (len(BOUNDS_S) + 1)
@@ -44,7 +44,7 @@ class Histogram:
 
 
 class Metrics:
-    """An observer of committed entries."""
+    """An observer that counts stored entries."""
 
     def __init__(self, is_tool: Callable[[str], bool]) -> None:
         self._is_tool = is_tool
@@ -55,7 +55,7 @@ class Metrics:
         self._turn_s = Histogram()
         self._call_s: dict[str, Histogram] = {}
         self._began: dict[str, float] = {}
-        """By run: when its turn in flight began."""
+        """The start time of the open turn, by run."""
 
     def observe(self, entry: Entry) -> None:
         match entry.event:
@@ -89,7 +89,7 @@ class Metrics:
         counts = self._is_tool(result.tool) and not is_unknown_tool(result.error, result.duration_ms)
         tool = result.tool if counts else UNKNOWN_TOOL
         self._calls[tool, result.outcome] += 1
-        if result.duration_ms:  # it ran here; what an application does in its own time is not our latency
+        if result.duration_ms:  # the call ran here: the time that an application takes is not our latency
             histogram = self._call_s.get(tool)
             if histogram is None:
                 histogram = self._call_s[tool] = Histogram()
@@ -100,9 +100,11 @@ class Metrics:
 
     def _render_counters(self) -> Iterator[str]:
         yield from _render_head("toolyard_runs_total", "counter", "Runs that ended, by their ending.")
-        yield from (_render_line("toolyard_runs_total", {"ending": one}, n) for one, n in sorted(self._runs.items()))
+        for ending, n in sorted(self._runs.items()):
+            yield _render_line("toolyard_runs_total", {"ending": ending}, n)
         yield from _render_head("toolyard_turns_total", "counter", "Model turns that ended, by how they finished.")
-        yield from (_render_line("toolyard_turns_total", {"finish": one}, n) for one, n in sorted(self._turns.items()))
+        for finish, n in sorted(self._turns.items()):
+            yield _render_line("toolyard_turns_total", {"finish": finish}, n)
         yield from _render_head("toolyard_calls_total", "counter", "Tool calls that ended, by tool and outcome.")
         for (tool, outcome), n in sorted(self._calls.items()):
             yield _render_line("toolyard_calls_total", {"tool": tool, "outcome": outcome}, n)
@@ -120,13 +122,13 @@ class Metrics:
 
 
 def _render_gauges(load: Load) -> Iterator[str]:
-    for name, value, about in (
+    for name, value, help_text in (
         ("toolyard_runs_running", load.running, "Runs at work in this process."),
         ("toolyard_runs_waiting", load.waiting, "Runs that wait for a person or for an application."),
         ("toolyard_runs_queued", load.queued, "Runs in line behind another run of their conversation."),
         ("toolyard_open_streams", load.open_streams, "Readers that follow a conversation now."),
     ):
-        yield from _render_head(name, "gauge", about)
+        yield from _render_head(name, "gauge", help_text)
         yield _render_line(name, {}, value)
 
 
@@ -139,13 +141,13 @@ def _render_histogram(name: str, labels: Labels, histogram: Histogram) -> Iterat
     yield _render_line(f"{name}_count", labels, total)
 
 
-def _render_head(name: str, kind: str, about: str) -> Iterable[str]:
-    return f"# HELP {name} {about}", f"# TYPE {name} {kind}"
+def _render_head(name: str, kind: str, help_text: str) -> Iterable[str]:
+    return f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"
 
 
 def _render_line(name: str, labels: Labels, value: float) -> str:
-    told = ",".join(f'{key}="{_escape_label(text)}"' for key, text in labels.items())
-    return f"{name}{{{told}}} {_format_number(value)}" if told else f"{name} {_format_number(value)}"
+    pairs = ",".join(f'{key}="{_escape_label(text)}"' for key, text in labels.items())
+    return f"{name}{{{pairs}}} {_format_number(value)}" if pairs else f"{name} {_format_number(value)}"
 
 
 def _escape_label(text: str) -> str:

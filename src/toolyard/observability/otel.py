@@ -1,7 +1,7 @@
-"""Spans for OpenTelemetry, with its conventions for generative AI, made from committed entries. Needs `toolyard[otel]`.
+"""OpenTelemetry spans by the conventions for generative AI, made from stored entries. Needs `toolyard[otel]`.
 
-Every id follows from the log (the trace's from the correlation id, a span's from what it is of), so that a span knows
-nothing of the others and a run that goes on in another process stays one trace. What was said is never exported.
+Every id is derived from the log: a trace id from the correlation id, a span id from the run, turn or call. A run that
+continues in another process therefore stays one trace. Messages, arguments and results are never exported.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ from toolyard.core.items import Problem, Result, Usage
 from toolyard.observability.telemetry import mask_secrets
 
 MAX_OPEN_RUNS = 10_000
-"""Beyond so many open runs the oldest one's beginning is forgotten: its last span starts where it was seen again."""
+"""Beyond this number of open runs the start of the oldest is dropped: its span starts at the next entry of the run."""
 CLOSING_S = 3.0
 SIGNAL_PATH = "/v1/traces"
 AGENT = "toolyard"
@@ -45,7 +45,7 @@ Attributes = dict[str, str | int | list[str]]
 
 
 class _OpenRun:
-    """What is kept of a run until it ends."""
+    """What the spans of a run need until it ends."""
 
     def __init__(self, started_at: float, model: str = "") -> None:
         self.started_at = started_at
@@ -57,7 +57,7 @@ class _OpenRun:
 
 
 class _FixedIds(IdGenerator):
-    """Hands out the ids that were set; the SDK asks for them as it starts a span."""
+    """An id generator that returns the ids that were set before the SDK starts a span."""
 
     trace_id = span_id = 0
 
@@ -69,7 +69,7 @@ class _FixedIds(IdGenerator):
 
 
 class Spans:
-    """An observer of committed entries."""
+    """An observer that turns stored entries into spans."""
 
     def __init__(
         self, processor: SpanProcessor, service_name: str = AGENT, give_up: Callable[[], None] = lambda: None
@@ -83,12 +83,12 @@ class Spans:
         self._runs: dict[str, _OpenRun] = {}
 
     async def close(self) -> None:
-        """Hand over what is left; a collector that does not take it in a few seconds is given up."""
-        handing_over = asyncio.get_running_loop().run_in_executor(None, self._provider.shutdown)
-        _, late = await asyncio.wait((handing_over,), timeout=CLOSING_S)
+        """Export the remaining spans; give up on a collector that takes longer than CLOSING_S."""
+        shutdown = asyncio.get_running_loop().run_in_executor(None, self._provider.shutdown)
+        _, late = await asyncio.wait((shutdown,), timeout=CLOSING_S)
         if late:
             self._give_up()
-        await handing_over
+        await shutdown
 
     def observe(self, entry: Entry) -> None:
         if not entry.run:
@@ -123,29 +123,34 @@ class Spans:
         return run
 
     def _get_run(self, entry: Entry) -> _OpenRun:
-        """The run; one that began in another process begins here with what is seen of it first."""
+        """Return the open run of an entry. A run that started in another process starts here with its first entry."""
         return self._runs.get(entry.run) or self._remember_run(entry.run, _OpenRun(entry.at))
 
     def _export_turn(self, entry: Entry, ended: TurnEnded) -> None:
         run = self._get_run(entry)
         run.usage = run.usage.plus(ended.usage)
-        about: Attributes = {"gen_ai.response.finish_reasons": [ended.finish], **_usage_attributes(ended.usage)}
+        attributes: Attributes = {"gen_ai.response.finish_reasons": [ended.finish], **_usage_attributes(ended.usage)}
         if ended.model:
-            about["gen_ai.response.model"] = ended.model
-        self._export_chat(entry, about)
+            attributes["gen_ai.response.model"] = ended.model
+        self._export_chat(entry, attributes)
         for result in (item for item in ended.items if isinstance(item, Result)):
             started_at = max(run.turn_at, entry.at - result.duration_ms / 1000)
             self._export_call(entry, result, started_at, parent=_turn_key(entry, run), ran="extension")
 
-    def _export_chat(self, entry: Entry, about: Attributes, problem: Problem | None = None) -> None:
+    def _export_chat(self, entry: Entry, attributes: Attributes, problem: Problem | None = None) -> None:
         run = self._get_run(entry)
         provider, model = _split_model_name(run.model)
-        model = model or str(about.get("gen_ai.response.model", "unknown"))
+        model = model or str(attributes.get("gen_ai.response.model", "unknown"))
         self._export_span(
             entry,
             f"chat {model}",
             _turn_key(entry, run),
-            {"gen_ai.operation.name": "chat", "gen_ai.request.model": model, **_provider_attributes(provider), **about},
+            {
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": model,
+                **_provider_attributes(provider),
+                **attributes,
+            },
             started_at=run.turn_at,
             parent=entry.run,
             kind=SpanKind.CLIENT,
@@ -153,7 +158,7 @@ class Spans:
         )
 
     def _export_call(self, entry: Entry, result: Result, started_at: float, parent: str, ran: str = "function") -> None:
-        about: Attributes = {
+        attributes: Attributes = {
             "gen_ai.operation.name": "execute_tool",
             "gen_ai.tool.name": result.tool,
             "gen_ai.tool.call.id": result.call_id,
@@ -162,64 +167,69 @@ class Spans:
         }
         name = f"execute_tool {result.tool}"
         self._export_span(
-            entry, name, result.call_id, about, started_at=started_at, parent=parent, problem=result.error
+            entry, name, result.call_id, attributes, started_at=started_at, parent=parent, problem=result.error
         )
 
     def _export_run(self, entry: Entry, ended: RunEnded) -> None:
         run = self._get_run(entry)
         del self._runs[entry.run]
         provider, model = _split_model_name(run.model)
-        about: Attributes = {
+        attributes: Attributes = {
             "gen_ai.operation.name": "invoke_agent",
             "gen_ai.agent.name": AGENT,
             **_provider_attributes(provider),
         }
-        about |= {"toolyard.ending": ended.ending, **_usage_attributes(run.usage)}
+        attributes |= {"toolyard.ending": ended.ending, **_usage_attributes(run.usage)}
         if model:
-            about["gen_ai.request.model"] = model
-        kind, _, said = ended.detail.partition(": ")
-        failure = Problem(error=said or ended.detail, error_type=kind) if ended.ending == "failed" else None
-        self._export_span(entry, f"invoke_agent {AGENT}", entry.run, about, started_at=run.started_at, problem=failure)
+            attributes["gen_ai.request.model"] = model
+        kind, _, message = ended.detail.partition(": ")
+        failure = Problem(error=message or ended.detail, error_type=kind) if ended.ending == "failed" else None
+        self._export_span(
+            entry, f"invoke_agent {AGENT}", entry.run, attributes, started_at=run.started_at, problem=failure
+        )
 
     def _export_span(
         self,
         entry: Entry,
         name: str,
         key: str,
-        about: Attributes,
+        attributes: Attributes,
         *,
         started_at: float,
         parent: str = "",
         kind: SpanKind = SpanKind.INTERNAL,
         problem: Problem | None = None,
     ) -> None:
-        about |= {"gen_ai.conversation.id": entry.conversation, "toolyard.run.id": entry.run}
-        about["toolyard.correlation_id"] = entry.correlation_id
+        attributes |= {"gen_ai.conversation.id": entry.conversation, "toolyard.run.id": entry.run}
+        attributes["toolyard.correlation_id"] = entry.correlation_id
         if problem is not None:
-            about["error.type"] = problem.error_type
+            attributes["error.type"] = problem.error_type
         self._ids.trace_id, self._ids.span_id = trace_id(entry.correlation_id or entry.run), span_id(key)
         context = self._build_parent_context(parent) if parent else Context()
-        span = self._tracer.start_span(name, context, kind, about, start_time=_ns(started_at))
+        span = self._tracer.start_span(name, context, kind, attributes, start_time=_ns(started_at))
         if problem is not None:
             span.set_status(Status(StatusCode.ERROR, str(mask_secrets(problem.error))))
         span.end(_ns(max(started_at, entry.at)))
 
     def _build_parent_context(self, parent: str) -> Context:
-        """A parent that ends later. It is sampled if it will be then: that follows from the trace's id."""
+        """Return the context of a parent span that is exported later.
+
+        The sampler decides by the trace id, so that it gives the same answer now as when the parent is exported.
+        """
         decision = self._provider.sampler.should_sample(None, self._ids.trace_id, f"invoke_agent {AGENT}").decision
         flags = TraceFlags(TraceFlags.SAMPLED if decision.is_sampled() else TraceFlags.DEFAULT)
-        above = SpanContext(self._ids.trace_id, span_id(parent), is_remote=False, trace_flags=flags)
-        return set_span_in_context(NonRecordingSpan(above), Context())
+        parent_context = SpanContext(self._ids.trace_id, span_id(parent), is_remote=False, trace_flags=flags)
+        return set_span_in_context(NonRecordingSpan(parent_context), Context())
 
 
 def to_collector(endpoint: str = "", service_name: str = AGENT) -> Spans:
-    """Spans to a collector over OTLP/HTTP, in the background. Without an endpoint the usual OTEL_ variables name it."""
+    """Return spans that are exported over OTLP/HTTP in the background. Without an endpoint OTEL_ variables apply."""
     exporter = OTLPSpanExporter(endpoint=_signal_url(endpoint)) if endpoint else OTLPSpanExporter()
     return Spans(BatchSpanProcessor(exporter), service_name, exporter.shutdown)
 
 
 def trace_id(correlation_id: str) -> int:
-    """The caller's own trace id where the correlation id came from `traceparent`; else one that follows from it."""
+    """Return the caller's trace id if the correlation id came from `traceparent`, else an id derived from it."""
     if _HEX_ID.fullmatch(correlation_id):
         return int(correlation_id, 16)
     return int.from_bytes(hashlib.blake2b(correlation_id.encode(), digest_size=16).digest()) or 1
@@ -234,11 +244,11 @@ def _turn_key(entry: Entry, run: _OpenRun) -> str:
 
 
 def _usage_attributes(usage: Usage) -> Attributes:
-    about: Attributes = {"gen_ai.usage.input_tokens": usage.input_tokens}
-    about["gen_ai.usage.output_tokens"] = usage.output_tokens
+    attributes: Attributes = {"gen_ai.usage.input_tokens": usage.input_tokens}
+    attributes["gen_ai.usage.output_tokens"] = usage.output_tokens
     if usage.cached_tokens:
-        about["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
-    return about
+        attributes["gen_ai.usage.cache_read.input_tokens"] = usage.cached_tokens
+    return attributes
 
 
 def _provider_attributes(provider: str) -> Attributes:
@@ -246,7 +256,7 @@ def _provider_attributes(provider: str) -> Attributes:
 
 
 def _split_model_name(model: str) -> tuple[str, str]:
-    """The provider and its model: `openai:gpt-4o-mini`; a server by its address speaks OpenAI's protocol."""
+    """Return the provider and its model from `openai:gpt-4o-mini`. A server named by its address counts as OpenAI."""
     if urlsplit(model).scheme in ("http", "https"):
         return "openai", model.partition("#")[2]
     provider, _, name = model.partition(":")

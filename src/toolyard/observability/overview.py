@@ -1,5 +1,6 @@
-"""Figures of runs over time, by tool and by model. Pure: runs in, figures out."""
+"""Statistics of runs over time, by tool and by model. Pure."""
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from math import ceil
@@ -10,11 +11,11 @@ from toolyard.core.results import UNKNOWN_TOOL
 from toolyard.observability.digest import CallDigest, RunDigest, TurnDigest
 
 STEPS = 48
-"""How many points a time is told in."""
+"""The number of points that a period is divided into."""
 
 
 class Point(Struct, frozen=True, kw_only=True):
-    """What happened in one step of time, from `at` on."""
+    """The figures of one step of the period, from `at` on."""
 
     at: float
     runs: int
@@ -30,7 +31,7 @@ class Point(Struct, frozen=True, kw_only=True):
 
 
 class Latency(Struct, frozen=True, kw_only=True):
-    """How long it took in one step of time, from `at` on."""
+    """Durations in one step of the period, from `at` on."""
 
     at: float
     p50_ms: float
@@ -38,7 +39,7 @@ class Latency(Struct, frozen=True, kw_only=True):
 
 
 class ToolFigures(Struct, frozen=True, kw_only=True):
-    """Calls of a tool; the times are of those that ran here."""
+    """The calls of a tool. Durations are of calls that ran here."""
 
     tool: str
     calls: int
@@ -46,9 +47,9 @@ class ToolFigures(Struct, frozen=True, kw_only=True):
     p50_ms: float | None
     p95_ms: float | None
     times: list[Latency]
-    """Of the steps in which it ran."""
+    """One for each step in which the tool ran."""
     last_at: float
-    """When it was called last."""
+    """When the tool was called last."""
     last_error: str
     last_error_at: float | None
 
@@ -62,7 +63,7 @@ class ModelFigures(Struct, frozen=True, kw_only=True):
     p50_ms: float | None
     p95_ms: float | None
     times: list[Latency]
-    """Of the steps in which it was asked."""
+    """One for each step in which the model was asked."""
 
 
 class Overview(Struct, frozen=True, kw_only=True):
@@ -75,7 +76,7 @@ class Overview(Struct, frozen=True, kw_only=True):
 
 
 def build_overview(runs: Iterable[RunDigest], since: float, until: float) -> Overview:
-    """The runs that were queued in this time."""
+    """Return the statistics of the runs that were queued in this period."""
     step_s = (until - since) / STEPS
     by_step: list[list[RunDigest]] = [[] for _ in range(STEPS)]
     for run in runs:
@@ -94,15 +95,15 @@ def build_overview(runs: Iterable[RunDigest], since: float, until: float) -> Ove
         until=until,
         step_s=step_s,
         points=[_build_point(at, step) for at, step in zip(starts, by_step, strict=True)],
-        tools=sorted((_build_tool_figures(name, made) for name, made in calls.items()), key=lambda one: -one.calls),
-        models=sorted((_build_model_figures(name, made) for name, made in turns.items()), key=lambda one: -one.turns),
+        tools=sorted(itertools.starmap(_build_tool_figures, calls.items()), key=lambda figures: -figures.calls),
+        models=sorted(itertools.starmap(_build_model_figures, turns.items()), key=lambda figures: -figures.turns),
     )
 
 
 def _build_point(at: float, runs: Sequence[RunDigest]) -> Point:
     calls = [call for run in runs for call in run.calls]
-    ran = [call.took_ms for call in calls if call.took_ms is not None]
-    thought = [turn.took_ms for run in runs for turn in run.turns]
+    call_times = [call.took_ms for call in calls if call.took_ms is not None]
+    turn_times = [turn.took_ms for run in runs for turn in run.turns]
     return Point(
         at=at,
         runs=len(runs),
@@ -111,15 +112,15 @@ def _build_point(at: float, runs: Sequence[RunDigest]) -> Point:
         call_errors=sum(map(_is_error, calls)),
         input_tokens=sum(run.usage.input_tokens for run in runs),
         output_tokens=sum(run.usage.output_tokens for run in runs),
-        call_p50_ms=percentile(ran, 50),
-        call_p95_ms=percentile(ran, 95),
-        turn_p50_ms=percentile(thought, 50),
-        turn_p95_ms=percentile(thought, 95),
+        call_p50_ms=percentile(call_times, 50),
+        call_p95_ms=percentile(call_times, 95),
+        turn_p50_ms=percentile(turn_times, 50),
+        turn_p95_ms=percentile(turn_times, 95),
     )
 
 
-def _build_tool_figures(name: str, made: Sequence[tuple[float, CallDigest]]) -> ToolFigures:
-    calls = [call for _, call in made]
+def _build_tool_figures(name: str, calls_by_step: Sequence[tuple[float, CallDigest]]) -> ToolFigures:
+    calls = [call for _, call in calls_by_step]
     took = [call.took_ms for call in calls if call.took_ms is not None]
     failed = [call for call in calls if _is_error(call)]
     last = max(failed, key=_get_time, default=None)
@@ -132,12 +133,12 @@ def _build_tool_figures(name: str, made: Sequence[tuple[float, CallDigest]]) -> 
         last_error_at=last.at if last else None,
         p50_ms=percentile(took, 50),
         p95_ms=percentile(took, 95),
-        times=_build_latencies((at, call.took_ms) for at, call in made if call.took_ms is not None),
+        times=_build_latencies((at, call.took_ms) for at, call in calls_by_step if call.took_ms is not None),
     )
 
 
-def _build_model_figures(name: str, made: Sequence[tuple[float, TurnDigest]]) -> ModelFigures:
-    turns = [turn for _, turn in made]
+def _build_model_figures(name: str, turns_by_step: Sequence[tuple[float, TurnDigest]]) -> ModelFigures:
+    turns = [turn for _, turn in turns_by_step]
     took = [turn.took_ms for turn in turns]
     return ModelFigures(
         model=name,
@@ -147,13 +148,13 @@ def _build_model_figures(name: str, made: Sequence[tuple[float, TurnDigest]]) ->
         output_tokens=sum(turn.usage.output_tokens for turn in turns),
         p50_ms=percentile(took, 50),
         p95_ms=percentile(took, 95),
-        times=_build_latencies((at, turn.took_ms) for at, turn in made),
+        times=_build_latencies((at, turn.took_ms) for at, turn in turns_by_step),
     )
 
 
-def _build_latencies(made: Iterable[tuple[float, float]]) -> list[Latency]:
+def _build_latencies(times: Iterable[tuple[float, float]]) -> list[Latency]:
     by_step: defaultdict[float, list[float]] = defaultdict(list)
-    for at, took_ms in made:
+    for at, took_ms in times:
         by_step[at].append(took_ms)
     return [
         Latency(at=at, p50_ms=_nearest_rank(took, 50), p95_ms=_nearest_rank(took, 95)) for at, took in by_step.items()
@@ -165,12 +166,12 @@ def _get_time(call: CallDigest) -> float:
 
 
 def _is_error(call: CallDigest) -> bool:
-    """What went wrong; a denial or a stop is somebody's will."""
+    """Return whether a call went wrong. A denial or a stop is a person's decision, not an error."""
     return call.outcome in ("error", "timeout", "unknown")
 
 
 def percentile(values: Sequence[float], percent: int) -> float | None:
-    """The smallest value that so many of a hundred do not exceed."""
+    """Return the smallest value that `percent` of the values do not exceed; None without values."""
     return _nearest_rank(values, percent) if values else None
 
 

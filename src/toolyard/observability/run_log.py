@@ -1,4 +1,4 @@
-"""The log of runs, made from the journal: a line for each run, tool call and model failure; the steps at DEBUG."""
+"""Log lines about runs, made from stored entries: one for each run, tool call and model failure; steps at DEBUG."""
 
 import logging
 from collections.abc import Iterable
@@ -30,13 +30,13 @@ MODELS = logging.getLogger("toolyard.models")
 
 MAX_OPEN_CALLS = 2048
 MAX_OPEN_RUNS = 2048
-"""Runs and calls that wait may never end in this process, so that the oldest are forgotten."""
+"""Runs and calls that wait may never end in this process, so the oldest are dropped beyond this number."""
 EXPECTED_ERRORS = frozenset({"cancelled", "denied_by_user"})
-"""Somebody wanted the call to end like this."""
+"""Error types of calls that a person ended on purpose."""
 
 
 class RunLog:
-    """Logs what was committed. What a line needs from earlier entries is remembered, within bounds."""
+    """An observer that logs stored entries. It remembers, within bounds, what a line needs from earlier entries."""
 
     def __init__(self) -> None:
         self._arguments: dict[str, object] = {}
@@ -95,7 +95,7 @@ class RunLog:
             return
         _log(RUNS, logging.DEBUG, entry, f"Model requested {len(calls)} tool call(s)")
         self._remember_calls(calls)
-        for item in items:  # what the provider ran itself is over already
+        for item in items:  # calls that the provider ran have their results in the same turn
             if isinstance(item, Result):
                 self._log_result(entry, item)
 
@@ -105,32 +105,32 @@ class RunLog:
             return
         if not RUNS.isEnabledFor(logging.DEBUG):
             return
-        about = {"tool_name": self._tools.get(event.call_id, ""), "call_id": event.call_id}
+        fields = {"tool_name": self._tools.get(event.call_id, ""), "call_id": event.call_id}
         match event:
             case CallStarted(attempt=attempt):
-                _log(RUNS, logging.DEBUG, entry, "Tool start", **about, attempt=attempt)
+                _log(RUNS, logging.DEBUG, entry, "Tool start", **fields, attempt=attempt)
             case CallJudged(verdict="allow", rule=rule):
-                _log(RUNS, logging.DEBUG, entry, "Executing tool", **about, rule=rule)
+                _log(RUNS, logging.DEBUG, entry, "Executing tool", **fields, rule=rule)
                 arguments = self._arguments.get(event.call_id)
-                _log(RUNS, logging.DEBUG, entry, "Parsed tool arguments", **about, arguments=arguments)
+                _log(RUNS, logging.DEBUG, entry, "Parsed tool arguments", **fields, arguments=arguments)
             case CallJudged(verdict=verdict, rule=rule):
-                _log(RUNS, logging.DEBUG, entry, f"Tool verdict: {verdict}", **about, rule=rule)
+                _log(RUNS, logging.DEBUG, entry, f"Tool verdict: {verdict}", **fields, rule=rule)
 
     def _log_result(self, entry: Entry, result: Result) -> None:
         arguments, error = self._arguments.pop(result.call_id, None), result.error
         self._tools.pop(result.call_id, None)
-        about: dict[str, object] = {"tool_name": result.tool, "call_id": result.call_id, "outcome": result.outcome}
+        fields: dict[str, object] = {"tool_name": result.tool, "call_id": result.call_id, "outcome": result.outcome}
         duration_ms = round(result.duration_ms, 1)
         if error is None:
-            _log(TOOLS, logging.INFO, entry, "Tool finished", **about, duration_ms=duration_ms)
-            _log(RUNS, logging.DEBUG, entry, "Tool execution successful", **about)
+            _log(TOOLS, logging.INFO, entry, "Tool finished", **fields, duration_ms=duration_ms)
+            _log(RUNS, logging.DEBUG, entry, "Tool execution successful", **fields)
             return
-        about |= {"duration_ms": duration_ms, "error_type": error.error_type, "error": error.error}
+        fields |= {"duration_ms": duration_ms, "error_type": error.error_type, "error": error.error}
         if error.error_type in EXPECTED_ERRORS:
-            _log(TOOLS, logging.INFO, entry, "Tool finished", **about)
+            _log(TOOLS, logging.INFO, entry, "Tool finished", **fields)
             return
-        about |= {"details": error.details, "arguments": arguments}
-        _log(TOOLS, logging.WARNING, entry, "Tool execution error", **about)
+        fields |= {"details": error.details, "arguments": arguments}
+        _log(TOOLS, logging.WARNING, entry, "Tool execution error", **fields)
 
     @staticmethod
     def _log_compaction(entry: Entry, event: HistoryCompacted) -> None:
@@ -152,7 +152,8 @@ class RunLog:
             return
         for item in items:
             if isinstance(item, Call):
-                # Redacted at once: that bounds what a call of 8 MB may hold while it waits for an approval.
+                # Redacted here, not when it is logged: that bounds the memory of a call with 8 MB of arguments while it
+                # waits for an approval.
                 _remember(self._arguments, item.id, redact(item.arguments), MAX_OPEN_CALLS)
                 _remember(self._tools, item.id, item.tool, MAX_OPEN_CALLS)
 

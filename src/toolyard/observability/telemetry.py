@@ -1,4 +1,4 @@
-"""What observes the journal, the correlation id of the running tool, and texts without their secrets."""
+"""Observers of stored entries, the correlation id of the running tool, and the masking of secrets."""
 
 import logging
 import re
@@ -10,7 +10,7 @@ from toolyard.core.masking import MASK, mask_addresses
 
 log = logging.getLogger("toolyard")
 correlation: ContextVar[str] = ContextVar("toolyard_correlation_id", default="")
-"""Bound while a tool runs, so that the tool's own log lines carry the id too."""
+"""Set while a tool runs, so that the tool's own log lines carry the id."""
 
 SECRET_KEY = re.compile(r"pass(word|wd|phrase)|secret|token|api[-_]?key|authorization|credential|cookie", re.I)
 _SECRET_TEXT = re.compile(
@@ -21,25 +21,25 @@ MAX_DEPTH = 20
 
 
 def mask_secrets(value: object, depth: int = 0) -> object:
-    """The value with everything that looks like a secret left out, and what lies too deep."""
+    """Return the value with everything masked that looks like a secret, and without what is nested too deep."""
     if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, str):
         text = mask_addresses(value)
-        return _SECRET_TEXT.sub(lambda found: f"{found[1] or (found[2] + found[3])}{MASK}", text)
+        return _SECRET_TEXT.sub(lambda match: f"{match[1] or (match[2] + match[3])}{MASK}", text)
     if isinstance(value, Mapping):
         pairs: Mapping[object, object] = value  # pyright: ignore[reportUnknownVariableType]
         return {
-            key: MASK if SECRET_KEY.search(str(key)) else mask_secrets(one, depth + 1) for key, one in pairs.items()
+            key: MASK if SECRET_KEY.search(str(key)) else mask_secrets(item, depth + 1) for key, item in pairs.items()
         }
     if isinstance(value, list | tuple):
-        several: list[object] = list(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-        return [mask_secrets(one, depth + 1) for one in several]
+        items: list[object] = list(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+        return [mask_secrets(item, depth + 1) for item in items]
     return value
 
 
 class Observers:
-    """Tells each entry to several. One that fails is logged the first time; the commit and the others do not notice."""
+    """Passes each entry to several observers. A failing observer affects neither the commit nor the other observers."""
 
     def __init__(self, *observers: Callable[[Entry], None]) -> None:
         self._observers = observers
@@ -50,6 +50,6 @@ class Observers:
             try:
                 observe(entry)
             except Exception:
-                if observe not in self._failed:
+                if observe not in self._failed:  # logged once: it may fail for every entry
                     self._failed.append(observe)
                     log.exception("an observer failed and may miss more; this is said once: %r", observe)

@@ -1,4 +1,4 @@
-"""One run as a trace: its turns, calls and waits with their times, folded from the log. Pure; it draws nothing."""
+"""The trace of a run: its turns, calls and waits with their times, folded from the log. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Literal, assert_never
@@ -42,34 +42,34 @@ Status = Literal["queued", "running", "waiting", "ended"]
 
 
 class TurnSpan(Struct, frozen=True, kw_only=True):
-    """One model request. Neither `finish` nor `problem` means that it is under way."""
+    """A model request. Without `finish` and `problem` it is still under way."""
 
     number: int
     started_at: float
     ended_at: float | None = None
     offered: int = 0
     search: str = ""
-    """Where a search of the web runs, and why there, if anybody spoke of one."""
+    """Where a web search runs and why; empty if no search mode is set."""
     model: str = ""
-    """The one that answered, as its provider names it."""
+    """The model that answered, by its provider's name for it."""
     finish: Finish | None = None
     problem: Problem | None = None
     usage: Usage = Usage()
     restarted: int = 0
-    """How often it began again because its owner died."""
+    """How often the turn started again because its owner died."""
 
 
 class CallSpan(Struct, frozen=True, kw_only=True):
-    """One call. A time that is None has not come, or was skipped."""
+    """A call. A time is None if that step has not happened."""
 
     id: str
     tool: str
     arguments: dict[str, object]
     requested_at: float
     turn: int = 0
-    """The turn that asked for it; 0 for a call that was made directly."""
+    """The turn that requested the call; 0 for a call that was made without a model."""
     edited: dict[str, object] | None = None
-    """What a person made of the arguments, if they did."""
+    """The arguments as a person changed them, if they did."""
     provider_ran_it: bool = False
     judged_at: float | None = None
     verdict: Decision | None = None
@@ -87,11 +87,11 @@ class CallSpan(Struct, frozen=True, kw_only=True):
     outcome: Outcome | None = None
     error: Problem | None = None
     duration_ms: float | None = None
-    """How long it ran, as it was measured; from its first start to its end where nobody did; None if it never ran."""
+    """The measured duration, else the time from the first start to the end; None if the call never ran."""
 
 
 class WaitSpan(Struct, frozen=True, kw_only=True):
-    """A time in which the run had nothing to do but wait for people or for the application."""
+    """A period in which the run was suspended: it waited for people or for the application."""
 
     started_at: float
     waiting_for: tuple[str, ...]
@@ -99,21 +99,23 @@ class WaitSpan(Struct, frozen=True, kw_only=True):
 
 
 class Compaction(Struct, frozen=True, kw_only=True):
-    """Room that was made in the history before a turn."""
+    """A compaction of the history before a turn."""
 
     started_at: float
-    """When what came before it was over: nothing is noted when it begins."""
+    """The time of the entry before: the log does not record when a compaction starts."""
     at: float
     tokens_before: int
     tokens_after: int
     results_dropped: int
     summarised: bool
     problem: Problem | None
-    """Why there is no summary although one was wanted."""
+    """Why there is no summary although one was requested."""
     usage: Usage
 
 
 class Trace(Struct, frozen=True, kw_only=True):
+    """A run with its turns, calls, waits and compactions."""
+
     run_id: str
     conversation: str
     correlation_id: str
@@ -121,7 +123,7 @@ class Trace(Struct, frozen=True, kw_only=True):
     status: Status
     queued_at: float
     last_at: float
-    """When something happened last: where an open end is drawn to."""
+    """The time of the last entry, up to which open spans are drawn."""
     model: str = ""
     ending: Ending | None = None
     detail: str = ""
@@ -135,15 +137,15 @@ class Trace(Struct, frozen=True, kw_only=True):
 
 
 def build_trace(entries: Sequence[Entry], run_id: str) -> Trace | None:
-    """The trace of a run from its conversation's log; what is still open has no end. None if there is no such run."""
-    own = [entry for entry in entries if entry.run == run_id]
-    queued = next((entry for entry in own if isinstance(entry.event, RunQueued)), None)
+    """Return the trace of a run from its conversation's log, or None if there is no such run."""
+    run_entries = [entry for entry in entries if entry.run == run_id]
+    queued = next((entry for entry in run_entries if isinstance(entry.event, RunQueued)), None)
     if queued is None or not isinstance(queued.event, RunQueued):
         return None
-    folding = _TraceBuilder(queued, queued.event)
-    for entry in own:
-        folding.add(entry)
-    return folding.build()
+    builder = _TraceBuilder(queued, queued.event)
+    for entry in run_entries:
+        builder.add(entry)
+    return builder.build()
 
 
 class _TraceBuilder:
@@ -184,7 +186,7 @@ class _TraceBuilder:
             case HistoryCompacted():
                 self._add_compaction(event, before, entry.at)
             case ConversationOpened() | ConversationChanged() | MessageAdded() | MessageRemoved():
-                pass  # of the conversation, not of its run
+                pass  # events of the conversation, not of a run
             case _:
                 assert_never(event)
 
@@ -207,7 +209,7 @@ class _TraceBuilder:
                 assert_never(event)
 
     def _add_compaction(self, event: HistoryCompacted, before: float, at: float) -> None:
-        made = Compaction(
+        compaction = Compaction(
             started_at=before,
             at=at,
             tokens_before=event.tokens_before,
@@ -218,7 +220,7 @@ class _TraceBuilder:
             usage=event.usage,
         )
         usage = self._run.usage.plus(event.usage)
-        self._run = replace(self._run, usage=usage, compactions=(*self._run.compactions, made))
+        self._run = replace(self._run, usage=usage, compactions=(*self._run.compactions, compaction))
 
     def _resume(self, at: float) -> None:
         if self._run.status == "waiting":
@@ -229,8 +231,10 @@ class _TraceBuilder:
         match event:
             case TurnStarted(number=number, offered=offered, search=search):
                 if self._turns and self._turns[-1].number == number:
-                    again = self._turns[-1]
-                    self._turns[-1] = replace(again, offered=offered, search=search, restarted=again.restarted + 1)
+                    previous = self._turns[-1]
+                    self._turns[-1] = replace(
+                        previous, offered=offered, search=search, restarted=previous.restarted + 1
+                    )
                 else:
                     self._turns.append(TurnSpan(number=number, started_at=at, offered=offered, search=search))
             case TurnEnded(finish=finish, usage=usage, model=model, items=items):
@@ -244,10 +248,11 @@ class _TraceBuilder:
                 assert_never(event)
 
     def _add_calls(self, items: Iterable[Item], at: float, turn: int) -> None:
-        """Calls join the trace; those of a history that came along, with their results, are none of this run's."""
+        """Add the calls among the items. Calls of an input that come with their results belong to earlier runs."""
         results = {item.call_id: item for item in items if isinstance(item, Result)}
-        for late in results.keys() & self._calls.keys():  # of a call that the provider had paused
-            self._calls[late] = _end_span(self._calls[late], results[late], at)
+        # A provider may pause a call and send its result in a later turn.
+        for call_id in results.keys() & self._calls.keys():
+            self._calls[call_id] = _end_span(self._calls[call_id], results[call_id], at)
         for call in (item for item in items if isinstance(item, Call)):
             span = CallSpan(
                 id=call.id,

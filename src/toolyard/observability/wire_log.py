@@ -1,6 +1,6 @@
-"""Keeps what went over the wire for a model turn, where that was asked for, with everything left out that looks secret.
+"""Records the HTTP request and response of model turns, without anything that looks like a secret.
 
-It is a help for finding mistakes: if it cannot be kept, the run goes on.
+The records are a debugging aid: if one cannot be stored, the run goes on.
 """
 
 import logging
@@ -14,21 +14,23 @@ from toolyard.core.store import Blobs
 from toolyard.observability.telemetry import mask_secrets
 
 MAX_BYTES = 4 * 1024 * 1024
-_log = logging.getLogger("toolyard.kept")
+_log = logging.getLogger("toolyard.wire_log")
 
 
 class RecordedTurn(Struct, frozen=True, kw_only=True):
-    """The request as JSON, or as text where it is none; the answer as it came, piece after piece."""
+    """The request as decoded JSON, or as text if it is not JSON, and the response as it was received."""
 
     url: str
     headers: dict[str, str]
     request: object
     response: str
     cut: bool = False
-    """The answer was longer than what is kept of it."""
+    """Whether the response was truncated to MAX_BYTES."""
 
 
 class WireLog:
+    """Stores recorded turns as blobs of their conversation, so that they are deleted with it."""
+
     def __init__(self, blobs: Blobs) -> None:
         self._blobs = blobs
 
@@ -38,7 +40,7 @@ class WireLog:
                 conversation, build_handle(run_id, turn), msgspec.json.encode(build_recorded_turn(exchanged))
             )
         except StoreDown as error:
-            _log.warning("what was sent for turn %s of %s is not kept: %s", turn, run_id, error)
+            _log.warning("turn %s of %s could not be recorded: %s", turn, run_id, error)
 
     async def read(self, conversation: str, run_id: str, turn: int) -> RecordedTurn | None:
         body = await self._blobs.get(conversation, build_handle(run_id, turn))

@@ -1,4 +1,4 @@
-"""Rules in order: the first verdict holds; none means the tool's own default. A rule that fails denies."""
+"""A policy of ordered rules: the first verdict wins, else the tool's default applies. A rule that fails denies."""
 
 import logging
 from collections.abc import Sequence
@@ -29,27 +29,30 @@ def check_division(request: PolicyRequest) -> Verdict | None:
 
 
 def check_conversation(request: PolicyRequest) -> Verdict | None:
-    """The application's tools came with the very request: they need not be enabled."""
+    """Deny a tool that is not enabled in the conversation."""
+    # The application's tools came with the request itself: they need not be enabled.
     if request.tool.built_in or request.tool.venue == "client" or request.settings.allows(request.tool.name):
         return None
     return Verdict("deny", "it is not enabled in this conversation")
 
 
 def build_division_rule(divisions: Divisions) -> Rule:
-    """A division or tenant that names its tools has those and no other, and nobody else who does not name them too.
+    """Return the rule that restricts tools by division or tenant.
 
-    A division without a list may use everything. The application's own tools are no division's.
+    A division or tenant that lists tools has exactly those, and callers outside of all divisions do not have
+    them. A division without a list may use every tool. The application's own tools are not restricted.
     """
-    named = frozenset[str]().union(*(one.tools for one in divisions.values() if one.tools is not None))
+    tool_lists = (division.tools for division in divisions.values())
+    listed = frozenset[str]().union(*(names for names in tool_lists if names is not None))
 
     def division_tools(request: PolicyRequest) -> Verdict | None:
         tool, caller = request.tool, request.caller
-        own = find_division(caller, divisions)
+        division = find_division(caller, divisions)
         if tool.built_in or tool.venue == "client":
             return None
-        if own is None or (own.tools is None and not caller.division):
-            return Verdict("deny", "it belongs to a division") if tool.name in named else None
-        if own.tools is None or tool.name in own.tools:
+        if division is None or (division.tools is None and not caller.division):
+            return Verdict("deny", "it belongs to a division") if tool.name in listed else None
+        if division.tools is None or tool.name in division.tools:
             return None
         whose = f"division {caller.division}" if caller.division else f"tenant {caller.tenant}"
         return Verdict("deny", f"the {whose} does not have it")

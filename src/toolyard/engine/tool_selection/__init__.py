@@ -1,1 +1,1 @@
-"""Which tools a turn offers its model: by caller, by search setting, and by size where there are too many."""
+"""Selects the tools that a turn offers to the model: by caller, by web search setting, and by budget."""

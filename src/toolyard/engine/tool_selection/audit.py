@@ -1,4 +1,4 @@
-"""Compares the tools that a caller is offered with those that would be run for it. It runs nothing."""
+"""Compares the tools that a caller is offered with the tools that would run for that caller. It runs nothing."""
 
 from msgspec import Struct
 
@@ -10,10 +10,10 @@ from toolyard.engine.registry import Registry, find_denial
 
 
 class ToolAudit(Struct, frozen=True, kw_only=True):
-    """A caller's tools by name: those that have a schema, and those that a venue would run now.
+    """The names of a caller's tools: those that are offered, and those that a venue would run now.
 
     They differ where a server is gone whose tools are still offered, and where a venue lists a tool that cannot be
-    offered. What comes with the yard or with the model is counted apart.
+    offered. Built-in tools and the provider's own tools are listed separately.
     """
 
     schemas: list[str]
@@ -22,19 +22,20 @@ class ToolAudit(Struct, frozen=True, kw_only=True):
 
 
 def audit_tools(registry: Registry, policy: Policy, caller: Caller) -> ToolAudit:
+    """Return the audit of a caller's tools."""
     registered, refused = registry.list_registered(caller)
-    own = [(entry.tool, entry.venue) for entry in registered if entry.on_demand == "always"]
+    offered = [(entry.tool, entry.venue) for entry in registered if entry.on_demand == "always"]
 
     def may_use(tool: Tool, venue: Venue) -> bool:
         question = PolicyRequest(tool=tool, caller=caller, settings=Settings())
         return not find_denial(venue.hooks(tool.name).authorize, caller) and policy.judge(question).decision != "deny"
 
-    allowed = [(tool, venue) for tool, venue in own if may_use(tool, venue)]
-    strays = [(tool, venue) for tool, venue in refused if tool.venue != "provider" and may_use(tool, venue)]
+    allowed = [(tool, venue) for tool, venue in offered if may_use(tool, venue)]
+    unregistered = [(tool, venue) for tool, venue in refused if tool.venue != "provider" and may_use(tool, venue)]
     on_demand = [entry.tool.name for entry in registered if entry.on_demand != "always"]
     return ToolAudit(
         schemas=[tool.name for tool, _ in allowed],
-        dispatchers=[tool.name for tool, venue in (*allowed, *strays) if _can_dispatch(venue, tool, caller)],
+        dispatchers=[tool.name for tool, venue in (*allowed, *unregistered) if _can_dispatch(venue, tool, caller)],
         built_in=[*on_demand, *(tool.name for tool in registry.native_tools())],
     )
 

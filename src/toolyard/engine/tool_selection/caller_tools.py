@@ -1,4 +1,4 @@
-"""The tools as one caller gets them, where a venue has others for that caller than for the rest."""
+"""Tool tables per caller, for a venue that gives some callers other tools than everybody else."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -12,10 +12,12 @@ from toolyard.core.tools import Tool
 
 MAX_TABLES = 512
 Availability = Literal["always", "cut", "many"]
-"""Tools of our own: for a conversation that holds a result which was cut, or one with too many tools to show."""
+"""When a built-in tool is offered: `cut` if a result was truncated, `many` if there are too many tools to show."""
 
 
 class RegisteredTool(Struct, frozen=True, kw_only=True):
+    """A tool with its venue, its hooks and the hash of its definition."""
+
     tool: Tool
     venue: Venue
     hooks: ToolHooks
@@ -27,12 +29,15 @@ ToolTable = Mapping[str, RegisteredTool]
 
 
 def is_certain(entry: RegisteredTool, caller: Caller) -> bool:
-    """Whether this caller gets the tool so, and not only as long as nothing is known of this caller."""
+    """Return whether it is known that this caller gets this version of the tool.
+
+    Until a venue knows the caller, the caller has the version of everybody else.
+    """
     return not isinstance(entry.venue, CallerToolsVenue) or entry.venue.knows_tool(entry.tool, caller)
 
 
 class ToolTables:
-    """Each is made once, for as long as nothing changes for its caller."""
+    """A cache of tool tables, by the caller's own tools. Callers with the same own tools share a table."""
 
     def __init__(self, try_register: Callable[[Tool, Venue, ToolTable], RegisteredTool | None]) -> None:
         self._try_register = try_register
@@ -40,31 +45,33 @@ class ToolTables:
         self._cached: dict[tuple[CallerTools, ...], ToolTable] = {}
 
     def add(self, venue: Venue) -> None:
-        """A venue may have tools for some, though it has none for all."""
+        """Remember a venue that has tools for single callers."""
         if isinstance(venue, CallerToolsVenue):
             self._venue = venue
 
     def clear(self) -> None:
-        """What all get has changed."""
+        """Drop all tables: the tools that everybody gets have changed."""
         self._cached.clear()
 
     def caller_tools(self, caller: Caller) -> tuple[CallerTools, ...]:
-        """The same as long as nothing changes for this caller; empty for one who gets what all do."""
+        """Return the caller's own tools: the same objects until they change, empty for a caller without any."""
         return self._venue.caller_tools(caller) if self._venue else ()
 
     def unavailable_tools(self, caller: Caller) -> Sequence[Tool]:
-        """Return the tools that the venue had for this caller while their servers ran."""
+        """Return the tools of this caller whose servers are stopped or failed."""
         return self._venue.unavailable_tools(caller) if self._venue else ()
 
     def table_for(self, caller: Caller, tools: ToolTable) -> ToolTable:
-        """Those of all, but for what is there for this caller alone."""
-        apart, venue = self.caller_tools(caller), self._venue
-        if not apart or venue is None:
+        """Return everybody's tools with those of this caller in their place."""
+        own_tools, venue = self.caller_tools(caller), self._venue
+        if not own_tools or venue is None:
             return tools
-        if (known := self._cached.get(apart)) is not None:
-            return known
+        # `CallerTools` compare by identity, and the venue returns the same objects until something changes, so that the
+        # tuple is a cache key that needs no invalidation.
+        if (cached := self._cached.get(own_tools)) is not None:
+            return cached
         table = dict(tools)
-        for name, tool in itertools.chain.from_iterable(one.tools.items() for one in apart):
+        for name, tool in itertools.chain.from_iterable(caller_tools.tools.items() for caller_tools in own_tools):
             entry = self._try_register(tool, venue, {}) if tool else None
             if entry is not None:
                 table[name] = entry
@@ -72,5 +79,5 @@ class ToolTables:
                 table.pop(name, None)
         if len(self._cached) >= MAX_TABLES:
             self._cached.clear()
-        self._cached[apart] = table
+        self._cached[own_tools] = table
         return table

@@ -1,7 +1,7 @@
-"""Chooses the tools that a turn shows where there are too many to show them all. It decides nothing about permission.
+"""Selects the tools that a turn shows when there are too many to show them all. The policy decides on permission.
 
-What a conversation was shown stays, in its order, so that a provider's cache of the prompt holds. More joins at the
-end: what its messages seem to need, within the budget, and whatever the model has found with `find_tools`.
+Tools that a conversation was shown stay, in their order, so that the provider's prompt cache applies. More are added at
+the end: tools that the messages seem to need, within the budget, and tools that the model found with `find_tools`.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -16,24 +16,26 @@ from toolyard.tool_index.find_tools_result import FIND_TOOLS, MAX_FOUND, estimat
 from toolyard.tool_index.index import ToolIndex
 
 MAX_GUESSED = 10
-"""Tools that one look at the messages may bring."""
+"""Tools that one search by the messages may add."""
 MIN_LIKELIHOOD = 0.35
-"""Of the best one's score: what fits worse is not guessed."""
+"""The share of the best score that a tool needs to be added."""
 MAX_SAMPLED = 10
-"""Tools that a message is shown which seems to need none, such as a greeting."""
+"""Tools to show for a message that seems to need none, such as a greeting."""
 MAX_MESSAGES = 3
 MAX_GUESSED_FACTOR, MAX_FOUND_FACTOR = 2, 16
-"""How many times the budget a conversation may come to by what later messages seem to need, and by what it finds."""
+"""How many times the budget a conversation may reach by tools that later messages need, and by tools that it finds."""
 
 
 class ToolSelector:
+    """Selects tools from a search index, within a budget."""
+
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
         self._index = ToolIndex()
         self._indexed: Mapping[str, Tool] = {}
 
     def update_index(self, tools: Mapping[str, Tool]) -> None:
-        """Bring the index up to date: what came, went or changed, and nothing else."""
+        """Add, replace and drop the tools that differ from those indexed before."""
         before, self._indexed = self._indexed, tools
         for name in before:
             if name not in tools:
@@ -43,15 +45,15 @@ class ToolSelector:
                 self._index.put(tool)
 
     def search(self, query: str, allowed: Callable[[Tool], bool]) -> list[Tool]:
-        return [found.tool for found in self._index.search(query, MAX_FOUND, allowed)]
+        return [match.tool for match in self._index.search(query, MAX_FOUND, allowed)]
 
     @staticmethod
     def is_unchanged(state: State) -> bool:
-        """Nothing came since the last turn that could bring more tools."""
+        """Return whether no message and no result of `find_tools` has come since the last turn."""
         return not any(isinstance(item, UserMessage) or _is_find_result(item) for item in _list_new_items(state))
 
     def select_names(self, state: State, usable: Callable[[str], Tool | None], always: Collection[str]) -> list[str]:
-        """The tools to show next, in order, of those that may be used. The budget is for those not shown always."""
+        """Return the names of the tools to show, in order. Tools in `always` do not count towards the budget."""
         shown = _ShownTools(self.budget, usable, always)
         for name in (*state.offered, *always):
             shown.add(name)
@@ -67,35 +69,35 @@ class ToolSelector:
         return list(shown.names)
 
     def _add_sample(self, shown: "_ShownTools") -> None:
-        """Show some tools of every server, in turn: a model that sees none would say that it can do nothing."""
+        """Show some tools of each server in turn: a model that sees none would say that it can do nothing."""
         by_server: dict[str, list[str]] = {}
         for name, tool in self._indexed.items():
             by_server.setdefault(tool.server, []).append(name)
         rounds = zip_longest(*by_server.values())
-        most = len(shown.names) + MAX_SAMPLED
+        max_shown = len(shown.names) + MAX_SAMPLED
         for name in (name for names in rounds for name in names if name is not None):
-            if len(shown.names) >= most:
+            if len(shown.names) >= max_shown:
                 return
             shown.add(name, times=1)
 
     def _list_found(self, state: State) -> list[str]:
-        """What the model found since its last turn."""
+        """Return the tools that the model found with `find_tools` since its last turn."""
         return [
             name for item in _list_new_items(state) if _is_find_result(item) for name in parse_tool_names(item.content)
         ]
 
     def _guess_names(self, state: State, allowed: Callable[[Tool], bool]) -> Iterator[str]:
-        """What the messages that came since the last turn seem to need, each after what its values come from."""
+        """Yield the tools that the new messages seem to need, each after the tools that its arguments come from."""
         texts = [item.text for item in _list_new_items(state) if isinstance(item, UserMessage)][-MAX_MESSAGES:]
-        likely = self._index.search("\n".join(texts), MAX_GUESSED, allowed) if texts else []
-        for found in likely:
-            if found.score >= MIN_LIKELIHOOD * likely[0].score:
-                yield from found.tool.sources.values()
-                yield found.tool.name
+        matches = self._index.search("\n".join(texts), MAX_GUESSED, allowed) if texts else []
+        for match in matches:
+            if match.score >= MIN_LIKELIHOOD * matches[0].score:
+                yield from match.tool.sources.values()
+                yield match.tool.name
 
 
 class _ShownTools:
-    """The tools shown so far, and how much room they take."""
+    """The tools selected so far, and how much of the budget they take."""
 
     def __init__(self, budget: Budget, usable: Callable[[str], Tool | None], free: Collection[str]) -> None:
         self.names: dict[str, None] = {}
@@ -105,7 +107,7 @@ class _ShownTools:
         self._count = self._bytes = 0
 
     def add(self, name: str, times: int = 0) -> None:
-        """Unless it may not be used, or takes more room than so many times the budget."""
+        """Add a tool that may be used, unless it exceeds `times` the budget; 0 means no limit."""
         tool = self._usable(name) if name not in self.names else None
         if tool is None:
             return

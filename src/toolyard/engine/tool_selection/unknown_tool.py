@@ -1,4 +1,4 @@
-"""What to tell a model that asked for a tool which is not there. Pure."""
+"""The error for a model that called a tool which does not exist. Pure."""
 
 import itertools
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ MAX_LETTERS = 64
 
 
 def build_unknown_tool_problem(name: str, offered: Iterable[str]) -> Problem:
-    """Return the problem, with the tools that there are, nearest in name first."""
+    """Return the problem with the names of the offered tools, the most similar first."""
     near = sorted(offered, key=lambda other: -_compute_likeness(name[:MAX_LETTERS].lower(), other.lower()))
     names = ", ".join(near[:MAX_NAMED]) or "none"
     return Problem(
@@ -21,6 +21,6 @@ def build_unknown_tool_problem(name: str, offered: Iterable[str]) -> Problem:
 
 
 def _compute_likeness(name: str, other: str) -> float:
-    """Return how many pairs of letters two names share, of all that they have."""
-    pairs, others = {*itertools.pairwise(name)}, {*itertools.pairwise(other)}
-    return len(pairs & others) / (len(pairs | others) or 1)
+    """Return the share of letter pairs that two names have in common."""
+    pairs, other_pairs = {*itertools.pairwise(name)}, {*itertools.pairwise(other)}
+    return len(pairs & other_pairs) / (len(pairs | other_pairs) or 1)

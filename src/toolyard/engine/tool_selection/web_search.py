@@ -1,6 +1,6 @@
-"""Where a run's searches go and which of its provider's own tools it gets: finds the facts, and asks the rule.
+"""Plans where a run's web searches go and which of its provider's own tools it gets.
 
-It does not know how an offer is made of them.
+The rule itself is `core.web_search.choose_search`; this module collects the facts for it. `registry` builds the offer.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -24,29 +24,29 @@ from toolyard.core.web_search import (
 )
 
 ENFORCED_OPTIONS = ("max_uses", "allowed_domains", "blocked_domains")
-"""What a search must be held to, where it is set; where the user is, is only a hint."""
+"""Options that a provider must support if they are set. The user's location is only a hint."""
 
 
 class SearchRequest(Struct, frozen=True, kw_only=True):
-    """Who asks which model for what, and which tools there are for it."""
+    """The model, the requested search mode, and the tools that a plan can use."""
 
     model: str
     mode: SearchMode
-    """The request's own, its conversation's or the yard's."""
+    """Of the request, else of its conversation, else of the server."""
     native: Sequence[Tool]
-    """The provider's."""
+    """The tools that providers run themselves."""
     search_tools: Sequence[Tool]
-    """Those of ours, and of the application, that search."""
+    """Search tools of this server and of the application."""
     has_others: Callable[[], bool]
-    """Whether there are more that would be offered."""
+    """Returns whether tools other than search tools would be offered."""
     judge: Callable[[Tool], Decision]
 
 
 class SearchPlan(Struct, frozen=True, kw_only=True):
-    """What a run gets. The same values for the same circumstances, so that an offer can be found again by them."""
+    """The search plan of a run. Equal circumstances give equal plans: a plan is part of an offer's cache key."""
 
     search: SearchChoice | None = None
-    """None if nobody spoke of searching: then tools that search are tools like any other."""
+    """None if no search mode is set: then search tools are tools like any other."""
     left_out: frozenset[str] = frozenset()
     native: tuple[str, ...] = ()
 
@@ -56,7 +56,7 @@ class SearchPlan(Struct, frozen=True, kw_only=True):
 
     @property
     def summary(self) -> str:
-        """Where a search runs, and why there."""
+        """Return where a search runs and why; empty without a search."""
         return f"{self.search.where}: {self.search.why}" if self.search is not None else ""
 
     @property
@@ -75,7 +75,7 @@ class SearchPlanner:
         find_native: Callable[[str], NativeTools] = lambda _: _NO_NATIVE_TOOLS,
         default_model: str = "",
     ) -> None:
-        """`hosts` tells what the provider of a model runs itself."""
+        """`find_native` returns which tools the provider of a model runs itself."""
         if rules.prefer not in get_args(SearchMode):
             raise Misconfigured(f"{rules.prefer!r} is no place to search: use auto, native, mcp, duckduckgo or off")
         self._rules = rules
@@ -83,32 +83,34 @@ class SearchPlanner:
         self._default_model = default_model
 
     def native_tools(self, native: Iterable[Tool]) -> list[Tool]:
-        """Of the provider's tools those that the provider of the usual model has."""
+        """Return the tools of `native` that the provider of the default model has."""
         hosts = self._find_native(self._default_model)
         return [tool for tool in native if _explain_mismatch(tool, hosts) == ""]
 
     def choose_mode(self, mode: SearchMode) -> SearchMode:
-        """That of the request or its conversation; where they have none, the yard's."""
+        """Return the mode of the request or its conversation, or else the server's."""
         return mode or self._rules.prefer
 
     def is_search(self, tool: Tool) -> bool:
         return self._rules.is_search(tool)
 
     def plan(self, request: SearchRequest) -> SearchPlan:
-        wish, hosts = request.mode, self._find_native(request.model)
-        missing = {tool.name: _explain_unusable(tool, hosts, request) for tool in request.native}
-        own = [tool for tool in request.search_tools if _matches_mode(tool, wish) and request.judge(tool) != "deny"]
-        search = choose_search(wish, self._collect_facts(wish, request, hosts, missing, own)) if wish else None
+        mode, hosts = request.mode, self._find_native(request.model)
+        problems = {tool.name: _explain_unusable(tool, hosts, request) for tool in request.native}
+        usable = [tool for tool in request.search_tools if _matches_mode(tool, mode) and request.judge(tool) != "deny"]
+        search = choose_search(mode, self._collect_facts(mode, request, hosts, problems, usable)) if mode else None
         where = search.where if search else "mcp"
-        shown = {tool.name for tool in own} if where == "mcp" else set[str]()
-        crowded = not hosts.beside_functions and where != "native" and (bool(shown) or request.has_others())
+        offered = {tool.name for tool in usable} if where == "mcp" else set[str]()
+        # Some providers reject a request that mixes their own tools with functions: functions win, unless the search
+        # itself is to run at the provider.
+        crowded = not hosts.beside_functions and where != "native" and (bool(offered) or request.has_others())
         native = [
             name
-            for name, problem in missing.items()
+            for name, problem in problems.items()
             if not problem and not crowded and (name != SEARCH_TOOL or where == "native")
         ]
         left_out = (
-            frozenset(tool.name for tool in request.search_tools if tool.name not in shown)
+            frozenset(tool.name for tool in request.search_tools if tool.name not in offered)
             if search
             else frozenset[str]()
         )
@@ -119,11 +121,12 @@ class SearchPlanner:
         mode: SearchMode,
         request: SearchRequest,
         hosts: NativeTools,
-        missing: Mapping[str, str],
+        problems: Mapping[str, str],
         search_tools: Sequence[Tool],
     ) -> SearchFacts:
-        no_native = missing.get(SEARCH_TOOL, "this server does not offer it")
-        brought = any(tool.venue == "client" for tool in search_tools)  # an application's own search is custom control
+        no_native = problems.get(SEARCH_TOOL, "this server does not offer it")
+        # An application that brings its own search tool wants control over its searches.
+        brought = any(tool.venue == "client" for tool in search_tools)
         return SearchFacts(
             no_native=no_native and f"the model {request.model} cannot search natively: {no_native}",
             no_own="" if search_tools else _NO_DUCKDUCKGO if mode == "duckduckgo" else _NO_OWN,
@@ -142,9 +145,12 @@ def _matches_mode(tool: Tool, mode: SearchMode) -> bool:
 
 
 def _explain_unusable(tool: Tool, hosts: NativeTools, request: SearchRequest) -> str:
-    """Why a provider's tool cannot be offered; empty if it can. One that needs approval cannot: nobody would ask."""
-    if missing := _explain_mismatch(tool, hosts):
-        return missing
+    """Return why a provider's tool cannot be offered; empty if it can.
+
+    A tool that needs approval cannot: the provider would run it without asking.
+    """
+    if mismatch := _explain_mismatch(tool, hosts):
+        return mismatch
     return "" if request.judge(tool) == "allow" else f"{tool.name} is not enabled here, or needs approval"
 
 
@@ -152,5 +158,5 @@ def _explain_mismatch(tool: Tool, hosts: NativeTools) -> str:
     if tool.name not in hosts.tools:
         return f"its provider has no {tool.name}"
     options = asdict(tool.options or ProviderOptions())
-    untold = [name for name in ENFORCED_OPTIONS if options[name] and name not in hosts.options]
-    return f"its provider's {tool.name} cannot be held to {', '.join(untold)}" if untold else ""
+    unsupported = [name for name in ENFORCED_OPTIONS if options[name] and name not in hosts.options]
+    return f"its provider's {tool.name} cannot be held to {', '.join(unsupported)}" if unsupported else ""
