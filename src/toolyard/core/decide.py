@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import assert_never
 
+from toolyard.core.approvals import decide_approval, describe_phase, get_owner, require_decider
 from toolyard.core.caller import Caller
 from toolyard.core.commands import (
     AddMessage,
@@ -21,8 +22,6 @@ from toolyard.core.conversation_settings import Settings
 from toolyard.core.errors import Refused
 from toolyard.core.events import (
     CallAnswered,
-    CallApproved,
-    CallDenied,
     CallEnded,
     ConversationChanged,
     ConversationOpened,
@@ -36,7 +35,7 @@ from toolyard.core.events import (
 )
 from toolyard.core.history import find_trailing_calls
 from toolyard.core.items import Call, Item, Result
-from toolyard.core.results import WITHDRAWN, build_unanswered_result, build_user_denied_result, build_withdrawn_result
+from toolyard.core.results import WITHDRAWN, build_unanswered_result, build_withdrawn_result
 from toolyard.core.run_state import CallState
 from toolyard.core.state import State
 
@@ -53,7 +52,7 @@ def decide(state: State, command: Command, now: float) -> Events:
         case AddMessage() | RemoveMessage():
             return _edit_history(state, command, now)
         case Approve() | Deny():
-            return _decide_call(state, command, now)
+            return decide_approval(state, command, now)
         case Deliver():
             call = _require_parked(state, command.result.call_id, "client", command.by)
             if call.call.tool != command.result.tool:
@@ -154,31 +153,11 @@ def _expand_removal(state: State, ids: frozenset[str]) -> frozenset[str]:
     return ids | calls | results
 
 
-def _decide_call(state: State, command: Approve | Deny, now: float) -> Events:
-    call = state.calls.get(command.call_id)
-    if call is None or call.phase != "asking":
-        raise Refused(f"call {command.call_id!r} is not asking for a decision{_describe_phase(call)}")
-    if now >= call.expires_at:
-        raise Refused(f"call {command.call_id!r} asked until {call.expires_at:.0f}; the time to decide is over")
-    _require_decider(state, command.by)
-    # A remembered approval would let later calls of the tool run unasked, and `confirm` asks for each one.
-    if isinstance(command, Approve) and command.remember != "no" and call.call.confirm == "ask":
-        raise Refused("this call has to be confirmed each time: approve it without `remember`")
-    if isinstance(command, Deny):
-        denied = CallDenied(call_id=command.call_id, by=command.by.user, reason=command.reason)
-        return denied, CallEnded(result=build_user_denied_result(call.call, command.reason, now))
-    return (
-        CallApproved(
-            call_id=command.call_id, by=command.by.user, arguments=command.arguments, remember=command.remember
-        ),
-    )
-
-
 def _require_parked(state: State, call_id: str, kind: ParkedKind, by: Caller) -> CallState:
     call = state.calls.get(call_id)
     if call is None or call.phase != "parked" or call.parked is None or call.parked.kind != kind:
-        raise Refused(f"call {call_id!r} does not wait for the {_WAITS_FOR[kind]}{_describe_phase(call)}")
-    _require_decider(state, by)
+        raise Refused(f"call {call_id!r} does not wait for the {_WAITS_FOR[kind]}{describe_phase(call)}")
+    require_decider(state, by)
     return call
 
 
@@ -186,7 +165,7 @@ _WAITS_FOR: dict[ParkedKind, str] = {"client": "application's result", "question
 
 
 def _stop(state: State, command: Stop) -> Events:
-    if not command.by.may_decide_for(_get_owner(state)):
+    if not command.by.may_decide_for(get_owner(state)):
         raise Refused(f"{command.by.user!r} may not stop anything in this conversation")
     if command.run_id and (state.run is None or state.run.id != command.run_id):
         return _end_queued_run(state, command.run_id, command.by)
@@ -235,7 +214,7 @@ def _open_if_new(state: State, by: Caller, settings: Settings) -> Events:
 
 
 def _require_ownership(state: State, by: Caller) -> None:
-    if not by.owns(_get_owner(state)):
+    if not by.owns(get_owner(state)):
         raise Refused(f"this conversation is not {by.user!r}'s")
 
 
@@ -246,18 +225,3 @@ def _require_new_items(state: State, items: Sequence[Item]) -> None:
         raise Refused(f"{', '.join(sorted(existing))} is in this conversation already")
     if queued := {item.id for run in state.queue for item in run.request.input if item.id in ids}:
         raise Refused(f"{', '.join(sorted(queued))} waits in this conversation already")
-
-
-def _get_owner(state: State) -> Caller:
-    if state.owner is None:
-        raise Refused("there is no such conversation yet")
-    return state.owner
-
-
-def _require_decider(state: State, by: Caller) -> None:
-    if not by.may_decide_for(_get_owner(state)):
-        raise Refused(f"{by.user!r} may not decide in this conversation: its owner or an approver of the tenant may")
-
-
-def _describe_phase(call: CallState | None) -> str:
-    return f": it is {call.phase}" if call else ": it has ended or never was"

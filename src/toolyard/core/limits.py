@@ -23,6 +23,14 @@ class Limits(Struct, frozen=True, kw_only=True, omit_defaults=True):
         tokens = [tokens for tokens in (self.run_tokens, other.run_tokens) if tokens]
         return Limits(**capped, run_tokens=min(tokens, default=0))
 
+    def find_reached(self, *, turns: int, conversation_turns: int, tokens: int) -> str:
+        """Return the name of the limit that ends a run before its next turn, or "" while it may go on."""
+        if turns >= self.turns_per_request:
+            return "turns_per_request"
+        if conversation_turns >= self.turns_per_conversation:
+            return "turns_per_conversation"
+        return "run_tokens" if self.run_tokens and tokens >= self.run_tokens else ""
+
 
 class Budget(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How many tools a model is shown at once; it can find further ones with `find_tools`."""

@@ -161,13 +161,10 @@ def _plan_turn(state: State, run: RunState, now: float) -> Step:
     last = state.history[-1] if state.history else None
     if run.finish not in (None, "paused") and not (isinstance(last, Result) and not last.ran_at):
         return _plan_ending(last, run.finish)
-    limits = run.limits
-    if run.tool_turns + run.pauses >= limits.turns_per_request:
-        return End("limit", "turns_per_request")
-    if state.tool_turns >= limits.turns_per_conversation:
-        return End("limit", "turns_per_conversation")
-    if limits.run_tokens and run.usage.total >= limits.run_tokens:
-        return End("limit", "run_tokens")
+    turns = run.tool_turns + run.pauses
+    limit = run.limits.find_reached(turns=turns, conversation_turns=state.tool_turns, tokens=run.usage.total)
+    if limit:
+        return End("limit", limit)
     return _plan_full_window(state, run, now) if is_full(state, run) else AskModel()
 
 
