@@ -1,4 +1,4 @@
-"""Creates connections to servers with the MCP SDK. Only this module and what it imports load the SDK."""
+"""Creates connections to servers with the MCP SDK. In this venue only this module, with what it imports, loads it."""
 
 import logging
 from collections.abc import Awaitable, Callable

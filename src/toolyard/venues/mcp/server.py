@@ -1,8 +1,8 @@
 """One MCP server: its sessions, its tools, and which of them are accepted. `sessions` opens and restarts connections.
 
 Most servers have one session that all callers share. A server whose `auth` is `caller` has a session for each user of
-each tenant, and no session serves two users. Its first listing, whoever's session made it, is offered to callers who
-have no session yet; once a caller's own session has listed the tools, that caller gets the accepted ones of its list.
+each tenant, and no session serves two users. Its first listing, over any session, is offered to callers who have no
+session yet; once a caller's own session has listed the tools, that caller gets the accepted ones of that listing.
 """
 
 import asyncio
@@ -183,7 +183,7 @@ class ManagedServer:
             self._end_sessions(SHARED_KEY)  # it was needed for the first listing only; callers have their own sessions
 
     def _add_caller_pins(self, tools: Mapping[str, Json]) -> Pins:
-        """Return the pins with one for each tool that only this caller is listed: a pin reserves the tool's name.
+        """Return the pins with one for each tool that only this caller gets: a pin reserves the tool's name.
 
         Such a pin accepts nothing and is not `present`, so the tool stays hidden from callers without a listing.
         """
@@ -204,7 +204,7 @@ class ManagedServer:
     async def _decide(
         self, apply: Callable[[Pins, Sequence[str]], Pins], tools: Sequence[str], *, accept: bool
     ) -> None:
-        """Decide on the shared definitions and on those that only some callers are listed.
+        """Decide on the shared definitions and on those that only some callers get.
 
         Rejecting a tool by name also rejects every definition of it that was accepted for some callers.
         """
@@ -242,7 +242,7 @@ class ManagedServer:
         return self.spec.pin == "off"
 
     def _iter_caller_pins(self) -> Iterator[tuple[str, ListedDefinition, Pin, int]]:
-        """Yield each definition that only some callers are listed, its pin as it is for them, and their number."""
+        """Yield each definition that only some callers get, its pin as it is for them, and their number."""
         for remote, definitions in self._views.count_definitions().items():
             pin = self._pins[remote]
             for listed, callers in definitions.values():
@@ -356,7 +356,7 @@ class ManagedServer:
         return self._pins.get(remote)
 
     def get_definition(self, remote: str, caller: Caller) -> Json:
-        """Return the definition that this caller is listed for a tool; empty if there is none."""
+        """Return the definition that this caller gets for a tool; empty if there is none."""
         view = self._views.get(self.resolve_caller(caller)[0])
         if view is not None:
             return view[remote].definition if remote in view else {}
@@ -415,7 +415,7 @@ def find_least_needed(connections: Mapping[CallerKey, McpConnection]) -> CallerK
 
 
 def _describe_caller_tool(pin: Pin, callers: int) -> ServerTool:
-    """Return a tool that only some callers are listed, with their number."""
+    """Return a tool that only some callers get, with their number."""
     tool = replace(pin.server_tool, callers=callers)
     count = "one caller gets it" if callers == 1 else f"{callers} callers get it"
     return tool if tool.state == "accepted" else replace(tool, why=f"as {count}:\n{tool.why}")

@@ -162,7 +162,7 @@ class _CallRunner:
         if self._tool.repeatable:
             self._prepared[token.rpartition(":")[2]] = reply
             return await self.begin()
-        return _build_unavailable(self._tool, "it was started anew while the answer was waited for", read=True)
+        return _build_unavailable(self._tool, "it was restarted while the call waited for an answer", read=True)
 
     async def _continue_round(self, pending_round: InputRound, answer: Json) -> Value | Failure | Pending:
         responses = cast(Json, answer.get("content") or {}).get(INPUT_RESPONSES)

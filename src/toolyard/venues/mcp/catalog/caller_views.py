@@ -16,7 +16,7 @@ CallerKey = tuple[str, ...]
 
 
 class ListedDefinition(Struct, frozen=True, eq=False, weakref=True):
-    """A definition of a tool; one object for all callers who are listed it."""
+    """A definition of a tool; one object for all callers who get it."""
 
     definition: Json
     hash: str
@@ -46,7 +46,7 @@ class CallerViews:
         self._views.clear()
 
     def count_definitions(self) -> dict[str, dict[str, tuple[ListedDefinition, int]]]:
-        """Return for each tool its listed definitions by hash, each with the number of callers who are listed it."""
+        """Return for each tool its listed definitions by hash, each with the number of callers who get it."""
         counts: dict[str, dict[str, tuple[ListedDefinition, int]]] = {}
         for view in self._views.values():
             for remote, listed in view.items():

@@ -16,7 +16,7 @@ from toolyard.venues.mcp.catalog.definitions import PINNED_FIELDS, Json, find_de
 
 MAX_DIFF_LINES = 200
 MAX_DECISIONS = 1000
-"""Decisions kept for one tool on definitions that only some callers are listed; the oldest are dropped."""
+"""Decisions kept for one tool on definitions that only some callers get; the oldest are dropped."""
 MAX_PINS = 2000
 """Pins of one server. Tools that are listed now or were decided on are kept beyond it."""
 MAX_COMPARED_LINES = 1000
@@ -32,7 +32,7 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rejected: Json | None = None
     present: bool = True
     said: dict[str, bool] = {}
-    """Decisions on definitions that only some callers are listed, by hash: True if accepted, False if rejected."""
+    """Decisions on definitions that only some callers get, by hash: True if accepted, False if rejected."""
     pushes: bool = False
     """Whether the tool has failed in the new era (2026-07-28) because it asks by a request of its own."""
 
@@ -94,7 +94,7 @@ def update_pins(
 
 
 def build_caller_pin(pin: Pin, definition: Json, hash: str, *, trusting: bool) -> Pin:
-    """Return the pin as it is for a caller who is listed this definition of the tool."""
+    """Return the pin as it is for a caller who gets this definition of the tool."""
     decision = True if trusting and not find_defect(definition) else pin.said.get(hash)
     return replace(
         pin,
@@ -113,7 +113,7 @@ def limit_pins(pins: Pins, needed: Collection[str]) -> Pins:
 
 
 def record_decision(pin: Pin, hashes: Sequence[str], accept: bool) -> Pin:
-    """Return the pin with a decision on definitions that only some callers are listed. The oldest ones are dropped."""
+    """Return the pin with a decision on definitions that only some callers get. The oldest ones are dropped."""
     # Hashes that are decided again move to the end: the order of the dict is the age of the decisions.
     others = {hash: accepted for hash, accepted in pin.said.items() if hash not in hashes}
     decisions = {**others, **dict.fromkeys(hashes, accept)}

@@ -100,7 +100,7 @@ class ExtraSessions:
             (key for key, connection in self._connections.items() if not connection.describe().in_flight), None
         )
         if unused is None:
-            raise Refused(f"{MAX_SESSIONS} further sessions of the server {self._id!r} are in use; try later")
+            raise Refused(f"{MAX_SESSIONS} extra sessions of the server {self._id!r} are in use; try later")
         self._end(*unused)
 
     def _end(self, caller_key: CallerKey, kind: SessionKind) -> None:

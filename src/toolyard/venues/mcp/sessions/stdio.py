@@ -276,7 +276,7 @@ class MessageWriter:
         return len(self._backlog)
 
     def was_read(self, request: int | str) -> bool:
-        """Return whether the child may have read a request, and so acted on it; True where that is unknown."""
+        """Return whether the child may have read a request that was written, and so acted on it; True if unknown."""
         end = self._request_ends.pop(request, None)
         return end is not None and (self._read_bytes is None or end <= self._read_bytes)
 

@@ -127,7 +127,7 @@ class SessionSupervisor:
     ) -> ServerReply:
         """Send a request to the server; send it again if it is certain that the server did not read it.
 
-        `preflight` is called for each session anew, because another session may have listed other tools.
+        `preflight` is called again for each session, because another session may have listed other tools.
         """
         no_reply, modern = NoReply("the server is stopped", read=False), False
         for _ in range(MAX_TRIES):
