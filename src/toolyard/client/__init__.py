@@ -1,6 +1,6 @@
-"""Toolyard in an application: its tools run here, beside its own state, while the server talks to the model.
+"""The client for applications: their tools run in the application, while the server talks to the model.
 
-Needs nothing of the server: `pip install -e '.[client]'` in a clone.
+The server's dependencies are not needed: `pip install -e '.[client]'` in a clone.
 """
 
 from toolyard.client.app_client import AppClient

@@ -1,6 +1,6 @@
-"""A conversation as an application has it: what the user says goes in, events come out, its tools run here.
+"""A conversation for an application: it sends the user's messages, yields events, and runs the application's tools.
 
-A connection that breaks is taken up from the last event; a call is run once, however often it is told.
+A stream that breaks is resumed after the last event. A call runs once, however often the server hands it out.
 """
 
 import asyncio
@@ -35,12 +35,12 @@ from toolyard.venues.function import FunctionVenue
 
 PATH = "/chat/v1/conversation"
 BACKOFF_S = (0.0, 0.5, 1.0, 2.0, 4.0, 8.0)
-"""How long to wait before each attempt to find the server again."""
+"""How long to wait before each attempt to reach the server again."""
 MAX_RATE_WAIT_S = 120.0
 POLL_S = 0.5
-"""Between two looks at what becomes of a request, where nobody tells."""
+"""The delay between two requests for the state of a run, where no stream reports it."""
 MAX_OTHER_RUNS = 100
-"""How many requests of others may end before ours does."""
+"""How many runs of other clients may end before ours does."""
 
 Body = Mapping[str, object]
 
@@ -71,10 +71,10 @@ class AppClient:
         user: str = "app",
     ) -> None:
         self.conversation_id = conversation_id
-        """Empty before the first message; give it to another client to go on there."""
+        """Empty before the first message. Another client with the same id continues the conversation."""
         self.system_prompt = system_prompt
         self.context = dict(context or {})
-        """What the model is told of the application besides, with each message."""
+        """The application's context, which is sent to the model with each message."""
         self._http = AppHttpClient(url, key, headers or {})
         self._tools = LocalTools((FunctionVenue(tools),), Caller(user=user), lambda: self.context)
         self._servers = dict(servers or {})
@@ -83,7 +83,7 @@ class AppClient:
         self._run_id = ""
         self._is_active = False
         self._stopped = asyncio.Event()
-        """Whether the request that is under way was stopped here. Each has its own."""
+        """Set when the current request is stopped by this client. Each request has its own event."""
 
     async def __aenter__(self) -> Self:
         self._exit_stack.push_async_callback(self._http.close)
@@ -104,10 +104,10 @@ class AppClient:
     async def send(
         self, text: str, *, images: Sequence[str] = (), interrupt: bool = False
     ) -> AsyncGenerator[Event, None]:
-        """Say something; everything that happens until the answer, which is the last event.
+        """Send a message and yield all events up to the answer, which is the last one.
 
-        `images` are addresses; one that begins with `data:` carries the image. `interrupt` stops what still runs in
-        the conversation instead of waiting for it.
+        `images` are URLs; a `data:` URL carries the image itself. `interrupt` stops what still runs in the conversation
+        instead of waiting for it.
         """
         body: dict[str, object] = {
             "messages": [{"role": "user", "content": _build_content(text, images)}],
@@ -122,7 +122,7 @@ class AppClient:
                 yield event
 
     async def ask(self, text: str) -> str:
-        """Say something; the model's answer. Raises RunFailed if there is none."""
+        """Send a message and return the model's answer. Raise RunFailed if there is none."""
         final: Final | None = None
         async with aclosing(self.send(text)) as events:
             async for event in events:
@@ -132,15 +132,16 @@ class AppClient:
         return final.text
 
     async def follow(self) -> AsyncGenerator[Event, None]:
-        """Take up what runs or waits in the conversation, perhaps begun on another device, to its end."""
+        """Yield the events of what runs or waits in the conversation, perhaps begun on another device, to its end."""
         async with aclosing(self._drive(self._build_resume_body())) as events:
             async for event in events:
                 yield event
 
     async def stop(self) -> None:
-        """Stop the request that is under way, here and on the server, or what runs there if none is.
+        """Stop the current request, here and on the server; without one, stop what runs in the conversation.
 
-        It then ends as cancelled. One that stands in line leaves the one in front alone; one not yet sent never is.
+        The request ends as cancelled. A request that waits in the queue does not stop the run before it, and a message
+        that was not sent yet is not sent any more.
         """
         self._stopped.set()
         try:
@@ -150,15 +151,16 @@ class AppClient:
             self._tools.stop()
 
     async def _cancel(self) -> None:
-        """Have the server stop it. It may have ended by itself in this very moment."""
-        path, patience = f"/conversations/{self.conversation_id}/cancel", _RetryDelay(asyncio.Event())
+        """Cancel the run on the server, with retries."""
+        # An event that is never set: a stop must not shorten the retries of a cancellation.
+        path, retry = f"/conversations/{self.conversation_id}/cancel", _RetryDelay(asyncio.Event())
         while True:
             try:
                 await self._http.request_json("POST", path, dict[str, object], {"run_id": self._run_id})
-            except Refused:
+            except Refused:  # the run has just ended by itself
                 return
             except (RateLimited, ConnectionLost) as error:
-                await patience.wait(error)
+                await retry.wait(error)
             else:
                 return
 
@@ -172,19 +174,19 @@ class AppClient:
             self._is_active = False
 
     async def _exchange(self, body: Body) -> AsyncGenerator[Event, None]:
-        """Post, run what is handed out, post the results, until the request has ended."""
+        """Post the request, run the tool calls that it hands out, and post their results, until the run has ended."""
         others = set[str]()
         while True:
             answer: ResponseEnd | None = None
-            async with aclosing(self._stream_answer(body)) as told:
-                async for one in told:
-                    if isinstance(one, PendingToolCalls | RunBlocked | Final):
-                        answer = one
-                    elif not isinstance(one, StreamStarted | StreamDone):
-                        yield one
+            async with aclosing(self._stream_answer(body)) as objects:
+                async for item in objects:
+                    if isinstance(item, PendingToolCalls | RunBlocked | Final):
+                        answer = item
+                    elif not isinstance(item, StreamStarted | StreamDone):
+                        yield item
             if answer and self._stopped.is_set() and answer.run_id != self._run_id:
                 self._tools.end_request()
-                yield self._build_cancelled()  # it was stopped, and somebody else's is in front now
+                yield self._build_cancelled()  # our run was stopped; the answer is of another client's run
                 return
             if isinstance(answer, Final):
                 self._check_repeated(answer, others)
@@ -194,23 +196,27 @@ class AppClient:
                     return
             results = await self._collect_results(answer)
             if results == []:
-                heard = False
+                received = False
                 async with aclosing(self._follow_others()) as events:
                     async for event in events:
-                        heard = True
+                        received = True
                         yield event
-                await asyncio.sleep(0 if heard else POLL_S)
+                await asyncio.sleep(0 if received else POLL_S)
             body = {**self._build_resume_body(), "toolResults": results} if results else self._build_resume_body()
 
     def _check_repeated(self, final: Final, others: set[str]) -> None:
-        """Those before ours end once each. One that is told again is the conversation's last: ours ended before it."""
+        """Record the end of another client's run. Raise RunFailed if ours must have ended before.
+
+        A run in front of ours ends once. If the server reports the same end again, that run is the conversation's last
+        one, so ours is over and somebody else has taken its answer.
+        """
         if final.run_id in others or len(others) == MAX_OTHER_RUNS:
             self._tools.end_request()
             raise RunFailed(f"somebody else has ended run {self._run_id} and gone on: the conversation has its answer")
         others.add(final.run_id)
 
     async def _collect_results(self, answer: ResponseEnd | None) -> Sequence[object] | None:
-        """What to post next; an empty list if somebody else has to do something first, None to ask how it went on."""
+        """Return the results to post next; empty if somebody else has to act first, None to only ask for the state."""
         match answer:
             case PendingToolCalls() if not self._stopped.is_set():
                 return await self._tools.run_calls(answer)
@@ -223,44 +229,45 @@ class AppClient:
                 return None
 
     async def _stream_answer(self, body: Body) -> AsyncGenerator[StreamObject, None]:
-        """What the server tells until its `done`, over as many connections as that takes."""
-        correlation_id, patience = secrets.token_hex(16), _RetryDelay(self._stopped)
+        """Yield the objects of one answer up to its `done`, over as many connections as that takes."""
+        # One correlation id for all attempts: after a lost connection it finds out whether the server took the message.
+        correlation_id, retry = secrets.token_hex(16), _RetryDelay(self._stopped)
         while True:
             if "messages" in body and self._stopped.is_set():
                 yield self._build_cancelled()
                 return
             began = False
             try:
-                async with aclosing(self._post(body, correlation_id)) as told:
-                    async for one in told:
+                async with aclosing(self._post(body, correlation_id)) as objects:
+                    async for item in objects:
                         began = True
-                        if isinstance(one, StreamStarted) and self._stopped.is_set():
-                            await self._cancel()  # the server could not be told before it had the message
-                        patience.reset()
-                        yield one
+                        if isinstance(item, StreamStarted) and self._stopped.is_set():
+                            await self._cancel()  # only now is the id of the run known that has to be cancelled
+                        retry.reset()
+                        yield item
                 return
             except (Refused, RequestRejected, Invalid) as error:
                 if "toolResults" not in body or not self._tools.shrink_batch(error):
                     raise
-                body = self._build_resume_body()  # what still waits is handed out again
+                body = self._build_resume_body()  # the server hands out the calls again that still wait for a result
             except RateLimited as error:
                 if "messages" not in body or not self._stopped.is_set():
-                    await patience.wait(error)
+                    await retry.wait(error)
             except ConnectionLost as error:
-                await patience.wait(error)
-                body = self._build_resume_body() if began else await self._recover_body(body, correlation_id, patience)
+                await retry.wait(error)
+                body = self._build_resume_body() if began else await self._recover_body(body, correlation_id, retry)
 
     async def _post(self, body: Body, correlation_id: str) -> AsyncGenerator[StreamObject, None]:
-        """What comes over one connection. Raises Lost if it ends before its `done`."""
+        """Yield the objects of one connection. Raise ConnectionLost if it ends before its `done`."""
         headers = {"x-correlation-id": correlation_id} | ({"last-event-id": self._cursor} if self._cursor else {})
         async with aclosing(self._http.stream_events("POST", PATH, body, headers)) as events:
-            async for place, raw in events:
-                self._cursor = place or self._cursor
-                one = parse_object(raw)
-                if one is not None:
-                    self._note_start(one)
-                    yield one
-                if isinstance(one, StreamDone):
+            async for event_id, raw in events:
+                self._cursor = event_id or self._cursor
+                item = parse_object(raw)
+                if item is not None:
+                    self._note_start(item)
+                    yield item
+                if isinstance(item, StreamDone):
                     return
         raise ConnectionLost("the server has ended the stream")
 
@@ -275,34 +282,37 @@ class AppClient:
             self._run_id = self._run_id or event.run_id
 
     async def _recover_body(self, body: Body, correlation_id: str, retry: "_RetryDelay") -> Body:
-        """No answer came: what to post now. A message is sent again only if the server says that it never took it."""
+        """Return what to post after a request without any answer.
+
+        A message is sent again only if the server has no run with its correlation id; otherwise it would run twice.
+        """
         while "messages" in body:
             try:
-                found = await self._http.request_json("GET", f"/traces/{quote(correlation_id)}", _Traces)
+                traces = await self._http.request_json("GET", f"/traces/{quote(correlation_id)}", _Traces)
             except NotFound:
                 break
             except (RateLimited, ConnectionLost) as error:
                 await retry.wait(error)
                 continue
-            if not found.runs:
+            if not traces.runs:
                 break
-            self._run_id, self.conversation_id = found.runs[-1].run_id, found.runs[-1].conversation
-            self._cursor = self._cursor or "0"
+            self._run_id, self.conversation_id = traces.runs[-1].run_id, traces.runs[-1].conversation
+            self._cursor = self._cursor or "0"  # without a cursor nothing has been read: resume before the first event
             return self._build_resume_body()
         return body
 
     async def _follow_others(self) -> AsyncGenerator[Event, None]:
-        """Everything until the run goes on: a decision was made, or another device has answered."""
+        """Yield the next event of the conversation, which tells that a decision was made or another device answered."""
         path = f"/conversations/{self.conversation_id}/events"
         async with aclosing(self._http.stream_events("GET", path, None, {"last-event-id": self._cursor})) as events:
             with suppress(ConnectionLost, RateLimited):
-                async for place, raw in events:
-                    one = parse_object(raw)
-                    self._cursor = place or self._cursor
-                    if isinstance(one, StreamDone) or one is None:
+                async for event_id, raw in events:
+                    item = parse_object(raw)
+                    self._cursor = event_id or self._cursor
+                    if isinstance(item, StreamDone) or item is None:
                         continue
-                    if not isinstance(one, PendingToolCalls | RunBlocked | StreamStarted):
-                        yield one
+                    if not isinstance(item, PendingToolCalls | RunBlocked | StreamStarted):
+                        yield item
                         return
 
     def _build_resume_body(self) -> Body:
@@ -310,7 +320,7 @@ class AppClient:
 
 
 class _RetryDelay:
-    """How long to wait before the next attempt; a stop wakes it up. Raises the error again when it is used up."""
+    """Waits before the next attempt. Setting `stopped` ends the wait; the error is raised after the last attempt."""
 
     def __init__(self, stopped: asyncio.Event) -> None:
         self._stopped = stopped
@@ -342,7 +352,7 @@ class _RetryDelay:
 
 
 def _build_content(text: str, images: Sequence[str]) -> object:
-    words = replace_surrogates(text)
+    valid_text = replace_surrogates(text)
     if not images:
-        return words
-    return [{"type": "text", "text": words}, *({"type": "image", "url": url} for url in images)]
+        return valid_text
+    return [{"type": "text", "text": valid_text}, *({"type": "image", "url": url} for url in images)]

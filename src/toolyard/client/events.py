@@ -1,4 +1,4 @@
-"""What a stream of the server tells an application. One of a kind that is not known here is passed over."""
+"""The objects of the server's stream to an application. Objects of an unknown type are skipped."""
 
 from typing import Literal
 
@@ -17,7 +17,7 @@ class TextDelta(_TypedObject, frozen=True, kw_only=True, tag="text.delta"):
 
 
 class TextCited(_TypedObject, frozen=True, kw_only=True, tag="text.cited"):
-    """Where the text of the turn that has just ended comes from; the places count its characters."""
+    """The sources of the text of the turn that has just ended; their positions count its characters."""
 
     citations: list[Citation]
 
@@ -49,7 +49,7 @@ class ToolProgress(_TypedObject, frozen=True, kw_only=True, tag="tool.progress")
 
 
 class ClientCall(_TypedObject, frozen=True, kw_only=True, tag="client.call"):
-    """A call for the application; the client runs it by itself."""
+    """A call of one of the application's tools; `AppClient` runs it without help."""
 
     name: str
     call_id: str
@@ -70,7 +70,7 @@ class QuestionAsked(_TypedObject, frozen=True, kw_only=True, tag="question.asked
 
 
 class TurnRestarted(_TypedObject, frozen=True, kw_only=True, tag="turn.restarted"):
-    """The text of this turn so far is void: it comes again."""
+    """The turn starts again: its text so far is to be discarded."""
 
     turn: int
 
@@ -100,7 +100,7 @@ class PendingToolCalls(_TypedObject, frozen=True, kw_only=True, tag="tool_calls"
 
 
 class RunBlocked(_TypedObject, frozen=True, kw_only=True, tag="waiting", rename="camel"):
-    """The run waits for somebody else."""
+    """The run waits for an approval, an answer, or another client."""
 
     conversation_id: str
     run_id: str
@@ -111,9 +111,9 @@ class FinalMessage(Struct, frozen=True, kw_only=True):
 
 
 class Final(_TypedObject, frozen=True, kw_only=True, tag="message", rename="camel"):
-    """How a request ended: what the model said, and why it stopped.
+    """The end of a request: the model's message, and why it stopped.
 
-    Where it failed, the text is a sentence for people and `error` says what went wrong.
+    If the request failed, the text is a sentence for users and `error` has the reason.
     """
 
     conversation_id: str
@@ -156,5 +156,5 @@ _KNOWN_TYPES = frozenset(
 
 
 def parse_object(body: bytes) -> StreamObject | None:
-    """The object, or None for one that a newer server sends and this client does not know."""
+    """Return the object, or None if its type is unknown to this client, as of a newer server."""
     return _decoder.decode(body) if msgspec.json.decode(body, type=_TypeField).type in _KNOWN_TYPES else None

@@ -1,4 +1,4 @@
-"""The way to the server: requests, answers and streams over HTTP. It does not know what they are for."""
+"""HTTP requests and event streams to the server. `AppClient` decides what to send and when to retry."""
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
@@ -22,18 +22,18 @@ from toolyard.core.errors import (
 
 CONNECT_S = 10.0
 SILENCE_S = 60.0
-"""A stream is alive while something comes now and then: the server sends a heartbeat every 15 s."""
+"""A stream without any data for so long counts as lost: the server sends a heartbeat every 15 s."""
 REQUEST_TIMEOUT = 408
 _ERROR_TYPES: Mapping[int, type[ToolyardError]] = {401: Unauthenticated, 403: Forbidden, 404: NotFound, 409: Refused}
 T = TypeVar("T")
 
 
 class ConnectionLost(Unavailable):
-    """The connection broke, or the server is about to stop: whether it took the request is not known."""
+    """The connection broke, or the server is about to stop. The server may or may not have taken the request."""
 
 
 class RequestRejected(ToolyardError):
-    """The server takes nothing like this, however often it is sent: it is too large, or cannot be read."""
+    """The request is too large or cannot be parsed, so sending it again does not help."""
 
     def __init__(self, message: str, error_type: str) -> None:
         super().__init__(message)
@@ -64,24 +64,27 @@ class AppHttpClient:
             return msgspec.json.decode(body, type=kind)
         except msgspec.DecodeError:
             raise ConnectionLost(
-                f"what answers at {self._url} is no server of ours, but perhaps one before it"
+                f"the answer from {self._url} is not one of a Toolyard server; a proxy in front of it may have sent it"
             ) from None
 
     async def stream_events(
         self, method: str, path: str, body: object, headers: Mapping[str, str]
     ) -> AsyncGenerator[tuple[str, bytes], None]:
-        """The last id and the data of each event. Raises Lost if the stream breaks, ToolyardError if it is refused."""
-        last, rest = "", b""
-        sent = {"accept": "text/event-stream", **headers}
-        async with self._request(method, path, body, sent) as response:
-            async for piece in response.content.iter_any():
-                *lines, rest = (rest + piece).split(b"\n")
+        """Yield the last event id and the data of each event.
+
+        Raise ConnectionLost if the stream breaks, or another ToolyardError if the request is refused.
+        """
+        event_id, partial_line = "", b""
+        request_headers = {"accept": "text/event-stream", **headers}
+        async with self._request(method, path, body, request_headers) as response:
+            async for chunk in response.content.iter_any():
+                *lines, partial_line = (partial_line + chunk).split(b"\n")
                 for line in lines:
                     name, _, value = line.partition(b":")
                     if name == b"id":
-                        last = value.strip().decode()
-                    elif name == b"data":
-                        yield last, value.strip()
+                        event_id = value.strip().decode()
+                    elif name == b"data":  # the server writes the data of an event on one line
+                        yield event_id, value.strip()
 
     @asynccontextmanager
     async def _request(
@@ -89,11 +92,11 @@ class AppHttpClient:
     ) -> AsyncGenerator[aiohttp.ClientResponse, None]:
         self._session = self._session or aiohttp.ClientSession(headers=self._headers)
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
-        data = None if body is None else BytesIO(msgspec.json.encode(body))  # a file: in pieces, however large
-        kind = {"content-type": "application/json"} if data is not None else {}
+        data = None if body is None else BytesIO(msgspec.json.encode(body))  # a file object: aiohttp sends it in chunks
+        content_type = {"content-type": "application/json"} if data is not None else {}
         try:
             async with self._session.request(
-                method, f"{self._url}{path}", data=data, headers={**kind, **headers}, timeout=timeout
+                method, f"{self._url}{path}", data=data, headers={**content_type, **headers}, timeout=timeout
             ) as response:
                 if response.status >= 400:
                     raise _build_error(response, await response.read())
@@ -104,21 +107,21 @@ class AppHttpClient:
 
 def _build_error(response: aiohttp.ClientResponse, body: bytes) -> ToolyardError:
     try:
-        told = msgspec.json.decode(body, type=_ProblemBody)
+        problem = msgspec.json.decode(body, type=_ProblemBody)
     except msgspec.DecodeError:
-        told = _ProblemBody()
-    said = told.error or f"the server answered {response.status}"
+        problem = _ProblemBody()
+    message = problem.error or f"the server answered {response.status}"
     match response.status:
         case 400:
-            return RequestRejected(said, "validation_error")
+            return RequestRejected(message, "validation_error")
         case 413:
-            return RequestRejected(said, "too_large")
+            return RequestRejected(message, "too_large")
         case 422:
-            return Invalid(said, told.details)
+            return Invalid(message, problem.details)
         case 429:
             after = response.headers.get("retry-after", "")
-            return RateLimited(said, retry_after_s=max(1.0, float(after) if after.isdigit() else 1.0), per_minute=0)
+            return RateLimited(message, retry_after_s=max(1.0, float(after) if after.isdigit() else 1.0), per_minute=0)
         case status if status >= 500 or status == REQUEST_TIMEOUT:
-            return ConnectionLost(said)
+            return ConnectionLost(message)
         case status:
-            return _ERROR_TYPES.get(status, ToolyardError)(said)
+            return _ERROR_TYPES.get(status, ToolyardError)(message)

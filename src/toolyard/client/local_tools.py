@@ -1,4 +1,4 @@
-"""The application's tools: what they are, and one run for each call, however often the call is told."""
+"""The application's tools: their definitions, and one run for each call, however often the server hands it out."""
 
 import asyncio
 import time
@@ -22,7 +22,7 @@ MAX_ERROR_CHARS = 4000
 MAX_ERROR_TYPE_CHARS = 100
 MAX_RESULTS = 1000
 MAX_BYTES = 8 * 1000 * 1000
-"""Of results in one request; a server takes 8 MiB."""
+"""The results of one request; a server accepts 8 MiB."""
 MAX_WAIT_S = 86_400.0
 TOO_LARGE_ADVICE = "ask for less, or have the tool return a link"
 STOPPED = Problem(error="it was stopped, but may have taken effect", error_type="cancelled")
@@ -31,7 +31,7 @@ ResultFields = dict[Literal["result", "error"], object]
 
 
 def _build_effects(tool: Tool) -> dict[str, bool]:
-    """Return what a tool does to the world, under the names that a request has for it."""
+    """Return the effects of a tool under the names that they have in a request."""
     return {
         "readOnly": tool.read_only,
         "destructive": tool.destructive,
@@ -60,32 +60,33 @@ class LocalTools:
         return [tool.name for venue in self._venues for tool in venue.tools()]
 
     def build_definitions(self) -> list[dict[str, object]]:
-        """As the server takes them."""
-        found = [tool for venue in self._venues for tool in venue.tools()]
+        """Return the definitions of all tools as a request to the server has them."""
+        tools = [tool for venue in self._venues for tool in venue.tools()]
         return [
             {
-                "name": one.name,
-                "description": one.description,
-                "parameters": one.parameters,
-                "examples": one.examples,
-                "sources": one.sources,
-                **{name: True for name, is_set in _build_effects(one).items() if is_set},
-                **({"timeoutSeconds": min(one.timeout_s, MAX_WAIT_S)} if one.timeout_s > one.client_s else {}),
+                "name": tool.name,
+                "description": tool.description,
+                "parameters": tool.parameters,
+                "examples": tool.examples,
+                "sources": tool.sources,
+                **{name: True for name, is_set in _build_effects(tool).items() if is_set},
+                **({"timeoutSeconds": min(tool.timeout_s, MAX_WAIT_S)} if tool.timeout_s > tool.client_s else {}),
             }
-            for one in found
+            for tool in tools
         ]
 
     async def run_calls(self, batch: PendingToolCalls) -> list[ResultObject] | None:
-        """The results of those that are ours, run side by side, as many as are taken at once.
+        """Run the calls of our tools side by side, and return as many results as fit into one request.
 
-        None if they were stopped meanwhile. The calls of those that are left are handed out again.
+        Return None if they were stopped meanwhile. The server hands out the remaining calls again.
         """
-        known = [(call, venue, tool) for call in batch.tool_calls for venue, tool in self._find(call.name)]
-        self._running = asyncio.gather(*(self._run_once(*one, batch) for one in known))
+        matches = [(call, venue, tool) for call in batch.tool_calls for venue, tool in self._find(call.name)]
+        self._running = asyncio.gather(*(self._run_once(call, venue, tool, batch) for call, venue, tool in matches))
         try:
             self._posted_results = _take_fitting(await self._running)[: self._max_results]
             return self._posted_results
         except asyncio.CancelledError:
+            # `stop` cancels only the gathered calls. If the current task is cancelled, the cancellation has to go on.
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
@@ -94,11 +95,12 @@ class LocalTools:
             self._running = None
 
     def shrink_batch(self, error: Refused | RequestRejected | Invalid) -> bool:
-        """The results just posted were not taken: fewer at once, or one as an error. False if that was one already.
+        """Prepare another attempt after the server rejected the results: fewer at once, or one replaced by an error.
 
-        Refused means that some of them are not waited for any more: somebody else was first, or they were delivered
-        before the connection broke.
+        Return False if the rejected result was such an error already.
         """
+        # Refused: the server no longer waits for some of the results, because somebody else delivered them, or we did
+        # before the connection broke. It hands out the calls that it still waits for.
         if isinstance(error, Refused):
             return True
         if len(self._posted_results) > 1:
@@ -119,7 +121,7 @@ class LocalTools:
             self._running.cancel()
 
     def end_request(self) -> None:
-        """The request has ended: nobody asks for its results again."""
+        """Forget the results of a request that has ended: its calls are not handed out again."""
         self._max_results = MAX_RESULTS
         self._replaced_calls.clear()
         self._runs = {call_id: run for call_id, run in self._runs.items() if not run.done()}
@@ -133,14 +135,15 @@ class LocalTools:
         return [(venue, tool) for venue in self._venues for tool in venue.tools() if tool.name == name]
 
     async def _run_once(self, call: PendingToolCall, venue: Venue, tool: Tool, batch: PendingToolCalls) -> ResultObject:
-        known = self._runs.get(call.id)
-        if known is not None:
-            return await asyncio.shield(known)
+        earlier_run = self._runs.get(call.id)
+        if earlier_run is not None:
+            return await asyncio.shield(earlier_run)  # shielded: its first caller still needs the future
         run = self._runs[call.id] = asyncio.get_running_loop().create_future()
         try:
             answer = await self._run_call(call, venue, tool, batch)
         except BaseException:
-            run.set_result({"toolCallId": call.id, "error": STOPPED})  # for whoever follows the conversation later
+            # The call may have taken effect, so it must not run again if `follow` gets it handed out later.
+            run.set_result({"toolCallId": call.id, "error": STOPPED})
             raise
         result: ResultObject = {"toolCallId": call.id, **_limit_size(_encode_answer(answer))}
         run.set_result(result)
@@ -166,15 +169,15 @@ class LocalTools:
         )
         try:
             async with asyncio.timeout(tool.timeout_s):
-                made = Call(id=call.id, at=time.time(), tool=tool.name, arguments=call.arguments)
-                return await venue.run(made, tool, context)
+                tool_call = Call(id=call.id, at=time.time(), tool=tool.name, arguments=call.arguments)
+                return await venue.run(tool_call, tool, context)
         except TimeoutError:
-            said = f"no answer within {tool.timeout_s:g} s; it was stopped, but may have taken effect"
-            return Failure(problem=Problem(error=said, error_type="timeout"))
+            error_text = f"no answer within {tool.timeout_s:g} s; it was stopped, but may have taken effect"
+            return Failure(problem=Problem(error=error_text, error_type="timeout"))
 
 
 def _ignore_progress(*report: object, **more: object) -> None:
-    """Progress is the application's own to show."""
+    """Do nothing: an application shows the progress of its tools itself."""
 
 
 def _encode_answer(answer: Value | Failure | Pending) -> ResultFields:
@@ -194,12 +197,12 @@ def _limit_size(fields: ResultFields) -> ResultFields:
     size = len(msgspec.json.encode(fields))
     if size <= MAX_BYTES:
         return fields
-    said = f"the tool ran, but its result of {size:,} bytes is more than a server takes; {TOO_LARGE_ADVICE}"
-    return {"error": Problem(error=said, error_type="too_large")}
+    error_text = f"the tool ran, but its result of {size:,} bytes is more than a server takes; {TOO_LARGE_ADVICE}"
+    return {"error": Problem(error=error_text, error_type="too_large")}
 
 
 def _take_fitting(results: Sequence[ResultObject]) -> list[ResultObject]:
-    """The first of them, as many as one request holds."""
+    """Return the first results, as many as fit into one request; at least one."""
     sizes = accumulate(len(msgspec.json.encode(result)) for result in results)
     return [
         result
@@ -209,6 +212,6 @@ def _take_fitting(results: Sequence[ResultObject]) -> list[ResultObject]:
 
 
 def _truncate(problem: Problem) -> Problem:
-    """As the server takes it: what is too long is cut, a type that is missing is the usual one."""
+    """Return a problem within the server's limits: long texts are cut, a missing type becomes `execution_error`."""
     error_type = problem.error_type[:MAX_ERROR_TYPE_CHARS] or "execution_error"
     return replace(problem, error=problem.error[:MAX_ERROR_CHARS], error_type=error_type)

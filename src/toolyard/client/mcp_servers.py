@@ -1,6 +1,6 @@
-"""The MCP servers of an application, behind one router of names: in this process, as children, or over HTTP.
+"""The MCP servers of an application: objects in this process, child processes, or servers over HTTP.
 
-Needs the extra `toolyard[mcp]`, and is loaded when an application has servers.
+This module needs the extra `toolyard[mcp]` and is imported only if an application has servers.
 """
 
 import importlib
@@ -37,13 +37,15 @@ Json = dict[str, object]
 async def open_servers(
     servers: Mapping[str, object], reserved_names: Collection[str], stack: AsyncExitStack
 ) -> list[Venue]:
-    """The venues of these servers, started. A tool whose name is taken has its server's before it."""
-    inside = {name: cast(MCPServer[object], one) for name, one in servers.items() if isinstance(one, MCPServer)}
-    apart = {name: _parse_spec(name, one) for name, one in servers.items() if name not in inside}
-    near = await InProcessVenue.open(inside, reserved_names, stack)
-    names = {*reserved_names, *(tool.name for tool in near.tools())}
-    fleet = McpManager(
-        apart,
+    """Start the servers and return their venues. A tool whose name is taken gets its server's name as a prefix."""
+    in_process = {
+        name: cast(MCPServer[object], server) for name, server in servers.items() if isinstance(server, MCPServer)
+    }
+    specs = {name: _parse_spec(name, config) for name, config in servers.items() if name not in in_process}
+    in_process_venue = await InProcessVenue.open(in_process, reserved_names, stack)
+    names = {*reserved_names, *(tool.name for tool in in_process_venue.tools())}
+    manager = McpManager(
+        specs,
         make_connector=_load_connector,
         store=MemoryStore(),
         clock=SystemClock(),
@@ -51,12 +53,12 @@ async def open_servers(
         apply_rules=lambda tool: tool,
         on_tools_changed=lambda: None,
     )
-    await fleet.open()
-    return [near, McpVenue(fleet)]
+    await manager.open()
+    return [in_process_venue, McpVenue(manager)]
 
 
 class InProcessVenue:
-    """Servers of this process: their tools are called without any transport."""
+    """MCP servers in this process, whose tools are called without a transport."""
 
     def __init__(self, clients: Mapping[str, Client], tools: Sequence[Tool]) -> None:
         self._clients = clients
@@ -87,7 +89,7 @@ class InProcessVenue:
         return parse_call_result(result.model_dump(by_alias=True, mode="json", exclude_none=True))
 
     async def close(self) -> None:
-        return None  # whoever opened the clients closes them
+        return None  # the exit stack that the clients were opened on closes them
 
 
 def _load_connector() -> Connector:
@@ -100,5 +102,5 @@ def _parse_spec(name: str, config: object) -> ServerSpec:
     try:
         return msgspec.convert(config, ServerSpec)
     except msgspec.ValidationError as error:
-        said = 'give an MCPServer of this process, {"command": …, "args": […]} or {"url": …}'
-        raise Misconfigured(f"server {name!r}: {said} ({error})") from None
+        advice = 'give an MCPServer of this process, {"command": …, "args": […]} or {"url": …}'
+        raise Misconfigured(f"server {name!r}: {advice} ({error})") from None

@@ -1,4 +1,4 @@
-"""Tools that the calling application runs itself: we only say that one is wanted, and wait."""
+"""Tools that the calling application runs itself: a call is handed out to it and waits for its result."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from toolyard.core.tools import Tool
 
 
 class ClientVenue:
-    """The application's tools come with each request, so it has none of its own."""
+    """The venue of tools that come with each request, so that it lists none of its own."""
 
     def tools(self) -> Sequence[Tool]:
         return ()

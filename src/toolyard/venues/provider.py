@@ -1,4 +1,4 @@
-"""Tools that a model's provider runs itself, while it answers. Nothing of theirs runs here: they are only told of."""
+"""Tools that a model's provider runs itself while it answers. They are only declared here, never run."""
 
 from collections.abc import Sequence
 
@@ -15,7 +15,7 @@ _DESCRIPTIONS = {
 
 
 def build_provider_tool(name: str, options: ProviderOptions | None = None) -> Tool:
-    """One of `PROVIDER_TOOLS`, to be offered as it is to whichever provider has it."""
+    """Return one of `PROVIDER_TOOLS`, which is offered to every provider that has it."""
     return Tool(name=name, description=_DESCRIPTIONS[name], venue="provider", options=options)
 
 
@@ -27,7 +27,7 @@ class ProviderVenue:
         return self._tools
 
     def hooks(self, tool: str) -> ToolHooks:
-        """No arguments fit: a call that comes here is one that the provider did not run."""
+        """Return hooks that reject all arguments: a call that arrives here is one that the provider did not run."""
         return ToolHooks(validate=lambda _: _build_problem())
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Failure:

@@ -149,7 +149,7 @@ async def test_an_answer_over_http_has_a_bound_and_is_not_unpacked(head: str) ->
 
     server = await asyncio.start_server(visited, "127.0.0.1", 0)
     async with server, httpx2.AsyncClient(transport=BoundedTransport()) as client:
-        with pytest.raises(httpx2.ReadError, match="packed, or longer"):
+        with pytest.raises(httpx2.ReadError, match="compressed, or longer"):
             await client.get(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
 
 

@@ -1,1 +1,1 @@
-"""Tools that Toolyard itself brings: find a tool, and read a result that was too large."""
+"""Tools that Toolyard itself provides: find a tool, and read a result that was too large."""

@@ -1,4 +1,4 @@
-"""The built-in tool that finds other tools, where there are too many to show them all. What is found can be called."""
+"""The built-in tool that finds other tools, used if there are too many to show them all."""
 
 from collections.abc import Callable, Sequence
 from typing import Annotated
@@ -39,7 +39,7 @@ FIND_TOOLS_DEFINITION = Tool(
 )
 
 SearchTools = Callable[[str, Caller, Callable[[Tool], bool]], Sequence[Tool]]
-"""The tools for some words, as a caller gets them, of those that may be used."""
+"""Returns the tools for a query, as they are for a caller, of those that the predicate allows."""
 
 
 class _FindToolsArguments(Struct, forbid_unknown_fields=True):
@@ -65,8 +65,8 @@ class FindToolsVenue:
         return ToolHooks(validate=_validate)
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value:
-        wanted = msgspec.convert(call.arguments, _FindToolsArguments)
-        return Value(value=build_result(self._search(wanted.query, context.caller, context.may_use)))
+        arguments = msgspec.convert(call.arguments, _FindToolsArguments)
+        return Value(value=build_result(self._search(arguments.query, context.caller, context.may_use)))
 
     async def close(self) -> None:
         return None

@@ -1,4 +1,4 @@
-"""The built-in tool that reads results which were too large for the model. It reads only its own conversation's."""
+"""The built-in tool that reads results which were too large for the model, of the same conversation only."""
 
 import asyncio
 import re
@@ -71,15 +71,16 @@ class ReadResultVenue:
         return ToolHooks(validate=_validate)
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure:
-        wanted = msgspec.convert(call.arguments, _ReadResultArguments)
-        hidden = wanted.handle.startswith(RECORDED_TURN_PREFIX)
-        body = None if hidden else await self._blobs.get(context.conversation, wanted.handle)
+        arguments = msgspec.convert(call.arguments, _ReadResultArguments)
+        # Recorded turns are stored beside the results, but are for operators, not for a model to read.
+        hidden = arguments.handle.startswith(RECORDED_TURN_PREFIX)
+        body = None if hidden else await self._blobs.get(context.conversation, arguments.handle)
         if body is None:
-            said = f"there is no result {wanted.handle[:80]!r} in this conversation"
-            return Failure(problem=Problem(error=said, error_type="not_found"))
-        if not wanted.pattern:
-            return Value(value=_slice(body, wanted))
-        find = partial(_find, body, wanted.pattern)
+            error_text = f"there is no result {arguments.handle[:80]!r} in this conversation"
+            return Failure(problem=Problem(error=error_text, error_type="not_found"))
+        if not arguments.pattern:
+            return Value(value=_slice(body, arguments))
+        find = partial(_find, body, arguments.pattern)
         return Value(value=await asyncio.to_thread(find) if len(body) > WINDOW_BYTES else find())
 
     async def close(self) -> None:
@@ -89,12 +90,12 @@ class ReadResultVenue:
 def _slice(body: bytes, arguments: _ReadResultArguments) -> dict[str, object]:
     start = find_char_boundary(body, min(arguments.offset, len(body)))
     end = find_char_boundary(body, min(arguments.offset + arguments.length, len(body)))
-    after: dict[str, object] = {"next_offset": end} if end < len(body) else {}
-    return {"text": body[start:end].decode(), "offset": start, "total_bytes": len(body), **after}
+    continuation: dict[str, object] = {"next_offset": end} if end < len(body) else {}
+    return {"text": body[start:end].decode(), "offset": start, "total_bytes": len(body), **continuation}
 
 
 def _find(body: bytes, pattern: str) -> dict[str, object]:
-    """Return where a text occurs. A result is searched window by window: one search of it all would stop everybody."""
+    """Return where a text occurs, with the text around it."""
     alternatives = [part for part in pattern.split("|") if part]
     hits = list(islice(_iter_hits(body, alternatives), MAX_HITS)) if alternatives else []
     matches = [{"offset": start, "text": _extract_context(body, start, end)} for start, end in hits[:MAX_MATCHES]]
@@ -102,26 +103,29 @@ def _find(body: bytes, pattern: str) -> dict[str, object]:
 
 
 def _iter_hits(body: bytes, alternatives: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Yield the bytes at which each hit begins and ends."""
-    wanted = re.compile("|".join(map(re.escape, alternatives)), re.IGNORECASE)
+    """Yield the byte offsets at which each hit begins and ends."""
+    pattern = re.compile("|".join(map(re.escape, alternatives)), re.IGNORECASE)
+    # Window by window: one search of a large result would hold the interpreter lock, and so all other requests. Each
+    # window is read a little further than its end, so that a hit across the border is found whole.
     overlap = MAX_CHARACTER_BYTES * max(map(len, alternatives))
-    after = 0
+    previous_end = 0
     for start in range(0, len(body), WINDOW_BYTES):
         first, last = find_char_boundary(body, start), find_char_boundary(body, min(start + WINDOW_BYTES, len(body)))
         text = body[first : find_char_boundary(body, min(last + overlap, len(body)))].decode()
+        # Offsets are in bytes, hits in characters: `at` is the byte offset of the character `counted`.
         at, counted = first, 0
-        for hit in wanted.finditer(text):
+        for hit in pattern.finditer(text):
             at += len(text[counted : hit.start()].encode())
             counted = hit.start()
-            if at >= last:  # the next window finds it, too
+            if at >= last:  # it begins in the next window, which finds it too
                 break
-            if at >= after:
-                after = at + len(hit.group().encode())
-                yield at, after
+            if at >= previous_end:
+                previous_end = at + len(hit.group().encode())
+                yield at, previous_end
 
 
 def _extract_context(body: bytes, start: int, end: int) -> str:
-    room = CONTEXT_CHARS * MAX_CHARACTER_BYTES
-    before = body[find_char_boundary(body, max(0, start - room)) : start].decode()[-CONTEXT_CHARS:]
-    behind = body[end : find_char_boundary(body, min(len(body), end + room))].decode()[:CONTEXT_CHARS]
-    return f"{before}{body[start:end].decode()}{behind}"
+    context_bytes = CONTEXT_CHARS * MAX_CHARACTER_BYTES
+    before = body[find_char_boundary(body, max(0, start - context_bytes)) : start].decode()[-CONTEXT_CHARS:]
+    after = body[end : find_char_boundary(body, min(len(body), end + context_bytes))].decode()[:CONTEXT_CHARS]
+    return f"{before}{body[start:end].decode()}{after}"

@@ -1,4 +1,4 @@
-"""Tools as classes: an object that says what it is, who may use it, and runs. It does not know who runs it."""
+"""Tools as classes: an executor describes itself, says who may use it, and runs. `FunctionVenue` calls it."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping
@@ -29,7 +29,7 @@ RULE_ATTRIBUTES = (
 
 @runtime_checkable
 class ExecutorLike(Protocol):
-    """What a tool that is an object needs. It may have the attributes of `RULES` besides."""
+    """The attributes that an object needs to be a tool. It may also have those of `RULE_ATTRIBUTES`."""
 
     name: str
     description: str
@@ -45,7 +45,7 @@ class ExecutorLike(Protocol):
 
 
 class Executor(ABC):
-    """A base for tools that are classes: define `name`, `description`, `parameters` and `execute`.
+    """A base class for tools: define `name`, `description`, `parameters` and `execute`.
 
     It is enabled and needs no permission, unless a subclass names `roles` or says otherwise. The attributes mean what
     they mean for `@tool`. `execute` may be async; if it is not, it runs in a thread.
@@ -84,7 +84,7 @@ class Executor(ABC):
 
 
 def define_tool(executor: ExecutorLike) -> Tool:
-    """Return an executor as a tool. Raises Misconfigured for an attribute of the wrong type."""
+    """Return the definition of an executor as a tool. Raise Misconfigured for an attribute of the wrong type."""
     rules = {rule: getattr(executor, rule) for rule in RULE_ATTRIBUTES if hasattr(executor, rule)}
     if isinstance(executor, Executor):
         rules["roles"] = executor.roles
@@ -104,11 +104,11 @@ def define_tool(executor: ExecutorLike) -> Tool:
 
 
 def has_own_check(executor: ExecutorLike) -> bool:
-    """Return whether only the executor itself can say who may use it. One that cannot say so now is taken to check."""
+    """Return whether only the executor itself can say who may use it, and not its `roles`."""
     kind = type(executor)
     if isinstance(executor, Executor) and kind.has_permission is Executor.has_permission:
         return kind.requires_permission is not Executor.requires_permission
     try:
         return executor.requires_permission()
-    except Exception:  # the gate will ask again, and deny
+    except Exception:  # fail closed: the authorize hook asks again at each call, and denies if it raises again
         return True

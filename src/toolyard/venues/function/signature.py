@@ -1,4 +1,4 @@
-"""From a typed function to a JSON Schema and back from JSON to its arguments. The one place that knows pydantic."""
+"""The JSON Schema of a typed function, and its arguments parsed from JSON. The only module here that uses pydantic."""
 
 import inspect
 from collections.abc import Callable
@@ -19,7 +19,7 @@ MAX_ERRORS = 10
 
 
 class Signature:
-    """What a function takes: its schema, the name of its context parameter if any, and how to read arguments."""
+    """The parameters of a function: their JSON Schema, a parser, and the name of the context parameter if any."""
 
     def __init__(self, function: Callable[..., object], name: str) -> None:
         self.context_parameter = ""
@@ -42,19 +42,23 @@ class Signature:
             raise Misconfigured(f"tool {name!r}: a parameter's type has no JSON form: {why}") from None
 
     def parse_arguments(self, arguments: dict[str, object]) -> dict[str, object]:
-        """The arguments as the function's own types, read as strictly as JSON allows. Raises ValidationError."""
+        """Return the arguments as the function's own types. Raise ValidationError."""
+        # Encoded again, because pydantic's strict mode accepts more from JSON than from Python objects: a date or an
+        # enum, for example, can only be a text there.
         return self._adapter.validate_json(msgspec.json.encode(arguments), strict=True)
 
     def validate(self, arguments: dict[str, object]) -> Problem | None:
-        """Every field that is wrong, and what was expected there."""
+        """Return a problem that names each wrong field and what was expected there, or None."""
         try:
             self.parse_arguments(arguments)
         except ValidationError as error:
-            found = [
+            faults = [
                 _describe_fault(fault) for fault in error.errors(include_url=False, include_input=False)[:MAX_ERRORS]
             ]
-            named = "; ".join(f"{fault['field']}: {fault['problem']}" for fault in found)
-            return Problem(error=f"wrong arguments: {named}", error_type="validation_error", details={"fields": found})
+            summary = "; ".join(f"{fault['field']}: {fault['problem']}" for fault in faults)
+            return Problem(
+                error=f"wrong arguments: {summary}", error_type="validation_error", details={"fields": faults}
+            )
         return None
 
 
@@ -68,7 +72,7 @@ def _list_parameters(function: Callable[..., object], name: str) -> list[tuple[i
         hints = get_type_hints(function, include_extras=True)
     except NameError as error:
         raise Misconfigured(f"tool {name!r}: a type in its signature cannot be found: {error}") from None
-    found: list[tuple[inspect.Parameter, object]] = []
+    parameters: list[tuple[inspect.Parameter, object]] = []
     for parameter in inspect.signature(function).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD, parameter.POSITIONAL_ONLY):
             raise Misconfigured(f"tool {name!r}: parameter {parameter} must be an ordinary named one")
@@ -76,19 +80,19 @@ def _list_parameters(function: Callable[..., object], name: str) -> list[tuple[i
             raise Misconfigured(
                 f"tool {name!r}: parameter {parameter.name!r} has no type; write for example {parameter.name}: str"
             )
-        found.append((parameter, hints[parameter.name]))
-    return found
+        parameters.append((parameter, hints[parameter.name]))
+    return parameters
 
 
 def _clean_schema(schema: dict[str, Any], defaults: dict[str, object]) -> dict[str, object]:
-    """Without a title that only repeats the name, and with the defaults that the function has."""
+    """Return the schema without its title, which only repeats the name, and with the function's defaults."""
     schema.pop("title", None)
     properties: dict[str, dict[str, object]] = schema.setdefault("properties", {})
     for name, value in defaults.items():
         try:
             properties[name].setdefault("default", to_jsonable_python(value))
         except PydanticSerializationError:
-            continue  # a default that JSON cannot say is the function's own business
+            continue  # a default that has no JSON form is left out: the function applies it itself
     return schema
 
 

@@ -1,7 +1,8 @@
-"""A bounded set of daemon threads for tools that block. A thread that ignores its deadline is abandoned, and counted.
+"""A bounded pool of daemon threads for tools that block. A thread that ignores its deadline is abandoned, and counted.
 
-No owner (a tool, a caller) can take all threads: some are always left to others, among those at work and among those
-that hang. It does not know what it runs.
+A thread cannot be stopped from outside, so a call that misses its deadline goes on in its thread until the function
+returns. No owner (a tool, a caller) can take all threads: some are always left to others, both of the threads at work
+and of those that may hang.
 """
 
 import asyncio
@@ -14,18 +15,18 @@ from queue import SimpleQueue
 JobOutcome = tuple[object, BaseException | None]
 Job = tuple[Callable[[], object], asyncio.AbstractEventLoop, "asyncio.Future[JobOutcome]"]
 Owners = Mapping[Hashable, float]
-"""On whose behalf a function runs, each with the share of the threads that may hang for it."""
+"""The owners on whose behalf a function runs, each with the share of the threads that may hang for it."""
 RUNNING_SHARE = 0.75
-"""How much of the pool one owner may have at work at once."""
+"""The share of the pool that one owner may have at work at once."""
 NO_OWNERS: Owners = {}
 
 
 class NoThreadAvailable(Exception):
-    """The function was not started, and why."""
+    """The function was not started; the message says why."""
 
 
 class ThreadPool:
-    """At most `most` at work at once, and as many again that were abandoned."""
+    """At most `max_threads` functions at work at once, and as many again in threads that were abandoned."""
 
     def __init__(self, max_threads: int = 32) -> None:
         self._max_threads = max_threads
@@ -40,7 +41,7 @@ class ThreadPool:
     async def run(
         self, function: Callable[[], object], owners: Owners = NO_OWNERS, max_wait_s: float | None = None
     ) -> object:
-        """Return what the function returns. Raises NoThread if it was not started."""
+        """Run the function in a thread and return its result. Raise NoThreadAvailable if it was not started."""
         self._refuse_if_hung(owners)
         await self._acquire(owners, max_wait_s)
         try:
@@ -52,9 +53,13 @@ class ThreadPool:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[JobOutcome] = loop.create_future()
         context = copy_context()
+        # Each thread has a queue of its own and gets a job only while it is idle, so that no job is ever queued behind
+        # a function that hangs.
         jobs = self._idle.pop() if self._idle else self._new_thread()
         jobs.put((lambda: context.run(function), loop, future))
         try:
+            # Shielded: at the deadline only the waiting is cancelled. The thread still settles the future when its
+            # function returns, and is reclaimed then.
             answer, error = await asyncio.shield(future)
         except asyncio.CancelledError:
             if not future.done():
@@ -84,7 +89,7 @@ class ThreadPool:
             )
 
     def _share_limit(self, share: float) -> int:
-        """Return what a share of the pool is in threads: at least one, and where there are two or more never all."""
+        """Return the number of threads of a share: at least one, and never the whole pool unless it has one thread."""
         return max(1, min(self._max_threads - 1, int(self._max_threads * share)))
 
     def _may_start(self, owners: Owners) -> bool:
@@ -96,7 +101,8 @@ class ThreadPool:
         self._running_for.update(owners.keys())
 
     async def _acquire(self, owners: Owners, max_wait_s: float | None) -> None:
-        if self._may_start(owners):  # whoever waits could not start either, or would have been started
+        # No call that waits is overtaken unfairly: if it could start, the last `_release` would have started it.
+        if self._may_start(owners):
             self._count_start(owners)
             return
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -104,7 +110,7 @@ class ThreadPool:
         try:
             await asyncio.wait((turn,), timeout=max_wait_s)
         except asyncio.CancelledError:
-            if turn.done():  # it was given a thread in the same moment
+            if turn.done():  # `_release` has already counted it as started: give the slot back
                 self._release(owners)
             turn.cancel()
             raise
@@ -118,7 +124,7 @@ class ThreadPool:
         passed_over = list[tuple[Owners, "asyncio.Future[None]"]]()
         while self._waiting and self._running < self._max_threads:
             waiting, turn = self._waiting.popleft()
-            if turn.done():  # it waits no longer
+            if turn.done():  # it was cancelled, or its wait timed out
                 continue
             if self._may_start(waiting):
                 self._count_start(waiting)
@@ -148,16 +154,17 @@ class ThreadPool:
             function, loop, future = job
             try:
                 answer, error = function(), None
-            except BaseException as raised:  # handed to whoever waits, whatever it is
+            except BaseException as raised:  # `run` raises it again in the task of the caller
                 answer, error = None, raised
             try:
+                # The pool and its futures belong to the event loop: a thread touches neither, and only posts to it.
                 loop.call_soon_threadsafe(_settle, future, answer, error)
-            except RuntimeError:  # the loop is gone, and with it everybody who could have waited
+            except RuntimeError:  # the loop is closed, so nobody waits
                 return
 
 
 def _subtract(counts: Counter[Hashable], owners: Owners) -> None:
-    """Count one less for each owner, without keeping owners that have nothing left."""
+    """Count one less for each owner, and drop owners that reach zero, so that the counter does not grow for ever."""
     for owner in owners:
         counts[owner] -= 1
         if not counts[owner]:

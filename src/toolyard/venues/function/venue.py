@@ -1,7 +1,4 @@
-"""Tools that run in this process: typed functions, and executor objects with permissions of their own.
-
-It does not know who asks for a tool or what becomes of the result.
-"""
+"""Tools that run in this process: typed functions, and executor objects with permissions of their own."""
 
 import asyncio
 import inspect
@@ -23,7 +20,7 @@ from toolyard.core.tools import Approval, Tool
 from toolyard.venues.function.executor import REQUIRED_ATTRIBUTES, ExecutorLike, define_tool
 from toolyard.venues.function.threads import NoThreadAvailable, ThreadPool
 
-if TYPE_CHECKING:  # pydantic is loaded with the first tool: whoever has none does not pay for it
+if TYPE_CHECKING:  # importing this loads pydantic, so it is imported at run time with the first function tool
     from toolyard.venues.function.signature import Signature
 
 _RETRYABLE = frozenset({"unavailable", "timeout"})
@@ -31,7 +28,7 @@ _log = logging.getLogger("toolyard.tools")
 
 Function = Callable[..., object]
 RunBlocking = Callable[[Callable[[], object]], Awaitable[object]]
-"""Runs a function that blocks in a thread. Raises NoThread."""
+"""Runs a function that blocks in a thread. Raises NoThreadAvailable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,11 +104,11 @@ def tool(function: Function | None = None, /, **rules: object) -> FunctionTool |
 def _build_tool(function: Function, rules: Mapping[str, object]) -> FunctionTool:
     name = str(rules.get("name") or getattr(function, "__name__", ""))
     signature: Signature = import_module("toolyard.venues.function.signature").Signature(function, name)
-    given = {key: value for key, value in rules.items() if key not in ("name", "description") and value is not None}
+    options = {key: value for key, value in rules.items() if key not in ("name", "description") and value is not None}
     try:
         definition = msgspec.convert(
             {
-                **given,
+                **options,
                 "name": name,
                 "description": rules.get("description") or inspect.getdoc(function) or "",
                 "parameters": signature.schema,
@@ -130,7 +127,7 @@ def _require_consistent(tool: Tool) -> Tool:
 
 
 def as_tool(thing: object) -> FunctionTool | ExecutorTool:
-    """A tool made by `@tool`, a plain typed function, an executor, or an executor class without arguments."""
+    """Return a tool for what `@tool` made, a typed function, an executor, or an executor class without arguments."""
     if isinstance(thing, FunctionTool | ExecutorTool):
         return thing
     if inspect.isclass(thing) and hasattr(thing, "execute"):
@@ -149,20 +146,21 @@ class FunctionVenue:
     def __init__(self, tools: Iterable[object], *, threads: int = 32) -> None:
         self._threads = ThreadPool(threads)
         self._tools: dict[str, FunctionTool | ExecutorTool] = {}
-        for one in map(as_tool, tools):
-            if one.definition.name in self._tools:
-                raise Misconfigured(f"two tools are named {one.definition.name!r}: rename one, with @tool(name=…)")
-            self._tools[one.definition.name] = one
+        for tool in map(as_tool, tools):
+            if tool.definition.name in self._tools:
+                raise Misconfigured(f"two tools are named {tool.definition.name!r}: rename one, with @tool(name=…)")
+            self._tools[tool.definition.name] = tool
 
     def tools(self) -> Sequence[Tool]:
-        return [one.definition for one in self._tools.values()]
+        return [tool.definition for tool in self._tools.values()]
 
     def hooks(self, tool: str) -> ToolHooks:
         return self._tools[tool].hooks()
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
-        """Whatever a tool raises is an answer to the model; only being stopped is not."""
+        """Run a call. Whatever the tool raises becomes a failure for the model, except a cancellation."""
         try:
+            # Waiting for a thread may use up half of the deadline, so that the tool has the other half to run.
             run_blocking = partial(
                 self._threads.run, owners=_build_owners(tool, context), max_wait_s=tool.timeout_s / 2
             )
@@ -173,15 +171,15 @@ class FunctionVenue:
             problem = to_problem(error.message, error.error_type, error.details)
             return Failure(problem=problem, retryable=error.error_type in _RETRYABLE)
         except NoThreadAvailable as error:
-            said = f"{tool.name} was not started: {error}"
-            return Failure(problem=Problem(error=said, error_type="unavailable", details={"started": False}))
-        except BaseException as error:
+            error_text = f"{tool.name} was not started: {error}"
+            return Failure(problem=Problem(error=error_text, error_type="unavailable", details={"started": False}))
+        except BaseException as error:  # a tool that calls sys.exit() must not end the server
             _log.warning("tool %s raised", tool.name, exc_info=error if _is_writable(error) else None)
-            said = f"{type(error).__name__}: {_truncate_error(error)}"
-            return Failure(problem=to_problem(said, "execution_error"), retryable=True)
+            error_text = f"{type(error).__name__}: {_truncate_error(error)}"
+            return Failure(problem=to_problem(error_text, "execution_error"), retryable=True)
 
     def warnings(self) -> Sequence[str]:
-        """Return what an operator should know of: threads that hang, and are lost until their tools return."""
+        """Return a warning for operators if threads hang, which are lost until their tools return."""
         hung = self._threads.abandoned
         return [f"{hung} synchronous call(s) hang past the deadline, each in a thread of its own"] if hung else []
 
@@ -190,12 +188,13 @@ class FunctionVenue:
 
 
 def _build_owners(tool: Tool, context: Context) -> dict[Hashable, float]:
-    """Return whose threads a call uses. A tool may hang in fewer than a caller: the caller has other tools."""
+    """Return the owners of a call's thread. A tool may hang in fewer threads than a caller, who has other tools."""
     caller = context.caller
     return {("tool", tool.name): 0.5, ("caller", caller.tenant, caller.user): 0.75}
 
 
 async def _invoke(call: Callable[[], object], function: Function, run_blocking: RunBlocking) -> object:
+    # A synchronous function may also return an awaitable, as a plain wrapper around an async function does.
     answer = call() if inspect.iscoroutinefunction(function) else await run_blocking(call)
     return await cast(Awaitable[object], answer) if inspect.isawaitable(answer) else answer
 
@@ -205,9 +204,9 @@ def _truncate_error(error: BaseException, max_chars: int = 1000) -> str:
 
 
 def _is_writable(error: BaseException) -> bool:
-    """Return whether an error's own text can be encoded: half characters would break the handlers of a log."""
+    """Return whether an error's text can be encoded: lone surrogates in it would break log handlers."""
     try:
         str(error).encode()
-    except Exception:  # the text of somebody else's error may raise anything
+    except Exception:  # `__str__` of a tool's own exception may raise anything
         return False
     return True

@@ -1,7 +1,7 @@
-"""MCP servers as a venue: their tools are offered, and a call is run on the server that has it.
+"""MCP servers as a venue: their tools are offered to models, and a call runs on the server that has the tool.
 
-Its public face: `McpVenue` runs calls, `Fleet` looks after the servers, `Router` is the table of names. None of them
-loads the SDK: a `Connector` does, when the first server is started.
+`McpVenue` runs calls, `McpManager` starts and stops the servers, and `Router` maps the names that models see to servers
+and tools. None of them loads the MCP SDK: a `Connector` does, when the first server is started.
 """
 
 from toolyard.venues.mcp.calls.client_results import unwrap_result

@@ -1,4 +1,4 @@
-"""Answers over HTTP that may not be larger than any message, however a server sends them. It does not know MCP."""
+"""HTTP responses with a bound on their size: no larger than the largest MCP message, in whatever way they are sent."""
 
 from collections.abc import AsyncIterator
 
@@ -7,27 +7,31 @@ import httpx2
 from toolyard.venues.mcp.sessions.stdio import MAX_MESSAGE_BYTES
 
 UNCOMPRESSED = {"accept-encoding": "identity"}
-"""What is packed may be a thousand times larger than it looks."""
+"""Request headers that forbid compression: a small compressed body may decode to a thousand times its size."""
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):
-    """For a client whose answers are all small."""
+    """A transport that limits every response."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         return limit_response(await super().handle_async_request(request))
 
 
 def limit_response(response: httpx2.Response) -> httpx2.Response:
-    """The same answer, cut off where it is too large. A stream of events goes on: there each event has its bound."""
-    kind = response.headers.get("content-type", "")
-    if kind.startswith("text/event-stream") and "content-encoding" not in response.headers:
+    """Return the response with a stream that raises ReadError beyond MAX_MESSAGE_BYTES.
+
+    An event stream is not limited here: it may go on for hours, and the SDK limits each event.
+    """
+    content_type = response.headers.get("content-type", "")
+    if content_type.startswith("text/event-stream") and "content-encoding" not in response.headers:
         return response
     assert isinstance(response.stream, httpx2.AsyncByteStream)
-    packed = response.headers.get("content-encoding", "identity") != "identity"
+    # The bound counts bytes before they are decoded, so a compressed body, which we never ask for, is refused at once.
+    compressed = response.headers.get("content-encoding", "identity") != "identity"
     return httpx2.Response(
         response.status_code,
         headers=response.headers,
-        stream=_LimitedStream(response.stream, 0 if packed else MAX_MESSAGE_BYTES),
+        stream=_LimitedStream(response.stream, 0 if compressed else MAX_MESSAGE_BYTES),
         extensions=response.extensions,
     )
 
@@ -38,12 +42,12 @@ class _LimitedStream(httpx2.AsyncByteStream):
         self._max_bytes = max_bytes
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        left = self._max_bytes
-        async for piece in self._stream:
-            left -= len(piece)
-            if left < 0:
-                raise httpx2.ReadError(f"the answer is packed, or longer than {MAX_MESSAGE_BYTES:,} bytes")
-            yield piece
+        remaining_bytes = self._max_bytes
+        async for chunk in self._stream:
+            remaining_bytes -= len(chunk)
+            if remaining_bytes < 0:
+                raise httpx2.ReadError(f"the answer is compressed, or longer than {MAX_MESSAGE_BYTES:,} bytes")
+            yield chunk
 
     async def aclose(self) -> None:
         await self._stream.aclose()

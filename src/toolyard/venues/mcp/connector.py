@@ -1,4 +1,4 @@
-"""Makes the links to servers: where the SDK is loaded. It does not know what is done with what they tell."""
+"""Creates connections to servers with the MCP SDK. In this venue only this module, with what it imports, loads it."""
 
 import logging
 from collections.abc import Awaitable, Callable
@@ -21,12 +21,13 @@ from toolyard.venues.mcp.sessions.transports import fill_placeholders, select_tr
 
 
 class SdkConnector:
-    """Sessions by the official SDK."""
+    """A `Connector` that uses the official SDK."""
 
     def __init__(self) -> None:
         self._reaper = ChildReaper()
         self._validators = SchemaValidators()
-        logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)  # it quotes tokens; we tell what failed
+        # The SDK's log of the sign-in quotes tokens. The reason of a failure is reported by `auth` instead.
+        logging.getLogger("mcp.client.auth").setLevel(logging.CRITICAL + 1)
 
     def create_connection(
         self,
@@ -37,10 +38,10 @@ class SdkConnector:
         grant_store: GrantStore,
         kind: SessionKind = SHARED,
     ) -> McpConnection:
-        said = StderrLog(server)
+        stderr_log = StderrLog(server)
 
         async def elicit(question: Json, owner: object) -> Json:
-            return await listener.on_elicitation(made, question, owner)
+            return await listener.on_elicitation(supervisor, question, owner)
 
         hooks = SessionHooks(
             on_tools_listed=lambda tools: listener.on_tools_listed(tools, caller),
@@ -48,22 +49,24 @@ class SdkConnector:
             on_elicitation=elicit,
             claims=kind.claims,
         )
-        opened = select_transport(spec, caller, said, self._reaper, lambda: build_auth(server, spec, grant_store))
+        open_transport = select_transport(
+            spec, caller, stderr_log, self._reaper, lambda: build_auth(server, spec, grant_store)
+        )
 
         def connect(era: Era) -> AbstractAsyncContextManager[UpstreamSession]:
-            known: Era = "legacy" if spec.protocol == "2025-11-25" or kind.era == "legacy" else era
-            return open_session(opened, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=known)
+            session_era: Era = "legacy" if spec.protocol == "2025-11-25" or kind.era == "legacy" else era
+            return open_session(open_transport, hooks, connect_s=spec.connect_s, list_s=spec.list_s, era=session_era)
 
         legacy = kind.era == "legacy"
-        made = SessionSupervisor(
+        supervisor = SessionSupervisor(
             server,
             connect,
-            said,
+            stderr_log,
             idle_s=_idle_s(spec, caller, kind),
             on_status_change=listener.on_status_change,
             single_era=legacy,
         )
-        return made
+        return supervisor
 
     async def sign_in(
         self,
@@ -84,7 +87,7 @@ class SdkConnector:
 
 
 def _idle_s(spec: ServerSpec, caller: Caller | None, kind: SessionKind) -> float:
-    """Return how long a session without a call is kept; zero means for ever."""
+    """Return how long a session is kept open without a call; zero means without limit."""
     if kind.number or kind.claims:
         return min(spec.idle_s or EXTRA_IDLE_S, EXTRA_IDLE_S)
     return spec.idle_s or (CALLER_IDLE_S if caller is not None else 0.0)

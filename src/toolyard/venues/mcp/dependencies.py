@@ -1,4 +1,4 @@
-"""What the servers share, and what they need of others: whoever makes their links, and who hears of what they tell."""
+"""The interfaces between the servers and the rest: the connector, the listener of a connection, shared dependencies."""
 
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from dataclasses import dataclass
@@ -15,12 +15,12 @@ from toolyard.venues.mcp.outcomes import SHARED, Json, McpConnection, SessionKin
 
 
 class ConnectionListener(Protocol):
-    """Who is told what a session of a server has to tell."""
+    """Receives what a session of a server reports."""
 
     async def on_tools_listed(self, tools: list[Json], caller: Caller | None) -> None: ...
 
     def on_notification(self, method: str, params: Json, caller: Caller | None) -> None:
-        """`caller` is whose session it came over; None means everybody's."""
+        """Handle a notification. `caller` owns the session that it came over; None means the shared session."""
         ...
 
     async def on_elicitation(self, connection: object, question: Json, owner: object) -> Json: ...
@@ -29,7 +29,7 @@ class ConnectionListener(Protocol):
 
 
 class Connector(Protocol):
-    """Makes links; loaded when the first server is started, because it takes the SDK along."""
+    """Creates connections. It is imported when the first server is started, because it loads the SDK."""
 
     def create_connection(
         self,
@@ -50,11 +50,11 @@ class Connector(Protocol):
         show: Callable[[str], None],
         answer: Awaitable[SignInAnswer],
     ) -> None:
-        """Have a person sign in, at the page that is shown. Raises Refused or Unavailable."""
+        """Run the sign-in of a person at the page passed to `show`. Raise Refused or Unavailable."""
         ...
 
     def validate(self, schema: object, content: object) -> str:
-        """What is wrong with the answer to a form, or a structured result; empty if nothing is."""
+        """Return the errors of the answer to a form, or of a structured result; empty if it is valid."""
         ...
 
     def close(self) -> None: ...
@@ -62,18 +62,18 @@ class Connector(Protocol):
 
 @dataclass(slots=True, kw_only=True)
 class ServerDependencies:
-    """What the servers share."""
+    """What all servers share."""
 
     get_connector: Callable[[], Connector]
     store: KeyValue
     clock: Clock
     router: Router
     reserved_names: Callable[[], Collection[str]]
-    """Names that tools of other venues have."""
+    """Returns the names of the tools of other venues."""
     apply_rules: Callable[[Tool], Tool]
-    """A tool with the rules that the configuration sets for it."""
+    """Returns a tool with the rules that the configuration sets for it."""
     spawn: Callable[[Coroutine[object, object, None]], object]
     on_change: Callable[[], None]
     on_notification: NotificationHandler
     on_elicitation: Callable[[object, Json, object], Coroutine[None, None, Json]]
-    """A question to the user: the link it came over, what is asked, and whose call it belongs to, if that is known."""
+    """Puts a question to the user: the connection it came over, the question, and the owner of its call if known."""

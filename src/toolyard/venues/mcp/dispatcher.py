@@ -1,4 +1,4 @@
-"""The SDK's dispatcher, with each answer kept as it came beside the request that it belongs to. It knows no session."""
+"""The SDK's JSON-RPC dispatcher, extended to keep each raw answer with the request that it belongs to."""
 
 import asyncio
 import itertools
@@ -20,39 +20,41 @@ from toolyard.venues.mcp.catalog.definitions import find_defect
 from toolyard.venues.mcp.outcomes import Json
 
 _EMPTY_RESULTS: dict[str, Json] = {"tools/call": {"content": [], "resultType": "complete"}}
+"""Results that the SDK gets in place of the real ones; see `RecordingDispatcher.send_raw_request`."""
 
 
 @dataclass(slots=True)
 class SentRequest:
-    """A request on its way, and its answer as it came."""
+    """A request that was sent, and its answer as it came."""
 
     owner: object = None
-    """Whoever asks, so that a question of the server finds its way back."""
+    """The call that the request belongs to, so that a question of the server can be attributed to it."""
     id: int | str = 0
     answer: Json = field(default_factory=dict[str, object])
     status: int = 0
-    """Over HTTP: the status of the answer."""
+    """Over HTTP: the status of the response."""
     transport_error: str = ""
-    """Over HTTP: what went wrong on the way, if anything."""
+    """Over HTTP: why no response of the server came; empty if one came."""
     unreached: bool = False
+    """Over HTTP: whether the request certainly did not reach the server's application."""
     is_asked: bool = False
-    """By somebody who is told what comes of it; what is not belongs to the session itself."""
+    """Whether a caller waits for the answer; False for the session's own requests, such as a listing."""
     capabilities: frozenset[Capability] | None = None
-    """What the calling client can be asked for; None for what the session says."""
+    """The calling client's capabilities; None to announce those of the session."""
     denial_reason: str = ""
-    """Over HTTP: why the server does not do this for us, though it does other things."""
+    """Over HTTP: why the server denies this request, while the session stays usable."""
 
 
 current_request: ContextVar[SentRequest | None] = ContextVar("sent", default=None)
 
 
 def get_current_request() -> SentRequest | None:
-    """The request on behalf of which this is running: the SDK carries it to where its answer is read."""
+    """Return the request on whose behalf the current code runs; the SDK passes the context on to its transport."""
     return current_request.get()
 
 
 class RecordingDispatcher(JSONRPCDispatcher[TransportContext]):
-    """The SDK's dispatcher, with the answers kept as they come and its end to be waited for."""
+    """The SDK's dispatcher, which also records raw answers and sets an event when it has ended."""
 
     ended: asyncio.Event
     _numbers: "itertools.count[int]"
@@ -80,14 +82,18 @@ class RecordingDispatcher(JSONRPCDispatcher[TransportContext]):
         _related_request_id: types.RequestId | None = None,
     ) -> dict[str, object]:
         options: CallOptions = opts if opts is not None else {}
-        number = options.setdefault("request_id", next(self._numbers))
+        # The id is chosen here, so that it is known before the request is written: if the child dies meanwhile, its
+        # pipe is asked whether this very request was read.
+        request_id = options.setdefault("request_id", next(self._numbers))
         sent = current_request.get()
         if sent is not None:
-            sent.id = number
+            sent.id = request_id
             params = _with_capabilities(params, sent.capabilities)
         answer = await super().send_raw_request(method, params, options, _related_request_id=_related_request_id)
         if sent is None:
             return answer
+        # The caller reads the raw answer from `sent`. The SDK gets only what it needs: its models would drop unknown
+        # fields, copy large contents twice, and reject a whole listing for one bad definition.
         sent.answer = answer
         return (
             _EMPTY_RESULTS[method]
@@ -101,18 +107,18 @@ class RecordingDispatcher(JSONRPCDispatcher[TransportContext]):
 def _with_capabilities(
     params: Mapping[str, object] | None, capabilities: frozenset[Capability] | None
 ) -> Mapping[str, object] | None:
-    """Return a request of the new era with the calling client's capabilities in place of the session's."""
+    """Return the parameters of a request of the new era with the calling client's capabilities."""
     meta = (params or {}).get("_meta")
     stamped = cast(Json, meta).get(CLIENT_CAPABILITIES_META_KEY) if isinstance(meta, dict) else None
-    if capabilities is None or not isinstance(stamped, dict):  # the old era says them once, in its handshake
+    if capabilities is None or not isinstance(stamped, dict):  # the old era announces them once, in its handshake
         return params
     claimed = {name: cast(Json, stamped).get(name, {}) for name in sorted(capabilities)}
     return {**(params or {}), "_meta": {**cast(Json, meta), CLIENT_CAPABILITIES_META_KEY: claimed}}
 
 
 def _strip_listing(listing: Json) -> Json:
-    """A listing with what the SDK needs to know of it: one bad definition must not hide the others."""
-    tools = listing.get("tools")
-    named = cast(list[Json], tools) if isinstance(tools, list) else []
-    kept = [{"name": tool["name"], "inputSchema": tool["inputSchema"]} for tool in named if not find_defect(tool)]
-    return {**listing, "tools": kept}
+    """Return a listing with only the sound definitions, and of them only the fields that the SDK needs."""
+    listed = listing.get("tools")
+    tools = cast(list[Json], listed) if isinstance(listed, list) else []
+    stripped = [{"name": tool["name"], "inputSchema": tool["inputSchema"]} for tool in tools if not find_defect(tool)]
+    return {**listing, "tools": stripped}

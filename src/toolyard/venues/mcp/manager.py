@@ -1,6 +1,6 @@
-"""All the servers: those of the configuration, and those added while it runs, which the store keeps.
+"""Manages all MCP servers: those of the configuration, and those added at run time, which are stored.
 
-It does not know the SDK: that is loaded when the first server is started.
+The SDK is not imported here: a `Connector` loads it when the first server is started.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from toolyard.venues.mcp.server import PINS, ManagedServer, ServerRecord
 
 SERVERS = "mcp.servers"
 START_S = 10.0
-"""How long the start waits for servers whose tools nobody has seen yet."""
+"""How long the start waits for servers whose tools have never been listed."""
 STOP_S = 10.0
 MAX_SERVERS = 200
 _record_decoder = msgspec.json.Decoder(ServerRecord)
@@ -67,20 +67,23 @@ class McpManager:
             router=self.router,
             reserved_names=reserved_names,
             apply_rules=apply_rules,
-            spawn=lambda work: self.spawn(work, Context()),  # whoever's call starts a server, it is nobody's
+            # An empty context: a session that the first call opens serves others too, and must not run with the
+            # context variables (trace, current request) of that call.
+            spawn=lambda work: self.spawn(work, Context()),
             on_change=self._publish_changes,
             on_notification=self._notify_listeners,
-            on_elicitation=lambda link, question, owner: self.on_elicitation(link, question, owner),
+            # Looked up at call time: the venue sets `on_elicitation` after the manager was made.
+            on_elicitation=lambda connection, question, owner: self.on_elicitation(connection, question, owner),
         )
 
     async def open(self) -> None:
-        """Start what is to run. Servers whose tools are known from before are not waited for."""
+        """Start all servers that are to run, and wait for those whose tools have never been listed."""
         pins = dict(await self._store.list_records(PINS))
-        kept = {name: _record_decoder.decode(body) for name, body in await self._store.list_records(SERVERS)}
+        stored = {name: _record_decoder.decode(body) for name, body in await self._store.list_records(SERVERS)}
         now = self._clock.now()
         for id, spec in self._configured.items():
             self._add(id, ServerRecord(spec=spec, created_at=now), configured=True, pins=pins.get(id, b""))
-        for id, record in kept.items():
+        for id, record in stored.items():
             if id not in self._servers:
                 self._add(id, record, configured=False, pins=pins.get(id, b""))
         for server in self._servers.values():
@@ -102,7 +105,7 @@ class McpManager:
         return self._tools
 
     def unavailable_tools(self, caller: Caller) -> Sequence[Tool]:
-        """Return the tools of this caller's servers that do not run, as they were listed last."""
+        """Return the tools, as last listed, of those servers for this caller that do not run."""
         servers = (server for server in self._servers.values() if server.spec.serves(caller))
         return [tool for server in servers for tool in server.unavailable_tools()]
 
@@ -110,7 +113,7 @@ class McpManager:
         return [server.build_card() for server in self._servers.values()]
 
     async def add(self, id: str, spec: ServerSpec) -> ServerCard:
-        """A new server, kept and started."""
+        """Store and start a new server. Raise Refused if the id is taken or there are too many."""
         if id in self._servers:
             raise Refused(f"there is a server {id!r} already; remove it first or choose another name")
         if len(self._servers) >= MAX_SERVERS:
@@ -122,14 +125,14 @@ class McpManager:
         return server.build_card()
 
     async def change(self, id: str, spec: ServerSpec) -> ServerCard:
-        """Give a server another configuration, kept; its sessions end, and one that was to run is started anew."""
+        """Store another configuration for a server, end its sessions, and start it again if it is to run."""
         server = self.get_server(id)
         if server.configured:
             raise Refused(f"the server {id!r} stands in the configuration; change it there")
         pins = dict(await self._store.list_records(PINS)).get(id, b"")
         if self._servers.get(id) is not server:
             raise Refused(f"the server {id!r} was changed or removed by somebody else at the same time; look again")
-        server.removed = True  # nothing more of the old one is kept: the new one has its place
+        server.removed = True  # the old object must not write pins any more: the record belongs to the new one
         server.stop()
         self.router.remove_server(id)
         changed = self._add(id, replace(server.record, spec=spec), configured=False, pins=pins)
@@ -141,7 +144,7 @@ class McpManager:
         return changed.build_card()
 
     async def act(self, id: str, action: ServerAction, tools: Sequence[str] = ()) -> ServerCard:
-        """Start, stop, accept or reject what changed of its tools, or take it away with all that is kept of it."""
+        """Start or stop a server, accept or reject its changed tools, or remove it with all that is stored for it."""
         server = self.get_server(id)
         if action == "start":
             if server.status in ("stopped", "failed"):
@@ -166,14 +169,14 @@ class McpManager:
     async def ask(
         self, id: str, caller: Caller, method: str, params: Json, client: McpClient | None = None
     ) -> ServerReply:
-        """What a server answers to a request of any method, as it came: how resources and prompts pass through."""
-        self.get_connection(id, caller)  # opens it, or tells why not
-        further = self.get_server(id).extra_sessions
-        link = further.get(caller, await further.choose(caller, client))
-        return await link.ask(method, params, capabilities=further.get_capabilities(client))
+        """Return a server's raw answer to a request of any method; resources and prompts are passed through so."""
+        self.get_connection(id, caller)  # raises NotFound or Refused
+        extra_sessions = self.get_server(id).extra_sessions
+        connection = extra_sessions.get(caller, await extra_sessions.choose(caller, client))
+        return await connection.ask(method, params, capabilities=extra_sessions.get_capabilities(client))
 
     def find_servers(self, capability: str, caller: Caller) -> Mapping[str, bool]:
-        """The servers for this caller that run now and can do this, and whether each has tools for anybody."""
+        """Return the servers for this caller that announce a capability, and whether each has tools for any caller."""
         return {
             id: server.has_tools
             for id, server in self._servers.items()
@@ -181,7 +184,7 @@ class McpManager:
         }
 
     def get_connection(self, id: str, caller: Caller) -> McpConnection:
-        """The session of a server for this caller. Raises NotFound or, if it is stopped, Refused."""
+        """Return a server's session for this caller; open it if needed. Raise NotFound, or Refused if it is stopped."""
         server = self.get_server(id)
         if not server.spec.serves(caller):
             raise NotFound(f"there is no server {id[:80]!r}")
@@ -195,17 +198,17 @@ class McpManager:
         return server
 
     def get_definition(self, id: str, tool: str, caller: Caller) -> Json:
-        """A tool as its server lists it for this caller; empty if there is none, or not any more."""
+        """Return a tool's definition as its server lists it for this caller; empty if it does not."""
         server = self._servers.get(id)
         return server.get_definition(tool, caller) if server is not None and server.spec.serves(caller) else {}
 
     def knows_tool(self, tool: Tool, caller: Caller) -> bool:
-        """Whether it is known how this caller gets a tool."""
+        """Return whether the tool's server has listed its tools for this caller."""
         server = self._servers.get(tool.server)
         return server is not None and server.has_listing_for(caller)
 
     def can_dispatch(self, tool: Tool, caller: Caller) -> bool:
-        """Whether a call of this tool would reach its server now: not while it is gone and started anew."""
+        """Return whether a call of this tool would reach its server now: not while the server is restarted."""
         server = self._servers.get(tool.server)
         if server is None or not server.spec.serves(caller):
             return False
@@ -214,11 +217,11 @@ class McpManager:
         )
 
     def caller_tools(self, caller: Caller) -> tuple[CallerTools, ...]:
-        """What this caller gets otherwise than others, of each server where anything is."""
-        return tuple(found for server in self._servers.values() if (found := server.caller_tools(caller)) is not None)
+        """Return how this caller's tools differ from the shared ones, for each server where they do."""
+        return tuple(tools for server in self._servers.values() if (tools := server.caller_tools(caller)) is not None)
 
     def subscribe(self, handler: NotificationHandler) -> Callable[[], None]:
-        """Be told what servers tell unasked. The answer ends it."""
+        """Call `handler` for each notification of a server. Return a function that ends the subscription."""
         self._listeners.append(handler)
         return lambda: self._listeners.remove(handler)
 
@@ -238,7 +241,8 @@ class McpManager:
     async def _remove(self, server: ManagedServer) -> None:
         if server.configured:
             raise Refused(f"the server {server.id!r} stands in the configuration; take it out there, or stop it here")
-        del self._servers[server.id]  # before anything waits: nobody else removes it, and nothing more of it is kept
+        # Before the first await, so that a concurrent request finds no server to remove and nothing is stored again.
+        del self._servers[server.id]
         server.removed = True
         self._stop(server)
         self.router.remove_server(server.id)
@@ -252,11 +256,11 @@ class McpManager:
             await self._store.set(SERVERS, server.id, msgspec.json.encode(server.record))
 
     async def _wait_until_started(self, servers: Sequence[ManagedServer]) -> None:
-        """Until each runs, or has failed once, for a while."""
+        """Wait until each server runs or has failed once, for at most START_S."""
         await self._wait_until(lambda: all(server.status != "starting" for server in servers))
 
     async def _wait_until(self, condition: Callable[[], bool]) -> None:
-        """Until that is so of the servers, or it takes too long."""
+        """Wait until the condition holds, for at most START_S. It is checked whenever a server changes."""
         try:
             async with asyncio.timeout(START_S):
                 while not condition():
@@ -269,7 +273,7 @@ class McpManager:
         return self._connector
 
     def spawn(self, work: Coroutine[object, object, T], context: Context | None = None) -> "asyncio.Task[T]":
-        """Run something that ends with the fleet, if not before."""
+        """Run a coroutine as a task that `close` waits for."""
         task = asyncio.get_running_loop().create_task(work, context=context)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -286,7 +290,7 @@ class McpManager:
             listener(server, method, params, caller)
 
     def _publish_changes(self) -> None:
-        """Something did; whoever is offered tools hears of it only if they are not the same."""
+        """Wake everybody who waits for a change of a server, and report the offered tools if they have changed."""
         self._change_event.set()
         self._change_event = asyncio.Event()
         tools = tuple(tool for server in self._servers.values() for tool in server.offered_tools().values())

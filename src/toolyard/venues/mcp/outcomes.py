@@ -1,4 +1,4 @@
-"""What asking a server can come to. Data only: it knows neither the SDK nor what is done with an answer."""
+"""The replies to a request to a server, and the interface of a connection. Data only, without the SDK."""
 
 from collections.abc import Callable
 from typing import Literal, Protocol
@@ -16,18 +16,18 @@ class ProgressCallback(Protocol):
 
 
 class ResultReply(Struct, frozen=True):
-    """The answer, as the server sent it."""
+    """The result, as the server sent it."""
 
     raw: Json
     modern: bool
 
 
 FORBIDDEN = 403
-"""The code of what is rejected for want of rights: an HTTP server's own, and ours where nobody accepted a tool."""
+"""The code of a request that is denied: by an HTTP server for missing scopes, or by us for a tool nobody accepted."""
 
 
 class ErrorReply(Struct, frozen=True):
-    """The server answered with an error of the protocol."""
+    """The server answered with a JSON-RPC error."""
 
     code: int
     message: str
@@ -36,7 +36,7 @@ class ErrorReply(Struct, frozen=True):
 
 
 class NoReply(Struct, frozen=True):
-    """There was no server to ask, or it went before it answered. `read`: it may have read the request, and acted."""
+    """No answer came. `read` tells whether the server may have read the request, and so acted on it."""
 
     why: str
     read: bool
@@ -44,39 +44,39 @@ class NoReply(Struct, frozen=True):
 
 ServerReply = ResultReply | ErrorReply | NoReply
 PreflightCheck = Callable[[], ErrorReply | NoReply | None]
-"""Why a request may not be sent over the session that is open now, if so."""
+"""Returns the reply if a request must not be sent over the session that is open now, else None."""
 
 
 Era = Literal["", "legacy", "modern"]
-"""What a server was found to speak the last time; empty means that it has not been asked."""
+"""The era that a server spoke last: `legacy` is 2025-11-25 or before, `modern` 2026-07-28; empty if unknown."""
 
 
 class SessionKind(Struct, frozen=True, kw_only=True):
-    """Which of a server's sessions a request takes."""
+    """The kind of session that a request needs."""
 
     era: Literal["", "legacy"] = ""
-    """Empty for the newest that both speak."""
+    """Empty for the newest era that both sides speak."""
     claims: frozenset[Capability] = frozenset()
-    """What a session of the old era says beside elicitation that we can be asked for. It says so once for all calls."""
+    """Capabilities beside elicitation that a session of the old era announces, once for all its calls."""
     number: int = 0
-    """From 1 on: for calls that may ask while a question is open on the sessions before."""
+    """From 1 on: a session for calls that may ask while questions are open on the sessions before it."""
 
 
 SHARED = SessionKind()
-"""The session that all callers share, or all requests of one caller."""
+"""The session that all callers share, or (with `auth = "caller"`) all requests of one caller."""
 
 
 class OpenTimings(Struct, frozen=True):
-    """How long the steps took in which a session was opened."""
+    """The duration of each step of opening a session."""
 
     start_s: float = 0.0
-    """Until there was a process, or a place to connect to."""
+    """Until the process was started, or the HTTP client set up."""
     handshake_s: float = 0.0
     list_s: float = 0.0
 
 
 class ConnectionInfo(Struct, frozen=True, kw_only=True):
-    """How a connection is."""
+    """The state of a connection."""
 
     error: str = ""
     process_id: int | None = None
@@ -85,18 +85,18 @@ class ConnectionInfo(Struct, frozen=True, kw_only=True):
     in_flight: int = 0
     timings: OpenTimings = OpenTimings()
     capabilities: Json = {}
-    """Of the session that is open, or was."""
+    """Those of the current session, or of the last one."""
     log: tuple[str, ...] = ()
 
 
 class McpRequester(Protocol):
-    """A connection as a request needs it; see `_link`."""
+    """The part of a connection that requests need; implemented by `SessionSupervisor`."""
 
     era_refused: bool
-    """The server does not speak the only era that this connection is for."""
+    """Whether the server does not speak the only era that this connection is for."""
 
     async def get_era(self) -> Era:
-        """Return what is spoken, once that is known; empty if there is no session to be had."""
+        """Return the era that the server speaks, once that is known; empty if no session can be opened."""
         ...
 
     async def ask(
@@ -109,16 +109,16 @@ class McpRequester(Protocol):
         preflight: PreflightCheck | None = None,
         capabilities: frozenset[Capability] | None = None,
     ) -> ServerReply:
-        """Ask the server. `capabilities` are the calling client's: in the new era each request says them."""
+        """Send a request. `capabilities` are the calling client's: in the new era each request announces them."""
         ...
 
     def report_timeout(self) -> None:
-        """A request was not answered before its deadline."""
+        """Report that a request was not answered before its deadline."""
         ...
 
 
 class McpConnection(McpRequester, Protocol):
-    """A connection that is kept up; see `_link`."""
+    """A connection that is reopened when it ends; implemented by `SessionSupervisor`."""
 
     status: ServerStatus
     describe: Callable[[], ConnectionInfo]

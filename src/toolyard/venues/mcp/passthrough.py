@@ -1,4 +1,4 @@
-"""What the servers have besides tools, for a surface that passes it on. It does not know what is asked."""
+"""Passes requests of a surface through to the servers: resources, prompts and whatever else they have besides tools."""
 
 from collections.abc import Callable, Mapping
 

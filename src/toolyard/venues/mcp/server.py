@@ -1,8 +1,8 @@
-"""One server: its sessions, its tools, and which of them are accepted. It does not know how a session is held.
+"""One MCP server: its sessions, its tools, and which of them are accepted. `sessions` opens and restarts connections.
 
-Most servers have one session that everybody shares. One whose `auth` is `caller` has a session for each user of each
-tenant, and no session is ever another one's. What it listed first, to whom it may be, is offered to those whom it has
-not listed anything yet; from then on each gets what it lists for them, as far as that was accepted.
+Most servers have one session that all callers share. A server whose `auth` is `caller` has a session for each user of
+each tenant, and no session serves two users. Its first listing, over any session, is offered to callers who have no
+session yet; once a caller's own session has listed the tools, that caller gets the accepted ones of that listing.
 """
 
 import asyncio
@@ -46,11 +46,12 @@ _pins_decoder = msgspec.json.Decoder(Pins)
 
 
 class ServerRecord(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A server as the store keeps it."""
+    """A server as it is stored."""
 
     spec: ServerSpec
     created_at: float = 0.0
     wanted: bool = True
+    """Whether the server is to run; False once somebody has stopped it."""
     started_at: float | None = None
     stopped_at: float | None = None
 
@@ -68,11 +69,12 @@ class ManagedServer:
         self.extra_sessions = ExtraSessions(self, id, record.spec)
         self._pins: Pins = _pins_decoder.decode(pins) if pins else {}
         self.was_listed = bool(pins)
-        """Whether its tools were listed at any time."""
+        """Whether its tools were ever listed, in this process or an earlier one."""
         self._save_lock = asyncio.Lock()
         self._tools: dict[str, Tool] = {}
         self._views = CallerViews()
         self._caller_tools: dict[CallerKey, CallerTools] = {}
+        # Reserve all stored names before assigning any: a name that models already know must not go to a sibling tool.
         for remote, pin in self._pins.items():
             name = record.spec.names.get(remote, pin.offered_as)
             if name not in deps.reserved_names():
@@ -90,68 +92,68 @@ class ManagedServer:
             return "stopped"
         if self.spec.auth == "caller" and self.was_listed:
             return "running"
-        link = self._connections.get(SHARED_KEY)
-        return link.status if link else "idle"
+        connection = self._connections.get(SHARED_KEY)
+        return connection.status if connection else "idle"
 
     def start(self) -> None:
-        """Open its session; that of a server whose callers have their own only to see what it lists."""
+        """Open the shared session. With `auth = "caller"` it serves only for the first listing of the tools."""
         if self.spec.auth == "server" or not self.was_listed:
             self._open_connection(SHARED_KEY, None)
 
     def stop(self) -> None:
-        for link in self._connections.values():
-            link.stop()
+        for connection in self._connections.values():
+            connection.stop()
         self._connections.clear()
         self.extra_sessions.end_all()
         self._views.clear()
         self._caller_tools.clear()
 
     def get_connection(self, caller: Caller) -> McpConnection:
-        """The session for this caller, opened if there is none."""
+        """Return the session for this caller; open it if there is none."""
         return self._open_connection(*self.resolve_caller(caller))
 
     def resolve_caller(self, caller: Caller) -> tuple[CallerKey, Caller | None]:
-        """Whose session this caller uses: the one of all, or its own."""
+        """Return the key of the session that this caller uses, and the caller if that session is the caller's own."""
         return (SHARED_KEY, None) if self.spec.auth == "server" else ((caller.tenant, caller.user), caller)
 
     def build_grant_store(self, caller_key: CallerKey) -> GrantStore:
         return GrantStore(self._deps.store, self.id, caller_key or ("", ""), self.spec.url)
 
     def reconnect(self, caller: Caller) -> McpConnection:
-        """A session with what is kept for this caller now."""
+        """Replace this caller's sessions by one that uses the grant stored for the caller now."""
         self._end_sessions(self.resolve_caller(caller)[0])
         return self.get_connection(caller)
 
     def _end_sessions(self, caller_key: CallerKey) -> None:
-        if (link := self._connections.pop(caller_key, None)) is not None:
-            link.stop()
+        if (connection := self._connections.pop(caller_key, None)) is not None:
+            connection.stop()
         self.extra_sessions.end_all(caller_key)
         self._views.forget(caller_key)
         self._caller_tools.pop(caller_key, None)
 
     def _open_connection(self, caller_key: CallerKey, caller: Caller | None) -> McpConnection:
-        if (known := self._connections.get(caller_key)) is not None:
-            return known
+        if (connection := self._connections.get(caller_key)) is not None:
+            return connection
         self._evict_connection()
-        made = self._deps.get_connector().create_connection(
+        connection = self._deps.get_connector().create_connection(
             self.id, self.spec, caller, self, self.build_grant_store(caller_key)
         )
-        self._connections[caller_key] = made
-        self._deps.spawn(made.run())
-        return made
+        self._connections[caller_key] = connection
+        self._deps.spawn(connection.run())
+        return connection
 
     def open_extra_session(self, caller: Caller, kind: SessionKind) -> McpConnection:
-        """Return a new session of this kind beside the one that this caller uses."""
-        who, owner = self.resolve_caller(caller)
-        watcher = ExtraSessionListener(self)
-        link = self._deps.get_connector().create_connection(
-            self.id, self.spec, owner, watcher, self.build_grant_store(who), kind
+        """Open a session of this kind beside the one that this caller uses."""
+        caller_key, owner = self.resolve_caller(caller)
+        listener = ExtraSessionListener(self)
+        connection = self._deps.get_connector().create_connection(
+            self.id, self.spec, owner, listener, self.build_grant_store(caller_key), kind
         )
-        self._deps.spawn(link.run())
-        return link
+        self._deps.spawn(connection.run())
+        return connection
 
     async def remember_push(self, remote: str) -> None:
-        """Remember that a tool asks in a way that the new era does not have."""
+        """Record that a tool asks by a request of its own, which the new era does not have."""
         async with self._save_lock:
             pin = self._pins.get(remote)
             if pin is not None and not pin.pushes:
@@ -162,8 +164,8 @@ class ManagedServer:
             self._end_sessions(find_least_needed(self._connections))
 
     async def on_tools_listed(self, tools: list[Json], caller: Caller | None) -> None:
-        """What it lists now, to all or to one. Kept before anybody is offered it."""
-        who = SHARED_KEY if caller is None else self.resolve_caller(caller)[0]
+        """Take over a listing of the shared session, or of one caller's. Pins are stored before tools are offered."""
+        caller_key = SHARED_KEY if caller is None else self.resolve_caller(caller)[0]
         async with self._save_lock:
             if self.was_listed and self.spec.auth == "caller":
                 await self._save_pins(self._add_caller_pins(index_by_name(tools)))
@@ -172,21 +174,25 @@ class ManagedServer:
                 await self._save_pins(
                     update_pins(before, tools, trusting=self._is_trusting, assign_name=self._assign_name)
                 )
-            if who in self._connections and who != SHARED_KEY:
-                self._views.update(who, tools)
-                self._notify_if_changed(who)
+            # The session may have been ended while the pins were written; a view must not outlive its session.
+            if caller_key in self._connections and caller_key != SHARED_KEY:
+                self._views.update(caller_key, tools)
+                self._notify_if_changed(caller_key)
         self._deps.on_change()
         if self.spec.auth == "caller":
-            self._end_sessions(SHARED_KEY)  # it has served: from here on each caller has a session
+            self._end_sessions(SHARED_KEY)  # it was needed for the first listing only; callers have their own sessions
 
     def _add_caller_pins(self, tools: Mapping[str, Json]) -> Pins:
-        """The pins with those of what only one caller has been listed so far: they hold the names."""
-        strange = {
+        """Return the pins with one for each tool that only this caller gets: a pin reserves the tool's name.
+
+        Such a pin accepts nothing and is not `present`, so the tool stays hidden from callers without a listing.
+        """
+        added = {
             remote: Pin(offered_as=self._assign_name(remote), seen=definition, present=False)
             for remote, definition in tools.items()
             if remote not in self._pins
         }
-        pins = {**self._pins, **strange}
+        pins = {**self._pins, **added}
         return pins if len(pins) <= MAX_PINS else limit_pins(pins, {*tools, *self._views.count_definitions()})
 
     async def accept(self, tools: Collection[str] = ()) -> None:
@@ -198,32 +204,37 @@ class ManagedServer:
     async def _decide(
         self, apply: Callable[[Pins, Sequence[str]], Pins], tools: Sequence[str], *, accept: bool
     ) -> None:
-        """For what all get, and for what only some do. A no to a name is one to all that was accepted of it."""
+        """Decide on the shared definitions and on those that only some callers get.
+
+        Rejecting a tool by name also rejects every definition of it that was accepted for some callers.
+        """
         async with self._save_lock:
             pins = apply(self._pins, tools)
-            meant = {} if accept else {remote: [*pins[remote].said] for remote in tools}
-            for remote, seen, pin, _ in self._iter_caller_pins():
+            hashes = {} if accept else {remote: [*pins[remote].said] for remote in tools}
+            for remote, listed, pin, _ in self._iter_caller_pins():
                 if remote in tools if tools else pin.is_waiting:
-                    meant.setdefault(remote, []).append(seen.hash)
+                    hashes.setdefault(remote, []).append(listed.hash)
             await self._save_pins(
-                pins | {remote: record_decision(pins[remote], meant[remote], accept) for remote in meant}
+                pins | {remote: record_decision(pins[remote], hashes[remote], accept) for remote in hashes}
             )
-            for who in self._views:
-                self._notify_if_changed(who)
+            for caller_key in self._views:
+                self._notify_if_changed(caller_key)
         self._deps.on_change()
 
     async def _save_pins(self, pins: Pins) -> None:
+        # A removed server must not write again: its record is gone, or belongs to the server that replaced it.
+        # An empty first listing is stored too, because it decides that later tools are quarantined.
         if not self.removed and (pins != self._pins or not self.was_listed):
             await self._deps.store.set(PINS, self.id, msgspec.json.encode(pins))
-            for gone in self._pins.keys() - pins.keys():
-                self._deps.router.remove(Route(self.id, gone))
+            for dropped in self._pins.keys() - pins.keys():
+                self._deps.router.remove(Route(self.id, dropped))
             self._pins, self.was_listed = pins, True
             self._update_tools()
 
     def _update_tools(self) -> None:
-        """Which tools may be offered; those that are as they were stay the same objects."""
+        """Build the tools that may be offered; an unchanged tool stays the same object."""
         self._tools = {remote: self._build_tool(remote, pin) for remote, pin in self._pins.items() if pin.is_offered}
-        # Made once for all callers of other tenants, who share one table of tools as long as it is the same object.
+        # Built once for all callers of other tenants: they share one table of tools while this is the same object.
         self._hidden = CallerTools({tool.name: None for tool in self._tools.values()})
 
     @property
@@ -231,44 +242,46 @@ class ManagedServer:
         return self.spec.pin == "off"
 
     def _iter_caller_pins(self) -> Iterator[tuple[str, ListedDefinition, Pin, int]]:
-        """Each definition that only some callers get, with its pin as it is for them, and how many they are."""
-        for remote, known in self._views.count_definitions().items():
+        """Yield each definition that only some callers get, its pin as it is for them, and their number."""
+        for remote, definitions in self._views.count_definitions().items():
             pin = self._pins[remote]
-            for seen, callers in known.values():
-                own = build_caller_pin(pin, seen.definition, seen.hash, trusting=self._is_trusting)
-                if not pin.present or seen.hash != hash_definition(pin.seen):
-                    yield remote, seen, own, callers
+            for listed, callers in definitions.values():
+                caller_pin = build_caller_pin(pin, listed.definition, listed.hash, trusting=self._is_trusting)
+                if not pin.present or listed.hash != hash_definition(pin.seen):
+                    yield remote, listed, caller_pin, callers
 
     def _build_caller_tools(self, caller_key: CallerKey) -> CallerTools:
-        """How what this caller gets differs from what those get of whom nothing is known."""
+        """Return how this caller's tools differ from the tools of callers without a listing of their own."""
         view = self._views.get(caller_key) or {}
         tools: dict[str, Tool | None] = {
             self._pins[remote].offered_as: None for remote in self._tools if remote not in view
         }
-        for remote, seen in view.items():
-            pin = build_caller_pin(self._pins[remote], seen.definition, seen.hash, trusting=self._is_trusting)
-            tool, all_get = self._build_tool(remote, pin) if pin.is_offered else None, self._tools.get(remote)
-            if tool is not all_get:
+        for remote, listed in view.items():
+            pin = build_caller_pin(self._pins[remote], listed.definition, listed.hash, trusting=self._is_trusting)
+            tool, shared_tool = self._build_tool(remote, pin) if pin.is_offered else None, self._tools.get(remote)
+            if tool is not shared_tool:
                 tools[pin.offered_as] = tool
         return CallerTools(tools)
 
     def _notify_if_changed(self, caller_key: CallerKey) -> None:
-        """A caller hears of it whose tools are others than before, and nobody else."""
-        before, now = self._caller_tools.get(caller_key), self._build_caller_tools(caller_key)
-        if now.tools != (before.tools if before is not None else {}):
-            self._caller_tools[caller_key] = now
+        """Notify this caller, and no other, if the caller's tools have changed."""
+        before, after = self._caller_tools.get(caller_key), self._build_caller_tools(caller_key)
+        if after.tools != (before.tools if before is not None else {}):
+            self._caller_tools[caller_key] = after
             tenant, user = caller_key
             self._deps.on_notification(self.id, TOOLS_CHANGED, {}, Caller(user=user, tenant=tenant))
 
     def caller_tools(self, caller: Caller) -> CallerTools | None:
-        """What this caller gets otherwise than those of whom nothing is known; the same object as long as it is so."""
+        """Return how this caller's tools differ from the shared ones, or None; the same object until they change."""
         if not self.spec.serves(caller):
             return self._hidden if self._hidden.tools else None
-        found = self._caller_tools.get(self.resolve_caller(caller)[0])
-        return found if found is not None and found.tools else None
+        caller_tools = self._caller_tools.get(self.resolve_caller(caller)[0])
+        return caller_tools if caller_tools is not None and caller_tools.tools else None
 
     def on_notification(self, method: str, params: Json, caller: Caller | None) -> None:
-        if method != TOOLS_CHANGED or caller is None:  # what a caller's own list comes to is told once it is known
+        # A change of one caller's tools is reported by `_notify_if_changed`, after they were listed and held to the
+        # pins: a client that asked earlier would still get the old list.
+        if method != TOOLS_CHANGED or caller is None:
             self._deps.on_notification(self.id, method, params, caller)
 
     async def on_elicitation(self, connection: object, question: Json, owner: object) -> Json:
@@ -278,7 +291,7 @@ class ManagedServer:
         self._deps.on_change()
 
     def offered_tools(self) -> Mapping[str, Tool]:
-        """What may be offered now, by the names there."""
+        """Return the tools that may be offered now, by their names on the server."""
         return self._tools if self.is_available else {}
 
     @property
@@ -286,58 +299,64 @@ class ManagedServer:
         return self.status not in ("stopped", "failed")
 
     def unavailable_tools(self) -> Sequence[Tool]:
-        """Return what may be offered once it runs again; nothing while it does."""
+        """Return the tools that will be offered once the server runs again; none while it runs."""
         return () if self.is_available else tuple(self._tools.values())
 
     def _build_tool(self, remote: str, pin: Pin) -> Tool:
-        made = self._deps.apply_rules(build_tool(pin.seen, pin.offered_as, self.id, self.spec))
+        tool = self._deps.apply_rules(build_tool(pin.seen, pin.offered_as, self.id, self.spec))
         if alias := self.spec.names.get(remote, ""):
-            made = replace(made, alias=alias)
+            tool = replace(tool, alias=alias)
         before = self._tools.get(remote)
-        return before if before is not None and before == made else made
+        return before if before is not None and before == tool else tool
 
     @property
     def capabilities(self) -> Json:
-        """What it says that it can do, by whichever of its sessions is open, or will be when it is asked."""
+        """Return the capabilities that the server announced over any of its sessions that is open or can be."""
         nothing: Json = {}
-        told = (
-            link.describe().capabilities
-            for link in self._connections.values()
-            if link.status not in ("stopped", "failed")
+        announced = (
+            connection.describe().capabilities
+            for connection in self._connections.values()
+            if connection.status not in ("stopped", "failed")
         )
-        return next((one for one in told if one), nothing)
+        return next((capabilities for capabilities in announced if capabilities), nothing)
 
     @property
     def has_tools(self) -> bool:
-        """Whether it has any for anybody; what only some callers ever got counts, though they be away."""
+        """Return whether any caller has tools; with `auth = "caller"` tools of callers without a session count too."""
         return any(pin.present or self.spec.auth == "caller" for pin in self._pins.values())
 
     def has_listing_for(self, caller: Caller) -> bool:
-        """Whether it is known what this caller gets."""
+        """Return whether the tools were listed for this caller, or for all."""
         return self.spec.auth == "server" or self._views.get(self.resolve_caller(caller)[0]) is not None
 
     def check_call(self, tool: Tool, caller: Caller) -> ErrorReply | NoReply | None:
-        """Why a tool may not be run for this caller, who has a session now, as it was when its call was judged."""
+        """Return why a call must not be sent over this caller's open session, or None.
+
+        The call was judged by a tool that may come from another caller's listing. The session that has opened since
+        may list another definition under that name, so the tool must still be the same and accepted for this caller.
+        """
         if self.spec.auth == "server":
             return None
         view, remote = self._views.get(self.resolve_caller(caller)[0]), tool.remote
         if view is None:
             return NoReply("it is not known what it lists for this caller", read=False)
-        if (seen := view.get(remote)) is None:
+        if (listed := view.get(remote)) is None:
             return ErrorReply(FORBIDDEN, f"the server {self.id!r} has no tool {remote[:80]!r} for this caller")
-        said = f"the server {self.id!r} lists the tool {remote[:80]!r} for this caller"
-        pin = build_caller_pin(self._pins[remote], seen.definition, seen.hash, trusting=self._is_trusting)
+        subject = f"the server {self.id!r} lists the tool {remote[:80]!r} for this caller"
+        pin = build_caller_pin(self._pins[remote], listed.definition, listed.hash, trusting=self._is_trusting)
         if not pin.is_offered:
-            return ErrorReply(FORBIDDEN, f"{said} as nobody has accepted it: an administrator has to accept it first")
+            return ErrorReply(
+                FORBIDDEN, f"{subject} as nobody has accepted it: an administrator has to accept it first"
+            )
         if self._build_tool(remote, pin) != tool:
-            return ErrorReply(FORBIDDEN, f"{said} otherwise than it was offered; nothing was run: ask for it again")
+            return ErrorReply(FORBIDDEN, f"{subject} otherwise than it was offered; nothing was run: ask for it again")
         return None
 
     def get_pin(self, remote: str) -> Pin | None:
         return self._pins.get(remote)
 
     def get_definition(self, remote: str, caller: Caller) -> Json:
-        """A tool as it is listed for this caller; empty if it is not."""
+        """Return the definition that this caller gets for a tool; empty if there is none."""
         view = self._views.get(self.resolve_caller(caller)[0])
         if view is not None:
             return view[remote].definition if remote in view else {}
@@ -345,12 +364,12 @@ class ManagedServer:
         return pin.seen if pin is not None else {}
 
     def _assign_name(self, remote: str) -> str:
-        wanted = self.spec.names.get(remote, "")
-        return self._deps.router.assign(Route(self.id, remote), self._deps.reserved_names(), wanted)
+        alias = self.spec.names.get(remote, "")
+        return self._deps.router.assign(Route(self.id, remote), self._deps.reserved_names(), alias)
 
     def build_card(self) -> ServerCard:
         shared = self._connections.get(SHARED_KEY)
-        told = shared.describe() if shared else None
+        info = shared.describe() if shared else None
         return ServerCard(
             id=self.id,
             spec=self.spec,
@@ -358,28 +377,30 @@ class ManagedServer:
             created_at=self.record.created_at,
             started_at=self.record.started_at,
             stopped_at=self.record.stopped_at,
-            error=told.error if told else "",
-            process_id=told.process_id if told else None,
-            protocol=told.protocol if told else "",
-            restarts=max(0, told.sessions - 1) if told else 0,
-            sessions=sum(link.status == "running" for link in (*self._connections.values(), *self.extra_sessions)),
+            error=info.error if info else "",
+            process_id=info.process_id if info else None,
+            protocol=info.protocol if info else "",
+            restarts=max(0, info.sessions - 1) if info else 0,
+            sessions=sum(
+                connection.status == "running" for connection in (*self._connections.values(), *self.extra_sessions)
+            ),
             configured=self.configured,
-            log=told.log if told else (),
+            log=info.log if info else (),
             tools=tuple(self._list_tools()),
         )
 
     def _list_tools(self) -> Iterator[ServerTool]:
-        """What all get; then, where it is another or nobody has accepted it yet, what only some do."""
-        known = {remote for remote, pin in self._pins.items() if pin.present}
-        yield from (self._pins[remote].server_tool for remote in self._pins if remote in known)
+        """Yield the shared tools, then those of some callers that are not accepted yet or not among the shared ones."""
+        listed = {remote for remote, pin in self._pins.items() if pin.present}
+        yield from (self._pins[remote].server_tool for remote in self._pins if remote in listed)
         for remote, _, pin, callers in self._iter_caller_pins():
-            if pin.state != "accepted" or remote not in known:
-                known.add(remote)
+            if pin.state != "accepted" or remote not in listed:
+                listed.add(remote)
                 yield _describe_caller_tool(pin, callers)
 
 
 def find_least_needed(connections: Mapping[CallerKey, McpConnection]) -> CallerKey:
-    """Of very many sessions one that sleeps, or failed; else one without a call; of those, the oldest."""
+    """Return the session to end when there are too many: idle or failed, else without a call; of those, the oldest."""
 
     def rank(caller_key: CallerKey) -> int:
         return (
@@ -394,14 +415,14 @@ def find_least_needed(connections: Mapping[CallerKey, McpConnection]) -> CallerK
 
 
 def _describe_caller_tool(pin: Pin, callers: int) -> ServerTool:
-    """What only some callers get says so."""
-    shown = replace(pin.server_tool, callers=callers)
-    said = "one caller gets it" if callers == 1 else f"{callers} callers get it"
-    return shown if shown.state == "accepted" else replace(shown, why=f"as {said}:\n{shown.why}")
+    """Return a tool that only some callers get, with their number."""
+    tool = replace(pin.server_tool, callers=callers)
+    count = "one caller gets it" if callers == 1 else f"{callers} callers get it"
+    return tool if tool.state == "accepted" else replace(tool, why=f"as {count}:\n{tool.why}")
 
 
 class ExtraSessionListener:
-    """Hears what a further session tells. Its list of tools is nobody's: callers get the shared session's."""
+    """Listens to an extra session. Its listing is used only for a caller whose own session has not listed yet."""
 
     def __init__(self, server: ManagedServer) -> None:
         self._server = server

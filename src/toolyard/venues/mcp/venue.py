@@ -1,6 +1,6 @@
-"""Runs calls on the servers that have their tools. It does not know how a server is reached.
+"""Runs calls on the MCP servers that have the tools. `sessions` connects to a server.
 
-A server that needs something of the user parks its call with a question; the answer takes the call up again.
+When a server asks the user something, its call is parked with the question; the answer resumes the call.
 """
 
 import asyncio
@@ -38,12 +38,12 @@ from toolyard.venues.mcp.outcomes import (
 MAX_ROUNDS = 10
 PAUSE_S = 0.1
 DEADLINE_MARGIN_S = 0.05
-"""A call that is cancelled this near to its deadline was cancelled by it."""
+"""A call that is cancelled this close to its deadline counts as timed out; an earlier cancellation has other causes."""
 _ERROR_TYPES = {-32602: "validation_error", -32601: "not_found", -32001: "timeout", FORBIDDEN: "permission_denied"}
 
 
 MAX_ASKING_SESSIONS = 8
-"""Of one kind and caller: each but the last waits with a question that its server has asked."""
+"""Sessions of one kind and caller. On all but the last a call waits for the answer to its server's question."""
 MAX_ERROR_CHARS = 2000
 ASK_AGAIN = (
     "(The tool asks its user in a way that only the older protocol revision has. It may have done something before it "
@@ -77,15 +77,15 @@ class McpVenue:
 
     async def run(self, call: Call, tool: Tool, context: Context) -> Value | Failure | Pending:
         try:
-            asking = _CallRunner(self._manager, self._elicitations, call, tool, context)
+            runner = _CallRunner(self._manager, self._elicitations, call, tool, context)
         except (NotFound, Refused) as error:
             return Failure(problem=to_problem(error, "unavailable"))
         if context.answer is None:
-            return await asking.begin()
-        return await asking.resume(context.resume_token, context.answer)
+            return await runner.begin()
+        return await runner.resume(context.resume_token, context.answer)
 
     def observe(self, entry: Entry) -> None:
-        """A call that waits here may end elsewhere: it was stopped, or nobody answered."""
+        """Drop a call parked here that has ended elsewhere: it was stopped, or nobody answered in time."""
         if isinstance(entry.event, CallEnded):
             self._elicitations.drop_call(entry.event.result.call_id)
 
@@ -94,12 +94,12 @@ class McpVenue:
 
 
 class _CallRunner:
-    """One call on its way, through all that its server asks before it answers."""
+    """Runs one call, through every question that its server asks before it answers."""
 
     def __init__(
         self, manager: McpManager, elicitations: Elicitations, call: Call, tool: Tool, context: Context
     ) -> None:
-        """Raises NotFound or Refused."""
+        """Raise NotFound or Refused if the server does not exist for this caller or is stopped."""
         self._manager = manager
         self._elicitations = elicitations
         self._shared_connection = manager.get_connection(tool.server, context.caller)
@@ -108,13 +108,13 @@ class _CallRunner:
         self._key = (tool.server, tool.remote)
         self._context = context
         self._prepared: dict[str, Json] = {}
-        """Answers that are known, by their questions: a server that was started anew asks them again."""
+        """Answers by the hash of their question: a server that was restarted meanwhile asks the same again."""
         self._params: Json = {"name": tool.remote, "arguments": call.arguments, "_meta": build_meta(context)}
 
     async def begin(self) -> Value | Failure | Pending:
         try:
-            async with self._acquire_session() as link:
-                ticket = PendingRequest(self._context.call_id, link, self._key, prepared=self._prepared)
+            async with self._acquire_session() as connection:
+                ticket = PendingRequest(self._context.call_id, connection, self._key, prepared=self._prepared)
                 self._elicitations.begin(ticket)
                 self._send(ticket, self._params)
                 return await self._await_reply(ticket)
@@ -125,22 +125,21 @@ class _CallRunner:
     async def _acquire_session(self) -> AsyncGenerator[McpConnection]:
         """Yield a session for this call. Raise Refused if there are too many.
 
-        While a question of another call is open, a call that may ask gets a session of its own. A tool that has
-        answered without asking stays where its server's state is.
+        While a question of another call is open, a call that may ask gets another session. A tool that is known not
+        to ask keeps the first one, because a server may hold state per session.
         """
-        caller, further, quiet = (
+        caller, extra_sessions, quiet = (
             self._context.caller,
             self._server.extra_sessions,
             self._elicitations.is_quiet(self._key),
         )
-        kind = await further.choose(caller, self._context.mcp_client, self._tool.remote)
+        kind = await extra_sessions.choose(caller, self._context.mcp_client, self._tool.remote)
         for number in range(MAX_ASKING_SESSIONS):
-            link = further.get(caller, replace(kind, number=number))
-            async with self._elicitations.get_turn_lock(link, alone=number > 0):
-                if quiet or not self._elicitations.has_open_question(
-                    link
-                ):  # asked in turn: the call before may have left one
-                    yield link
+            connection = extra_sessions.get(caller, replace(kind, number=number))
+            async with self._elicitations.get_turn_lock(connection, alone=number > 0):
+                # Checked with the lock held: the call that held it before may have left a question open.
+                if quiet or not self._elicitations.has_open_question(connection):
+                    yield connection
                     return
         raise Refused(
             f"{MAX_ASKING_SESSIONS} calls of the server {self._tool.server!r} wait for their users' answers; "
@@ -148,28 +147,30 @@ class _CallRunner:
         )
 
     async def resume(self, token: str, answer: Json) -> Value | Failure | Pending:
-        if (asked := decode_token(token)) is not None:
-            return await self._continue_round(asked, answer)
+        # New era: the token holds all that is needed to send the call again. Old era: the request is still open in
+        # this process, unless it was restarted; then only a repeatable call is sent again, with the answer prepared.
+        if (pending_round := decode_token(token)) is not None:
+            return await self._continue_round(pending_round, answer)
         reply, waiting = build_reply(answer), self._elicitations.find_waiting(token)
         async with self._elicitations.get_turn_lock(waiting.connection if waiting else self._shared_connection):
             ticket = self._elicitations.resume(token)
             if ticket is not None:
-                if wrong := self._validate_reply(ticket.question or {}, reply):
-                    return self._park(ticket, wrong)
+                if mismatch := self._validate_reply(ticket.question or {}, reply):
+                    return self._park(ticket, mismatch)
                 ticket.answer(reply)
                 return await self._await_reply(ticket)
         if self._tool.repeatable:
             self._prepared[token.rpartition(":")[2]] = reply
             return await self.begin()
-        return _build_unavailable(self._tool, "it was started anew while the answer was waited for", read=True)
+        return _build_unavailable(self._tool, "it was restarted while the call waited for an answer", read=True)
 
     async def _continue_round(self, pending_round: InputRound, answer: Json) -> Value | Failure | Pending:
-        given = cast(Json, answer.get("content") or {}).get(INPUT_RESPONSES)
-        if isinstance(given, dict):
-            return await self._handle_round(pending_round.with_responses(cast(Json, given)))
+        responses = cast(Json, answer.get("content") or {}).get(INPUT_RESPONSES)
+        if isinstance(responses, dict):
+            return await self._handle_round(pending_round.with_responses(cast(Json, responses)))
         reply = build_reply(answer)
-        if wrong := self._validate_reply(pending_round.question, reply):
-            return self._build_pending({**pending_round.question, "problem": wrong}, pending_round.token)
+        if mismatch := self._validate_reply(pending_round.question, reply):
+            return self._build_pending({**pending_round.question, "problem": mismatch}, pending_round.token)
         self._prepared[hash_question(pending_round.question)] = reply
         return await self._handle_round(pending_round)
 
@@ -185,7 +186,7 @@ class _CallRunner:
             report(progress, total, message or "")
 
         capabilities = self._server.extra_sessions.get_capabilities(self._context.mcp_client)
-        asking = ticket.connection.ask(
+        request = ticket.connection.ask(
             "tools/call",
             params,
             progress=report_progress,
@@ -193,24 +194,26 @@ class _CallRunner:
             preflight=self._check_call,
             capabilities=capabilities,
         )
-        task = self._manager.spawn(asking)
+        # A task of the manager, not of this call: the request stays open while the call is parked with a question.
+        task = self._manager.spawn(request)
         task.add_done_callback(lambda _: ticket.update_event.set())
         ticket.task = task
 
     def _check_call(self) -> ErrorReply | NoReply | None:
-        """Before a caller's own session is open, what others get was offered: it may be another for this caller."""
+        """Check the call against this caller's listing, once the session is open; see `ManagedServer.check_call`."""
         return self._server.check_call(self._tool, self._context.caller)
 
     async def _await_reply(self, ticket: PendingRequest, number: int = 0) -> Value | Failure | Pending:
-        """Until the server has answered, or asked."""
+        """Wait until the server has answered, or asked a question."""
         assert ticket.task is not None
         try:
             answer = await ticket.wait_for_outcome()
         except asyncio.CancelledError:
+            # A deadline and a user's stop both arrive as a cancellation; only the first speaks against the server.
             if self._manager.now() >= self._context.deadline - DEADLINE_MARGIN_S:
                 ticket.connection.report_timeout()
             ticket.task.cancel()
-            await asyncio.wait([ticket.task])
+            await asyncio.wait([ticket.task])  # cancelling makes the SDK notify the server: wait until that is sent
             raise
         finally:
             self._elicitations.end(ticket)
@@ -224,10 +227,10 @@ class _CallRunner:
             return failure
         match answer:
             case ResultReply(raw=raw):
-                asked = parse_round(raw, number + 1)
-                return self._check_output(raw) if asked is None else await self._handle_round(asked)
+                next_round = parse_round(raw, number + 1)
+                return self._check_output(raw) if next_round is None else await self._handle_round(next_round)
             case ErrorReply(data={"reason": "invalid_request_state"}) if self._tool.repeatable and number:
-                return await self.begin()  # a server that was started anew does not remember that it asked
+                return await self.begin()  # a server that was restarted does not remember that it asked
             case ErrorReply(code=code, message=message, data=data):
                 return Failure(
                     problem=to_problem(message, _ERROR_TYPES.get(code, "execution_error"), _build_details(code, data))
@@ -236,10 +239,10 @@ class _CallRunner:
                 return _build_unavailable(self._tool, why, read=read)
 
     async def _repeat_in_old_era(self, error_text: str) -> Value | Failure | Pending | None:
-        """Remember that the tool asks by a request of its own, and call it again where that does no harm.
+        """Record that the tool asks by a request of its own, and call it again in the old era if it is repeatable.
 
-        Nobody knows what the tool did before it wanted to ask, so only one that may be repeated is called again.
-        Return None if the server speaks no other era.
+        The tool may have taken effect before it wanted to ask, so a call that is not repeatable fails with advice for
+        the model. Return None if the server speaks no other era.
         """
         await self._server.remember_push(self._tool.remote)
         kind = await self._server.extra_sessions.choose(
@@ -252,29 +255,29 @@ class _CallRunner:
         return Failure(problem=to_problem(f"{error_text[:MAX_ERROR_CHARS]} {ASK_AGAIN}", "execution_error"))
 
     def _check_output(self, raw: Json) -> Value | Failure:
-        """A result that is not what its tool promised is told as that, with all that came: the tool has run."""
-        came = parse_call_result(raw)
-        promised = self._server.get_definition(self._tool.remote, self._context.caller).get("outputSchema")
-        if isinstance(came, Failure) or not isinstance(promised, dict):
-            return came
-        lacks = "it has no structuredContent" if "structuredContent" not in raw else ""
-        wrong = lacks or self._manager.validate(cast(Json, promised), raw["structuredContent"])
-        return came if not wrong else build_schema_failure(came, wrong)
+        """Check a result against the tool's `outputSchema`. A mismatch keeps the whole result: the tool has run."""
+        outcome = parse_call_result(raw)
+        schema = self._server.get_definition(self._tool.remote, self._context.caller).get("outputSchema")
+        if isinstance(outcome, Failure) or not isinstance(schema, dict):
+            return outcome
+        missing = "it has no structuredContent" if "structuredContent" not in raw else ""
+        mismatch = missing or self._manager.validate(cast(Json, schema), raw["structuredContent"])
+        return outcome if not mismatch else build_schema_failure(outcome, mismatch)
 
     async def _handle_round(self, asked: InputRound) -> Value | Failure | Pending:
         forbidden = asked.find_forbidden(self._server.extra_sessions.get_claims(self._context.mcp_client))
         if forbidden or asked.number > MAX_ROUNDS:
-            said = f"the server asks for {forbidden or 'more and more'}, which it does not get here"
-            return Failure(problem=Problem(error=said, error_type="execution_error"))
-        while asked.pending is not None and (known := self._prepared.get(hash_question(asked.question))) is not None:
-            asked = asked.with_reply(known)
+            error_text = f"the server asks for {forbidden or 'more and more'}, which it does not get here"
+            return Failure(problem=Problem(error=error_text, error_type="execution_error"))
+        while asked.pending is not None and (reply := self._prepared.get(hash_question(asked.question))) is not None:
+            asked = asked.with_reply(reply)
         if asked.pending is None:
             if not asked.requests:
-                await asyncio.sleep(PAUSE_S)  # it only wants to be asked again
+                await asyncio.sleep(PAUSE_S)  # a round without questions: the server wants the call to be sent again
             return await self._send_round(asked)
         if len(asked.token) > MAX_TOKEN_CHARS:
-            said = "the server asks a question that is too long to be kept"
-            return Failure(problem=Problem(error=said, error_type="too_large"))
+            error_text = "the server asks a question that is too long to be kept"
+            return Failure(problem=Problem(error=error_text, error_type="too_large"))
         return self._build_pending(asked.question, asked.token)
 
     def _park(self, ticket: PendingRequest, mismatch: str = "") -> Pending:
@@ -286,7 +289,7 @@ class _CallRunner:
         return Pending(kind="question", question={"server": self._tool.server, **question}, resume_token=token)
 
     def _validate_reply(self, question: Json, reply: Json) -> str:
-        """What is wrong with an answer, if it is one to a form."""
+        """Return how an accepted form differs from its schema; empty if it fits, or if it is not an accepted form."""
         schema = question.get("requestedSchema")
         if reply.get("action") != "accept" or not isinstance(schema, dict):
             return ""
@@ -294,13 +297,13 @@ class _CallRunner:
 
 
 def build_meta(context: Context) -> Json:
-    """Under which trace this runs, what to tell a repeated request by, and for which division it is."""
+    """Return the `_meta` of a call: its trace, a key by which a server detects a repetition, and the division."""
     digits = hashlib.blake2b(context.correlation_id.encode(), digest_size=16).hexdigest()
     trace = context.correlation_id if _is_trace(context.correlation_id) else digits
     span = hashlib.blake2b(context.idempotency_key.encode(), digest_size=8).hexdigest()
-    known: Json = {"traceparent": f"00-{trace}-{span}-01", "toolyard/idempotency-key": context.idempotency_key}
+    meta: Json = {"traceparent": f"00-{trace}-{span}-01", "toolyard/idempotency-key": context.idempotency_key}
     division = context.caller.division
-    return {**known, "toolyard/division": division} if division else known
+    return {**meta, "toolyard/division": division} if division else meta
 
 
 def _is_trace(text: str) -> bool:
@@ -312,12 +315,12 @@ def _build_details(code: int, data: object) -> Json:
 
 
 def _build_unavailable(tool: Tool, why: str, *, read: bool) -> Failure:
-    """A call that was lost: whether it took effect is told as far as it is known."""
+    """Return the failure of a lost call: retryable if the server did not read it or the tool may be repeated."""
     if not read or tool.repeatable:
-        said = f"the server {tool.server!r} is not available: {why}"
-        return Failure(problem=Problem(error=said[:4000], error_type="unavailable"), retryable=True)
-    said = (
+        error_text = f"the server {tool.server!r} is not available: {why}"
+        return Failure(problem=Problem(error=error_text[:4000], error_type="unavailable"), retryable=True)
+    error_text = (
         f"the server {tool.server!r} went away while this call was running ({why}); it may or may not have taken "
         "effect. Find out before asking for it again."
     )
-    return Failure(problem=Problem(error=said[:4000], error_type="unknown_outcome"))
+    return Failure(problem=Problem(error=error_text[:4000], error_type="unknown_outcome"))

@@ -1,6 +1,7 @@
-"""What people got for servers by signing in, as the store keeps it. It does not know how a token is had, or used.
+"""The stored OAuth grants that people obtained by signing in to servers. `oauth` uses and renews them.
 
-The store's file is readable by its owner alone. A grant is for one address, and one caller or (of a shared server) all.
+The store's file is readable by its owner alone. A grant is for one address, and for one caller or (of a shared server)
+for all callers.
 """
 
 from collections.abc import Sequence
@@ -15,19 +16,19 @@ TOKENS = "mcp.tokens"
 
 
 class Grant(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A token with what is needed to renew it, each as the protocol has it."""
+    """A token with what is needed to renew it. Nested objects have the shape that OAuth gives them."""
 
     url: str
-    """Of the server that it is for: it is shown to no other."""
+    """The server's address; the token is sent to no other."""
     issuer: str
-    """Who gave it: only there it is renewed."""
+    """The authorization server that issued the token; it is renewed only there."""
     token: Json
     client: Json
     metadata: Json = {}
     resource: Json = {}
     expires_at: float | None = None
     wanted: str = ""
-    """Scopes that the server asked for beyond those of the token: the next sign-in asks for them, too."""
+    """Scopes that the server asked for beyond those of the token; the next sign-in requests them too."""
 
     def __repr__(self) -> str:
         return f"Grant(url={self.url!r}, issuer={self.issuer!r}, …)"
@@ -37,7 +38,7 @@ _grant_decoder = msgspec.json.Decoder(Grant)
 
 
 class GrantStore:
-    """Keeps the grant of one server, for one caller or for all."""
+    """Stores the grant of one server, for one caller or for all."""
 
     def __init__(self, store: KeyValue, server: str, caller_key: Sequence[str], url: str) -> None:
         self._store = store
@@ -45,10 +46,10 @@ class GrantStore:
         self._url = url
 
     async def load(self) -> Grant | None:
-        """None also for a grant of an address that the server no longer has."""
+        """Return the grant, or None if there is none or if it is for another address than the server has now."""
         body = dict(await self._store.list_records(TOKENS)).get(self._name)
-        found = _grant_decoder.decode(body) if body is not None else None
-        return found if found is not None and found.url == self._url else None
+        grant = _grant_decoder.decode(body) if body is not None else None
+        return grant if grant is not None and grant.url == self._url else None
 
     async def save(self, grant: Grant) -> None:
         await self._store.set(TOKENS, self._name, msgspec.json.encode(grant))
@@ -58,7 +59,7 @@ class GrantStore:
 
 
 async def forget_grants(store: KeyValue, server: str) -> None:
-    """Of a server that is taken away."""
+    """Delete the grants of all callers for a server that is removed."""
     for name, _ in await store.list_records(TOKENS):
         if msgspec.json.decode(name, type=list[str])[0] == server:
             await store.delete(TOKENS, name)

@@ -1,7 +1,7 @@
-"""Tokens for servers that want one, by the SDK's own client: it finds the authorization server, asks, and renews.
+"""OAuth tokens for servers that require them. The SDK's client discovers the authorization server and renews tokens.
 
-A link never waits for a person: where only a person can go on, it is signed out, and `_sign_in` is how one comes back.
-A token of one caller is never another one's, and none is ever logged.
+A connection never waits for a person: where only a person can go on, it raises `SignInRequired`, and `sign_in` obtains
+a new grant. A token is used for one caller only and is never logged.
 """
 
 import time
@@ -28,17 +28,17 @@ from toolyard.venues.mcp.dispatcher import get_current_request
 
 MAX_ERROR_CHARS = 300
 MAX_WANTED_SCOPES = 50
-"""Scopes that a server asked for, one time after the other."""
+"""The most scopes that are remembered of those that a server asked for."""
 UNAUTHORIZED, FORBIDDEN, TOO_MANY = 401, 403, 429
 M = TypeVar("M", bound=BaseModel)
 
 
 class SignInRequired(OAuthFlowError):
-    """Only a person can go on from here."""
+    """A person has to sign in before the server can be used."""
 
 
 class MemoryTokenStorage:
-    """Where the SDK keeps what it was given, for as long as that lasts."""
+    """Token storage for the SDK that lasts as long as this object."""
 
     def __init__(self) -> None:
         self.tokens: OAuthToken | None = None
@@ -58,7 +58,7 @@ class MemoryTokenStorage:
 
 
 class _GrantTokenStorage(MemoryTokenStorage):
-    """The grant of a person: a renewed token is kept in its place, and so is the means to renew it once more."""
+    """Token storage for the SDK that begins with a person's grant and stores each renewed token in its place."""
 
     def __init__(self, grant: Grant, grant_store: GrantStore) -> None:
         super().__init__()
@@ -68,6 +68,7 @@ class _GrantTokenStorage(MemoryTokenStorage):
         self.client = OAuthClientInformationFull.model_validate(grant.client)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
+        # A renewal without a new refresh token means that the old one stays valid (RFC 6749, section 6).
         if tokens.refresh_token is None and self.tokens is not None:
             tokens.refresh_token = self.tokens.refresh_token
         self.tokens = tokens
@@ -75,22 +76,24 @@ class _GrantTokenStorage(MemoryTokenStorage):
         await self._save(replace(self._grant, token=dump_model(tokens), expires_at=expires_at))
 
     async def remember_scope(self, scope: str) -> None:
-        wanted = dict.fromkeys([*self._grant.wanted.split(), *scope.split()])
-        await self._save(replace(self._grant, wanted=" ".join([*wanted][-MAX_WANTED_SCOPES:])))
+        scopes = dict.fromkeys([*self._grant.wanted.split(), *scope.split()])
+        await self._save(replace(self._grant, wanted=" ".join([*scopes][-MAX_WANTED_SCOPES:])))
 
     async def _save(self, grant: Grant) -> None:
-        """In place of the one that this is made of: whoever signed in anew meanwhile, or out, is left with that."""
+        """Store the grant, unless the stored one is no longer the grant that this one was made from."""
+        # A person may have signed in again or out meanwhile, and another session of the same caller may have renewed
+        # the token. Writing without the comparison would bring back a grant that was revoked or replaced.
         before, self._grant = self._grant, grant
-        kept = await self._grant_store.load()
-        if kept is not None and kept.token == before.token and kept != grant:
+        stored = await self._grant_store.load()
+        if stored is not None and stored.token == before.token and stored != grant:
             await self._grant_store.save(grant)
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """Of another authorization server than the person chose: it is not taken over here."""
+        """Ignore a new registration: it would be with another authorization server than the person signed in to."""
 
 
 class _RenewingProvider(OAuthClientProvider):
-    """With what a person got by signing in. Where a person would be asked again, it renews, or is signed out."""
+    """The SDK's flow with a person's grant. It renews the token, or raises SignInRequired where a person is needed."""
 
     def __init__(self, grant: Grant, grant_store: GrantStore) -> None:
         self._token_storage = _GrantTokenStorage(grant, grant_store)
@@ -102,20 +105,23 @@ class _RenewingProvider(OAuthClientProvider):
         self.context.protected_resource_metadata = load_model(ProtectedResourceMetadata, grant.resource)
 
     async def _perform_authorization(self) -> httpx2.Request:
-        tokens, found = self._token_storage.tokens, self.context.oauth_metadata
-        same = (
-            self.context.client_info is self._token_storage.client
-        )  # the SDK lets go of it if the server names another issuer
-        if not same or tokens is None or not tokens.refresh_token or not is_issued_by(found, self._grant.issuer):
+        """Renew the token where the SDK would send a person to a page."""
+        # The SDK drops the client's registration if the server now names another issuer. The refresh token must go
+        # to nobody but the issuer that the person signed in to.
+        tokens, metadata = self._token_storage.tokens, self.context.oauth_metadata
+        same_client = self.context.client_info is self._token_storage.client
+        same_issuer = is_issued_by(metadata, self._grant.issuer)
+        if not same_client or tokens is None or not tokens.refresh_token or not same_issuer:
             raise SignInRequired("the token is not taken any more")
         self.context.current_tokens = tokens
         return await self._refresh_token()
 
     async def remember_scope(self, scope: str) -> None:
-        """More than the token is good for: that only a person can grant."""
+        """Remember a scope that the token lacks: only a person can grant it, at the next sign-in."""
         await self._token_storage.remember_scope(scope)
 
     async def _handle_token_response(self, response: httpx2.Response) -> None:
+        """Read a renewed token. Delete the grant if the authorization server rejects it; keep it for other errors."""
         status = response.status_code
         if httpx2.codes.is_client_error(status) and status != TOO_MANY:
             await self._grant_store.forget()
@@ -124,10 +130,10 @@ class _RenewingProvider(OAuthClientProvider):
 
 
 class RequestAuth(httpx2.Auth):
-    """Signs requests. `refused` says why it could not, after one that was not let in.
+    """Adds the token to requests. After a request that the server refused, `refusal` says why.
 
-    The SDK's flow holds all other requests up until the answer to one begins: it is entered only where there is no
-    token yet, or the one that there is was refused.
+    The SDK's flow holds a lock until the response to its request begins, so that a slow call would delay all others. It
+    is therefore entered only if there is no token yet, or if the server refused the token.
     """
 
     def __init__(self, provider: OAuthClientProvider | None, advice: str) -> None:
@@ -163,11 +169,13 @@ class RequestAuth(httpx2.Auth):
         except SignInRequired as error:
             self._set_refusal(f"{error}; {self._advice}", signed_out=True)
         except (OAuthFlowError, ValidationError) as error:
-            self._set_refusal(f"a token for it could not be had: {first_error_line(error)}")
+            self._set_refusal(f"no token could be obtained: {first_error_line(error)}")
         finally:
             await flow.aclose()
+        # httpx returns the response to the last request that was yielded. That is one of the authorization server, so
+        # the request itself is sent once more, without a token, and its refusal becomes the response.
         request.headers.pop("Authorization", None)
-        yield request  # what came last is of the authorization server, and for nobody else to read
+        yield request
 
     def _get_token(self) -> str:
         context = self._provider.context if self._provider else None
@@ -175,28 +183,30 @@ class RequestAuth(httpx2.Auth):
         return tokens.access_token if tokens else ""
 
     def _expire_token(self, token: str) -> None:
-        """Have it renewed, unless another request has done so meanwhile."""
+        """Mark the token as expired, so that the SDK's flow renews it."""
+        # Several requests may be refused with the same token at once. A request that comes here after another one has
+        # renewed it finds a different token, and must not renew that one: it would spend the new refresh token too.
         assert self._provider is not None
         tokens = self._provider.context.current_tokens
         if tokens is not None and tokens.access_token == token:
             self._provider.context.token_expiry_time = 1.0
 
     def _record_response(self, response: httpx2.Response) -> None:
-        """Who is not signed in may be refused in one way after the other: only a yes is a yes."""
+        """Set `refusal` after a refusal, clear it after a success; other errors say nothing about the token."""
         if _is_refused(response):
             self._set_refusal(self._advice, signed_out=True)
         elif response.is_success:
             self._set_refusal("")
 
     async def _deny(self, provider: _RenewingProvider, scope: str) -> None:
-        """The token is good, but not for this request: the session goes on, unless it is one without which none is."""
+        """Record that a valid token lacks a scope. The session goes on, unless the handshake itself needs the scope."""
         await provider.remember_scope(scope)
-        said = f"this needs more rights than the token has ({scope or 'it does not say which'}); {self._advice}"
+        reason = f"this needs more rights than the token has ({scope or 'it does not say which'}); {self._advice}"
         sent = get_current_request()
         if sent is not None and sent.is_asked:
-            sent.denial_reason = said
+            sent.denial_reason = reason
         else:
-            self._set_refusal(said, signed_out=True)
+            self._set_refusal(reason, signed_out=True)
 
     def _set_refusal(self, why: str, *, signed_out: bool = False) -> None:
         self.refusal, self.signed_out = why, signed_out
@@ -205,7 +215,7 @@ class RequestAuth(httpx2.Auth):
 
 
 async def build_auth(server: str, spec: ServerSpec, grant_store: GrantStore) -> RequestAuth:
-    """What signs the requests to this server, with what is kept for it."""
+    """Return the authentication for requests to this server, from its configuration or the stored grant."""
     if "authorization" in {name.lower() for name in spec.headers}:
         return RequestAuth(None, "it does not take the header Authorization that is configured for it")
     if spec.oauth is not None and spec.oauth.grant == "client_credentials":
@@ -242,10 +252,12 @@ def load_model(kind: type[M], raw: Json) -> M | None:
 
 
 def first_error_line(error: Exception) -> str:
-    """What went wrong, without what was sent: further lines of such an error quote it, tokens and all."""
+    """Return the first line of an error: the lines after it quote what was sent, tokens included."""
     return str(error).partition("\n")[0][:MAX_ERROR_CHARS]
 
 
 def _is_refused(response: httpx2.Response) -> bool:
-    wants = response.headers.get("www-authenticate", "")
-    return response.status_code == UNAUTHORIZED or (response.status_code == FORBIDDEN and "insufficient_scope" in wants)
+    challenge = response.headers.get("www-authenticate", "")
+    return response.status_code == UNAUTHORIZED or (
+        response.status_code == FORBIDDEN and "insufficient_scope" in challenge
+    )

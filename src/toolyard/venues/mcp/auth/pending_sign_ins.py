@@ -1,6 +1,6 @@
-"""The sign-ins that people have begun: each waits for its answer, for a while. It does not know OAuth, nor the SDK.
+"""Sign-ins that people have begun and not finished. The `Connector` runs the OAuth flow.
 
-Whoever began one ends it: an answer is taken from the same caller only, and only with the word that the page was given.
+An answer is accepted only from the caller who began the sign-in, and only with the `state` of its page.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from toolyard.venues.mcp.server import CallerKey, ManagedServer
 
 BEGIN_S = 30.0
 ANSWER_S = 600.0
-"""How long a person may take."""
+"""How long a person may take to sign in."""
 FINISH_S = 30.0
 MAX_PENDING = 200
 MAX_ERROR_CHARS = 300
@@ -32,7 +32,7 @@ class SpawnTask(Protocol):
 
 @dataclass(slots=True, eq=False)
 class _PendingSignIn:
-    """A sign-in on its way: the page is known first, then what the person came back with."""
+    """A sign-in that has begun: first the address of its page is set, then the answer that the person brings back."""
 
     page: "asyncio.Future[str]"
     answer: "asyncio.Future[SignInAnswer]"
@@ -57,15 +57,15 @@ class PendingSignIns:
         self._pending: dict[tuple[str, CallerKey], _PendingSignIn] = {}
 
     async def begin(self, id: str, caller: Caller, redirect_uri: str) -> SignIn:
-        """The page to sign in at. One that the same caller had begun is given up."""
+        """Begin a sign-in and return the page to open. An earlier one of the same caller is cancelled."""
         server = self._get_server(id)
         _require_sign_in_possible(server, redirect_uri)
-        who, seen_as = server.resolve_caller(caller)
-        self._cancel((id, who))
+        caller_key, owner = server.resolve_caller(caller)
+        self._cancel((id, caller_key))
         if len(self._pending) >= MAX_PENDING:
             raise Unavailable(f"{MAX_PENDING} sign-ins are open already; try again later")
         loop = asyncio.get_running_loop()
-        made = _PendingSignIn(loop.create_future(), loop.create_future())
+        pending = _PendingSignIn(loop.create_future(), loop.create_future())
         expires_at = self._clock.now() + ANSWER_S
 
         async def run_sign_in() -> None:
@@ -73,71 +73,72 @@ class PendingSignIns:
                 async with asyncio.timeout(ANSWER_S):
                     await self._get_connector().sign_in(
                         server.spec,
-                        seen_as,
-                        server.build_grant_store(who),
+                        owner,
+                        server.build_grant_store(caller_key),
                         redirect_uri,
-                        made.page.set_result,
-                        made.answer,
+                        pending.page.set_result,
+                        pending.answer,
                     )
             finally:
-                if self._pending.get((id, who)) is made:
-                    del self._pending[id, who]
+                # A later sign-in of the same caller may have taken the place already.
+                if self._pending.get((id, caller_key)) is pending:
+                    del self._pending[id, caller_key]
 
-        self._pending[id, who] = made
-        made.task = self._spawn(run_sign_in())
-        made.task.add_done_callback(_retrieve_exception)
-        await asyncio.wait((made.page, made.task), timeout=BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
-        if not made.page.done():
-            await _wait_for_end(made.task, "the server and its authorization server did not answer in time", 0.0)
-        made.state = parse_qs(urlsplit(made.page.result()).query)["state"][0]
-        return SignIn(url=made.page.result(), state=made.state, expires_at=expires_at)
+        self._pending[id, caller_key] = pending
+        pending.task = self._spawn(run_sign_in())
+        pending.task.add_done_callback(_retrieve_exception)
+        await asyncio.wait((pending.page, pending.task), timeout=BEGIN_S, return_when=asyncio.FIRST_COMPLETED)
+        if not pending.page.done():
+            await _wait_for_end(pending.task, "the server and its authorization server did not answer in time", 0.0)
+        pending.state = parse_qs(urlsplit(pending.page.result()).query)["state"][0]
+        return SignIn(url=pending.page.result(), state=pending.state, expires_at=expires_at)
 
     async def finish(self, id: str, caller: Caller, answer: SignInAnswer) -> ServerCard:
-        """Take what the page answered, and connect with what it is worth."""
+        """Take the answer of the page, finish the sign-in, and connect with the new grant."""
         server = self._get_server(id)
-        found = self._pending.get((id, server.resolve_caller(caller)[0]))
+        pending = self._pending.get((id, server.resolve_caller(caller)[0]))
         if (
-            found is None
-            or found.task is None
-            or not secrets.compare_digest(found.state.encode(), answer.state.encode())
+            pending is None
+            or pending.task is None
+            or not secrets.compare_digest(pending.state.encode(), answer.state.encode())
         ):
             raise Refused("this answers no sign-in that is open here; begin one")
         if answer.error or not answer.code:
-            found.task.cancel()
-            said = answer.error_description or answer.error or "no code came back"
-            raise Refused(f"the sign-in was not granted: {said[:MAX_ERROR_CHARS]}")
-        if not found.answer.done():
-            found.answer.set_result(answer)
-        await _wait_for_end(found.task, "the authorization server did not answer in time", FINISH_S)
+            pending.task.cancel()
+            reason = answer.error_description or answer.error or "no code came back"
+            raise Refused(f"the sign-in was not granted: {reason[:MAX_ERROR_CHARS]}")
+        if not pending.answer.done():
+            pending.answer.set_result(answer)
+        await _wait_for_end(pending.task, "the authorization server did not answer in time", FINISH_S)
         return await self._reconnect(server, caller)
 
     async def forget(self, id: str, caller: Caller) -> ServerCard:
-        """Sign out: what is kept for this caller is thrown away, and its session with it."""
+        """Sign this caller out: delete the grant and end the sessions that use it."""
         server = self._get_server(id)
-        who, _ = server.resolve_caller(caller)
-        self._cancel((id, who))
-        await server.build_grant_store(who).forget()
+        caller_key, _ = server.resolve_caller(caller)
+        self._cancel((id, caller_key))
+        await server.build_grant_store(caller_key).forget()
         return await self._reconnect(server, caller)
 
     def close(self) -> None:
-        for one in list(self._pending):
-            self._cancel(one)
+        for key in list(self._pending):
+            self._cancel(key)
 
     def _cancel(self, key: tuple[str, CallerKey]) -> None:
-        if (found := self._pending.pop(key, None)) is not None and found.task is not None:
-            found.task.cancel()
+        if (pending := self._pending.pop(key, None)) is not None and pending.task is not None:
+            pending.task.cancel()
 
     async def _reconnect(self, server: ManagedServer, caller: Caller) -> ServerCard:
-        """Once the session with the new grant is up, or has failed."""
+        """Open a session with the stored grant, and return the server's card once it is up or has failed."""
         if not server.record.wanted:
             return server.build_card()
-        link = server.reconnect(caller)
-        await self._wait_until(lambda: link.status != "starting")
+        connection = server.reconnect(caller)
+        await self._wait_until(lambda: connection.status != "starting")
         return server.build_card()
 
 
 async def _wait_for_end(task: "asyncio.Task[None]", timeout_text: str, within_s: float) -> None:
-    """Wait for a sign-in's end, and raise what it raises."""
+    """Wait until a sign-in has ended, and raise what it raises. Raise Unavailable if that takes too long."""
     done, _ = await asyncio.wait((task,), timeout=within_s)
     if not done:
         task.cancel()
@@ -149,7 +150,7 @@ async def _wait_for_end(task: "asyncio.Task[None]", timeout_text: str, within_s:
 
 
 def _retrieve_exception(task: "asyncio.Task[None]") -> None:
-    """Whoever waits is told; if nobody does, it is no news."""
+    """Mark the exception as retrieved: asyncio would log it if nobody waits for the sign-in any more."""
     if not task.cancelled():
         task.exception()
 
@@ -163,12 +164,12 @@ def _require_sign_in_possible(server: ManagedServer, redirect_uri: str) -> None:
     if "authorization" in {name.lower() for name in spec.headers}:
         raise Refused(f"the server {server.id!r} has a header Authorization: take it out to sign in instead")
     if not _is_loopback(redirect_uri):
-        said = "redirect_uri must be an http address of the loopback, such as http://127.0.0.1:8765/callback"
-        raise Invalid(said, {"field": "redirect_uri"})
+        error_text = "redirect_uri must be an http address of the loopback, such as http://127.0.0.1:8765/callback"
+        raise Invalid(error_text, {"field": "redirect_uri"})
 
 
 def _is_loopback(address: str) -> bool:
-    """Where only the person who opened the page can be sent back to: nobody is signed in on behalf of another."""
+    """Return whether an address is on the person's own machine; any other could send the code to somebody else."""
     try:
         target = urlsplit(address)
         return target.scheme == "http" and target.hostname in LOOPBACK and not target.username and bool(target.port)

@@ -1,6 +1,6 @@
-"""A person signs in to a server: the SDK's authorization-code flow, from its discovery to the grant that is kept.
+"""The sign-in of a person to a server: the SDK's authorization-code flow, from discovery to the stored grant.
 
-It does not know where the person is: it shows an address, and waits for what the person came back with.
+The flow shows an address and waits for an answer; `PendingSignIns` connects both with the person.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -35,7 +35,7 @@ ShowUrl = Callable[[str], None]
 
 
 class _SignInProvider(OAuthClientProvider):
-    """The SDK's flow, for a client that is known to one authorization server, or to none."""
+    """The SDK's flow, with a configured client of one authorization server, or with dynamic registration."""
 
     def __init__(
         self,
@@ -50,8 +50,8 @@ class _SignInProvider(OAuthClientProvider):
             show(_require_safe_url(url))
 
         async def wait_for_answer() -> AuthorizationCodeResult:
-            said = await answer
-            return AuthorizationCodeResult(code=said.code, state=said.state, iss=said.iss)
+            sign_in_answer = await answer
+            return AuthorizationCodeResult(code=sign_in_answer.code, state=sign_in_answer.state, iss=sign_in_answer.iss)
 
         self._issuer = spec.oauth.issuer if spec.oauth else ""
         self._scope = spec.oauth.scope if spec.oauth else ""
@@ -59,7 +59,11 @@ class _SignInProvider(OAuthClientProvider):
         super().__init__(spec.url, build_client_metadata(redirect_uri), storage, show_page, wait_for_answer)
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Who is known to need more rights asks for them from the start, as if the server had just said so."""
+        """Run the SDK's flow, and add `extra_scope` to the scopes that the server's challenge names.
+
+        The SDK takes its scopes from the challenge of the first 401, so a scope that a server asked for only later,
+        with a 403, has to be put there for the sign-in to include it.
+        """
         flow = super().async_auth_flow(request)
         try:
             outgoing = await anext(flow)
@@ -67,8 +71,8 @@ class _SignInProvider(OAuthClientProvider):
                 response = yield outgoing
                 if self._extra_scope and response.status_code == UNAUTHORIZED:
                     scope = union_scopes(extract_scope_from_www_auth(response), self._extra_scope)
-                    about = f'resource_metadata="{found}", ' if (found := _metadata_of(response)) else ""
-                    response.headers["www-authenticate"] = f'Bearer {about}scope="{scope}"'
+                    metadata = f'resource_metadata="{url}", ' if (url := _metadata_of(response)) else ""
+                    response.headers["www-authenticate"] = f'Bearer {metadata}scope="{scope}"'
                 outgoing = await flow.asend(response)
         except StopAsyncIteration:
             pass
@@ -94,13 +98,13 @@ async def sign_in(
     answer: Awaitable[SignInAnswer],
     headers: Mapping[str, str],
 ) -> None:
-    """Until the grant is kept. Raises Refused or Unavailable with what went wrong."""
+    """Sign a person in and store the grant. Raise Refused or Unavailable with the reason if that fails."""
     memory = MemoryTokenStorage()
     if spec.oauth is not None:
         memory.client = _build_client_info(spec, redirect_uri)
     before = await grant_store.load()
-    more = union_scopes(str(before.token.get("scope") or ""), before.wanted) if before and before.wanted else ""
-    provider = _SignInProvider(spec, memory, redirect_uri, show, answer, more or "")
+    extra_scope = union_scopes(str(before.token.get("scope") or ""), before.wanted) if before and before.wanted else ""
+    provider = _SignInProvider(spec, memory, redirect_uri, show, answer, extra_scope or "")
     try:
         async with (
             httpx2.AsyncClient(
@@ -115,14 +119,14 @@ async def sign_in(
         raise Unavailable(f"the sign-in failed: {first_error_line(error) or type(error).__name__}") from None
     if memory.tokens is None:
         raise Refused(f"the server did not ask for a sign-in: it answered {status}")
-    found = provider.context.oauth_metadata
+    metadata = provider.context.oauth_metadata
     await grant_store.save(
         Grant(
             url=spec.url,
-            issuer=str(found.issuer) if found else "",
+            issuer=str(metadata.issuer) if metadata else "",
             token=dump_model(memory.tokens),
             client=dump_model(memory.client),
-            metadata=dump_model(found),
+            metadata=dump_model(metadata),
             resource=dump_model(provider.context.protected_resource_metadata),
             expires_at=provider.context.token_expiry_time,
         )
@@ -143,7 +147,7 @@ def _build_client_info(spec: ServerSpec, redirect_uri: str) -> OAuthClientInform
 
 
 def _require_safe_url(url: str) -> str:
-    """A page that a browser is to open was named by somebody else: it is a web page, and nobody listens on the way."""
+    """Return the address if a browser may open it. The server chose it, so only https and loopback are allowed."""
     parts = urlsplit(url)
     if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK):
         return url

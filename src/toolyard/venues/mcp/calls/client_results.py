@@ -1,6 +1,6 @@
-"""A `CallToolResult` that an application hands back as its own MCP server answered it.
+"""Unwraps a `CallToolResult` that an application returns as it got it from its own MCP server.
 
-Only what has the exact shape is unwrapped: a tool's own JSON with a `content` field stays as it is.
+Only a value of exactly that shape is unwrapped: a tool's own JSON with a `content` field stays as it is.
 """
 
 from collections.abc import Mapping
@@ -58,12 +58,12 @@ class _CallToolResult(Struct, forbid_unknown_fields=True, rename=_PYTHON_NAMES):
 
     @property
     def is_recognizable(self) -> bool:
-        """Return False for an empty `content` alone, which is anybody's JSON."""
+        """Return False for an empty `content` alone, which may be any tool's own JSON."""
         return bool(self.content) or self.structured_content is not None or self.is_error is not None
 
 
 def unwrap_result(answer: Value | Failure) -> Value | Failure:
-    """Return what the MCP server meant where a value is its raw result, else the answer as it is."""
+    """Return the value or failure of a raw `CallToolResult`; return any other answer as it is."""
     raw = _parse_result(answer.value) if isinstance(answer, Value) else None
     return answer if raw is None else parse_call_result(raw)
 

@@ -1,7 +1,7 @@
-"""What a tool of a server came to, as the model can read it. It knows the shapes of MCP, not the SDK.
+"""Turns the result of `tools/call` into text that a model can read, and the parts that are not text.
 
-Text is text; what is no text is named, with its kind and size, and kept beside. A result that says it is an error
-becomes one.
+Images, audio and binary resources are named in the text with their type and size. A result with `isError` becomes a
+failure. Results are plain JSON here, not models of the SDK.
 """
 
 from collections.abc import Sequence
@@ -17,59 +17,62 @@ Json = dict[str, object]
 MAX_LABEL_CHARS = 500
 MAX_PARTS_BYTES = 2 * 1024 * 1024
 MAX_DETAILS_BYTES = 32 * 1024
-"""Of a failure: its details go to the model and into the log whole. What is over it is in `native`, if anywhere."""
+"""A failure's details go to the model and into the event log. What exceeds the bound is only in `native`, if at all."""
 
 
 def parse_call_result(raw: Json) -> Value | Failure:
-    """The value or the failure that a `tools/call` result stands for."""
-    blocks = [cast(Json, one) for one in _as_list(raw.get("content")) if isinstance(one, dict)]
+    """Return the value or the failure of a `tools/call` result."""
+    blocks = [cast(Json, block) for block in _as_list(raw.get("content")) if isinstance(block, dict)]
     structured = raw.get("structuredContent")
     native = b"" if _is_plain(raw, blocks) else msgspec.json.encode(raw)
     if raw.get("isError") is not True:
         return Value(value=render_blocks(blocks, structured), parts=_build_parts(blocks), native=native)
     details = cast(Json, structured) if isinstance(structured, dict) else {}
-    said = render_blocks(blocks, None if details else cast(object, structured)) or "the tool failed and did not say why"
-    own = details.get("error_type")
-    problem = to_problem(said, own if isinstance(own, str) else "execution_error", limit_details(details))
+    text = render_blocks(blocks, None if details else cast(object, structured)) or "the tool failed and did not say why"
+    error_type = details.get("error_type")
+    problem = to_problem(text, error_type if isinstance(error_type, str) else "execution_error", limit_details(details))
     return Failure(problem=problem, native=native)
 
 
 def build_schema_failure(value: Value, mismatch: str) -> Failure:
-    """A result that does not fit its tool's `outputSchema`. Nothing of it is lost, but nobody takes it for granted."""
-    said = f"the tool has run, but its result is not what its outputSchema promises: {mismatch}"
+    """Return the failure for a result that does not fit its tool's `outputSchema`. The result is in its details."""
+    error_text = f"the tool has run, but its result is not what its outputSchema promises: {mismatch}"
     return Failure(
-        problem=to_problem(said, "invalid_result", limit_details({"result": value.value})), native=value.native
+        problem=to_problem(error_text, "invalid_result", limit_details({"result": value.value})), native=value.native
     )
 
 
 def limit_details(details: Json) -> Json:
-    """The details of a failure, field by field, as far as there is room."""
-    kept, room = Json(), MAX_DETAILS_BYTES
+    """Return the details of a failure, field by field, up to MAX_DETAILS_BYTES."""
+    limited, remaining_bytes = Json(), MAX_DETAILS_BYTES
     for name, value in details.items():
         size = len(msgspec.json.encode(value)) + len(name)
-        if size > room:
-            told = f"[{size:,} bytes left out]"
-            kept[name[:MAX_LABEL_CHARS]] = f"{value[: room // 4]}… {told}" if isinstance(value, str) else told
+        if size > remaining_bytes:
+            note = f"[{size:,} bytes left out]"
+            # The bound is in bytes; a character takes up to four of them.
+            limited[name[:MAX_LABEL_CHARS]] = (
+                f"{value[: remaining_bytes // 4]}… {note}" if isinstance(value, str) else note
+            )
             break
-        kept[name], room = value, room - size
-    return kept
+        limited[name], remaining_bytes = value, remaining_bytes - size
+    return limited
 
 
 def _is_plain(raw: Json, blocks: Sequence[Json]) -> bool:
-    """Whether the text says it all: then there is nothing else to keep."""
-    bare = {key for key in raw if key not in ("content", "isError", "resultType")}
-    return not bare and len(blocks) <= 1 and all(set(block) == {"type", "text"} for block in blocks)
+    """Return whether the text holds the whole result, so that `native` is not needed."""
+    extra_fields = {key for key in raw if key not in ("content", "isError", "resultType")}
+    return not extra_fields and len(blocks) <= 1 and all(set(block) == {"type", "text"} for block in blocks)
 
 
 def _build_parts(blocks: Sequence[Json]) -> tuple[Part, ...]:
-    """What is no text, as far as it is not too large for the log; `native` has it all."""
-    found, room = list[Part](), MAX_PARTS_BYTES
+    """Return the images and files, up to MAX_PARTS_BYTES because they go into the event log; `native` has them all."""
+    parts, remaining_bytes = list[Part](), MAX_PARTS_BYTES
     for block in blocks:
         part = _build_part(block)
-        if part is not None and len(part.url) <= room:
-            found.append(part)
-            room -= len(part.url)
-    return tuple(found)
+        if part is not None and len(part.url) <= remaining_bytes:
+            parts.append(part)
+            remaining_bytes -= len(part.url)
+    return tuple(parts)
 
 
 def _build_part(block: Json) -> ImagePart | FilePart | None:
@@ -88,11 +91,11 @@ def _build_part(block: Json) -> ImagePart | FilePart | None:
 
 
 def render_blocks(blocks: Sequence[Json], structured: object) -> str:
-    """The blocks in words, one after the other; structured content once, whether or not a block repeats it."""
-    said = [render_block(block) for block in blocks]
+    """Return the blocks as text, one after the other, and the structured content unless a block repeats it."""
+    texts = [render_block(block) for block in blocks]
     if structured is not None and not any(_is_same(block, structured) for block in blocks):
-        said.append(msgspec.json.encode(structured).decode())
-    return "\n".join(said)
+        texts.append(msgspec.json.encode(structured).decode())
+    return "\n".join(texts)
 
 
 def render_block(block: Json) -> str:
@@ -102,8 +105,8 @@ def render_block(block: Json) -> str:
         case {"type": "image" | "audio" as kind, "data": str(data)}:
             return f"[{kind}: {_get_mime_type(block)}, {_decoded_size(data):,} bytes]"
         case {"type": "resource_link", "uri": str(uri)}:
-            named = [str(block[key]) for key in ("name", "title", "description") if block.get(key)]
-            return f"[resource {uri}: {'; '.join(named)[:MAX_LABEL_CHARS]}]"
+            labels = [str(block[key]) for key in ("name", "title", "description") if block.get(key)]
+            return f"[resource {uri}: {'; '.join(labels)[:MAX_LABEL_CHARS]}]"
         case {"type": "resource", "resource": dict()}:
             return _render_resource(cast(Json, block["resource"]))
         case _:

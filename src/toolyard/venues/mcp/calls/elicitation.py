@@ -1,8 +1,9 @@
-"""Calls that wait with a question of their server, in the old era: the request stays open until the answer comes.
+"""Questions of servers in the old era, where the call's request stays open until the answer comes.
 
-Old servers do not say which call a question belongs to, unless they are reached over HTTP. If more than one could be
-meant, nobody is asked, as it could be somebody else's; and from then on the calls of that session run one at a time. A
-call that waits for its user's answer could be meant, too: until it goes on, calls that may ask take another session.
+A server of the old era does not name the call that its question belongs to, unless it is reached over HTTP. If several
+calls are possible, the question is refused, because it could be put to the wrong user; from then on the calls of that
+session run one at a time. A call that waits for its user's answer is also possible: until it goes on, calls that may
+ask take another session.
 """
 
 import asyncio
@@ -21,25 +22,25 @@ from toolyard.venues.mcp.outcomes import Json, McpConnection, ServerReply
 MAX_WAITING = 1000
 MAX_REMEMBERED = 20_000
 ToolKey = tuple[str, str]
-"""A server, and the name of a tool there."""
+"""The id of a server, and the name of a tool on it."""
 
 
 @dataclass(slots=True, eq=False)
 class PendingRequest:
-    """A call on its way, and what it waits for."""
+    """A call that was sent to a server, and its open question if there is one."""
 
     call_id: str
     connection: McpConnection
-    """The connection it is made over: questions of other connections are not its."""
+    """The connection that the call was sent over: only questions of this connection can belong to it."""
     tool: ToolKey = ("", "")
     update_event: asyncio.Event = field(default_factory=asyncio.Event)
     task: "asyncio.Task[ServerReply] | None" = None
     question: Json | None = None
     reply: "asyncio.Future[Json] | None" = None
     unattributed: bool = False
-    """Its question came without a word on which call it belongs to."""
+    """Whether the server did not name the call that the question belongs to."""
     prepared: Mapping[str, Json] = field(default_factory=dict[str, Json])
-    """Answers to questions that were asked before a restart, by the questions' digests."""
+    """Answers to questions that were asked before a restart, by the hashes of the questions."""
     timer: asyncio.TimerHandle | None = None
 
     @property
@@ -47,7 +48,7 @@ class PendingRequest:
         return self.task is None or not self.task.done()
 
     async def wait_for_outcome(self) -> ServerReply | None:
-        """The answer of the server; None if it has asked something first."""
+        """Return the answer of the server, or None if it has asked a question first."""
         assert self.task is not None
         await self.update_event.wait()
         self.update_event.clear()
@@ -67,7 +68,7 @@ class Elicitations:
         self._turn_locks: WeakKeyDictionary[object, asyncio.Lock] = WeakKeyDictionary()
         self._ambiguous: WeakSet[object] = WeakSet()
         self._asks: dict[ToolKey, bool] = {}
-        """Whether a tool has ever asked, as far as it has been called."""
+        """Whether a tool has ever asked; tools that were not called are missing."""
 
     def begin(self, ticket: PendingRequest) -> None:
         self._running.add(ticket)
@@ -76,26 +77,28 @@ class Elicitations:
         self._running.discard(ticket)
 
     def get_turn_lock(self, connection: object, *, alone: bool = False) -> AbstractAsyncContextManager[object]:
-        """Return what lets calls run one at a time where a question could be that of several; else nothing to wait for.
+        """Return a lock for calls that must run one at a time on a connection, or a context that does not wait.
 
-        That is so on a connection that has asked when several calls could be meant, and while a question is open.
+        Calls take turns on a connection that has asked while several calls were possible, while a question is open on
+        it, and if `alone` is set.
         """
         lock = self._turn_locks.setdefault(connection, asyncio.Lock())
+        # A lock that is held counts as needed even if its reason has passed: its holder still counts on being alone.
         needed = alone or connection in self._ambiguous or self.has_open_question(connection) or lock.locked()
         return lock if needed else nullcontext()
 
     def is_quiet(self, tool: ToolKey) -> bool:
-        """Return whether a tool is known to answer without asking."""
+        """Return whether a tool has answered before and never asked."""
         return self._asks.get(tool) is False
 
     def record_completion(self, ticket: PendingRequest) -> None:
-        """Note that a call was answered; if its tool has never asked, it is taken for one that does not."""
+        """Record that a call was answered; a tool that has never asked counts as quiet from now on."""
         if len(self._asks) >= MAX_REMEMBERED:
             self._asks.clear()
         self._asks.setdefault(ticket.tool, False)
 
     def has_open_question(self, connection: object) -> bool:
-        """Return whether a call over this connection waits with a question that could have been another call's."""
+        """Return whether a call over this connection waits with a question that named no call."""
         tickets = (
             ticket for ticket in self._waiting.values() if ticket.connection is connection and ticket.unattributed
         )
@@ -105,11 +108,11 @@ class Elicitations:
         return self._waiting.get(token)
 
     async def elicit(self, connection: object, question: Json, owner: object) -> Json:
-        """A server asks. Raises LookupError if it cannot be told whom."""
+        """Wait for the answer to a server's question, and return it. Raise LookupError if its call is not certain."""
         ticket = owner if isinstance(owner, PendingRequest) else self._find_only_request(connection)
         ticket.unattributed, self._asks[ticket.tool] = owner is None, True
-        if (known := ticket.prepared.get(hash_question(question))) is not None:
-            return known
+        if (prepared_reply := ticket.prepared.get(hash_question(question))) is not None:
+            return prepared_reply
         if ticket.reply is not None and not ticket.reply.done():
             raise LookupError("a question of this call waits for its answer already; ask again later")
         ticket.question = question
@@ -118,17 +121,17 @@ class Elicitations:
         return await ticket.reply
 
     def _find_only_request(self, connection: object) -> PendingRequest:
-        """The only call that it could be, of those that run and those that wait for an answer."""
-        known = (*self._running, *self._waiting.values())
-        meant = [ticket for ticket in known if ticket.connection is connection and ticket.is_running]
-        if len(meant) == 1:
-            return meant[0]
+        """Return the only call on this connection that runs or waits. Raise LookupError if there is not exactly one."""
+        tickets = (*self._running, *self._waiting.values())
+        candidates = [ticket for ticket in tickets if ticket.connection is connection and ticket.is_running]
+        if len(candidates) == 1:
+            return candidates[0]
         self._ambiguous.add(connection)
-        self._asks.update((ticket.tool, True) for ticket in meant)
+        self._asks.update((ticket.tool, True) for ticket in candidates)
         raise LookupError("it cannot be told which of several calls this question belongs to; ask again")
 
     def park(self, ticket: PendingRequest, within_s: float) -> str:
-        """Keep a call that waits for an answer; the token leads back to it, in this process."""
+        """Keep a call that waits for an answer, and return the token by which this process finds it again."""
         assert ticket.question is not None
         self.end(ticket)
         token = f"{ticket.call_id}:{hash_question(ticket.question)}"
@@ -148,7 +151,7 @@ class Elicitations:
         return ticket
 
     def drop(self, token: str) -> None:
-        """Nobody waits for it any more: the server is told."""
+        """Cancel a call that nobody waits for any more; the cancellation is sent to the server."""
         ticket = self._waiting.pop(token, None)
         if ticket is not None and ticket.task is not None:
             ticket.task.cancel()
@@ -156,7 +159,7 @@ class Elicitations:
                 ticket.timer.cancel()
 
     def drop_call(self, call_id: str) -> None:
-        """A call has got its result in another way: it was stopped, or nobody answered in time."""
+        """Drop the questions of a call that has ended otherwise: it was stopped, or nobody answered in time."""
         for token in [token for token, ticket in self._waiting.items() if ticket.call_id == call_id]:
             self.drop(token)
 
@@ -167,12 +170,14 @@ def hash_question(question: Json) -> str:
 
 
 def build_reply(answer: Json) -> Json:
-    """Our answer as MCP has it: to a form, or to whatever else was asked, as the client behind us gave it."""
+    """Return an answer in the shape of MCP: that of a form, or the raw response of the calling MCP client."""
     content = answer.get("content")
-    given = cast(Json, content).get(INPUT_RESPONSES) if isinstance(content, dict) else None
-    if isinstance(given, dict):
+    responses = cast(Json, content).get(INPUT_RESPONSES) if isinstance(content, dict) else None
+    if isinstance(responses, dict):
+        # A question of the old era is a single request, so there is only one response to take.
         return next(
-            (cast(Json, one) for one in cast(Json, given).values() if isinstance(one, dict)), {"action": "cancel"}
+            (cast(Json, response) for response in cast(Json, responses).values() if isinstance(response, dict)),
+            {"action": "cancel"},
         )
     action = {"accepted": "accept", "declined": "decline"}.get(str(answer.get("reply")), "cancel")
     return {"action": action, "content": answer.get("content") or {}} if action == "accept" else {"action": action}

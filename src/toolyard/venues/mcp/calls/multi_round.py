@@ -1,6 +1,6 @@
-"""Calls that need input, in the new era: the server ends the request with what it needs, and is asked once more.
+"""Calls that need input in the new era: the server's result names what it needs, and the call is sent once more.
 
-Nothing is kept here: all that is needed to go on is in the token, so that an answer may come after a restart. Pure.
+Pure and without state: the token holds all that is needed to go on, so an answer may come after a restart.
 """
 
 from typing import cast
@@ -16,7 +16,7 @@ MAX_TOKEN_CHARS = 256 * 1024
 
 
 class InputRound(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a server asked for, and what is known of it so far."""
+    """What a server asked for in one round, and the responses so far."""
 
     requests: dict[str, Json] = {}
     responses: dict[str, Json] = {}
@@ -29,25 +29,29 @@ class InputRound(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def question(self) -> Json:
-        """What the user is to be asked next; empty if nothing."""
+        """Return the next question to the user, with all open requests for an MCP client; empty if there is none."""
         key = self.pending
         if key is None:
             return {}
-        asked = self.requests[key]
-        shown = cast(Json, asked.get("params") or {}) if asked["method"] == ELICIT else {}
-        return {**shown, "requests": {key: one for key, one in self.requests.items() if key not in self.responses}}
+        request = self.requests[key]
+        form = cast(Json, request.get("params") or {}) if request["method"] == ELICIT else {}
+        unanswered = {key: request for key, request in self.requests.items() if key not in self.responses}
+        return {**form, "requests": unanswered}
 
     def find_forbidden(self, claims: frozenset[Capability]) -> str:
-        """A request that we did not say we could answer, if there is one."""
+        """Return the method of a request that was not announced as possible; empty if there is none."""
         allowed = (ELICIT, *(method for method, name in FORWARDED_METHODS.items() if name in claims))
-        return next((str(one["method"]) for one in self.requests.values() if one["method"] not in allowed), "")
+        methods = (request["method"] for request in self.requests.values())
+        return next((str(method) for method in methods if method not in allowed), "")
 
     def with_responses(self, responses: Json) -> "InputRound":
-        """With the answers to all that was asked at once; what was not asked is left aside."""
-        known = {
-            key: cast(Json, one) for key, one in responses.items() if key in self.requests and isinstance(one, dict)
+        """Return the round with responses to several requests at once; responses to unknown requests are ignored."""
+        matching = {
+            key: cast(Json, response)
+            for key, response in responses.items()
+            if key in self.requests and isinstance(response, dict)
         }
-        return replace(self, responses={**self.responses, **known})
+        return replace(self, responses={**self.responses, **matching})
 
     def with_reply(self, reply: Json) -> "InputRound":
         key = self.pending
@@ -55,9 +59,9 @@ class InputRound(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def params(self) -> Json:
-        """What the next request carries besides what the first one did."""
-        carried: Json = {"inputResponses": self.responses} if self.responses else {}
-        return carried if self.state is None else {**carried, "requestState": self.state}
+        """Return what the next request carries in addition to the parameters of the first one."""
+        params: Json = {"inputResponses": self.responses} if self.responses else {}
+        return params if self.state is None else {**params, "requestState": self.state}
 
     @property
     def token(self) -> str:
@@ -67,19 +71,19 @@ class InputRound(Struct, frozen=True, kw_only=True, omit_defaults=True):
 TOKEN_PREFIX = "round:"
 ELICIT = "elicitation/create"
 FORWARDED_METHODS: dict[str, Capability] = {"sampling/createMessage": "sampling", "roots/list": "roots"}
-"""What only an MCP client behind us can answer."""
+"""Requests that only the calling MCP client can answer, and the capability that each needs."""
 _round_decoder = msgspec.json.Decoder(InputRound)
 
 
 def parse_round(raw: Json, number: int = 1) -> InputRound | None:
-    """What a result asks for, if it asks."""
+    """Return the round of questions of a result, or None if the result is final."""
     if raw.get("resultType") != "input_required":
         return None
-    asked = raw.get("inputRequests")
+    listed = raw.get("inputRequests")
     requests = {
-        key: cast(Json, one)
-        for key, one in (cast(Json, asked) if isinstance(asked, dict) else {}).items()
-        if isinstance(one, dict) and "method" in one and isinstance(cast(Json, one).get("params", {}), dict)
+        key: cast(Json, request)
+        for key, request in (cast(Json, listed) if isinstance(listed, dict) else {}).items()
+        if isinstance(request, dict) and "method" in request and isinstance(cast(Json, request).get("params", {}), dict)
     }
     state = raw.get("requestState")
     return InputRound(requests=requests, state=state if isinstance(state, str) else None, number=number)

@@ -1,4 +1,4 @@
-"""How a server of the new era says that a tool wanted to ask by a request of its own, which there is none of. Pure."""
+"""Recognizes a tool that failed in the new era because it asks by a request of its own, which that era lacks. Pure."""
 
 import re
 
@@ -7,7 +7,7 @@ from toolyard.venues.mcp.calls.content import parse_call_result
 from toolyard.venues.mcp.outcomes import ErrorReply, ResultReply, ServerReply
 
 _CANNOT_ASK = re.compile(r"no back-channel|server-initiated requests are not available", re.IGNORECASE)
-"""The words of the official SDKs of Python and of Ruby. Another server's error is an error like any other."""
+"""The error texts of the official SDKs of Python and of Ruby. An error with another text is treated like any other."""
 
 
 def find_push_error(answer: ServerReply) -> str:
@@ -16,8 +16,8 @@ def find_push_error(answer: ServerReply) -> str:
         case ErrorReply(message=message, modern=True):
             text = message
         case ResultReply(raw={"isError": True} as raw, modern=True):
-            failed = parse_call_result(raw)
-            text = failed.problem.error if isinstance(failed, Failure) else ""
+            outcome = parse_call_result(raw)
+            text = outcome.problem.error if isinstance(outcome, Failure) else ""
         case _:
             return ""
     return text if _CANNOT_ASK.search(text) else ""

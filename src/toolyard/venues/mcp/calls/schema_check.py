@@ -1,4 +1,4 @@
-"""Whether something fits a schema that a server named: an answer its form, a structured result its `outputSchema`."""
+"""Validates content against a server's schema: an answer against its form, a result against its `outputSchema`."""
 
 import jsonschema_rs
 
@@ -8,25 +8,27 @@ MAX_TEXT_CHARS = 200
 
 
 class SchemaValidators:
-    """Compiled schemas, for as long as they are the same objects."""
+    """A cache of compiled schemas, by the identity of the schema objects."""
 
     def __init__(self) -> None:
         self._cache: dict[int, tuple[object, jsonschema_rs.Validator | None]] = {}
 
     def validate(self, schema: object, content: object) -> str:
-        """What is wrong with the content, field by field; empty if nothing is, or if the form itself is no schema."""
+        """Return the errors of the content, field by field; empty if it is valid, or if the schema itself is not."""
         validator = self._get_validator(schema)
         if validator is None or validator.is_valid(content):
             return ""
-        found = [error for error, _ in zip(validator.iter_errors(content), range(MAX_ERRORS), strict=False)]
-        return "; ".join(f"{_format_path(error)}: {error.message[:MAX_TEXT_CHARS]}" for error in found)
+        errors = [error for error, _ in zip(validator.iter_errors(content), range(MAX_ERRORS), strict=False)]
+        return "; ".join(f"{_format_path(error)}: {error.message[:MAX_TEXT_CHARS]}" for error in errors)
 
     def _get_validator(self, schema: object) -> jsonschema_rs.Validator | None:
-        if (known := self._cache.get(id(schema))) is None or known[0] is not schema:
+        # Keyed by identity, as a schema is a dict and has no hash. The entry holds the schema itself, so that its id
+        # cannot go to another object as long as the entry exists.
+        if (entry := self._cache.get(id(schema))) is None or entry[0] is not schema:
             if len(self._cache) >= MAX_CACHED:
                 self._cache.clear()
-            known = self._cache[id(schema)] = (schema, _compile(schema))
-        return known[1]
+            entry = self._cache[id(schema)] = (schema, _compile(schema))
+        return entry[1]
 
 
 def _compile(schema: object) -> jsonschema_rs.Validator | None:

@@ -1,6 +1,6 @@
-"""What each caller gets of a server that is asked for each of them. It does not know what was accepted.
+"""The tools that a server with `auth = "caller"` lists for each caller. `pins` decides which of them are accepted.
 
-What one caller gets is nobody else's: it is kept beside what the others get, and only as long as that caller's session.
+A caller's listing is used for no other caller, and is kept only as long as that caller's session.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,11 +12,11 @@ from toolyard.venues.mcp.catalog.definitions import Json, hash_definition
 from toolyard.venues.mcp.catalog.pins import index_by_name
 
 CallerKey = tuple[str, ...]
-"""A tenant and a user; of a session that is nobody's own, nothing."""
+"""A tenant and a user; empty for the shared session."""
 
 
 class ListedDefinition(Struct, frozen=True, eq=False, weakref=True):
-    """A definition, once for however many callers get it."""
+    """A definition of a tool; one object for all callers who get it."""
 
     definition: Json
     hash: str
@@ -36,7 +36,7 @@ class CallerViews:
         }
 
     def get(self, caller_key: CallerKey) -> Mapping[str, ListedDefinition] | None:
-        """What this caller gets, by the names there; None if that is not known."""
+        """Return the definitions listed for this caller, by the names on the server; None without a listing."""
         return self._views.get(caller_key)
 
     def forget(self, caller_key: CallerKey) -> None:
@@ -46,17 +46,19 @@ class CallerViews:
         self._views.clear()
 
     def count_definitions(self) -> dict[str, dict[str, tuple[ListedDefinition, int]]]:
-        """Every definition of every tool that somebody gets, by its hash, and how many callers get it."""
-        found: dict[str, dict[str, tuple[ListedDefinition, int]]] = {}
+        """Return for each tool its listed definitions by hash, each with the number of callers who get it."""
+        counts: dict[str, dict[str, tuple[ListedDefinition, int]]] = {}
         for view in self._views.values():
-            for remote, seen in view.items():
-                of_tool = found.setdefault(remote, {})
-                of_tool[seen.hash] = (seen, of_tool.get(seen.hash, (seen, 0))[1] + 1)
-        return found
+            for remote, listed in view.items():
+                tool_counts = counts.setdefault(remote, {})
+                tool_counts[listed.hash] = (listed, tool_counts.get(listed.hash, (listed, 0))[1] + 1)
+        return counts
 
     def _intern(self, definition: Json) -> ListedDefinition:
         hash = hash_definition(definition)
-        known = self._interned.get(hash)
-        if known is None or known.definition != definition:  # what is not pinned may differ, and is passed on, too
-            known = self._interned[hash] = ListedDefinition(definition, hash)
-        return known
+        listed = self._interned.get(hash)
+        # The hash covers only the pinned fields. Definitions that differ in others must stay apart: MCP clients get
+        # them unchanged.
+        if listed is None or listed.definition != definition:
+            listed = self._interned[hash] = ListedDefinition(definition, hash)
+        return listed

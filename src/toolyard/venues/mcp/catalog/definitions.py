@@ -1,6 +1,6 @@
-"""A server's definition of a tool becomes a Tool with rules, set by its hints if the server is trusted.
+"""Builds a `Tool` from a server's definition; its hints set the rules if the server is trusted.
 
-What a server lists is taken as it is. A definition that no model could be shown is kept, and said to be unusable.
+Definitions are kept as the server listed them. One that no model could be shown is kept too, as unusable.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ MAX_DESCRIPTION_CHARS = 32_000
 
 
 def hash_definition(definition: Json) -> str:
-    """A definition as a hash: of everything that says what the tool does, whatever the order of its fields."""
-    shown = {key: definition[key] for key in PINNED_FIELDS if key in definition}
-    return hashlib.sha256(msgspec.json.encode(shown, order="deterministic")).hexdigest()
+    """Return the hash of a definition's pinned fields, whatever their order."""
+    pinned = {key: definition[key] for key in PINNED_FIELDS if key in definition}
+    return hashlib.sha256(msgspec.json.encode(pinned, order="deterministic")).hexdigest()
 
 
 def find_defect(definition: object) -> str:
-    """Why no model could be shown this, if so."""
+    """Return why a definition cannot be shown to a model; empty if it can."""
     if not isinstance(definition, dict):
         return "it is no object"
     definition = cast(Json, definition)
@@ -42,14 +42,14 @@ def find_defect(definition: object) -> str:
 
 
 def build_tool(definition: Json, name: str, server: str, spec: ServerSpec) -> Tool:
-    """The tool that a model is offered under this name."""
-    hints = definition.get("annotations")
-    known = cast(Json, hints) if isinstance(hints, dict) else {}
-    effects = parse_effects(known, trust=spec.trust)
+    """Return the tool that is offered to models under this name."""
+    annotations = definition.get("annotations")
+    hints = cast(Json, annotations) if isinstance(annotations, dict) else {}
+    effects = parse_effects(hints, trust=spec.trust)
     remote = str(definition["name"])
     return Tool(
         name=name,
-        description=_pick_description(definition, known, remote),
+        description=_pick_description(definition, hints, remote),
         parameters=cast(Json, definition["inputSchema"]),
         venue="mcp",
         server=server,
@@ -64,7 +64,7 @@ def build_tool(definition: Json, name: str, server: str, spec: ServerSpec) -> To
 
 
 class Effects(Struct, frozen=True, kw_only=True):
-    """What a call may do to the world. The defaults are the worst."""
+    """The effects that a call may have. The defaults are the worst case."""
 
     read_only: bool = False
     destructive: bool = True
@@ -73,9 +73,10 @@ class Effects(Struct, frozen=True, kw_only=True):
 
 
 def parse_effects(hints: Json, *, trust: bool) -> Effects:
-    """Return what a tool's hints say. Hints are the server's own words, so they count only if it is trusted.
+    """Return the effects that a tool's hints claim; the worst case if the server is not trusted.
 
-    What a trusted server does not say is unmarked, as it is of a function: its tools run without asking.
+    A hint that a trusted server leaves out counts as False, as for a function, so its tools run without approval.
+    (MCP's own default for a missing `destructiveHint` is True.)
     """
     if not trust:
         return Effects()
@@ -89,5 +90,5 @@ def parse_effects(hints: Json, *, trust: bool) -> Effects:
 
 
 def _pick_description(definition: Json, hints: Json, remote: str) -> str:
-    said = definition.get("description") or definition.get("title") or hints.get("title") or remote
-    return str(said)[:MAX_DESCRIPTION_CHARS]
+    description = definition.get("description") or definition.get("title") or hints.get("title") or remote
+    return str(description)[:MAX_DESCRIPTION_CHARS]

@@ -1,7 +1,7 @@
-"""What was accepted of a server's tools, and what it lists now: the difference is quarantined. Pure.
+"""Pins: the accepted definition of each tool beside the one listed now. A difference is quarantined. Pure.
 
-A tool that vanishes keeps its pin: one that comes back as something else is found out. Where callers are listed tools
-each on their own, what one of them gets is held to the same pins, and changes them for nobody else.
+A tool that vanishes keeps its pin, so that it is noticed if it comes back with another definition. Where a server lists
+tools for each caller, each listing is compared with the same pins, and changes them for no other caller.
 """
 
 import difflib
@@ -16,15 +16,15 @@ from toolyard.venues.mcp.catalog.definitions import PINNED_FIELDS, Json, find_de
 
 MAX_DIFF_LINES = 200
 MAX_DECISIONS = 1000
-"""Definitions of one tool, beside the one that all get, of which it is known what somebody said."""
+"""Decisions kept for one tool on definitions that only some callers get; the oldest are dropped."""
 MAX_PINS = 2000
-"""Of one server; what is listed now, or of which somebody said anything, is kept beyond it."""
+"""Pins of one server. Tools that are listed now or were decided on are kept beyond it."""
 MAX_COMPARED_LINES = 1000
-"""Lines of either side: to compare them takes the square of their number."""
+"""Lines of either side of a difference: comparing takes time with the square of their number."""
 
 
 class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One tool of a server, as it was accepted and as it was listed last."""
+    """One tool of a server: its accepted definition, and the one that was listed last (`seen`)."""
 
     offered_as: str
     seen: Json
@@ -32,9 +32,9 @@ class Pin(Struct, frozen=True, kw_only=True, omit_defaults=True):
     rejected: Json | None = None
     present: bool = True
     said: dict[str, bool] = {}
-    """Of definitions that only some callers get, by their hashes: whether somebody accepted or rejected them."""
+    """Decisions on definitions that only some callers get, by hash: True if accepted, False if rejected."""
     pushes: bool = False
-    """It asks by a request of its own, which 2026-07-28 does not have: it has failed there for that reason."""
+    """Whether the tool has failed in the new era (2026-07-28) because it asks by a request of its own."""
 
     @property
     def state(self) -> ToolState:
@@ -70,55 +70,58 @@ Pins = dict[str, Pin]
 
 
 def index_by_name(listing: Sequence[Json]) -> dict[str, Json]:
-    """What a server lists, by the names there; one that lists a name twice is taken at its first word."""
-    found: dict[str, Json] = {}
+    """Return the definitions of a listing by name; of a name that is listed twice, the first."""
+    definitions: dict[str, Json] = {}
     for definition in listing:
-        if isinstance(definition, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - it is what a server sent
-            found.setdefault(str(definition.get("name", "")), definition)
-    return found
+        if isinstance(definition, dict):  # pyright: ignore[reportUnnecessaryIsInstance] - a server may send anything
+            definitions.setdefault(str(definition.get("name", "")), definition)
+    return definitions
 
 
 def update_pins(
     pins: Mapping[str, Pin] | None, listing: Sequence[Json], *, trusting: bool, assign_name: Callable[[str], str]
 ) -> Pins:
-    """The pins after a listing. The first of a server, which has none yet, is accepted whole, though it be empty."""
-    found: Pins = {}
+    """Return the pins after a listing. The first listing of a server (`pins` is None) is accepted whole."""
+    listed: Pins = {}
     for remote, definition in index_by_name(listing).items():
-        known = (pins or {}).get(remote) or Pin(offered_as=assign_name(remote), seen=definition)
+        pin = (pins or {}).get(remote) or Pin(offered_as=assign_name(remote), seen=definition)
         accept = (trusting or pins is None) and not find_defect(definition)
-        accepted = definition if accept or _is_same(known.accepted, definition) else known.accepted
-        found[remote] = replace(known, seen=definition, accepted=accepted, present=True)
-    gone = {remote: replace(pin, present=False) for remote, pin in (pins or {}).items() if remote not in found}
-    return {**found, **gone}
+        # A definition that differs only in fields that are not pinned replaces the accepted one without a decision.
+        accepted = definition if accept or _is_same(pin.accepted, definition) else pin.accepted
+        listed[remote] = replace(pin, seen=definition, accepted=accepted, present=True)
+    missing = {remote: replace(pin, present=False) for remote, pin in (pins or {}).items() if remote not in listed}
+    return {**listed, **missing}
 
 
 def build_caller_pin(pin: Pin, definition: Json, hash: str, *, trusting: bool) -> Pin:
-    """A pin as it is for a caller who gets this definition of the tool."""
-    said = True if trusting and not find_defect(definition) else pin.said.get(hash)
+    """Return the pin as it is for a caller who gets this definition of the tool."""
+    decision = True if trusting and not find_defect(definition) else pin.said.get(hash)
     return replace(
         pin,
         seen=definition,
-        accepted=definition if said is True else pin.accepted,
-        rejected=definition if said is False else pin.rejected,
+        accepted=definition if decision is True else pin.accepted,
+        rejected=definition if decision is False else pin.rejected,
         present=True,
     )
 
 
 def limit_pins(pins: Pins, needed: Collection[str]) -> Pins:
-    """Without the oldest beyond MOST_PINS, as far as nobody gets them now, and nobody said anything of them."""
-    idle = [remote for remote, pin in pins.items() if not pin.is_kept and remote not in needed]
-    gone = set(idle[: max(0, len(pins) - MAX_PINS)])
-    return {remote: pin for remote, pin in pins.items() if remote not in gone}
+    """Drop the oldest pins beyond MAX_PINS, of tools that are neither listed now nor decided on."""
+    unused = [remote for remote, pin in pins.items() if not pin.is_kept and remote not in needed]
+    dropped = set(unused[: max(0, len(pins) - MAX_PINS)])
+    return {remote: pin for remote, pin in pins.items() if remote not in dropped}
 
 
 def record_decision(pin: Pin, hashes: Sequence[str], accept: bool) -> Pin:
-    """A pin once somebody has said yes or no to definitions that only some callers get. What is oldest is forgotten."""
-    said = {**{hash: told for hash, told in pin.said.items() if hash not in hashes}, **dict.fromkeys(hashes, accept)}
-    return replace(pin, said=dict(list(said.items())[-MAX_DECISIONS:]))
+    """Return the pin with a decision on definitions that only some callers get. The oldest ones are dropped."""
+    # Hashes that are decided again move to the end: the order of the dict is the age of the decisions.
+    others = {hash: accepted for hash, accepted in pin.said.items() if hash not in hashes}
+    decisions = {**others, **dict.fromkeys(hashes, accept)}
+    return replace(pin, said=dict(list(decisions.items())[-MAX_DECISIONS:]))
 
 
 def accept_pins(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
-    """The pins once somebody has said yes: to all that waits, or to the tools that are named."""
+    """Return the pins with the named tools accepted, or (without names) all that wait for a decision."""
     return {
         remote: replace(pin, accepted=pin.seen, rejected=None) if _is_selected(remote, pin, tools) else pin
         for remote, pin in pins.items()
@@ -126,9 +129,10 @@ def accept_pins(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
 
 
 def reject_pins(pins: Mapping[str, Pin], tools: Sequence[str] = ()) -> Pins:
-    """The pins once somebody has said no: to all that waits, or to the tools that are named.
+    """Return the pins with the named tools rejected, or (without names) all that wait for a decision.
 
-    One that was accepted as it is now is no longer.
+    A tool that was accepted as it is listed now is no longer accepted. An older accepted definition stays: the tool is
+    offered again if the server lists that one.
     """
     return {
         remote: replace(pin, rejected=pin.seen, accepted=None if _is_same(pin.accepted, pin.seen) else pin.accepted)
@@ -143,7 +147,7 @@ def _is_selected(remote: str, pin: Pin, tools: Sequence[str]) -> bool:
 
 
 def format_difference(pin: Pin) -> str:
-    """What a person has to look at, line by line; what is not looked at is said."""
+    """Return the difference between the accepted and the listed definition, and a note on what was left out."""
     before, after = _format_lines(pin.accepted or {}), _format_lines(pin.seen)
     lines = list(
         difflib.unified_diff(
@@ -161,6 +165,6 @@ def _is_same(first: Json | None, other: Json) -> bool:
 
 
 def _format_lines(definition: Json) -> list[str]:
-    shown = {key: definition[key] for key in PINNED_FIELDS if key in definition}
-    encoded = msgspec.json.encode(shown, order="deterministic") if shown else b""
-    return msgspec.json.format(encoded, indent=2).decode().splitlines() if shown else []
+    pinned = {key: definition[key] for key in PINNED_FIELDS if key in definition}
+    encoded = msgspec.json.encode(pinned, order="deterministic") if pinned else b""
+    return msgspec.json.format(encoded, indent=2).decode().splitlines() if pinned else []

@@ -1,6 +1,6 @@
-"""One table from the name that a model knows to the server and the tool there, and back. Pure, and without any server.
+"""Maps the name that a model sees to a server and the tool's name on it, and back. Pure.
 
-A name is given once and kept: a server that comes later, with a tool of the same name, changes nobody else's.
+A name is assigned once and kept: a server that is added later, with a tool of the same name, changes no other name.
 """
 
 import hashlib
@@ -14,14 +14,14 @@ _DISALLOWED = re.compile(r"[^a-zA-Z0-9_-]")
 
 
 class Route(Struct, frozen=True):
-    """Where a tool is: its server, and its name there."""
+    """A server, and a tool's name on it."""
 
     server: str
     tool: str
 
 
 class Router:
-    """The names given out so far."""
+    """The names assigned so far."""
 
     def __init__(self) -> None:
         self._routes: dict[str, Route] = {}
@@ -37,20 +37,20 @@ class Router:
         return self._names.get(route)
 
     def reserve(self, name: str, route: Route) -> None:
-        """A name that was given earlier, perhaps by an earlier process."""
+        """Record a name that was assigned earlier, perhaps by an earlier process, unless it is taken."""
         if name not in self._routes and route not in self._names:
             self._routes[name] = route
             self._names[route] = name
 
     def assign(self, route: Route, reserved_names: Collection[str] = (), preferred: str = "") -> str:
-        """Return the tool's name for models: the one wanted, or its own; with the server's before it if it is taken."""
-        if known := self._names.get(route):
-            return known
+        """Return the tool's name for models: `preferred` or its own; prefixed with the server's id if it is taken."""
+        if assigned := self._names.get(route):
+            return assigned
         for name in _iter_candidates(route, preferred or route.tool):
             if name not in self._routes and name not in reserved_names:
                 self.reserve(name, route)
                 return name
-        raise AssertionError("a hash of server and tool is nobody else's")
+        raise AssertionError("a hash of server and tool is unique")
 
     def remove(self, route: Route) -> None:
         if (name := self._names.pop(route, None)) is not None:
@@ -69,12 +69,12 @@ def _iter_candidates(route: Route, preferred: str) -> Iterator[str]:
 
 
 def _shorten_name(name: str) -> str:
-    """A name of the letters and the length that every provider takes; a hash stands for what had to be cut."""
-    fit = _DISALLOWED.sub("_", name)
-    if len(fit) <= MAX_NAME_CHARS:
-        return fit
+    """Return a name with the characters and the length that every provider accepts; a hash replaces what is cut."""
+    allowed = _DISALLOWED.sub("_", name)
+    if len(allowed) <= MAX_NAME_CHARS:
+        return allowed
     digest = hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=4).hexdigest()
-    return f"{fit[: MAX_NAME_CHARS - 9]}_{digest}"
+    return f"{allowed[: MAX_NAME_CHARS - 9]}_{digest}"
 
 
 def _append_hash(name: str, route: Route) -> str:

@@ -1,1 +1,1 @@
-"""Connections to MCP servers: transports, child processes, reconnection and further sessions."""
+"""Connections to MCP servers: transports, child processes, reconnection and extra sessions."""

@@ -1,7 +1,7 @@
-"""Sees to it that no child outlives us, however we end: a shell that waits for our end of a pipe to close.
+"""Ends the child processes if this process dies, even by `kill -9`: a shell waits for its end of a pipe to close.
 
-One for the whole process. It costs a megabyte and sleeps; a `kill -9` of us wakes it, and it ends the process groups
-that were still alive, grandchildren and all.
+There is one shell for the whole process. It takes a megabyte and sleeps. When the kernel closes the pipe, the shell
+ends the process groups that are still registered, grandchildren included.
 """
 
 import contextlib
@@ -9,22 +9,22 @@ import os
 import subprocess
 import threading
 
-_SCRIPT = """live=
-while read -r word group; do
-  kept=
-  for one in $live; do [ "$one" = "$group" ] || kept="$kept $one"; done
-  [ "$word" = add ] && kept="$kept $group"
-  live=$kept
+_SCRIPT = """groups=
+while read -r action group; do
+  others=
+  for id in $groups; do [ "$id" = "$group" ] || others="$others $id"; done
+  [ "$action" = add ] && others="$others $group"
+  groups=$others
 done
-[ -z "$live" ] && exit 0
-for one in $live; do kill -TERM -- "-$one" 2>/dev/null; done
+[ -z "$groups" ] && exit 0
+for id in $groups; do kill -TERM -- "-$id" 2>/dev/null; done
 sleep 1
-for one in $live; do kill -KILL -- "-$one" 2>/dev/null; done
+for id in $groups; do kill -KILL -- "-$id" 2>/dev/null; done
 """
 
 
 class ChildReaper:
-    """Knows the process groups that must not outlive this process."""
+    """Registers the process groups that must not outlive this process."""
 
     def __init__(self) -> None:
         self._groups: set[int] = set()
@@ -43,7 +43,7 @@ class ChildReaper:
                 self._send(f"drop {group}\n")
 
     def close(self) -> None:
-        """Nothing is left to watch: the shell finds its input closed, and an empty list."""
+        """End the shell, once no group is registered: it finds its input closed and nothing to kill."""
         with self._lock:
             if self._shell is not None:
                 assert self._shell.stdin is not None
@@ -57,6 +57,8 @@ class ChildReaper:
             return
         if self._shell is not None and self._shell.poll() is None and self._write(line):
             return
+        # A shell that was killed by somebody is replaced, and told all groups again. It has a session of its own, so
+        # that a Ctrl-C in the terminal, which signals our whole process group, does not end it with us.
         self._shell = subprocess.Popen(
             ["/bin/sh", "-c", _SCRIPT],
             stdin=subprocess.PIPE,

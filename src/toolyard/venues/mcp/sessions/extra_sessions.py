@@ -1,7 +1,7 @@
-"""Sessions of a server beside the one that its callers share, and which of them a request takes.
+"""Sessions of a server beside the shared one, and the choice of the session for a request.
 
-A request needs a further session where the shared one speaks another era than its client, where it claims other
-capabilities than its client has, or where a question is open on it: then it could not be told whose the next one is.
+A request needs an extra session if the shared one speaks another era than the calling client, if it announced other
+capabilities than that client has, or if a question is open on it: the next question could then belong to either call.
 """
 
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from toolyard.venues.mcp.catalog.pins import Pin
 from toolyard.venues.mcp.outcomes import SHARED, McpConnection, SessionKind
 
 MAX_SESSIONS = 64
-"""Of one server, over all its callers."""
+"""The extra sessions of one server, over all its callers."""
 SessionKey = tuple[CallerKey, SessionKind]
 
 
 class SharingServer(Protocol):
-    """A server with a session that callers share; see `_server`."""
+    """The part of `ManagedServer` that extra sessions need."""
 
     def get_connection(self, caller: Caller) -> McpConnection: ...
 
@@ -44,12 +44,14 @@ class ExtraSessions:
         return iter(self._connections.values())
 
     async def choose(self, caller: Caller, client: McpClient | None, remote: str = "") -> SessionKind:
-        """Return which session a request takes, of a tool or (without `remote`) of anything else.
+        """Return the kind of session for a call of a tool, or (without `remote`) for any other request.
 
-        An MCP client is served in its own era where the server speaks it, as if it had connected there itself: a
-        server may offer in one era what it does not in the other. A tool that cannot ask in the new era is called in
-        the old one.
+        An MCP client is served in its own era if the server speaks it, as if the client had connected to the server
+        itself: a server may offer something in only one era. A tool that cannot ask in the new era is called in the
+        old one.
         """
+        # Capabilities belong to a session only in the old era, where the handshake announces them once. In the new
+        # era each request carries them, so the shared session serves every client.
         claims = self.get_claims(client) if remote else frozenset[Capability]()
         if await self._server.get_connection(caller).get_era() != "modern":
             return SessionKind(claims=claims)
@@ -61,43 +63,46 @@ class ExtraSessions:
         legacy = self.get(caller, kind)
         if await legacy.get_era():
             return kind
+        # Remember a refusal of the era for all callers. A connection that merely failed is tried again next time.
         if legacy.era_refused:
             self._modern_only = True
             self._end(self._server.resolve_caller(caller)[0], kind)
         return SHARED
 
     def get_claims(self, client: McpClient | None) -> frozenset[Capability]:
-        """Return what a call may claim beside elicitation: what its client has, if this server may ask for it."""
+        """Return the client's capabilities beside elicitation, if the configuration lets this server use them."""
         allowed = client is not None and self._spec.sampling
         return client.capabilities - {"elicitation"} if client is not None and allowed else frozenset()
 
     def get_capabilities(self, client: McpClient | None) -> frozenset[Capability] | None:
-        """Return what a request of the new era says that its client can be asked for; None without an MCP client."""
+        """Return the capabilities that a request of the new era announces; None without an MCP client."""
         return None if client is None else self.get_claims(client) | (client.capabilities & {"elicitation"})
 
     def get(self, caller: Caller, kind: SessionKind) -> McpConnection:
-        """Return the session of this kind, opened if there is none. Raise Refused if there are too many in use."""
+        """Return the session of this kind; open it if there is none. Raise Refused if too many are in use."""
         if kind == SHARED:
             return self._server.get_connection(caller)
         key = self._server.resolve_caller(caller)[0], kind
-        if (link := self._connections.get(key)) is not None:
-            return link
+        if (connection := self._connections.get(key)) is not None:
+            return connection
         if len(self._connections) >= MAX_SESSIONS:
             self._evict_unused()
-        link = self._connections[key] = self._server.open_extra_session(caller, kind)
-        return link
+        connection = self._connections[key] = self._server.open_extra_session(caller, kind)
+        return connection
 
     def end_all(self, caller_key: CallerKey | None = None) -> None:
-        """End those of one caller, or all."""
+        """End the extra sessions of one caller, or of all."""
         for owner, kind in [key for key in self._connections if caller_key is None or key[0] == caller_key]:
             self._end(owner, kind)
 
     def _evict_unused(self) -> None:
-        unused = next((key for key, link in self._connections.items() if not link.describe().in_flight), None)
+        unused = next(
+            (key for key, connection in self._connections.items() if not connection.describe().in_flight), None
+        )
         if unused is None:
-            raise Refused(f"{MAX_SESSIONS} further sessions of the server {self._id!r} are in use; try later")
+            raise Refused(f"{MAX_SESSIONS} extra sessions of the server {self._id!r} are in use; try later")
         self._end(*unused)
 
     def _end(self, caller_key: CallerKey, kind: SessionKind) -> None:
-        if (link := self._connections.pop((caller_key, kind), None)) is not None:
-            link.stop()
+        if (connection := self._connections.pop((caller_key, kind), None)) is not None:
+            connection.stop()

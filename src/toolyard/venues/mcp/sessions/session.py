@@ -1,7 +1,9 @@
-"""One connection to one server, from its handshake to its end. It does not come back: its link makes another one.
+"""One connection to one server, from its handshake to its end. `SessionSupervisor` opens the next one.
 
-The SDK speaks the protocol, in both eras. What a server answers is kept as it came: the SDK's models leave out what
-they do not know, and build each result twice.
+MCP has two eras. In the old one (2025-11-25 and before) a session begins with `initialize`, and a server may send
+requests of its own. In the new one (2026-07-28) each request stands alone, and what a server needs comes as a result
+that asks for input. The SDK speaks both. Answers are kept as they came: the SDK's models drop unknown fields and build
+each result twice.
 """
 
 import asyncio
@@ -40,11 +42,11 @@ _log = logging.getLogger("toolyard.mcp")
 
 
 class ListingTooLarge(Exception):
-    """A server lists more than anybody could use."""
+    """The server lists more tools, or more bytes of them, than are accepted."""
 
 
 class SessionLost(Exception):
-    """The connection ended before the answer came. `read` says whether the server may have read the request."""
+    """The connection ended before the answer came. `read` tells whether the server may have read the request."""
 
     def __init__(self, why: str, *, read: bool) -> None:
         super().__init__(why)
@@ -52,24 +54,24 @@ class SessionLost(Exception):
 
 
 class RawResult(RootModel[Json]):
-    """A result that is left as it is."""
+    """A result that pydantic does not parse."""
 
 
 @dataclass(slots=True, kw_only=True)
 class SessionHooks:
-    """What a session tells, and asks."""
+    """What a session calls when its server sends something."""
 
     on_tools_listed: Callable[[list[Json]], Awaitable[None]]
-    """The server's tools, as it sent them: at the beginning, and whenever they change."""
+    """Gets the server's tools as they were sent: after the handshake, and after every change."""
     on_notification: Callable[[str, Json], None]
     on_elicitation: Callable[[Json, object], Awaitable[Json]] | None = None
-    """A question of the server to the user, and the owner of the request that it belongs to, if that is known."""
+    """Gets a question to the user and the owner of the request it belongs to (None if unknown); returns the reply."""
     claims: frozenset[Capability] = frozenset()
-    """What the server may also ask for that only an MCP client behind us has: a model, roots."""
+    """Capabilities that only the calling MCP client can serve and that the handshake announces: sampling, roots."""
 
 
 class UpstreamSession:
-    """An open connection: ask it. It is over when `over` is set; then whatever waits for an answer is `Lost`."""
+    """An open connection. Once `over` is set it is given to nobody; requests still in flight raise `SessionLost`."""
 
     def __init__(
         self,
@@ -90,11 +92,11 @@ class UpstreamSession:
         self._refresh_pending = False
         self.over = asyncio.Event()
         self.finished = finished
-        """Set when everything that belonged to it has ended."""
+        """Set when everything that belonged to the session has ended, the child process too."""
         self.timings = OpenTimings()
         self.in_flight = 0
         self.answers = 0
-        """How many answers came to requests; what has answered is in order."""
+        """How many requests were answered; a session that has answered does not count as a failed attempt."""
 
     @property
     def process_id(self) -> int | None:
@@ -110,8 +112,8 @@ class UpstreamSession:
 
     @property
     def capabilities(self) -> Json:
-        known = self._session.server_capabilities
-        return known.model_dump(by_alias=True, mode="json", exclude_none=True) if known else {}
+        capabilities = self._session.server_capabilities
+        return capabilities.model_dump(by_alias=True, mode="json", exclude_none=True) if capabilities else {}
 
     @property
     def instructions(self) -> str:
@@ -126,7 +128,7 @@ class UpstreamSession:
         owner: object = None,
         capabilities: frozenset[Capability] | None = None,
     ) -> Json:
-        """The server's answer as it came. Raises MCPError with what the server says against it, or Lost."""
+        """Return the server's answer as it came. Raise MCPError with the server's error, or SessionLost."""
         sent = SentRequest(owner, is_asked=True, capabilities=capabilities)
         token = current_request.set(sent)
         self.in_flight += 1
@@ -152,22 +154,23 @@ class UpstreamSession:
         return sent.answer
 
     def report_timeout(self) -> None:
-        """A deadline passed. A server of which nobody has heard anything meanwhile, again and again, hangs."""
+        """Count a request that missed its deadline; after MAX_UNANSWERED in a row, with no other message, abort."""
         self._unanswered += 1
         if self._unanswered >= MAX_UNANSWERED:
-            _log.warning("a server has not answered %d requests in a row; it is started anew", self._unanswered)
+            _log.warning("a server has not answered %d requests in a row; it is restarted", self._unanswered)
             self.abort()
 
     def _is_forgotten(self, sent: SentRequest, error: MCPError) -> bool:
-        """Whether the server does not know this session any more, as after it was started anew: then it did nothing.
+        """Return whether the server no longer knows this session, as after its restart: then it ran nothing.
 
-        The modern era has no sessions to forget, and says with the same status that it has no such method.
+        The new era has no sessions to forget, and answers an unknown method with the same status.
         """
         return sent.status == HTTP_NOT_FOUND and not self.modern and error.code != types.METHOD_NOT_FOUND
 
     async def _build_lost_error(self, sent: SentRequest, error: MCPError) -> SessionLost:
-        """Once everything has ended it is known how far the server had read."""
+        """Return the error for a request whose connection ended, with whether the server may have read it."""
         self.over.set()
+        # How many bytes a child has read can be counted only once it has ended, so wait for that.
         if self._child is None:
             return SessionLost(
                 sent.transport_error or error.message, read=not (sent.unreached or self._is_forgotten(sent, error))
@@ -180,41 +183,46 @@ class UpstreamSession:
         return SessionLost("the server went away", read=self._child.outgoing.was_read(sent.id))
 
     def abort(self) -> None:
-        """It does not answer any more: end it without grace."""
+        """End the session of a server that hangs, without a grace period."""
         if self._child is not None:
             self._child.is_hung = True
         self.over.set()
 
     async def list_tools(self) -> list[Json]:
-        """All of them, page by page, as the server sent them."""
+        """Return all tools, page by page, as the server sent them. Raise ListingTooLarge."""
         tools: list[Json] = []
         cursor: str | None = None
-        room = MAX_LISTING_BYTES
+        remaining_bytes = MAX_LISTING_BYTES
         for _ in range(MAX_PAGES):
             sent = SentRequest()
             token = current_request.set(sent)
             try:
                 params = types.PaginatedRequestParams(cursor=cursor) if cursor else None
-                kept = {tool.name for tool in (await self._session.list_tools(params=params)).tools}
+                accepted_names = {tool.name for tool in (await self._session.list_tools(params=params)).tools}
             finally:
                 current_request.reset(token)
+            # In the new era the SDK must drop tools with invalid `x-mcp-header` annotations, so only raw definitions
+            # whose names it returned are taken. Defective ones were hidden from the SDK (see `_strip_listing`) and are
+            # taken too: operators are shown why they are unusable.
             page = sent.answer.get("tools")
             for tool in cast(list[Json], page) if isinstance(page, list) else ():
-                if find_defect(tool) or tool["name"] in kept:
-                    room -= _encoded_size(tool)
+                if find_defect(tool) or tool["name"] in accepted_names:
+                    remaining_bytes -= _encoded_size(tool)
                     tools.append(tool)
             cursor = cast(str | None, sent.answer.get("nextCursor"))
-            if len(tools) > MAX_TOOLS or room < 0:
+            if len(tools) > MAX_TOOLS or remaining_bytes < 0:
                 raise ListingTooLarge(f"it lists more than {MAX_TOOLS:,} tools, or {MAX_LISTING_BYTES:,} bytes of them")
             if not cursor:
                 break
         return tools
 
     async def refresh_tools(self) -> None:
-        """List the tools again; what changes while that goes on is seen by one more listing, however often.
+        """List the tools again. Raise TimeoutError if that takes longer than `list_s`.
 
-        A listing that does not come in time makes way for the next. Raises TimeoutError then.
+        Any number of changes during one listing lead to one more listing.
         """
+        # The flag is cleared before the listing begins, not after: a change that is announced while the listing is
+        # under way may be missing from it, so that caller has to wait for the lock and list once more.
         if self._refresh_pending:
             return
         self._refresh_pending = True
@@ -230,7 +238,7 @@ class UpstreamSession:
             await self.refresh_tools()
         except (MCPError, ValidationError, ListingTooLarge, TimeoutError) as error:
             why = str(error) or f"it did not answer within {self._list_s:g} s"
-            _log.warning("a server told that its tools changed, but they could not be listed: %s", why)
+            _log.warning("a server announced that its tools changed, but they could not be listed: %s", why)
 
     async def on_message(self, message: IncomingMessage) -> None:
         if isinstance(message, Exception):
@@ -245,9 +253,9 @@ class UpstreamSession:
     async def on_elicitation(self, params: types.ElicitRequestParams) -> types.ElicitResult | types.ErrorData:
         assert self._hooks.on_elicitation is not None
         sent = current_request.get()
-        asked = cast(Json, params.model_dump(by_alias=True, mode="json", exclude_none=True))
+        question = cast(Json, params.model_dump(by_alias=True, mode="json", exclude_none=True))
         try:
-            answer = await self._hooks.on_elicitation(asked, sent.owner if sent else None)
+            answer = await self._hooks.on_elicitation(question, sent.owner if sent else None)
         except LookupError as error:
             return types.ErrorData(code=types.INVALID_REQUEST, message=str(error))
         return types.ElicitResult.model_validate(answer)
@@ -263,11 +271,11 @@ class UpstreamSession:
         return answer if isinstance(answer, types.ErrorData) else types.ListRootsResult.model_validate(answer)
 
     async def _forward_request(self, method: str, params: BaseModel | None) -> Json | types.ErrorData:
-        """What only an MCP client behind us can answer is a question like any other, to be answered as it came."""
+        """Pass a request that only the calling MCP client can answer on as a question, and return its raw answer."""
         assert self._hooks.on_elicitation is not None
         sent = current_request.get()
-        asked = params.model_dump(by_alias=True, mode="json", exclude_none=True) if params else {}
-        question: Json = {"requests": {method: {"method": method, "params": asked}}}
+        dumped = params.model_dump(by_alias=True, mode="json", exclude_none=True) if params else {}
+        question: Json = {"requests": {method: {"method": method, "params": dumped}}}
         try:
             answer = await self._hooks.on_elicitation(question, sent.owner if sent else None)
         except LookupError as error:
@@ -275,9 +283,9 @@ class UpstreamSession:
         return types.ErrorData(code=types.INVALID_REQUEST, message="nobody answers") if "action" in answer else answer
 
     async def listen_for_changes(self) -> None:
-        """In the modern era a server tells of changes only to those who listen."""
-        told = cast(dict[str, Json], self.capabilities)
-        tools, prompts, resources = (bool(told.get(what, {}).get("listChanged")) for what in _LISTED_KINDS)
+        """Subscribe to changes, which a server of the new era announces only to clients that have subscribed."""
+        capabilities = cast(dict[str, Json], self.capabilities)
+        tools, prompts, resources = (bool(capabilities.get(kind, {}).get("listChanged")) for kind in _LISTED_KINDS)
         if not self.modern or not (tools or prompts or resources):
             return
         try:
@@ -287,10 +295,10 @@ class UpstreamSession:
                 prompts_list_changed=prompts,
                 resources_list_changed=resources,
             ) as events:
-                async for _ in events:  # each also comes as a message
+                async for _ in events:  # `on_message` handles them: each event also arrives there as a notification
                     pass
         except (MCPError, SubscriptionLost, TimeoutError) as error:
-            _log.debug("a server stopped telling of changes: %s", error)
+            _log.debug("a server stopped announcing changes: %s", error)
 
 
 def _encoded_size(definition: Json) -> int:
@@ -301,40 +309,40 @@ def _encoded_size(definition: Json) -> int:
 
 
 def _is_closed(error: MCPError) -> bool:
-    """Whether this is the SDK's word for a connection that ended, and not a server's own use of the same code."""
+    """Return whether the SDK raised this for a connection that ended; servers use the same code for other errors."""
     return error.code == types.CONNECTION_CLOSED and error.message.startswith(_CLOSED_MESSAGES)
 
 
 _LISTED_KINDS = ("tools", "prompts", "resources")
 OpenTransport = Callable[[AsyncExitStack], Awaitable[tuple[RecordingDispatcher, ChildProcess | None]]]
-"""Opens a transport on the stack: a wire, and the child behind it, if it is one."""
+"""Opens a transport on the stack; returns its dispatcher, and the child process if the server is one."""
 
 
 @asynccontextmanager
 async def open_session(
     open_transport: OpenTransport, hooks: SessionHooks, *, connect_s: float, list_s: float, era: Era
 ) -> AsyncGenerator[UpstreamSession]:
-    """A session after its handshake and first listing. Raises what the transport, the SDK or a deadline raises."""
-    finished, made = asyncio.Event(), list[UpstreamSession]()
+    """Yield a session after its handshake and first listing. Raise what the transport, the SDK or a deadline raises."""
+    finished, opened = asyncio.Event(), list[UpstreamSession]()
     async with AsyncExitStack() as stack:
         stack.callback(finished.set)
         began = monotonic()
-        wire, child = await open_transport(stack)
+        dispatcher, child = await open_transport(stack)
         started = monotonic()
         client = ClientSession(
-            dispatcher=wire,
+            dispatcher=dispatcher,
             client_info=types.Implementation(name="toolyard", version=version("toolyard")),
-            message_handler=lambda message: made[0].on_message(message),
-            elicitation_callback=(lambda context, params: made[0].on_elicitation(params))
+            message_handler=lambda message: opened[0].on_message(message),
+            elicitation_callback=(lambda context, params: opened[0].on_elicitation(params))
             if hooks.on_elicitation
             else None,
-            sampling_callback=(lambda context, params: made[0].on_sampling(params))
+            sampling_callback=(lambda context, params: opened[0].on_sampling(params))
             if "sampling" in hooks.claims
             else None,
-            list_roots_callback=(lambda context: made[0].on_roots()) if "roots" in hooks.claims else None,
+            list_roots_callback=(lambda context: opened[0].on_roots()) if "roots" in hooks.claims else None,
         )
-        session = UpstreamSession(wire, client, hooks, child, finished, list_s)
-        made.append(session)
+        session = UpstreamSession(dispatcher, client, hooks, child, finished, list_s)
+        opened.append(session)  # before the client is entered: from then on its callbacks run
         await stack.enter_async_context(client)
         stack.callback(session.over.set)
         with anyio.fail_after(connect_s):
@@ -344,7 +352,7 @@ async def open_session(
         session.timings = OpenTimings(started - began, agreed - started, monotonic() - agreed)
         async with anyio.create_task_group() as group:
             group.start_soon(session.listen_for_changes)
-            group.start_soon(_wait_for_end, wire, session)
+            group.start_soon(_wait_for_end, dispatcher, session)
             yield session
             group.cancel_scope.cancel()
 
@@ -355,7 +363,8 @@ async def _wait_for_end(dispatcher: RecordingDispatcher, session: UpstreamSessio
 
 
 async def _negotiate(session: ClientSession, era: Era) -> None:
-    """The newest that both speak. Whatever a server answers to the modern question, if not yes, means the old way."""
+    """Agree on the newest protocol revision that both sides speak."""
+    # Servers of the old era answer `server/discover` with all kinds of errors, so any of them leads to `initialize`.
     if era != "legacy":
         try:
             await session.discover()

@@ -1,4 +1,4 @@
-"""What a server says beside the protocol, in the log under its name: bounded, so that a chatty one fills no disk."""
+"""Logs what a child process writes beside the protocol, under its server's name, with a bound on lines and length."""
 
 import asyncio
 import logging
@@ -6,7 +6,7 @@ from collections import deque
 
 MAX_LINE_CHARS = 1000
 MAX_LINES = 200
-"""In one spell of `SPELL_S`; what comes beyond is counted, not written."""
+"""In one window of `WINDOW_S`; lines beyond it are counted, not logged."""
 WINDOW_S = 10.0
 TAIL_LINES = 5
 LOG_LINES = 100
@@ -14,26 +14,26 @@ _log = logging.getLogger("toolyard.mcp")
 
 
 class StderrLog(asyncio.Protocol):
-    """The lines of a child's stderr, and whatever else it writes that is not the protocol."""
+    """Collects the lines of a child's stderr, and its lines on stdout that are no messages."""
 
     def __init__(self, server: str) -> None:
         self._server = server
         self._partial_line = b""
         self._tail: deque[str] = deque(maxlen=TAIL_LINES)
         self.log: deque[str] = deque(maxlen=LOG_LINES)
-        """The last lines of all its children, for whoever looks after it."""
+        """The last lines of the server, over all its restarts, for its card."""
         self._window_start = 0.0
         self._window_lines = 0
         self.ended = asyncio.Event()
 
     def reset(self) -> None:
-        """Another child begins to speak."""
+        """Begin with a new child process."""
         self._tail.clear()
         self.ended = asyncio.Event()
 
     @property
     def tail(self) -> str:
-        """The last words, for an error that tells why a server ended."""
+        """Return the last lines of the current child, for the error that explains why it ended."""
         return " | ".join(self._tail)
 
     def data_received(self, data: bytes) -> None:

@@ -1,7 +1,7 @@
-"""A server as a child process: spoken to over its pipes, ended with all that it started. It does not know the protocol.
+"""A server as a child process: messages over its pipes, and an end that includes everything the child started.
 
-The SDK's own stdio transport takes lines of any length, copies a long one again for every piece of it, and leaves
-stderr alone; and it cannot tell whether a request that was lost with the child had been read by it. This one can.
+The SDK's own stdio transport accepts lines of any length, copies a long line again for every piece of it, and does not
+read stderr. It also cannot tell whether a child had read a request before it died; this transport can.
 """
 
 import array
@@ -35,9 +35,9 @@ from toolyard.venues.mcp.sessions.stderr_log import StderrLog
 
 MAX_MESSAGE_BYTES = 64 * 1024 * 1024
 MAX_WAITING_BYTES = 1024 * 1024
-"""What may wait to be written to a child that does not read; then a request waits, and anything else is dropped."""
+"""Backlog for a child that does not read. Beyond it a request waits, and any other message is dropped."""
 GRACE_S = 2.0
-"""How long a child that is asked to go may take before it is told to, and again before it is made to."""
+"""How long a child may take after its stdin is closed before SIGTERM is sent, and again before SIGKILL."""
 POLL_S = 0.01
 CHUNK_BYTES = 65_536
 STDERR_END_S = 0.2
@@ -45,7 +45,7 @@ _ID = re.compile(rb'"id"\s*:\s*(\d+)')
 
 
 class ChildProcess:
-    """A running server: what it reads, what it writes, and how it ends."""
+    """A running child process: its messages in both directions, and its end."""
 
     def __init__(self, process: "subprocess.Popen[bytes]", stderr_log: StderrLog, reaper: ChildReaper) -> None:
         self._process = process
@@ -53,7 +53,7 @@ class ChildProcess:
         self.stderr_log = stderr_log
         self.pid = process.pid
         self.is_hung = False
-        """It hangs: no grace for it."""
+        """Whether the child hangs; then it is ended without a grace period."""
         assert process.stdin is not None
         self.incoming = MessageReader(stderr_log)
         self.outgoing = MessageWriter(process.stdin.fileno())
@@ -68,17 +68,19 @@ class ChildProcess:
         if sys.platform == "linux":
             self._pidfd = os.pidfd_open(self.pid)
             loop.add_reader(self._pidfd, self._on_exit)
-        reading = asyncio.StreamReaderProtocol(self.incoming.reader)
-        self.incoming.pipe = (await loop.connect_read_pipe(lambda: reading, process.stdout))[0]
+        protocol = asyncio.StreamReaderProtocol(self.incoming.reader)
+        self.incoming.pipe = (await loop.connect_read_pipe(lambda: protocol, process.stdout))[0]
         self._pipes.append((await loop.connect_read_pipe(lambda: self.stderr_log, process.stderr))[0])
 
     def _on_exit(self) -> None:
         asyncio.get_running_loop().remove_reader(self._pidfd)
         self._exit_event.set()
-        asyncio.get_running_loop().call_later(POLL_S * 5, self.incoming.end)  # what it wrote last is still on its way
+        # A grandchild may hold stdout open, so the end of the stream may never come by itself. The delay leaves time
+        # to read what the child wrote last.
+        asyncio.get_running_loop().call_later(POLL_S * 5, self.incoming.end)
 
     async def end(self, grace_s: float) -> None:
-        """End it with its whole process group; a child that has gone, or is hopeless, is given no grace."""
+        """End the child with its whole process group. With `grace_s` zero (it has exited or hangs) SIGTERM is first."""
         assert self._process.stdin is not None
         self.outgoing.stop_writing()
         if grace_s:
@@ -88,8 +90,10 @@ class ChildProcess:
                 self._signal(number)
             if await self._wait_for_exit(wait_s):
                 break
-        self._signal(signal.SIGKILL)  # whatever it left behind; the group's number is not free before it is reaped
-        if not grace_s:
+        # Kill what the child left behind in its group. This is safe only before the child is reaped below: until then
+        # the kernel cannot give the group's number to another process.
+        self._signal(signal.SIGKILL)
+        if not grace_s:  # the unread bytes can be counted only while the pipe is open, and only once nobody reads it
             self.outgoing.record_read_bytes()
             self._process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -116,11 +120,11 @@ class ChildProcess:
         return self._has_exited()
 
     def _has_exited(self) -> bool:
-        """Without reaping it where that can be had: as long as it is a zombie nobody else gets its number."""
+        """Return whether the child has exited, without reaping it where possible: a zombie keeps its process id."""
         if hasattr(os, "waitid"):
-            look = os.WEXITED | os.WNOHANG | os.WNOWAIT
+            options = os.WEXITED | os.WNOHANG | os.WNOWAIT
             with contextlib.suppress(ChildProcessError):
-                return os.waitid(os.P_PID, self.pid, look) is not None
+                return os.waitid(os.P_PID, self.pid, options) is not None
             return True
         return self._process.poll() is not None
 
@@ -136,24 +140,28 @@ class ChildProcess:
 async def run_child(
     command: str, args: Sequence[str], env: Mapping[str, str], cwd: str, stderr_log: StderrLog, reaper: ChildReaper
 ) -> AsyncGenerator[ChildProcess]:
-    """Start a server, and end it when this is left. Raises OSError if it cannot be started."""
+    """Start a server, and end it on exit from the context. Raise OSError if it cannot be started."""
     process = _start_process([command, *args], get_default_environment() | dict(env), cwd)
-    made = ChildProcess(process, stderr_log, reaper)
+    child = ChildProcess(process, stderr_log, reaper)
     grace_s = GRACE_S
     try:
-        await made.open()
-        yield made
-        grace_s = 0.0 if made.incoming.ended or made.is_hung else GRACE_S
+        await child.open()
+        yield child
+        grace_s = 0.0 if child.incoming.ended or child.is_hung else GRACE_S
     except BaseException:
         grace_s = 0.0
         raise
     finally:
+        # Shielded: a cancellation during the end would leave the process running.
         with anyio.CancelScope(shield=True):
-            await made.end(grace_s)
+            await child.end(grace_s)
 
 
 def _start_process(command: Sequence[str], env: Mapping[str, str], cwd: str) -> "subprocess.Popen[bytes]":
-    """Start a process. Raises OSError that says what is missing. Not awaited: being cancelled would leak a child."""
+    """Start a process. Raise OSError that says what is missing.
+
+    Synchronous on purpose: a cancellation while a start is awaited would leak the child.
+    """
     try:
         return subprocess.Popen(
             command,
@@ -177,7 +185,7 @@ def _start_process(command: Sequence[str], env: Mapping[str, str], cwd: str) -> 
 
 
 class MessageReader:
-    """The messages that a child writes, one a line. Lines that are none go to the log."""
+    """Iterates over the messages that a child writes, one per line. Other lines go to the log."""
 
     def __init__(self, stderr_log: StderrLog) -> None:
         self.reader = asyncio.StreamReader(limit=MAX_MESSAGE_BYTES)
@@ -186,7 +194,7 @@ class MessageReader:
         self._stderr_log = stderr_log
 
     def end(self) -> None:
-        """Nothing more is read: whoever waits for a message is told, once what was read is used up."""
+        """Stop reading. Iteration ends after the messages that were read before."""
         if self.pipe is None:
             self.reader.feed_eof()
         else:
@@ -220,7 +228,7 @@ class MessageReader:
             return await self._skip_long_line(error.consumed)
 
     async def _skip_long_line(self, consumed: int) -> bytes | SessionMessage | None:
-        """Leave out a line that is too long; whoever waits for it, if it says so at its head, is told."""
+        """Skip a line that is too long. If it is an answer whose id is at its head, return an error in its place."""
         head = (await self.reader.readexactly(consumed))[:200]
         while True:
             try:
@@ -230,10 +238,10 @@ class MessageReader:
                 await self.reader.readexactly(error.consumed)
             except asyncio.IncompleteReadError:
                 return None
-        if (found := _ID.search(head)) is None or b'"method"' in head:
+        if (match := _ID.search(head)) is None or b'"method"' in head:
             return head
-        said = ErrorData(code=INTERNAL_ERROR, message=f"the answer is longer than {MAX_MESSAGE_BYTES:,} bytes")
-        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(found[1]), error=said))
+        error_data = ErrorData(code=INTERNAL_ERROR, message=f"the answer is longer than {MAX_MESSAGE_BYTES:,} bytes")
+        return SessionMessage(JSONRPCError(jsonrpc="2.0", id=int(match[1]), error=error_data))
 
     async def aclose(self) -> None:
         self.end()
@@ -248,7 +256,7 @@ class MessageReader:
 
 
 class MessageWriter:
-    """What is written to a child, and how far it had read when it ended."""
+    """Writes messages to a child without blocking, and knows how much of them the child had read when it ended."""
 
     def __init__(self, fd: int) -> None:
         os.set_blocking(fd, False)
@@ -258,9 +266,9 @@ class MessageWriter:
         self._writable.set()
         self._closed = False
         self._written_bytes = 0
-        """How many bytes the kernel has taken."""
+        """How many bytes the kernel has accepted."""
         self._request_ends: dict[int | str, int] = {}
-        """By request: where in all that was written it ends. Of those that may still be asked about."""
+        """For each unanswered request: its last byte, counted from the first byte ever written."""
         self._read_bytes: int | None = None
 
     @property
@@ -268,7 +276,7 @@ class MessageWriter:
         return len(self._backlog)
 
     def was_read(self, request: int | str) -> bool:
-        """Whether a request may have been read, and so acted upon. What is not known may have been."""
+        """Return whether the child may have read a request that was written, and so acted on it; True if unknown."""
         end = self._request_ends.pop(request, None)
         return end is not None and (self._read_bytes is None or end <= self._read_bytes)
 
@@ -276,7 +284,7 @@ class MessageWriter:
         self._request_ends.pop(request, None)
 
     def record_read_bytes(self) -> None:
-        """Of a child that reads no more: note how far it came. The kernel still has what it did not read."""
+        """Record how much a child has read that reads no more: the rest is still in the kernel's pipe buffer."""
         if sys.platform == "linux":
             self._read_bytes = self._written_bytes - _count_unread_bytes(self._fd)
 
@@ -293,7 +301,7 @@ class MessageWriter:
         if self._closed:
             raise anyio.BrokenResourceError
         if not isinstance(message, JSONRPCRequest) and not self._writable.is_set():
-            return  # it asks, or is told, more than it reads
+            return  # an answer or a notification for a child that does not read: drop it rather than grow the backlog
         self._backlog += message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
         if isinstance(message, JSONRPCRequest):
             self._request_ends[message.id] = self._written_bytes + len(self._backlog)
@@ -303,9 +311,9 @@ class MessageWriter:
         loop = asyncio.get_running_loop()
         try:
             while self._backlog:
-                taken = os.write(self._fd, memoryview(self._backlog)[:CHUNK_BYTES].tobytes())
-                self._written_bytes += taken
-                del self._backlog[:taken]
+                count = os.write(self._fd, memoryview(self._backlog)[:CHUNK_BYTES].tobytes())
+                self._written_bytes += count
+                del self._backlog[:count]
             loop.remove_writer(self._fd)
         except BlockingIOError:
             loop.add_writer(self._fd, self._flush)
@@ -318,7 +326,7 @@ class MessageWriter:
             self._writable.set()
 
     async def aclose(self) -> None:
-        """The child is told by its end, not by this."""
+        """Do nothing: `ChildProcess.end` closes the pipe, after it has counted what the child read."""
 
     async def __aenter__(self) -> Self:
         return self
@@ -334,7 +342,7 @@ if sys.platform == "linux":
     import termios
 
     def _count_unread_bytes(fd: int) -> int:
-        """The bytes that wait in a pipe."""
+        """Return how many bytes a pipe holds that nobody has read."""
         count = array.array("i", [0])
         fcntl.ioctl(fd, termios.FIONREAD, count)
         return count[0]
@@ -346,9 +354,10 @@ else:
 
 
 def parse_message(line: bytes) -> SessionMessage | None:
-    """The message of a line, if it is one. An answer is taken as it is: it is checked by whoever asked."""
+    """Return the message of a line, or None if it is none."""
     try:
         raw = msgspec.json.decode(line, type=dict[str, object])
+        # Results can be large, so pydantic does not copy them here; the sender of the request validates its result.
         if "method" not in raw and isinstance(raw.get("result"), dict) and isinstance(raw.get("id"), int | str):
             return SessionMessage(JSONRPCResponse.model_construct(jsonrpc="2.0", id=raw["id"], result=raw["result"]))
         return SessionMessage(jsonrpc_message_adapter.validate_python(raw, by_name=False))

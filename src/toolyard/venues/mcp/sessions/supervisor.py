@@ -1,6 +1,6 @@
-"""Keeps one session to one server: opens it, and opens another when it ends, with patience. It knows no tools.
+"""Keeps one session to one server open: when it ends, opens another one, with backoff and a circuit breaker.
 
-However many calls fail together with a session, there is one new session: they all wait for the same one.
+All calls that fail with a session wait for the same new one.
 """
 
 import asyncio
@@ -41,16 +41,16 @@ _ERA_REFUSED = (
     types.INVALID_PARAMS,
     types.UNSUPPORTED_PROTOCOL_VERSION,
 )
-"""How servers of the new era only answer the handshake of the old one."""
+"""Error codes with which servers that speak only the new era answer the handshake of the old one."""
 Connect = Callable[[Era], AbstractAsyncContextManager[UpstreamSession]]
 
 
 class SessionUnavailable(Exception):
-    """There is no session, and none is to be had now; the message says why."""
+    """There is no session and none can be opened now; the message says why."""
 
 
 class SessionSupervisor:
-    """`run` it as a task; `session` gives the session of the moment; `stop` ends it for good."""
+    """Run `run` as a task; `get_session` returns the current session; `stop` ends it for good."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class SessionSupervisor:
         on_status_change: Callable[[], None],
         single_era: bool = False,
     ) -> None:
-        """`one_era`: a server that refuses the handshake is not asked again."""
+        """With `single_era`, a server that refuses the handshake is not tried again."""
         self.server = server
         self.era_refused = False
         self._single_era = single_era
@@ -96,7 +96,7 @@ class SessionSupervisor:
         )
 
     async def get_session(self) -> UpstreamSession:
-        """The open session, waited for while there is hope. Raises Down."""
+        """Return the open session; wait while one is being opened. Raise SessionUnavailable if none can be."""
         while True:
             if self._current is not None and not self._current.over.is_set():
                 self.used_at = monotonic()
@@ -107,7 +107,7 @@ class SessionSupervisor:
             await self._status_event.wait()
 
     async def get_era(self) -> Era:
-        """Return what is spoken, once that is known; empty if there is no session to be had."""
+        """Return the era that the server speaks, once that is known; empty if no session can be opened."""
         if not self._era:
             try:
                 await self.get_session()
@@ -125,11 +125,11 @@ class SessionSupervisor:
         preflight: PreflightCheck | None = None,
         capabilities: frozenset[Capability] | None = None,
     ) -> ServerReply:
-        """Ask the server; again, where it is certain that it did not read the request the time before.
+        """Send a request to the server; send it again if it is certain that the server did not read it.
 
-        Whether it may be asked is looked at for each session anew: another may have listed something else.
+        `preflight` is called again for each session, because another session may have listed other tools.
         """
-        gone, modern = NoReply("the server is stopped", read=False), False
+        no_reply, modern = NoReply("the server is stopped", read=False), False
         for _ in range(MAX_TRIES):
             try:
                 session = await self.get_session()
@@ -143,10 +143,10 @@ class SessionSupervisor:
             except MCPError as error:
                 return ErrorReply(error.code, error.message, error.data, modern)
             except SessionLost as error:
-                gone = NoReply(str(error), read=error.read)
-                if error.read:
+                no_reply = NoReply(str(error), read=error.read)
+                if error.read:  # it may have taken effect: only the caller knows whether it may be repeated
                     break
-        return gone
+        return no_reply
 
     def report_timeout(self) -> None:
         if self._current is not None:
@@ -159,7 +159,7 @@ class SessionSupervisor:
             self._current.over.set()
 
     async def run(self) -> None:
-        """Until it is stopped. Whatever goes wrong with the server is told, and tried again."""
+        """Keep a session open until `stop`. An error of the server is logged, and the server is tried again."""
         try:
             while not self._stopped.is_set():
                 await self._run_session()
@@ -173,7 +173,7 @@ class SessionSupervisor:
         try:
             async with self._connect(self._era) as session:
                 if self._stopped.is_set():
-                    return  # by what it listed
+                    return  # the first listing can stop it: a server with `auth = "caller"` needs it for nothing else
                 self.sessions += 1
                 self._era = "modern" if session.modern else "legacy"
                 self._current, self._capabilities, self.used_at = session, session.capabilities, monotonic()
@@ -190,6 +190,7 @@ class SessionSupervisor:
                 self.era_refused = True
                 await self._fail_permanently(_describe_error(error))
                 return
+            # A server that fails before its handshake may be another version now: negotiate the era again.
             why, self._era = _describe_error(error), self._era if self._current else ""
             answered = bool(self._current and self._current.answers)
         self._current = None
@@ -199,20 +200,20 @@ class SessionSupervisor:
             await self._wait_until_wanted()
             return
         self._backoff = self._backoff.after_session(answered=answered, lived_s=monotonic() - began)
-        words = self._stderr_log.tail
-        self.error = f"{why}{STDERR_LABEL}{words}" if words else why
+        tail = self._stderr_log.tail
+        self.error = f"{why}{STDERR_LABEL}{tail}" if tail else why
         _log.warning("server %s is gone: %s", self.server, self.error)
         await self._wait_for_retry()
 
     async def _wait_until_over(self, session: UpstreamSession) -> bool:
-        """Until the session is over; True if that is because nobody used it."""
+        """Wait until the session is over; return True if it was ended because nobody used it."""
         if not self._idle_s:
             await session.over.wait()
             return False
         while not session.over.is_set():
             left_s = self.used_at + self._idle_s - monotonic()
             if left_s <= 0 and not session.in_flight:
-                session.over.set()  # nobody is given it any more
+                session.over.set()  # `get_session` must not return it while it is being closed
                 return True
             try:
                 async with asyncio.timeout(max(left_s, 0.05)):
@@ -227,7 +228,7 @@ class SessionSupervisor:
         await self._wanted.wait()
 
     async def _wait_for_retry(self) -> None:
-        """Before the next attempt. With the breaker open, that attempt is a probe: the next failure opens it again."""
+        """Wait before the next attempt. With the breaker open, that attempt is a probe."""
         self._set_status("failed" if self._backoff.is_open else "restarting")
         try:
             async with asyncio.timeout(self._backoff.delay_s(random.random())):
@@ -236,9 +237,9 @@ class SessionSupervisor:
             pass
 
     async def _fail_permanently(self, why: str) -> None:
-        """Trying again does not help: whoever signs in, or starts it, begins another link."""
+        """Fail without further attempts; a sign-in or a start replaces this supervisor by a new one."""
         self.error = why
-        _log.warning("server %s does not let us in: %s", self.server, why)
+        _log.warning("server %s refuses the connection: %s", self.server, why)
         self._set_status("failed")
         await self._stopped.wait()
 
@@ -248,6 +249,7 @@ class SessionSupervisor:
         if status == "running":
             self.error = ""
         self.status = status
+        # Everybody who waits is woken once and looks at the status again; later waiters get a fresh event.
         self._status_event.set()
         self._status_event = asyncio.Event()
         self._on_status_change()

@@ -1,7 +1,7 @@
-"""How a server is reached: over the pipes of a child, or over HTTP. Who asks may stand in what is sent along.
+"""Transports to a server: the pipes of a child process, or HTTP. Headers and environment may name the caller.
 
-Over HTTP each request is marked with what became of it on the way, so that a call that never left is told from one
-whose answer was lost; and a failure of one request is not the end of the others.
+Over HTTP the outcome of each request is recorded on its `SentRequest`. That distinguishes a call that was never sent
+from one whose answer was lost, and the failure of one request does not end the others.
 """
 
 import re
@@ -26,7 +26,7 @@ from toolyard.venues.mcp.sessions.stdio import MAX_MESSAGE_BYTES, ChildProcess, 
 
 ANSWER_S = 30.0
 SILENCE_S = 600.0
-"""A call has its own deadline; a stream on which nothing comes for so long is given up."""
+"""A stream without any data for so long is closed. A call has its own, usually shorter, deadline."""
 AuthFactory = Callable[[], Awaitable[RequestAuth]]
 _PLACEHOLDERS = re.compile(r"\{user\}|\{tenant\}")
 
@@ -36,14 +36,14 @@ def select_transport(
 ) -> OpenTransport:
     async def open_stdio(stack: AsyncExitStack) -> tuple[RecordingDispatcher, ChildProcess | None]:
         env = fill_placeholders(spec.env, caller)
-        made = await stack.enter_async_context(run_child(spec.command, spec.args, env, spec.cwd, stderr_log, reaper))
-        return RecordingDispatcher(made.incoming, made.outgoing), made
+        child = await stack.enter_async_context(run_child(spec.command, spec.args, env, spec.cwd, stderr_log, reaper))
+        return RecordingDispatcher(child.incoming, child.outgoing), child
 
     async def open_windows_stdio(stack: AsyncExitStack) -> tuple[RecordingDispatcher, ChildProcess | None]:
-        """The SDK's own: ours is made for POSIX. What is lost with the child may then always have been read."""
+        """Open the SDK's transport, as ours needs POSIX. Every request lost with the child counts as read."""
         env = fill_placeholders(spec.env, caller)
-        made = StdioServerParameters(command=spec.command, args=list(spec.args), env=env, cwd=spec.cwd or None)
-        return RecordingDispatcher(*await stack.enter_async_context(stdio_client(made))), None
+        parameters = StdioServerParameters(command=spec.command, args=list(spec.args), env=env, cwd=spec.cwd or None)
+        return RecordingDispatcher(*await stack.enter_async_context(stdio_client(parameters))), None
 
     async def open_http(stack: AsyncExitStack) -> tuple[RecordingDispatcher, ChildProcess | None]:
         auth = await make_auth()
@@ -55,8 +55,8 @@ def select_transport(
             auth=auth,
         )
         await stack.enter_async_context(client)
-        opened = streamable_http_client(spec.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES)
-        return RecordingDispatcher(*await stack.enter_async_context(opened)), None
+        streams = streamable_http_client(spec.url, http_client=client, max_sse_event_size=MAX_MESSAGE_BYTES)
+        return RecordingDispatcher(*await stack.enter_async_context(streams)), None
 
     if spec.url:
         return open_http
@@ -65,7 +65,7 @@ def select_transport(
 
 @contextmanager
 def _explain_refusal(auth: RequestAuth) -> Generator[None]:
-    """A connection that failed because it was not let in says so, whatever the SDK made of that."""
+    """Raise the reason of `auth` for a connection that failed because the server refused it, instead of the SDK's."""
     try:
         yield
     except Exception as error:
@@ -75,15 +75,19 @@ def _explain_refusal(auth: RequestAuth) -> Generator[None]:
 
 
 def fill_placeholders(values: Mapping[str, str], caller: Caller | None) -> dict[str, str]:
-    """The values with the caller's own names in place of `{user}` and `{tenant}`."""
+    """Return the values with the caller's names in place of `{user}` and `{tenant}`."""
     if caller is None:
         return dict(values)
-    own = {"{user}": caller.user, "{tenant}": caller.tenant}
-    return {name: _PLACEHOLDERS.sub(lambda found: own[found[0]], value) for name, value in values.items()}
+    # One pass over the template: a user whose name is "{tenant}" is not replaced a second time.
+    replacements = {"{user}": caller.user, "{tenant}": caller.tenant}
+    return {name: _PLACEHOLDERS.sub(lambda match: replacements[match[0]], value) for name, value in values.items()}
 
 
 class _TrackingTransport(httpx2.AsyncHTTPTransport):
-    """Notes what became of each request; one that could not be sent is answered as if by the server."""
+    """Records the outcome of each request. A request that could not be sent gets an error response, not an exception.
+
+    An exception would end the SDK's transport, and all other requests on the session with it.
+    """
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         sent = get_current_request()
@@ -101,6 +105,6 @@ class _TrackingTransport(httpx2.AsyncHTTPTransport):
 def _build_error_response(error: httpx2.TransportError, request: httpx2.Request, *, unreached: bool) -> httpx2.Response:
     sent = get_current_request()
     if sent is None:
-        raise error  # the handshake, or a stream of ours: nobody would see the answer
+        raise error  # the handshake, or a stream of the session itself: there is no request to record it on
     sent.transport_error, sent.unreached = str(error) or type(error).__name__, unreached
     return httpx2.Response(503, request=request)
