@@ -14,7 +14,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from toolyard import Scripted, Yard
-from toolyard.cli import parser
+from toolyard.cli import build_parser
 
 ROOT = Path(__file__).parent.parent
 OUTSIDE = {
@@ -44,7 +44,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     if "<!-- openapi -->" in markdown:
         markdown = markdown.replace("<!-- openapi -->", "\n".join(describe_routes(asyncio.run(load_openapi()))))
     if "<!-- commands -->" in markdown:
-        markdown = markdown.replace("<!-- commands -->", "\n".join(describe_commands(parser())))
+        markdown = markdown.replace("<!-- commands -->", "\n".join(describe_commands(build_parser())))
     return markdown
 
 

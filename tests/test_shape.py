@@ -1,6 +1,7 @@
 """What keeps its meaning in the source, as tests: imports, `Any`, tasks, machine paths. Exceptions are in lists."""
 
 import ast
+import importlib
 import re
 import tomllib
 from collections.abc import Callable, Collection, Iterator
@@ -195,3 +196,30 @@ LATER = "todo".upper()
 def test_each_ceiling_can_be_hit(check: Callable[[str], list[str]], bad: str, good: str) -> None:
     assert len(check(bad)) == 1
     assert check(good) == []
+
+
+def test_examples_benches_and_docs_import_names_that_exist() -> None:
+    """The type checker reads src and tests only."""
+    files = [file for folder in ("bench", "docs", "examples") for file in (ROOT / folder).rglob("*.py")]
+    imports = [
+        (file, node.module, alias.name)
+        for file in files
+        for node in ast.walk(ast.parse(file.read_text("utf-8")))
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.partition(".")[0] == "toolyard"
+        for alias in node.names
+    ]
+    assert imports
+    missing = [
+        f"{file.relative_to(ROOT)}: {module}.{name}"
+        for file, module, name in imports
+        if not _exists(module, name)
+    ]
+    assert missing == []
+
+
+def _exists(module: str, name: str) -> bool:
+    loaded = importlib.import_module(module)
+    if hasattr(loaded, name):
+        return True
+    is_package = hasattr(loaded, "__path__")
+    return is_package and (Path(*loaded.__path__) / f"{name}.py").exists()
