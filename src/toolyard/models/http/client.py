@@ -169,7 +169,7 @@ class HttpClient:
             self._idle.pop().close()
 
     def _next_wait_s(self, refusal: _FailedAttempt, attempt: int, retry: Retry) -> float | None:
-        """Return the wait before the next attempt; None if there is none. Raises WireFailure if it would be too long."""
+        """Return the wait until the next attempt; None if there is none. Raises WireFailure if it would be too long."""
         over = attempt >= retry.attempts or (refusal.problem.error_type == "timeout" and not retry.after_timeouts)
         if over or not refusal.retryable:
             return None

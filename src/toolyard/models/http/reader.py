@@ -106,7 +106,7 @@ class ReplyReader:
             return [*events, TurnFailed(problem=error.problem)]
 
     def _detect_format(self, packet: bytes) -> bytes:
-        """Detect by the first byte whether the body is a stream: servers mislabel it, and some ignore `stream: true`."""
+        """Detect by the first byte whether the body is a stream: servers mislabel it, some ignore `stream: true`."""
         self._whole.append(packet)
         if self._bytes > MAX_EVENT_BYTES:
             raise build_failure(f"the reply is longer than {MAX_EVENT_BYTES:,} bytes and no stream", "model_error")

@@ -65,9 +65,7 @@ class WireClient:
         self._masked_headers = {name: MASK if _SECRET_HEADER.search(name) else value for name, value in headers.items()}
         self._secrets = (key, *_collect_secrets(headers))
         fields = _validate_headers({**_DEFAULT_HEADERS, **headers})
-        self._http = HttpClient(
-            url=url, headers=fields, deadlines=deadlines, retry=retry, sleep=sleep, random=random
-        )
+        self._http = HttpClient(url=url, headers=fields, deadlines=deadlines, retry=retry, sleep=sleep, random=random)
 
     async def stream(self, body: bytes, reader: ReplyReader, request: ModelRequest) -> AsyncGenerator[ModelEvent, None]:
         """Yield deltas, then one TurnEnded or TurnFailed. Closing the generator closes the connection."""
