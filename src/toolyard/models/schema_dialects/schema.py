@@ -151,21 +151,21 @@ def get_required(node: Schema) -> list[str]:
     return [str(name) for name in as_list(node.get("required"))]
 
 
-def note_omissions(made: Schema, node: Schema, left_out: Sequence[str]) -> Schema:
+def note_omissions(converted: Schema, node: Schema, left_out: Sequence[str]) -> Schema:
     """Return the schema with the keywords that were left out of it named in its description."""
     omitted = {name: node[name] for name in left_out if name in node}
     if not omitted:
-        return made
+        return converted
     words = ", ".join(f"{name}: {msgspec.json.encode(value).decode()}" for name, value in omitted.items())
-    return add_description(made, words)
+    return add_description(converted, words)
 
 
-def add_description(made: Schema, words: str) -> Schema:
+def add_description(converted: Schema, words: str) -> Schema:
     if len(words) > MAX_NOTE_CHARACTERS:
         words = f"{words[:MAX_NOTE_CHARACTERS]}…"
-    description = made.get("description")
+    description = converted.get("description")
     return {
-        **made,
+        **converted,
         "description": f"{description} ({words})" if isinstance(description, str) and description else f"({words})",
     }
 
