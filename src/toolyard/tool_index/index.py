@@ -107,7 +107,7 @@ class ToolIndex:
     def put_entry(self, entry: IndexEntry) -> None:
         """Add a tool by its entry, or replace the one of its name."""
         name = entry.tool.name
-        self.drop(name)
+        self.drop(name)  # an earlier version of the tool may have had other words
         self._tools[name] = entry.tool
         self._actions[name] = entry.actions
         self._service[name] = entry.service
@@ -145,6 +145,7 @@ class ToolIndex:
         services: defaultdict[str, float] = defaultdict(float)
         service = self._service
         for tool_scores in by_word:
+            # Only the best tool of a service counts for each word: else a service with many tools would always win.
             best_by_service: dict[str, float] = {}
             get_best = best_by_service.get
             for name, score in tool_scores.items():
@@ -176,6 +177,7 @@ class ToolIndex:
     def _rank_allowed(
         self, scores: Mapping[str, float], limit: int, allowed: Callable[[Tool], bool] | None
     ) -> Iterator[tuple[Tool, float]]:
+        # A heap instead of a sort: only the first few of perhaps thousands are taken, and `allowed` may be slow.
         ranked = [(-score, name) for name, score in scores.items()]
         heapq.heapify(ranked)
         while ranked and limit:
@@ -258,6 +260,8 @@ def _weigh_words(tool: Tool) -> dict[str, float]:
         words_left -= len(words)
         for word in words:
             weights[word] += weight
+            # Meanings, prefixes and spellings are indexed for names, examples and descriptions only; texts of
+            # parameters are found by their exact words.
             if weight >= DESCRIPTION_WEIGHT:
                 for concept in (*find_concepts(word), *get_prefix_keys(word), *get_spelling_keys(word)):
                     weights[concept] += weight

@@ -69,6 +69,7 @@ class ChatReply:
         try:
             chunk = decode_chunk(payload)
         except DECODE_ERRORS:
+            # Checked only here: `[DONE]` comes once, and every chunk would pay for the comparison.
             if payload.strip() == b"[DONE]":
                 return True
             if not cut:

@@ -70,6 +70,7 @@ QUIRKS = {
     "openrouter": ChatQuirks(max_tokens_field="max_tokens", returns_details=True),
 }
 _encoder = msgspec.json.Encoder()
+# Encoded tools by offer, weakly: an entry goes when the last conversation drops its offer.
 _tools: WeakKeyDictionary[Offer, bytes] = WeakKeyDictionary()
 
 

@@ -175,6 +175,7 @@ class GeminiReply:
         if run is None or run.thought is not thought:
             run = self._open_run = _TextRun(thought)
             self._order.append(run)
+        # A signature may arrive after the text that it signs, in a part with an empty text.
         if signature:
             run.signature = signature
         if not text:

@@ -218,6 +218,7 @@ class HttpClient:
             stale = connection is not None and connection.used and not connection.headers
             return _FailedAttempt(problem, retryable=_is_retryable(error), retry_after_s=0.0 if stale else None)
         finally:
+            # Without an answer, also when cancelled, request and answer may be anywhere: never reuse such a connection.
             if connection is not None and answer is None:
                 connection.close()
 

@@ -57,7 +57,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._lost is not None or self._transport is None:
             raise self._lost or ConnectionResetError("it is not connected")
         self.headers = {}
-        self.used = self._complete
+        self.used = self._complete  # still that of the previous answer
         self._parser = httptools.HttpResponseParser(self)
         self._head_bytes = 0
         self._head_came = self._complete = self._keep_alive = False

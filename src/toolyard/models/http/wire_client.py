@@ -89,6 +89,7 @@ class WireClient:
         finally:
             if answer is not None:
                 answer.close()
+            # Recorded in `finally`, so that an exchange that failed or was cancelled is recorded as far as it got.
             if request.record_exchange is not None and recorded is not None:
                 request.record_exchange(
                     WireExchange(url=self._url, headers=self._masked_headers, request=body, response=bytes(recorded))

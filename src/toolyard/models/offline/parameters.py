@@ -98,7 +98,7 @@ class Parameter:
             return jsonschema_rs.validator_for(
                 {**self.schema, **({"$defs": self._definitions} if self._definitions else {})},
                 validate_formats=self.kind == "text",
-                offline=True,
+                offline=True,  # never fetch a reference from the network
             )
         except (ValueError, jsonschema_rs.ReferencingError):
             return None

@@ -266,6 +266,7 @@ class _PlannerTurn:
             if entry is None:
                 return OfflineStep(text=format_sentence("nothing_fits", self.language))
             if missing := entry.find_missing(draft):
+                # The incomplete draft goes first: `Dialogue.parameter` is a parameter of the first draft.
                 reordered = (draft, *drafts[:at], *drafts[at + 1 :])
                 return self._ask(entry, missing, reordered, runs_unasked)
         return self._run_or_propose(drafts, runs_unasked)

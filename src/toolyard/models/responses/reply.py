@@ -171,7 +171,7 @@ class ResponsesReply:
         self._done.add(index)
         if item.type == "function_call" and item.status != "incomplete":
             self.finish_arguments(ResponsesEvent(output_index=index, arguments=item.arguments), events)
-        elif item.type == "function_call":
+        elif item.type == "function_call":  # incomplete: the reply was cut off in its arguments
             self._whole.discard(index)
         elif item.type == "message" and index not in self._texts:
             for part in item.content or ():
