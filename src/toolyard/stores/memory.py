@@ -72,9 +72,9 @@ class MemoryStore:
 
     async def due(self, now: float) -> tuple[Sequence[str], float | None]:
         self._require_open()
-        waiting = list(self._wake_at.items())
-        later = (wake_at for _, wake_at in waiting if wake_at > now)
-        return [conversation for conversation, wake_at in waiting if wake_at <= now], min(later, default=None)
+        wake_times = list(self._wake_at.items())
+        later = (wake_at for _, wake_at in wake_times if wake_at > now)
+        return [conversation for conversation, wake_at in wake_times if wake_at <= now], min(later, default=None)
 
     async def put(self, conversation: str, handle: str, body: bytes) -> None:
         self._require_open()

@@ -203,9 +203,9 @@ class GeminiReply:
             self._order.append(_HostedRun(part))
             self._open_run = None
         elif part.code_execution_result is not None or part.tool_response is not None:
-            waiting = [run for run in self._order if isinstance(run, _HostedRun) and run.result_part is None]
-            if waiting:
-                _find_matching_run(part, waiting).result_part = part
+            unanswered = [run for run in self._order if isinstance(run, _HostedRun) and run.result_part is None]
+            if unanswered:
+                _find_matching_run(part, unanswered).result_part = part
 
     def build_turn(self, clock: Clock) -> TurnEnded:
         """Return the whole turn, once the reply is complete."""
@@ -267,15 +267,15 @@ class GeminiReply:
         return "length" if self.finish_reason == "MAX_TOKENS" else "stop"
 
 
-def _find_matching_run(part: GeminiPart, waiting: list[_HostedRun]) -> _HostedRun:
+def _find_matching_run(part: GeminiPart, unanswered: list[_HostedRun]) -> _HostedRun:
     """Return the call that a result part belongs to: by id where there is one, else the last without a result."""
     result = part.tool_response or part.code_execution_result
     result_id = result.id if result else None
-    for run in waiting:
+    for run in unanswered:
         call = run.call_part.tool_call or run.call_part.executable_code
         if result_id and call and call.id == result_id:
             return run
-    return waiting[-1]
+    return unanswered[-1]
 
 
 def _build_usage(encoded: Raw) -> Usage:

@@ -145,7 +145,7 @@ def _build_contents(group: Sequence[Item], sealed_by: str) -> list[RoleParts]:
             spoken.append(_build_call(item, sealed_by, first=not answers))
             answers.append(
                 _build_function_response(
-                    item, results.get(item.id), looks=bool(_SUPPORTS_RESULT_IMAGES.search(sealed_by))
+                    item, results.get(item.id), sees_images=bool(_SUPPORTS_RESULT_IMAGES.search(sealed_by))
                 )
             )
     return [(role, parts) for role, parts in (("model", spoken), ("user", answers)) if parts]
@@ -166,7 +166,7 @@ def _build_call(call: Call, sealed_by: str, *, first: bool) -> dict[str, object]
     return _add_signature(part, _find_signature(call, sealed_by) or (SKIP_SIGNATURE if first else None))
 
 
-def _build_function_response(call: Call, result: Result | None, *, looks: bool) -> dict[str, object]:
+def _build_function_response(call: Call, result: Result | None, *, sees_images: bool) -> dict[str, object]:
     response = (
         {"error": NO_RESULT} if result is None else {"output" if result.outcome == "ok" else "error": result.content}
     )
@@ -175,7 +175,7 @@ def _build_function_response(call: Call, result: Result | None, *, looks: bool) 
         "name": to_provider_name(call.tool, GEMINI_ALPHABET),
         "response": response,
     }
-    if looks and (images := list_images(result, IMAGE_LIMITS)):
+    if sees_images and (images := list_images(result, IMAGE_LIMITS)):
         answer["parts"] = [{"inlineData": {"mimeType": image.kind, "data": image.data}} for image in images]
     return {"functionResponse": answer}
 

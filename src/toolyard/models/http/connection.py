@@ -100,7 +100,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.abort()
 
     async def start_tls(self, start: Callable[[asyncio.Transport], Awaitable[asyncio.Transport | None]]) -> None:
-        """Replace the transport by the one that `start` makes of it."""
+        """Replace the transport by the TLS transport that `start` returns for it."""
         assert self._transport is not None
         self._transport = await start(self._transport)
 

@@ -70,15 +70,15 @@ def load_model(path: str, context: int) -> _LlamaServer:
 
 def serve(server: _LlamaServer, lines: BinaryIO, out: BinaryIO) -> None:
     """Answer one request after the other until the input ends."""
-    waiting: queue.Queue[LlamaRequest | None] = queue.Queue()
+    requests: queue.Queue[LlamaRequest | None] = queue.Queue()
     stopped: set[int] = set()
-    threading.Thread(target=_read_requests, args=(lines, waiting, stopped), daemon=True).start()
+    threading.Thread(target=_read_requests, args=(lines, requests, stopped), daemon=True).start()
 
     def write_line(line: LlamaLine) -> None:
         out.write(msgspec.json.encode(line) + b"\n")
         out.flush()
 
-    while (request := waiting.get()) is not None:
+    while (request := requests.get()) is not None:
         number, body = request.number, request.body
 
         def write_chunk(chunk: dict[str, object], number: int = number) -> bool:
@@ -93,14 +93,14 @@ def serve(server: _LlamaServer, lines: BinaryIO, out: BinaryIO) -> None:
         write_line(LlamaLine(number=number))
 
 
-def _read_requests(lines: BinaryIO, waiting: "queue.Queue[LlamaRequest | None]", stopped: set[int]) -> None:
+def _read_requests(lines: BinaryIO, requests: "queue.Queue[LlamaRequest | None]", stopped: set[int]) -> None:
     for line in lines:
         message = msgspec.json.decode(line, type=LlamaRequest | LlamaStop)
         if isinstance(message, LlamaStop):
             stopped.add(message.number)
         else:
-            waiting.put(message)
-    waiting.put(None)
+            requests.put(message)
+    requests.put(None)
     os._exit(0)  # at once, without waiting for llama.cpp to finish an answer that has no reader
 
 

@@ -200,9 +200,9 @@ def _build_tool_result(call: Call, result: Result | None) -> Block:
     content = result.content if result else NO_RESULT
     if result is None or result.outcome != "ok":
         return {**block, **({} if is_blank(content) else {"content": content}), "is_error": True}
-    shown = [build_image_block(image) for image in list_images(result, IMAGE_LIMITS)]
-    if shown:
-        block["content"] = [*([] if is_blank(content) else [build_text_block(content)]), *shown]
+    images = [build_image_block(image) for image in list_images(result, IMAGE_LIMITS)]
+    if images:
+        block["content"] = [*([] if is_blank(content) else [build_text_block(content)]), *images]
     elif not is_blank(content):
         block["content"] = content
     return block

@@ -81,13 +81,13 @@ class MessagesReply:
         return self._add(event, events)
 
     def read_whole(self, body: bytes, events: list[ModelDelta]) -> None:
-        whole = decode_payload(body, decode_whole)
-        if whole.error or whole.type == "error":
-            raise _build_error(whole.error or whole.message)
-        if whole.content is None:
+        message = decode_payload(body, decode_whole)
+        if message.error or message.type == "error":
+            raise _build_error(message.error or message.message)
+        if message.content is None:
             raise build_failure(f"the answer is no message: {parse_error_body(body)[0]}", "model_error")
-        self._begin(MessageStart(model=whole.model, content=whole.content, usage=whole.usage), events)
-        self._stop(whole.stop_reason or "end_turn", None, events)
+        self._begin(MessageStart(model=message.model, content=message.content, usage=message.usage), events)
+        self._stop(message.stop_reason or "end_turn", None, events)
 
     def _add(self, event: MessagesEvent, events: list[ModelDelta], *, damaged: bool = False) -> bool:
         delta, block = event.delta, event.content_block

@@ -173,13 +173,13 @@ class ParameterFiller:
             near = [at for at in numbers if at in self._left and self._is_named(parameter, at)]
             if len(near) == 1:
                 self._take_number(parameter, near[0])
-        left, empty = (
+        remaining, empty = (
             [at for at in numbers if at in self._left],
             self._list_empty(lambda candidate: candidate.kind == "number"),
         )
         required = [candidate for candidate in empty if candidate.required] or empty
-        if len(left) == len(required) == 1:
-            self._take_number(required[0], left[0])
+        if len(remaining) == len(required) == 1:
+            self._take_number(required[0], remaining[0])
 
     def _take_number(self, parameter: Parameter, at: int) -> None:
         value = parameter.parse(self._tokens[at].text, self._now, self._language)

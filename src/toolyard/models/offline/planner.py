@@ -275,9 +275,9 @@ class _PlannerTurn:
         tools = [entry.tool for draft in drafts if (entry := self._catalogue.get_tool(draft.tool))]
         if runs_unasked or all(tool.read_only for tool in tools):
             return OfflineStep(calls=drafts)
-        shown = "; ".join(describe_call(draft.tool, draft.arguments) for draft in drafts)
+        descriptions = "; ".join(describe_call(draft.tool, draft.arguments) for draft in drafts)
         return OfflineStep(
-            text=format_sentence("propose", self.language, calls=shown),
+            text=format_sentence("propose", self.language, calls=descriptions),
             calls=drafts,
             confirm="ask",
             dialogue=Dialogue(stage="confirm", drafts=drafts),
@@ -323,16 +323,16 @@ class _PlannerTurn:
 
     def _apply_lookups(self, dialogue: Dialogue, results: Sequence[Result]) -> OfflineStep:
         """Fill each draft from the result of its look-up: a single row is taken, several are offered as a choice."""
-        left, done, notes = list(results), list[Draft](), list[str]()
+        remaining, done, notes = list(results), list[Draft](), list[str]()
         pending, runs_unasked = list(dialogue.drafts), dialogue.runs_unasked
         while pending:
             draft = pending.pop(0)
             calls = list(build_lookup_calls(self._catalogue, draft))
-            if not calls or not left:
+            if not calls or not remaining:
                 done.append(Draft(tool=draft.tool, arguments=draft.arguments))
                 continue
             ((parameter, words),) = draft.lookups.items()
-            result = left.pop(0)
+            result = remaining.pop(0)
             if result.outcome != "ok":
                 notes.append(show_result(result, {}, self.language))
                 continue
@@ -341,7 +341,7 @@ class _PlannerTurn:
                 notes.append(format_sentence("nothing_for", self.language, words=words))
             elif len(rows) == 1:
                 value, label = rows[0]
-                # A row that lacks some of the words may be another thing than the one that was meant: ask first.
+                # A row that lacks some of the words may not be what was meant: ask first.
                 runs_unasked = runs_unasked and set(index_words(words)) <= set(index_words(label))
                 done.append(Draft(tool=draft.tool, arguments={**draft.arguments, parameter: value}))
             else:

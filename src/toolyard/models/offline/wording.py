@@ -63,8 +63,8 @@ def describe_tool(tool: Tool, language: str) -> str:
     examples = fill_examples(tool)
     fitting = [example for example in examples if (not example.isascii()) == (language == "zh")] or examples
     summary = tool.description.strip().partition("\n")[0][:120]
-    shown = f" – “{fitting[0]}”" if fitting else ""
-    return f"**{format_title(tool)}**{': ' + summary if summary else ''}{shown}"
+    example_text = f" – “{fitting[0]}”" if fitting else ""
+    return f"**{format_title(tool)}**{': ' + summary if summary else ''}{example_text}"
 
 
 def describe_call(tool: str, arguments: Mapping[str, object]) -> str:
@@ -116,10 +116,10 @@ def _show_object(tool: str, value: Mapping[str, object], arguments: Mapping[str,
     plain = {name: inner for name, inner in visible.items() if not isinstance(inner, list | Mapping)}
     parts = {**{name: inner for name, inner in arguments.items() if _is_plain(inner)}, **plain}
     long_texts = [str(inner) for inner in plain.values() if isinstance(inner, str) and "\n" in inner]
-    shown = ", ".join(
+    sentence = ", ".join(
         f"{name.replace('_', ' ')} {show_value(inner)}" for name, inner in parts.items() if str(inner) not in long_texts
     )
-    lines = [f"{format_title(tool)}: {shown}." if shown else "", *long_texts]
+    lines = [f"{format_title(tool)}: {sentence}." if sentence else "", *long_texts]
     for inner in visible.values():
         if isinstance(inner, list):
             lines.append(_show_list(cast("list[object]", inner), language))
@@ -133,13 +133,13 @@ def _show_list(values: Sequence[object], language: str) -> str:
     if not values:
         return format_sentence("empty", language)
     rows = [cast("Mapping[str, object]", value) for value in values if isinstance(value, Mapping)]
-    shown = (
+    lines = (
         _format_table(rows[:MAX_ROWS])
         if len(rows) == len(values)
         else [f"- {show_value(value)}" for value in values[:MAX_ROWS]]
     )
     more = [format_sentence("more_rows", language, count=len(values) - MAX_ROWS)] if len(values) > MAX_ROWS else []
-    return "\n".join([*shown, *(["", *more] if more else [])])
+    return "\n".join([*lines, *(["", *more] if more else [])])
 
 
 def _format_table(rows: Sequence[Mapping[str, object]]) -> list[str]:

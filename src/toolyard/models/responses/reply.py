@@ -230,9 +230,9 @@ class ResponsesReply:
         return [ModelText(id=clock.new_id("text"), at=at, text=text, citations=citations, seal=seal)]
 
     def _build_call(self, index: int, call: CallInProgress, clock: Clock, at: float) -> Call:
-        whole = index in self._whole
-        arguments = call.parse_arguments(cut_off=not whole)
-        if not whole and not arguments.unreadable:
+        is_complete = index in self._whole
+        arguments = call.parse_arguments(cut_off=not is_complete)
+        if not is_complete and not arguments.unreadable:
             arguments = Arguments({}, "the reply was cut off before the arguments were complete")
         # In strict mode the model writes null for an optional property that it means to leave out.
         schema = self._tools.strict.get(call.name)

@@ -172,14 +172,14 @@ def add_description(converted: Schema, words: str) -> Schema:
 
 def _walk(node: object) -> Iterator[Schema]:
     """Yield every object in a schema, itself included; some of them, such as those in `enum`, may be no schemas."""
-    waiting = [node]
-    while waiting:
-        value = waiting.pop()
+    pending = [node]
+    while pending:
+        value = pending.pop()
         if isinstance(value, dict):
             yield cast("Schema", value)
-            waiting += cast("Schema", value).values()
+            pending += cast("Schema", value).values()
         elif isinstance(value, list):
-            waiting += cast("list[object]", value)
+            pending += cast("list[object]", value)
 
 
 def _resolve_pointer(root: Schema, pointer: str) -> object | None:

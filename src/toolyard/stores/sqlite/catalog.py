@@ -44,8 +44,8 @@ def project(connection: sqlite3.Connection, conversation: str, entry: Entry) -> 
     """Write what the catalog shows of this entry, in the transaction that writes the entry."""
     match entry.event:
         case ConversationOpened(owner=owner, settings=settings):
-            shown = (settings.title, settings.description, entry.at, settings.unlisted)
-            connection.execute(_OPEN, (conversation, owner.tenant, owner.user, *shown))
+            columns = (settings.title, settings.description, entry.at, settings.unlisted)
+            connection.execute(_OPEN, (conversation, owner.tenant, owner.user, *columns))
         case ConversationChanged(settings=settings):
             connection.execute(_CHANGE, (settings.title, settings.description, conversation))
         case RunQueued() if entry.correlation_id:
